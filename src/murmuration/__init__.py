@@ -1,0 +1,28 @@
+"""Murmuration: a cluster scheduler you can prove before you run it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from murmuration.cluster.jit import Kernel as kernel
+    from murmuration.placement.view import JobView, View
+
+__version__ = "0.1.0"
+__all__ = ["JobView", "View", "__version__", "kernel"]
+
+_LAZY = {
+    "kernel": ("murmuration.cluster.jit", "Kernel"),
+    "View": ("murmuration.placement.view", "View"),
+    "JobView": ("murmuration.placement.view", "JobView"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names on first use, so that `murmur --help` loads nothing it does not need."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'murmuration' has no attribute {name!r}")
+    import importlib
+
+    module, attribute = _LAZY[name]
+    return getattr(importlib.import_module(module), attribute)

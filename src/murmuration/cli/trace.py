@@ -1,0 +1,182 @@
+"""`murmur trace`: what a trace holds, and any trace as a job list or node table of our own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from murmuration.cluster.errors import InputError
+from murmuration.cluster.resources import parse_quantity
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from murmuration.workload.jobs import JobList
+    from murmuration.workload.trace import Options
+
+MIX_SHOWN = 12
+
+
+def _reading(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say what a trace leaves open."""
+    options = (
+        click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of what is drawn."),
+        click.option(
+            "--shapes", metavar="FILE", help="Draw tasks and sizes that FILE lacks from the jobs of this one."
+        ),
+        click.option("--duration", metavar="SECONDS", type=float, help="Duration of a task where the trace has none."),
+        click.option("--block", metavar="BYTES", default="64M", show_default=True, help="Input of one map task."),
+        click.option("--task-cpu", metavar="CPUS", default="1", show_default=True, help="CPU where there is none."),
+        click.option(
+            "--task-memory", metavar="BYTES", default="1G", show_default=True, help="Memory where there is none."
+        ),
+        click.option("--initial", is_flag=True, help="Keep the jobs that were there before the trace began."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _options(
+    seed: int, shapes: str | None, duration: float | None, block: str, task_cpu: str, task_memory: str, initial: bool
+) -> Options:
+    import numpy as np
+
+    from murmuration.workload.trace import Options
+
+    if duration is not None and not 0 <= duration < float("inf"):
+        raise InputError(f"--duration: expected a number of seconds that is not negative, got {duration:g}")
+    block_bytes = parse_quantity(block, "--block")
+    if block_bytes < 1:
+        raise InputError(f"--block: expected at least one byte, got {block!r}")
+    return Options(
+        task_cpu=parse_quantity(task_cpu, "--task-cpu"), task_memory=parse_quantity(task_memory, "--task-memory"),
+        duration_s=duration, block_bytes=block_bytes, initial=initial,
+        shapes=None if shapes is None else _jobs_of(shapes), rng=np.random.default_rng(seed),
+    )  # fmt: skip
+
+
+def _jobs_of(path: str) -> JobList:
+    from murmuration.workload.detect import open_trace
+
+    jobs = open_trace(path).jobs
+    if jobs is None:
+        raise InputError(f"{path}: expected a trace with jobs to draw shapes from")
+    return jobs
+
+
+@click.group()
+def trace() -> None:
+    """Traces: what they hold, and as job lists of our own."""
+
+
+@trace.command()
+@click.argument("file")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@_reading
+def info(file: str, as_json: bool, **reading: Any) -> None:
+    """Say what FILE holds."""
+    from murmuration.workload.describe import describe
+    from murmuration.workload.detect import open_trace
+
+    described = describe(open_trace(file, _options(**reading)))
+    if as_json:
+        click.echo(json.dumps({"file": file, **described}, indent=2))
+    else:
+        _show(file, described)
+
+
+@trace.command()
+@click.argument("file")
+@click.argument("out")
+@_reading
+def convert(file: str, out: str, **reading: Any) -> None:
+    """Write FILE as a job list or node table to OUT, a .csv or .parquet file."""
+    from murmuration.workload.detect import open_trace
+    from murmuration.workload.nodes import write_nodes
+    from murmuration.workload.sizes import checked_suffix
+    from murmuration.workload.store import write_jobs
+
+    checked_suffix(out)
+    opened = open_trace(file, _options(**reading))
+    if opened.jobs is not None:
+        write_jobs(opened.jobs, out)
+        wrote = f"{len(opened.jobs):,} jobs"
+    elif opened.nodes is not None:
+        write_nodes(opened.nodes, out)
+        wrote = f"{len(opened.nodes):,} nodes"
+    else:
+        raise InputError(f"{file}: expected jobs or nodes to convert, this is an {opened.kind}")
+    click.echo(f"{out}: {wrote} from {opened.kind}", err=True)
+    for line in (*opened.assumptions, *(f"left out: {reason}" for reason in opened.skipped)):
+        click.echo(f"  {line}", err=True)
+
+
+def _show(file: str, described: dict[str, Any]) -> None:
+    """The description for people."""
+    from rich.console import Console
+
+    console = Console()
+
+    def say(line: str, style: str = "") -> None:
+        console.print(line, style=style, markup=False, highlight=False)
+
+    say(f"{file}: {described['kind']}, {described['rows']:,} rows", style="bold")
+    if jobs := described["jobs"]:
+        span = f"submitted from {jobs['first_submit_s']:,.0f} s to {jobs['last_submit_s']:,.0f} s"
+        say(f"{jobs['jobs']:,} jobs, {jobs['tasks']:,} tasks, {span}")
+        console.print(_workload_table(described["workloads"]))
+    if nodes := described["nodes"]:
+        say(f"{nodes['nodes']:,} nodes: {_sizes(nodes['total'])}")
+        console.print(_mix_table(nodes["mix"]))
+    if events := described["events"]:
+        counts = ", ".join(f"{events[name]:,} {name}" for name in ("add", "remove", "update"))
+        say(f"changes of nodes up to {events['last_s']:,.0f} s: {counts}")
+    for name, tables in described["tables"].items():
+        means = ", ".join(f"{field} {_figure(table['mean'])} ({table['values']:,})" for field, table in tables.items())
+        say(f"{name}: mean {means}")
+    for line in (*described["assumptions"], *(f"left out: {reason}" for reason in described["skipped"])):
+        say(f"- {line}")
+
+
+def _workload_table(workloads: dict[str, Any]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("workload")
+    for title in ("jobs", "tasks", "gap s", "tasks a job", "duration s", "size of a task"):
+        table.add_column(title, justify="right")
+    for name, row in workloads.items():
+        means = (_figure(row[key]) for key in ("gap_s_mean", "tasks_mean", "duration_s_mean"))
+        size = escape(_sizes(row["size_mean"]))
+        table.add_row(escape(name), f"{row['jobs']:,}", f"{row['tasks']:,}", *means, size)
+    return table
+
+
+def _mix_table(mix: list[dict[str, Any]]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("size of a node")
+    table.add_column("nodes", justify="right")
+    for row in mix[:MIX_SHOWN]:
+        sizes = _sizes({name: value for name, value in row.items() if name != "nodes"})
+        table.add_row(escape(sizes), f"{row['nodes']:,}")
+    if len(mix) > MIX_SHOWN:
+        table.add_row("others", f"{sum(row['nodes'] for row in mix[MIX_SHOWN:]):,}")
+    return table
+
+
+def _sizes(sizes: dict[str, float]) -> str:
+    labels = {"cpu": "CPU", "mem_gb": "GB"}
+    return ", ".join(f"{_figure(value)} {labels.get(name, name)}" for name, value in sizes.items())
+
+
+def _figure(value: float | None) -> str:
+    """Four digits of small figures, whole ones of large."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

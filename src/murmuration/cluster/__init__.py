@@ -1,0 +1,1 @@
+"""The table: nodes, resources, constraints, transactions, allocation types, and the reasons for a decision."""

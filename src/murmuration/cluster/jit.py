@@ -1,0 +1,102 @@
+"""Compilation: where kernels are cached, and the note that says when they are compiled.
+
+Numba notices a change of the file a kernel stands in, not of the helpers it calls elsewhere; so the cache lies in a folder
+named after the content of the whole package, and a new version never meets old machine code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def source_digest() -> str:
+    """A digest of every source file of the package."""
+    digest = hashlib.blake2b(digest_size=8)
+    root = Path(__file__).parent.parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """The kernel cache of this version: below `MURMUR_CACHE`, else the user's cache folder."""
+    base = os.environ.get("MURMUR_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "murmuration"
+    )
+    return Path(base) / f"kernels-{source_digest()}"
+
+
+def _prepare() -> None:
+    """Point Numba at the cache, and say so when the kernels of this version are not compiled yet."""
+    if "NUMBA_CACHE_DIR" in os.environ or "numba" in sys.modules:
+        return
+    folder = cache_folder()
+    if not folder.exists():
+        print("compiling kernels, once after installation (about half a minute) …", file=sys.stderr, flush=True)
+        try:
+            folder.mkdir(parents=True)
+        except OSError:
+            return
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
+_prepare()
+
+import numba  # noqa: E402
+from numba import types  # noqa: E402
+
+AMOUNTS = types.int64[:, ::1]
+VECTOR = types.int64[::1]
+SCORE = types.float64[::1](AMOUNTS, AMOUNTS, VECTOR)
+
+
+def compiled(function: Function) -> Function:
+    """A kernel: compiled on first use, cached on disk, no object mode, exact floating point."""
+    return numba.njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+def inlined(function: Function) -> Function:
+    """A step of a loop: written as a function, compiled as part of its caller.
+
+    A world is passed by value, and a call that is not inlined would copy every one of its array headers.
+    """
+    return numba.njit(inline="always", error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+def loop_kernel(function: Function) -> Function:
+    """The loop of an architecture. It makes no arrays, so nothing in it counts references."""
+    return numba.njit(cache=True, error_model="numpy", _nrt=False)(function)  # type: ignore[no-any-return]
+
+
+class FirstClass(types.WrapperAddressProtocol):  # type: ignore[misc]
+    """A compiled function passed as a value: the loop that calls it is not compiled again for it."""
+
+    def __init__(self, function: Callable[..., Any], signature: Any, cache: bool = True) -> None:
+        self.compiled = numba.njit(signature, cache=cache, error_model="numpy")(function)
+        self._signature = signature
+
+    def __wrapper_address__(self) -> int:
+        result = self.compiled.overloads[self._signature.args]
+        return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
+
+    def signature(self) -> Any:
+        return self._signature
+
+
+class Kernel:
+    """A user's score, marked to run compiled. Called from Python it is the plain function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)

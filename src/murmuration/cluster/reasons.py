@@ -1,0 +1,53 @@
+"""Reasons as values: made where the fact is known, rendered elsewhere. Retryable and hopeless are different types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Not now: what is short, and the event that may change it."""
+
+    reason: str
+    wakes_on: str = "a task ends"
+
+
+@dataclass(frozen=True)
+class Never:
+    """Not ever on this cluster: no event will help."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One node as a decision saw it."""
+
+    node: str
+    free: str
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One decision: nodes considered, filtered and why, scores, what was chosen, and what would unblock the rest."""
+
+    job: str
+    workload: str
+    attempt: int
+    at_s: float
+    tasks: int
+    request: str
+    considered: int
+    #: How many nodes each reason ruled out.
+    filtered: dict[str, int]
+    feasible: int
+    best: tuple[Candidate, ...]
+    #: How many tasks go to each chosen node, in order of choice.
+    chosen: tuple[tuple[str, int], ...]
+    placed: int
+    verdict: Wait | Never | None
+    unblock: tuple[str, ...] = ()
+    queue_ahead: int = 0
+    notes: tuple[str, ...] = field(default=())

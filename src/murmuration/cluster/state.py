@@ -1,0 +1,214 @@
+"""The cluster table: one row per node, and everything that may be done to it.
+
+For each resource a row has *total*, *required* (all tasks' requests; kept as its complement *free*, which is what every
+decision reads), *guaranteed* (production tasks' requests) and *used* (measured; required where nothing is measured), and a
+sequence number that each assignment raises and no release does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.constraints import Attributes, Constraint, node_mask
+from murmuration.cluster.errors import InputError
+from murmuration.cluster.resources import Amounts, Resources
+from murmuration.cluster.transactions import commit
+
+
+class ConflictMode(StrEnum):
+    RESOURCE = "resource"
+    MACHINE = "machine"
+
+
+class TransactionMode(StrEnum):
+    INCREMENTAL = "incremental"
+    ALL_OR_NOTHING = "all-or-nothing"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One task on one node."""
+
+    task: str
+    node: int
+    request: tuple[int, ...]
+    production: bool = False
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """The assignments of one job, and the sequence number of each one's row when the scheduler read it."""
+
+    assignments: tuple[Assignment, ...]
+    seen: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a transaction. It succeeded if nothing was refused."""
+
+    accepted: tuple[Assignment, ...]
+    refused: tuple[Assignment, ...]
+
+    @property
+    def succeeded(self) -> bool:
+        return not self.refused
+
+
+@dataclass
+class ClusterState:
+    """The table. Rows change only through `commit`, `release`, `begin_migration` and `end_migration`."""
+
+    resources: Resources
+    names: tuple[str, ...]
+    total: Amounts
+    attributes: tuple[Attributes, ...]
+    free: Amounts = field(init=False)
+    guaranteed: Amounts = field(init=False)
+    sequence: NDArray[np.int64] = field(init=False)
+    #: The measured use of each row, or None while nothing is measured.
+    measured: Amounts | None = None
+    #: All and only the tasks that hold resources, by name.
+    running: dict[str, Assignment] = field(init=False, default_factory=dict)
+    #: Where a migrating task is going; it counts on both rows until the migration ends.
+    migrating: dict[str, Assignment] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.total.shape != (len(self.names), len(self.resources)) or len(self.attributes) != len(self.names):
+            raise InputError("cluster: expected one row of totals and attributes for each node")
+        self.free = self.total.copy()
+        self.guaranteed = np.zeros_like(self.total)
+        self.sequence = np.zeros(len(self.names), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def required(self) -> Amounts:
+        return self.total - self.free
+
+    @property
+    def used(self) -> Amounts:
+        return self.required if self.measured is None else self.measured
+
+    def mask(self, constraints: Sequence[Constraint]) -> NDArray[np.bool_]:
+        """The nodes that meet the constraints."""
+        return node_mask(constraints, self.attributes)
+
+    def transaction(self, assignments: Iterable[Assignment]) -> Transaction:
+        """A transaction against the table as it is now."""
+        chosen = tuple(assignments)
+        return Transaction(chosen, tuple(int(self.sequence[a.node]) for a in chosen))
+
+    def commit(
+        self,
+        transaction: Transaction,
+        conflict: ConflictMode = ConflictMode.RESOURCE,
+        mode: TransactionMode = TransactionMode.INCREMENTAL,
+    ) -> Outcome:
+        """Accept what does not conflict; a refused assignment changes nothing, sequence numbers included."""
+        self._check_new(transaction)
+        nodes = np.array([a.node for a in transaction.assignments], dtype=np.int64)
+        seen = np.array(transaction.seen, dtype=np.int64)
+        for request, rows in _by_request(transaction.assignments):
+            part = nodes[rows]
+            commit(
+                self.free, self.sequence, part, seen[rows], len(rows), np.array(request, dtype=np.int64),
+                conflict is ConflictMode.MACHINE, False,
+            )  # fmt: skip
+            seen = _advance_own(seen, transaction.assignments, nodes[rows[part >= 0]])
+            nodes[rows] = part
+        accepted = tuple(a for a, node in zip(transaction.assignments, nodes, strict=True) if node >= 0)
+        refused = tuple(a for a, node in zip(transaction.assignments, nodes, strict=True) if node < 0)
+        if refused and mode is TransactionMode.ALL_OR_NOTHING:
+            self._take_back(accepted)
+            return Outcome((), transaction.assignments)
+        for assignment in accepted:
+            self.running[assignment.task] = assignment
+            self._guarantee(assignment, +1)
+        return Outcome(accepted, refused)
+
+    def release(self, task: str) -> None:
+        """A task ended: its node gets back exactly what was assigned."""
+        self.free[self._held(task).node] += np.array(self._held(task).request)
+        self._guarantee(self.running.pop(task), -1)
+        if task in self.migrating:
+            self._drop_target(self.migrating.pop(task))
+
+    def begin_migration(self, task: str, node: int) -> bool:
+        """Reserve the task's request on the target too; False, and nothing changed, if it does not fit there."""
+        target = replace(self._held(task), node=node)
+        if task in self.migrating or node == self._held(task).node:
+            return False
+        if (self.free[node] < np.array(target.request)).any():
+            return False
+        self.free[node] -= np.array(target.request)
+        self.sequence[node] += 1
+        self._guarantee(target, +1)
+        self.migrating[task] = target
+        return True
+
+    def end_migration(self, task: str, moved: bool) -> None:
+        """The task runs on the target (`moved`) or stayed at the source; the other row is given back."""
+        target, source = self.migrating.pop(task), self._held(task)
+        self._drop_target(source if moved else target)
+        self.running[task] = target if moved else source
+
+    def check(self) -> None:
+        """Assert that the columns are the sums of the tasks that hold them and never leave their bounds."""
+        required, guaranteed = np.zeros_like(self.total), np.zeros_like(self.total)
+        for assignment in [*self.running.values(), *self.migrating.values()]:
+            required[assignment.node] += np.array(assignment.request)
+            if assignment.production:
+                guaranteed[assignment.node] += np.array(assignment.request)
+        assert (required == self.required).all(), "required is not the sum of the assignments"
+        assert (guaranteed == self.guaranteed).all(), "guaranteed is not the sum of the production assignments"
+        assert (self.required >= 0).all() and (self.free >= 0).all(), "a column left its bounds"
+
+    def _held(self, task: str) -> Assignment:
+        if task not in self.running:
+            raise InputError(f"task {task!r} holds nothing")
+        return self.running[task]
+
+    def _check_new(self, transaction: Transaction) -> None:
+        names = [a.task for a in transaction.assignments]
+        again = next((name for name in names if name in self.running), None)
+        if again is not None or len(set(names)) != len(names):
+            raise InputError(f"task {again or 'of this transaction'!r} is assigned already")
+        if any(not 0 <= a.node < len(self) or min(a.request) < 0 for a in transaction.assignments):
+            raise InputError("an assignment names a node that is not in the table, or a negative amount")
+
+    def _take_back(self, accepted: tuple[Assignment, ...]) -> None:
+        for assignment in accepted:
+            self.free[assignment.node] += np.array(assignment.request)
+            self.sequence[assignment.node] -= 1
+
+    def _drop_target(self, assignment: Assignment) -> None:
+        self.free[assignment.node] += np.array(assignment.request)
+        self._guarantee(assignment, -1)
+
+    def _guarantee(self, assignment: Assignment, sign: int) -> None:
+        if assignment.production:
+            self.guaranteed[assignment.node] += sign * np.array(assignment.request)
+
+
+def _by_request(assignments: tuple[Assignment, ...]) -> list[tuple[tuple[int, ...], NDArray[np.int64]]]:
+    """Positions of the assignments grouped by request, in order of first appearance."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for position, assignment in enumerate(assignments):
+        groups.setdefault(assignment.request, []).append(position)
+    return [(request, np.array(rows, dtype=np.int64)) for request, rows in groups.items()]
+
+
+def _advance_own(
+    seen: NDArray[np.int64], assignments: tuple[Assignment, ...], taken: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """A transaction does not conflict with itself: count its own assignments into what it saw."""
+    rows = np.array([a.node for a in assignments], dtype=np.int64)
+    own = np.array([int((taken == row).sum()) for row in rows], dtype=np.int64)
+    return seen + own

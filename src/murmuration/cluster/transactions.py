@@ -1,0 +1,67 @@
+"""Transactions: the rules by which assignments are accepted, as plain functions on columns.
+
+Each function is a leaf (it calls nothing of ours), so that kernels compile it and the live master calls it as it is.
+A transaction is the assignments of one job: `nodes[k]` is the row of its k-th task, all with the same request.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def commit(
+    free: Array, sequence: Array, nodes: Array, seen: Array, count: int, request: Array,
+    machine: bool, atomic: bool,
+) -> int:  # fmt: skip
+    """Apply a transaction to the table; return how many assignments were accepted, and write −1 for each refused one.
+
+    Resource granularity refuses an assignment that would take a column below zero. Machine granularity refuses it also if
+    another transaction has taken from the row since `seen` was read (releases do not raise the sequence number).
+    All-or-nothing (`atomic`) takes everything back, sequence numbers included, if one assignment is refused.
+    """
+    resources = request.shape[0]
+    accepted = 0
+    if machine:
+        for k in range(count):
+            if sequence[nodes[k]] != seen[k]:
+                nodes[k] = -1
+    for k in range(count):
+        node = nodes[k]
+        if node < 0:
+            continue
+        fits = True
+        for r in range(resources):
+            fits &= request[r] <= free[node, r]
+        if not fits:
+            nodes[k] = -1
+            continue
+        for r in range(resources):
+            free[node, r] -= request[r]
+        sequence[node] += 1
+        accepted += 1
+    if atomic and accepted < count:
+        for k in range(count):
+            node = nodes[k]
+            if node >= 0:
+                for r in range(resources):
+                    free[node, r] += request[r]
+                sequence[node] -= 1
+                nodes[k] = -1
+        return 0
+    return accepted
+
+
+def policy_room(held: Array, taken: Array, total: Array, request: Array, quota: float, headroom: float) -> int:
+    """How many more tasks of this size a workload may take: a quota on its own share of each resource, and a share of the
+    whole cluster that it must leave free for others (6.2.2: the meta-scheduler's policy, checked at commit)."""
+    room = 2**31 - 1
+    for r in range(request.shape[0]):
+        if request[r] > 0:
+            own = int((quota * total[r] - held[r]) // request[r])
+            shared = int(((1.0 - headroom) * total[r] - taken[r]) // request[r])
+            room = min(room, own, shared)
+    return max(room, 0)

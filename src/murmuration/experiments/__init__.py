@@ -1,0 +1,1 @@
+"""Whole studies: comparisons, sweeps, and the tables and figures of the papers."""

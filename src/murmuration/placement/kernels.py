@@ -1,0 +1,183 @@
+"""Placements, compiled: given the table and one job, a row for each of its tasks.
+
+A placement deducts from `free` as it goes, so that two tasks never take the same room, and leaves it so: the caller takes it
+back or keeps it. Placed rows stand in front of `nodes`; the return value is how many there are. An empty `allowed` means
+that every node may be used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from murmuration.cluster.jit import AMOUNTS, SCORE, VECTOR, FirstClass, compiled
+from murmuration.cluster.random import next_double as plain_next_double
+
+Array = NDArray[Any]
+
+#: Draws in a row that find no room before first fit looks at every node. It changes speed, not the odds of any node.
+MISSES_MAX = 32
+
+PLACE = types.int64(
+    AMOUNTS, AMOUNTS, types.boolean[::1], VECTOR, types.int64, types.uint64[::1], types.int32[::1],
+    types.FunctionType(SCORE),
+)  # fmt: skip
+
+next_double = compiled(plain_next_double)
+
+
+@compiled
+def fits(free: Array, node: int, request: Array) -> bool:
+    enough = True
+    for r in range(request.shape[0]):
+        enough &= request[r] <= free[node, r]
+    return enough
+
+
+@compiled
+def take(free: Array, node: int, request: Array) -> None:
+    for r in range(request.shape[0]):
+        free[node, r] -= request[r]
+
+
+@compiled
+def give_back(free: Array, node: int, request: Array) -> None:
+    for r in range(request.shape[0]):
+        free[node, r] += request[r]
+
+
+@compiled
+def feasible(free: Array, allowed: Array, request: Array) -> Array:
+    """The rows that can take one more task."""
+    rows = np.empty(free.shape[0], dtype=np.int32)
+    count = 0
+    for i in range(free.shape[0]):
+        if (allowed.shape[0] == 0 or allowed[i]) and fits(free, i, request):
+            rows[count] = i
+            count += 1
+    return rows[:count]
+
+
+@compiled
+def place_from(
+    rows: Array, left: int, free: Array, request: Array, placed: int, count: int, rng: Array, nodes: Array
+) -> int:
+    """Randomised first fit from the first `left` of these rows, which all fit; a row that is full leaves the list."""
+    while placed < count and left > 0:
+        at = int(next_double(rng) * left)
+        node = rows[at]
+        take(free, node, request)
+        nodes[placed] = node
+        placed += 1
+        if not fits(free, node, request):
+            left -= 1
+            rows[at] = rows[left]
+    return placed
+
+
+@compiled
+def draw_first_fit(
+    free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array
+) -> int:
+    """Place tasks on nodes drawn at random until all are placed or too many draws in a row found no room.
+
+    The generator's state is kept in locals here: this is the innermost loop of every large run.
+    """
+    n, resources, every = free.shape[0], request.shape[0], allowed.shape[0] == 0
+    placed, misses = 0, 0
+    a, b, c, counter = rng[0], rng[1], rng[2], rng[3]
+    while placed < count and misses < MISSES_MAX:
+        value = a + b + counter
+        counter += np.uint64(1)
+        a = b ^ (b >> np.uint64(11))
+        b = c + (c << np.uint64(3))
+        c = ((c << np.uint64(24)) | (c >> np.uint64(40))) + value
+        node = np.uint64(float(value >> np.uint64(11)) * (1.0 / 9007199254740992.0) * n)
+        enough = every or allowed[node]
+        for r in range(resources):
+            enough &= request[r] <= free[node, r]
+        if enough:
+            for r in range(resources):
+                free[node, r] -= request[r]
+            nodes[placed] = node
+            placed += 1
+            misses = 0
+        else:
+            misses += 1
+    rng[0], rng[1], rng[2], rng[3] = a, b, c, counter
+    return placed
+
+
+def first_fit(
+    total: Array, free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array, score: Any
+) -> int:
+    """Randomised first fit (3.2): draw a node; if the task fits there it goes there, else the node is out.
+
+    A node that is out stays out, because rows only fill up during one decision: drawing it again and passing over it leaves
+    every other node the same odds. After too many misses the rest is drawn from the list of nodes with room.
+    """
+    placed = draw_first_fit(free, allowed, request, count, rng, nodes)
+    if placed == count:
+        return placed
+    rows = feasible(free, allowed, request)
+    return place_from(rows, rows.shape[0], free, request, placed, count, rng, nodes)
+
+
+@compiled
+def before(scores: Array, start: int, n: int, a: int, b: int) -> bool:
+    """Whether row a is chosen before row b: by score, ties by the order from a random start."""
+    if scores[a] != scores[b]:
+        return bool(scores[a] > scores[b])
+    return bool((a - start) % n < (b - start) % n)
+
+
+@compiled
+def sift(rows: Array, size: int, at: int, scores: Array, start: int, n: int) -> None:
+    """Restore the heap of rows (best first) below position `at`."""
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        if child + 1 < size and before(scores, start, n, rows[child + 1], rows[child]):
+            child += 1
+        if not before(scores, start, n, rows[child], rows[at]):
+            return
+        rows[at], rows[child] = rows[child], rows[at]
+        at = child
+
+
+def ranked(
+    total: Array, free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array, score: Any
+) -> int:
+    """Each task in turn to the node with the best score; only the node just chosen needs a new score."""
+    n = total.shape[0]
+    start = int(next_double(rng) * n)
+    rows = feasible(free, allowed, request)
+    size = rows.shape[0]
+    scores = score(total, free, request)
+    for at in range(size // 2 - 1, -1, -1):
+        sift(rows, size, at, scores, start, n)
+    placed = 0
+    while placed < count and size > 0:
+        node = rows[0]
+        take(free, node, request)
+        nodes[placed] = node
+        placed += 1
+        if fits(free, node, request):
+            scores[node] = score(total[node : node + 1], free[node : node + 1], request)[0]
+        else:
+            size -= 1
+            rows[0] = rows[size]
+        sift(rows, size, 0, scores, start, n)
+    return placed
+
+
+def as_placement(function: Any) -> FirstClass:
+    return FirstClass(function, PLACE)
+
+
+def as_score(function: Any, cache: bool = True) -> FirstClass:
+    return FirstClass(function, SCORE, cache)

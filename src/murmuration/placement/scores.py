@@ -1,0 +1,81 @@
+"""Scores: how good a node is for one more task. Higher is better; ties are broken at random by the placement.
+
+A score is `score(total, free, request) -> scores`, one number per row, over the exact integer columns. Each function
+here is plain Python that Numba compiles as it is. The Kubernetes ones use its integer arithmetic (0–100, rounded down).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Score = Callable[[Array, Array, Array], NDArray[np.float64]]
+
+
+def best_fit(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
+    """The fullest node that still fits: least free share left, summed over resources."""
+    scores = np.zeros(total.shape[0])
+    for i in range(total.shape[0]):
+        for r in range(total.shape[1]):
+            if total[i, r] > 0:
+                scores[i] -= (free[i, r] - request[r]) / total[i, r]
+    return scores
+
+
+def worst_fit(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
+    """The emptiest node: most free share left, summed over resources."""
+    scores = np.zeros(total.shape[0])
+    for i in range(total.shape[0]):
+        for r in range(total.shape[1]):
+            if total[i, r] > 0:
+                scores[i] += (free[i, r] - request[r]) / total[i, r]
+    return scores
+
+
+def least_allocated(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
+    """Kubernetes NodeResourcesFit, LeastAllocated: mean free percentage over CPU and memory."""
+    scores = np.zeros(total.shape[0])
+    for i in range(total.shape[0]):
+        points = 0
+        for r in range(2):
+            left = free[i, r] - request[r]
+            if total[i, r] > 0 and left >= 0:
+                points += (left * 100) // total[i, r]
+        scores[i] = points // 2
+    return scores
+
+
+def most_allocated(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
+    """Kubernetes NodeResourcesFit, MostAllocated: mean allocated percentage over CPU and memory."""
+    scores = np.zeros(total.shape[0])
+    for i in range(total.shape[0]):
+        points = 0
+        for r in range(2):
+            taken = total[i, r] - free[i, r] + request[r]
+            if total[i, r] > 0 and taken <= total[i, r]:
+                points += (taken * 100) // total[i, r]
+        scores[i] = points // 2
+    return scores
+
+
+def balanced(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
+    """Kubernetes NodeResourcesBalancedAllocation: 100 × (1 − deviation of the allocated fractions of CPU and memory)."""
+    scores = np.zeros(total.shape[0])
+    for i in range(total.shape[0]):
+        cpu = min(1.0, (total[i, 0] - free[i, 0] + request[0]) / max(total[i, 0], 1))
+        memory = min(1.0, (total[i, 1] - free[i, 1] + request[1]) / max(total[i, 1], 1))
+        scores[i] = np.floor((1.0 - abs(cpu - memory) / 2.0) * 100.0)
+    return scores
+
+
+SCORES: dict[str, Score] = {
+    "best-fit": best_fit,
+    "worst-fit": worst_fit,
+    "least-allocated": least_allocated,
+    "most-allocated": most_allocated,
+    "balanced": balanced,
+}

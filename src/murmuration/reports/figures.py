@@ -1,0 +1,76 @@
+"""What a plot is made of: plain frozen values, checked once when made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Values = Sequence[float | None]
+
+
+def _same_length(what: str, length: int, *others: Sequence[object] | None) -> None:
+    if any(other is not None and len(other) != length for other in others):
+        raise ValueError(f"{what}: every list must have {length} values")
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a chart; a missing or non-finite y is a gap.
+
+    `low` and `high` draw a band, or error bars with `markers`; `hollow` marks the points of saturated runs;
+    `colour` is a place in the palette, so that two series can share one and differ by `dotted`.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Values
+    low: Values | None = None
+    high: Values | None = None
+    dotted: bool = False
+    hollow: Sequence[bool] | None = None
+    colour: int | None = None
+    markers: bool = False
+
+    def __post_init__(self) -> None:
+        _same_length(f"series {self.name!r}", len(self.x), self.y, self.low, self.high, self.hollow)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines or points over a common x; `lines` are labelled horizontal reference lines."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    x_log: bool = False
+    y_log: bool = False
+    lines: tuple[tuple[str, float], ...] = ()
+    note: str = ""
+    y_from_zero: bool = True
+    y_percent: bool = False
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Grouped bars: one value per group in each named series, with optional error bars."""
+
+    title: str
+    y_label: str
+    groups: tuple[str, ...]
+    series: tuple[tuple[str, tuple[float | None, ...]], ...]
+    note: str = ""
+    y_log: bool = False
+    low: tuple[tuple[float | None, ...], ...] | None = None
+    high: tuple[tuple[float | None, ...], ...] | None = None
+    lines: tuple[tuple[str, float], ...] = ()
+    y_percent: bool = False
+
+    def __post_init__(self) -> None:
+        _same_length(f"bars {self.title!r}", len(self.groups), *(values for _, values in self.series))
+        for edge in (self.low, self.high):
+            _same_length(f"bars {self.title!r}", len(self.series), edge)
+            _same_length(f"bars {self.title!r}", len(self.groups), *(edge or ()))
+
+
+Figure = Chart | Bars

@@ -1,0 +1,44 @@
+"""Admission: the jobs that can never run are known when they are submitted, and told at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.reasons import Never
+from murmuration.cluster.resources import Amounts, Resources, format_amount
+
+
+def slots(free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts) -> int:
+    """How many tasks of this size the allowed rows hold at once."""
+    rows = free if allowed is None else free[allowed]
+    asked = request > 0
+    if not asked.any():
+        return len(rows) * (2**31)
+    return int((rows[:, asked] // request[asked]).min(axis=1).sum()) if len(rows) else 0
+
+
+def never(
+    resources: Resources, free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts, tasks: int, whole: bool
+) -> Never | None:
+    """Why a job can never run on these rows as they are when nothing else does, or None.
+
+    `whole`: all tasks must fit at once (a gang, or a job in a static partition, 4.2.1).
+    """
+    room = slots(free, allowed, request)
+    if room >= (tasks if whole else 1):
+        return None
+    if allowed is not None and not allowed.any():
+        return Never("no node meets its constraints")
+    if room == 0:
+        return Never(_too_large(resources, free if allowed is None else free[allowed], request))
+    return Never(f"it needs room for {tasks} tasks at once and its nodes hold {room} when nothing else runs")
+
+
+def _too_large(resources: Resources, free: Amounts, request: Amounts) -> str:
+    """Name the resource that no node has enough of; if each is had somewhere, say that no node has them together."""
+    for r, name in enumerate(resources.names):
+        most = int(free[:, r].max())
+        if request[r] > most:
+            return f"a task asks for {format_amount(name, int(request[r]))} and no node has more than {format_amount(name, most)} to give"
+    return f"no node has {resources.describe(request)} together"

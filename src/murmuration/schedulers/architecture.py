@@ -1,0 +1,110 @@
+"""Architectures as data: who the schedulers of a cluster are, what each may read, and how its writes are accepted.
+
+monolithic   one scheduler, all rows, exclusive
+partitioned  one scheduler per workload, its own rows, exclusive
+offers       one scheduler per workload (a framework), the rows it was offered, exclusive while it holds the offer
+shared-state any number of schedulers per workload, all rows, committed optimistically
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.errors import InputError
+
+KINDS = ("monolithic", "partitioned", "offers", "shared-state")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long one attempt takes: a part per job and a part per task."""
+
+    job_s: float = 0.1
+    task_s: float = 0.005
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One scheduler."""
+
+    name: str
+    workloads: tuple[str, ...]
+    timing: Mapping[str, Timing]
+    #: The rows it may use; None stands for all of them.
+    rows: NDArray[np.bool_] | None = field(default=None, compare=False)
+    #: Reads rows that others may take meanwhile, and learns of conflicts when it commits.
+    optimistic: bool = False
+    machine: bool = False
+    atomic: bool = False
+
+
+def monolithic(workloads: Sequence[str], timing: Mapping[str, Timing], single_path: bool) -> list[Agent]:
+    """One scheduler for everything; single-path takes the default time for every job (3.1)."""
+    times = {name: timing["default"] if single_path else timing[name] for name in workloads}
+    return [Agent("all", tuple(workloads), times)]
+
+
+def partitioned(
+    workloads: Sequence[str], timing: Mapping[str, Timing], shares: Mapping[str, float], nodes: int
+) -> list[Agent]:
+    """One scheduler per workload with rows of its own (4.2.1); workloads without a share split what is left."""
+    owners = partition_rows(partition_shares(workloads, shares), nodes)
+    return [
+        Agent(name, (name,), {name: timing[name]}, rows=owners == index) for index, name in enumerate(workloads)
+    ]  # fmt: skip
+
+
+def partition_shares(workloads: Sequence[str], shares: Mapping[str, float]) -> list[float]:
+    """The share of each workload, in order."""
+    without = [name for name in workloads if name not in shares]
+    left = 1.0 - sum(shares.values())
+    if without and left <= 0.0:
+        raise InputError(f"scheduler.partition: nothing is left for workload {without[0]!r}")
+    return [shares.get(name, left / max(len(without), 1)) for name in workloads]
+
+
+def partition_rows(shares: Sequence[float], nodes: int) -> NDArray[np.int64]:
+    """The owner of each row (−1: nobody), spread evenly so that every partition has its part of each group of nodes."""
+    owners = np.full(nodes, -1, dtype=np.int64)
+    debt = np.zeros(len(shares))
+    for row in range(nodes):
+        debt += shares
+        richest = int(debt.argmax())
+        if debt[richest] >= 0.5:
+            owners[row] = richest
+            debt[richest] -= 1.0
+    return owners
+
+
+def shared_state(
+    workloads: Sequence[str], timing: Mapping[str, Timing], counts: Mapping[str, int], machine: bool, atomic: bool
+) -> list[Agent]:
+    """Any number of schedulers per workload over the same rows (6.2); several of one workload take its jobs in turn."""
+    agents = []
+    for name in workloads:
+        count = counts.get(name, 1)
+        for k in range(count):
+            label = name if count == 1 else f"{name}-{k}"
+            agents.append(
+                Agent(label, (name,), {name: timing[name]}, optimistic=True, machine=machine, atomic=atomic)
+            )  # fmt: skip
+    return agents
+
+
+def frameworks(workloads: Sequence[str], timing: Mapping[str, Timing], optimistic: bool) -> list[Agent]:
+    """One framework per workload; with optimistic offers the same resources go to several of them (6.2.2)."""
+    return [Agent(name, (name,), {name: timing[name]}, optimistic=optimistic) for name in workloads]
+
+
+def assign_jobs(agents: Sequence[Agent], workloads: Sequence[str], workload: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The scheduler of each job: the one that serves its workload; several take turns."""
+    owner = np.zeros(len(workload), dtype=np.int64)
+    for index, name in enumerate(workloads):
+        serving = np.array([k for k, agent in enumerate(agents) if name in agent.workloads], dtype=np.int64)
+        rows = np.flatnonzero(workload == index)
+        owner[rows] = serving[np.arange(len(rows)) % len(serving)]
+    return owner

@@ -1,0 +1,1 @@
+"""Offers (Mesos): an allocator decides who is offered what is free; frameworks decide what to use."""

@@ -1,0 +1,90 @@
+"""Allocators: who gets the next offer. Plain leaf functions on arrays, called as they are by a master and compiled by kernels.
+
+Row f of `allocated` and `offered` is what framework f holds and has been offered; `wants[f]` says whether it would use more.
+Each answers with a framework, or −1 for nobody. `draw` is a number in [0, 1) that only the lottery uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Allocator = Callable[[Array, Array, Array, Array, Array, float], int]
+
+
+def drf(allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float) -> int:
+    """Dominant-resource fairness: the framework whose largest share, offers included, is smallest for its weight."""
+    chosen, least = -1, 0.0
+    for f in range(wants.shape[0]):
+        if not wants[f]:
+            continue
+        share = 0.0
+        for r in range(total.shape[0]):
+            if total[r] > 0:
+                share = max(share, (allocated[f, r] + offered[f, r]) / total[r])
+        share /= weight[f]
+        if chosen < 0 or share < least:
+            chosen, least = f, share
+    return chosen
+
+
+def priority(allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float) -> int:
+    """Strict priority: the framework with the highest weight that wants something; the first of equals."""
+    chosen = -1
+    for f in range(wants.shape[0]):
+        if wants[f] and (chosen < 0 or weight[f] > weight[chosen]):
+            chosen = f
+    return chosen
+
+
+def lottery(allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float) -> int:
+    """Lottery scheduling (4.7): a framework is drawn with a probability in proportion to its weight."""
+    tickets = 0.0
+    for f in range(wants.shape[0]):
+        if wants[f]:
+            tickets += weight[f]
+    left, chosen = draw * tickets, -1
+    for f in range(wants.shape[0]):
+        if wants[f]:
+            chosen = f
+            left -= weight[f]
+            if left < 0.0:
+                return f
+    return chosen
+
+
+ALLOCATORS: dict[str, Allocator] = {"drf": drf, "priority": priority, "lottery": lottery}
+
+
+def entitled(allocated: Array, total: Array, guaranteed: Array, wants: Array) -> bool:
+    """Frameworks whose dominant share is below their guarantee go before all others: if there are any, keep only them in
+    `wants` and say so."""
+    found = False
+    for only in range(2):
+        for f in range(wants.shape[0]):
+            share = 0.0
+            for r in range(total.shape[0]):
+                if total[r] > 0:
+                    share = max(share, allocated[f, r] / total[r])
+            below = share < guaranteed[f]
+            if only == 0:
+                found = found or (wants[f] and below)
+            elif found:
+                wants[f] = wants[f] and below
+    return found
+
+
+def revocable(allocated: Array, total: Array, guaranteed: Array) -> int:
+    """The framework furthest above its guaranteed share, from which tasks may be revoked (5.2.3), or −1."""
+    chosen, most = -1, 0.0
+    for f in range(guaranteed.shape[0]):
+        share = 0.0
+        for r in range(total.shape[0]):
+            if total[r] > 0:
+                share = max(share, allocated[f, r] / total[r])
+        if share - guaranteed[f] > most:
+            chosen, most = f, share - guaranteed[f]
+    return chosen

@@ -1,0 +1,153 @@
+"""The master's books: what each node has left, what each framework holds and has been offered, and which tasks run.
+
+A row has one column per resource and, where a share of each node is reserved for short tasks (4.8), a second set of columns
+for what tasks without a limit may take; a short task costs nothing there. What is available, on offer or held adds up to
+the row's total in every column at all times (`check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.schedulers.offers.messages import Slice, Task, Vector
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A task that holds resources."""
+
+    framework: str
+    task: Task
+    cost: Vector
+
+
+@dataclass(slots=True)
+class NodeRow:
+    columns: Vector
+    available: list[int]
+    tasks: dict[Key, Held] = field(default_factory=dict)
+
+
+@dataclass
+class Ledger:
+    """Rows change only through the methods below; the arrays have one row per framework."""
+
+    resources: int
+    short_share: float = 0.0
+    nodes: dict[str, NodeRow] = field(default_factory=dict)
+    tasks: dict[Key, Held] = field(default_factory=dict)
+    #: The row of each framework in the arrays.
+    position: dict[str, int] = field(default_factory=dict)
+    total: NDArray[np.int64] = field(init=False)
+    allocated: NDArray[np.int64] = field(init=False)
+    offered: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = np.zeros(self.resources, dtype=np.int64)
+        self.allocated = np.zeros((0, self.resources), dtype=np.int64)
+        self.offered = np.zeros((0, self.resources), dtype=np.int64)
+
+    def add_framework(self, framework: str) -> None:
+        self.position[framework] = len(self.position)
+        empty = np.zeros((1, self.resources), dtype=np.int64)
+        self.allocated = np.concatenate([self.allocated, empty])
+        self.offered = np.concatenate([self.offered, empty])
+
+    def add_node(self, node: str, total: Vector) -> None:
+        columns = self._columns(total)
+        self.nodes[node] = NodeRow(columns, list(columns))
+        self.total += np.array(total)
+
+    def drop_node(self, node: str) -> list[Held]:
+        """The node is gone, and with it the tasks that are returned. Offers of it must have been taken back before."""
+        lost = [self.end(key) for key in list(self.nodes[node].tasks)]
+        self.total -= np.array(self.nodes.pop(node).columns[: self.resources])
+        return lost
+
+    def available(self, node: str) -> Slice:
+        """What may be offered of a node."""
+        left, count = self.nodes[node].available, self.resources
+        amount = tuple(left[:count])
+        unlimited = tuple(map(min, amount, left[count:])) if self.short_share else amount
+        return Slice(node, amount, unlimited)
+
+    def hold(self, framework: str, part: Slice) -> None:
+        """A slice is on offer: it counts toward the framework's share and is out of everyone else's reach."""
+        _add(self.nodes[part.node].available, self._both(part), -1)
+        self._count(self.offered, framework, part.amount, +1)
+
+    def give_back(self, framework: str, part: Slice) -> None:
+        """A slice is no longer on offer."""
+        _add(self.nodes[part.node].available, self._both(part), +1)
+        self._count(self.offered, framework, part.amount, -1)
+
+    def start(self, framework: str, task: Task) -> None:
+        held = Held(framework, task, self.cost(task))
+        row = self.nodes[task.node]
+        row.tasks[framework, task.task] = self.tasks[framework, task.task] = held
+        _add(row.available, held.cost, -1)
+        self._count(self.allocated, framework, task.request, +1)
+
+    def end(self, key: Key) -> Held:
+        held = self.tasks.pop(key)
+        row = self.nodes[held.task.node]
+        del row.tasks[key]
+        _add(row.available, held.cost, +1)
+        self._count(self.allocated, held.framework, held.task.request, -1)
+        return held
+
+    def cost(self, task: Task) -> Vector:
+        """What a task takes in every column."""
+        if not self.short_share:
+            return task.request
+        return task.request + ((0,) * self.resources if task.short else task.request)
+
+    def room(self, part: Slice) -> list[int]:
+        """The columns of a slice, to launch tasks against."""
+        return list(self._both(part))
+
+    def check(self, on_offer: Iterable[tuple[str, Slice]]) -> None:
+        """Assert that everything adds up, given the slices that are on offer and to whom."""
+        left = {node: list(row.columns) for node, row in self.nodes.items()}
+        allocated, offered = np.zeros_like(self.allocated), np.zeros_like(self.offered)
+        for held in self.tasks.values():
+            _add(left[held.task.node], held.cost, -1)
+            allocated[self.position[held.framework]] += np.array(held.task.request)
+        for framework, part in on_offer:
+            _add(left[part.node], self._both(part), -1)
+            offered[self.position[framework]] += np.array(part.amount)
+        for node, row in self.nodes.items():
+            assert row.available == left[node], f"{node}: available, offered and held do not add up"
+            assert min(row.available) >= 0, f"{node} is over-committed"
+        assert (allocated == self.allocated).all(), "a framework's tasks do not add up"
+        assert (offered == self.offered).all(), "a framework's offers do not add up"
+
+    def _columns(self, total: Vector) -> Vector:
+        if not self.short_share:
+            return total
+        return total + tuple(int(amount * (1.0 - self.short_share)) for amount in total)
+
+    def _both(self, part: Slice) -> Vector:
+        return part.amount + part.unlimited if self.short_share else part.amount
+
+    def _count(self, array: NDArray[Any], framework: str, amount: Vector, sign: int) -> None:
+        row = self.position[framework]
+        for r, value in enumerate(amount):
+            array[row, r] += sign * value
+
+
+def _add(row: list[int], amount: Vector, sign: int) -> None:
+    for r, value in enumerate(amount):
+        row[r] += sign * value
+
+
+def fits(request: Iterable[int], room: Iterable[int]) -> bool:
+    """Whether a request fits in what is there, in every column."""
+    return all(map(int.__le__, request, room))

@@ -1,0 +1,392 @@
+"""The master (5.2): it offers what is free to the frameworks an allocator chooses, and launches what they reply with.
+
+One door in, commands out: `handle` is told an event and the time and returns messages; `due` says when it next wants to be
+woken. It reads no clock and draws only from the generator it was given, so a simulation and a live cluster drive the same
+object. A round offers all that is available on a node to one framework, node by node, so that shares interleave.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from murmuration.schedulers.offers.allocators import Allocator, drf, entitled
+from murmuration.schedulers.offers.ledger import Key, Ledger, fits
+from murmuration.schedulers.offers.messages import (
+    Filters, FromMaster, GetGuaranteedShare, GuaranteedShare, KillTask, LaunchTask, NodeJoined, NodeLeft, NodeLost,
+    OfferRescinded, Register, ReplyToOffer, ResourceOffer, SetFilters, SetNeedsOffers, Slice, Status, StatusUpdate, StopTask,
+    Task, TaskReport, ToMaster, Unregister, Vector, Wake,
+)  # fmt: skip
+from murmuration.schedulers.offers.revocation import to_revoke
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the organisation decides. A `min_offer` larger than a node means the whole node."""
+
+    allocator: Allocator = drf
+    #: Rounds happen at multiples of this; at once if 0.
+    period_s: float = 0.0
+    #: An offer unanswered for this long is rescinded; never if 0.
+    timeout_s: float = 0.0
+    #: Abstain from offering a node until this much of it is free (4.10); at least one unit of CPU.
+    min_offer: Vector = (1,)
+    #: This share of each node is for tasks that are killed after `short_max_s` (4.8).
+    short_share: float = 0.0
+    short_max_s: float = 60.0
+    #: A framework below its guarantee that waited this long without an offer gets tasks of others revoked (5.2.3).
+    revoke_after_s: float = math.inf
+
+
+@dataclass(slots=True)
+class Client:
+    """What the master knows of a framework, beside what it holds."""
+
+    filters: Filters = field(default_factory=Filters)
+    needs: bool = False
+    #: What it refused of each node, and until when.
+    refused: dict[str, tuple[float, Vector]] = field(default_factory=dict)
+    #: When it last asked for offers, was made one, or had tasks revoked for it.
+    served: float = 0.0
+
+    def looks_at(self, part: Slice, now: float) -> bool:
+        """Whether it would look at an offer of this slice; a filtered resource is as good as a rejected one (5.2.5)."""
+        if not self.needs or (self.filters.nodes is not None and part.node not in self.filters.nodes):
+            return False
+        if not fits(self.filters.at_least, part.amount):
+            return False
+        until, amount = self.refused.get(part.node, (-math.inf, part.amount))
+        return now >= until or not fits(part.amount, amount)
+
+
+class Master:
+    """The state machine. Everything it knows can be rebuilt from node agents and frameworks (5.2.6)."""
+
+    def __init__(self, resources: int, rules: Rules, rng: np.random.Generator) -> None:
+        self.rules = rules
+        self.ledger = Ledger(resources, rules.short_share)
+        self.offers: dict[int, ResourceOffer] = {}
+        self.clients: dict[str, Client] = {}
+        self.weight = np.zeros(0)
+        self.guaranteed = np.zeros(0)
+        #: Tasks told to stop that still hold their resources, with what their framework will be told.
+        self.stopping: dict[Key, tuple[Status, str]] = {}
+        #: Nodes on which tasks were revoked, and for whom; nobody else is offered them before.
+        self.cleared: dict[str, str] = {}
+        self._rng = rng
+        self._now = 0.0
+        self._out: list[FromMaster] = []
+        #: Nodes of which something may have become worth offering since the last round, in order.
+        self._changed: dict[str, None] = {}
+        self._timers: list[tuple[float, int, str, Any]] = []
+        self._serial = 0
+        self._round_set = False
+
+    def handle(self, event: ToMaster, now: float) -> list[FromMaster]:
+        """Take one event; return the messages it causes, in order."""
+        self._now, self._out = now, []
+        self._run_timers()
+        _ON[type(event)](self, event)
+        if self._changed and not self.rules.period_s:
+            self._offer_round()
+        elif self._changed and not self._round_set:
+            self._round_set = True
+            self._set_timer((math.floor(now / self.rules.period_s) + 1) * self.rules.period_s, "round", None)
+        if self.rules.revoke_after_s < math.inf:
+            self._revoke()
+        return self._out
+
+    @property
+    def due(self) -> float:
+        """When it next wants a `Wake`, whatever else happens; infinity for never."""
+        while self._timers and self._is_settled(*self._timers[0][2:]):
+            heapq.heappop(self._timers)
+        timer = self._timers[0][0] if self._timers else math.inf
+        patience = self.rules.revoke_after_s
+        if patience == math.inf:
+            return timer
+        # What is due already was tried in the last `handle`; it is tried again with the next event, not by waking.
+        return min([timer, *(at for name in self._starving() if (at := self.clients[name].served + patience) > self._now)])
+
+    def check(self) -> None:
+        """Assert that all amounts add up and no node is over-committed."""
+        self.ledger.check((offer.framework, part) for offer in self.offers.values() for part in offer.slices)
+        assert set(self.stopping) <= set(self.ledger.tasks), "a task that holds nothing is being stopped"
+
+    # Node agents.
+
+    def _on_joined(self, event: NodeJoined) -> None:
+        kept = {(framework, task.task) for framework, task in event.running}
+        if event.node in self.ledger.nodes:
+            self._drop_node(event.node, kept)
+        self.ledger.add_node(event.node, event.total)
+        for framework, task in event.running:
+            self._client(framework)
+            self.ledger.start(framework, task)
+        self._changed[event.node] = None
+
+    def _on_left(self, event: NodeLeft) -> None:
+        if event.node in self.ledger.nodes:
+            self._drop_node(event.node, set())
+            self._out += [NodeLost(framework, event.node) for framework in self.clients]
+
+    def _drop_node(self, node: str, kept: set[Key]) -> None:
+        for offer in [o for o in self.offers.values() if any(part.node == node for part in o.slices)]:
+            self._rescind(offer)
+        for held in self.ledger.drop_node(node):
+            key = (held.framework, held.task.task)
+            self.stopping.pop(key, None)
+            if key not in kept:
+                self._out.append(StatusUpdate(*key, Status.LOST, f"{node} was lost"))
+        self._changed.pop(node, None)
+        self.cleared.pop(node, None)
+
+    def _on_report(self, event: TaskReport) -> None:
+        key = (event.framework, event.task)
+        if key not in self.ledger.tasks:
+            return
+        status, reason = event.status, event.reason
+        if status is not Status.RUNNING:
+            asked = self.stopping.pop(key, None)
+            if asked is not None and status is Status.KILLED:
+                status, reason = asked
+            self._changed[self.ledger.end(key).task.node] = None
+        self._out.append(StatusUpdate(event.framework, event.task, status, reason))
+
+    # Frameworks.
+
+    def _client(self, name: str) -> Client:
+        """What is known of a framework; a new master may hear of its tasks or needs before it registers (5.2.6)."""
+        if name not in self.clients:
+            self.clients[name] = Client()
+            self.ledger.add_framework(name)
+            self.weight, self.guaranteed = np.append(self.weight, 1.0), np.append(self.guaranteed, 0.0)
+        return self.clients[name]
+
+    def _on_register(self, event: Register) -> None:
+        self._client(event.framework)
+        position = self.ledger.position[event.framework]
+        self.weight[position], self.guaranteed[position] = event.weight, event.guaranteed
+
+    def _on_unregister(self, event: Unregister) -> None:
+        self._client(event.framework)
+        self.clients[event.framework] = Client()
+        for offer in [o for o in self.offers.values() if o.framework == event.framework]:
+            self._rescind(offer)
+        for key in [key for key in self.ledger.tasks if key[0] == event.framework]:
+            self._stop(key, Status.KILLED, "its framework left")
+
+    def _on_needs(self, event: SetNeedsOffers) -> None:
+        client = self._client(event.framework)
+        if event.needs:
+            if not client.needs:
+                client.served = self._now
+            client.refused.clear()
+            self._changed.update(dict.fromkeys(self.ledger.nodes))
+        client.needs = event.needs
+
+    def _on_filters(self, event: SetFilters) -> None:
+        self._client(event.framework).filters = event.filters
+        self._changed.update(dict.fromkeys(self.ledger.nodes))
+
+    def _on_get_guaranteed(self, event: GetGuaranteedShare) -> None:
+        self._client(event.framework)
+        share = float(self.guaranteed[self.ledger.position[event.framework]])
+        amount = tuple(math.floor(share * int(total)) for total in self.ledger.total)
+        self._out.append(GuaranteedShare(event.framework, amount))
+
+    def _on_kill(self, event: KillTask) -> None:
+        key = (event.framework, event.task)
+        if key in self.ledger.tasks:
+            self._stop(key, Status.KILLED, "its framework killed it")
+
+    def _on_reply(self, event: ReplyToOffer) -> None:
+        offer = self.offers.get(event.offer)
+        if offer is None or offer.framework != event.framework:
+            for task in event.tasks:
+                self._out.append(StatusUpdate(event.framework, task.task, Status.LOST, "the offer no longer stands"))
+            return
+        room = {part.node: self.ledger.room(part) for part in offer.slices}
+        self._take_back(offer)
+        for task in event.tasks:
+            self._launch(event.framework, task, room)
+        for node, left in room.items():
+            self._refuse(event.framework, node, tuple(left[: self.ledger.resources]), event.refuse_s)
+
+    def _launch(self, framework: str, task: Task, room: dict[str, list[int]]) -> None:
+        left, cost = room.get(task.node), self.ledger.cost(task)
+        wrong = ""
+        if left is None:
+            wrong = f"{task.node} is not part of the offer"
+        elif len(task.request) != self.ledger.resources or min(task.request) < 0 or not fits(cost, left):
+            wrong = "it does not fit in the offer"
+        elif (framework, task.task) in self.ledger.tasks:
+            wrong = "a task of this name is running"
+        if left is None or wrong:
+            self._out.append(StatusUpdate(framework, task.task, Status.LOST, wrong))
+            return
+        left[:] = map(int.__sub__, left, cost)
+        self.ledger.start(framework, task)
+        self._out.append(LaunchTask(framework, task))
+        if task.short and self.rules.short_share:
+            self._set_timer(self._now + self.rules.short_max_s, "limit", (framework, task.task))
+
+    def _refuse(self, framework: str, node: str, left: Vector, refuse_s: float) -> None:
+        if self._is_worth_offering(node, left):
+            until = self._now + refuse_s
+            self.clients[framework].refused[node] = (until, left)
+            self._set_timer(until, "refusal", node)
+
+    # Offers.
+
+    def _offer_round(self) -> None:
+        """Offer what is available on each changed node, in random order, to whom the allocator chooses for it."""
+        nodes = [node for node in self._changed if self._is_worth_offering(node, self.ledger.nodes[node].available)]
+        self._changed.clear()
+        given: dict[str, list[Slice]] = {}
+        if any(client.needs for client in self.clients.values()):
+            for at in self._rng.permutation(len(nodes)) if len(nodes) > 1 else range(len(nodes)):
+                part = self.ledger.available(nodes[at])
+                chosen = self._choose(part)
+                if chosen is not None:
+                    self.ledger.hold(chosen, part)
+                    given.setdefault(chosen, []).append(part)
+        for framework, parts in given.items():
+            self._make_offer(framework, tuple(parts))
+
+    def _is_worth_offering(self, node: str, left: Vector | list[int]) -> bool:
+        return all(map(int.__le__, map(min, self.rules.min_offer, self.ledger.nodes[node].columns), left))
+
+    def _choose(self, part: Slice) -> str | None:
+        """The framework that is offered this slice; those below their guaranteed share come first."""
+        wants = np.array([client.looks_at(part, self._now) for client in self.clients.values()])
+        if part.node in self.cleared:
+            wants = self._settle_cleared(part.node, wants)
+        if not wants.any():
+            return None
+        ledger = self.ledger
+        if self.guaranteed.any():
+            entitled(ledger.allocated + ledger.offered, ledger.total, self.guaranteed, wants)
+        draw = self._rng.random()
+        chosen = self.rules.allocator(ledger.allocated, ledger.offered, ledger.total, self.weight, wants, draw)
+        return list(self.clients)[chosen] if chosen >= 0 else None
+
+    def _settle_cleared(self, node: str, wants: Any) -> Any:
+        """A node with revoked tasks waits until they are gone; then it is the turn of the framework they made way for."""
+        if any(key in self.stopping for key in self.ledger.nodes[node].tasks):
+            return np.zeros_like(wants)
+        only = np.zeros_like(wants)
+        position = self.ledger.position[self.cleared.pop(node)]
+        only[position] = wants[position]
+        return only if only.any() else wants
+
+    def _make_offer(self, framework: str, parts: tuple[Slice, ...]) -> None:
+        self._serial += 1
+        limit = self.rules.short_max_s if self.rules.short_share else None
+        offer = ResourceOffer(framework, self._serial, parts, limit)
+        self.offers[offer.offer] = offer
+        self.clients[framework].served = self._now
+        if self.rules.timeout_s:
+            self._set_timer(self._now + self.rules.timeout_s, "offer", offer.offer)
+        self._out.append(offer)
+
+    def _take_back(self, offer: ResourceOffer) -> None:
+        del self.offers[offer.offer]
+        for part in offer.slices:
+            self.ledger.give_back(offer.framework, part)
+            self._changed[part.node] = None
+
+    def _rescind(self, offer: ResourceOffer) -> None:
+        self._take_back(offer)
+        self._out.append(OfferRescinded(offer.framework, offer.offer))
+
+    # Stopping tasks.
+
+    def _stop(self, key: Key, status: Status, reason: str) -> None:
+        if key not in self.stopping:
+            self.stopping[key] = (status, reason)
+            self._out.append(StopTask(key[0], self.ledger.tasks[key].task.node, key[1]))
+
+    def _starving(self) -> Iterator[str]:
+        """Frameworks that need offers, are below their guarantee, have none to answer and no node being cleared."""
+        ledger = self.ledger
+        for position, name in enumerate(self.clients):
+            share = (ledger.allocated[position] / np.maximum(ledger.total, 1)).max(initial=0.0)
+            busy = ledger.offered[position].any() or name in self.cleared.values()
+            if self.clients[name].needs and not busy and share < self.guaranteed[position]:
+                yield name
+
+    def _revoke(self) -> None:
+        for name in list(self._starving()):
+            client = self.clients[name]
+            if self._now < client.served + self.rules.revoke_after_s:
+                continue
+            for key in to_revoke(self.ledger, self.guaranteed, self.stopping, name, client.filters):
+                self._stop(key, Status.REVOKED, f"revoked for {name}")
+                self.cleared[self.ledger.tasks[key].task.node] = name
+                client.served = self._now
+
+    # Time.
+
+    def _set_timer(self, at: float, kind: str, subject: Any) -> None:
+        self._serial += 1
+        heapq.heappush(self._timers, (at, self._serial, kind, subject))
+
+    def _is_settled(self, kind: str, subject: Any) -> bool:
+        """Whether a timer has nothing left to do."""
+        if kind == "offer":
+            return subject not in self.offers
+        return kind == "limit" and subject not in self.ledger.tasks
+
+    def _run_timers(self) -> None:
+        while self._timers and self._timers[0][0] <= self._now:
+            _, _, kind, subject = heapq.heappop(self._timers)
+            if not self._is_settled(kind, subject):
+                _WHEN[kind](self, subject)
+
+    def _when_offer_expires(self, offer: int) -> None:
+        """Its framework took too long: others are offered it, and this one not at once again."""
+        expired = self.offers[offer]
+        self._rescind(expired)
+        for part in expired.slices:
+            self._refuse(expired.framework, part.node, part.amount, self.rules.timeout_s)
+
+    def _when_refusal_ends(self, node: str) -> None:
+        if node in self.ledger.nodes:
+            self._changed[node] = None
+
+    def _when_limit_is_reached(self, key: Key) -> None:
+        self._stop(key, Status.KILLED, f"it ran past the limit of {self.rules.short_max_s:g} s")
+
+    def _when_round_is_due(self, _: None) -> None:
+        self._round_set = False
+        self._offer_round()
+
+    def _on_wake(self, event: Wake) -> None:
+        """Timers have run already."""
+
+
+_ON: dict[type, Callable[[Master, Any], None]] = {
+    NodeJoined: Master._on_joined,
+    NodeLeft: Master._on_left,
+    TaskReport: Master._on_report,
+    Register: Master._on_register,
+    Unregister: Master._on_unregister,
+    ReplyToOffer: Master._on_reply,
+    SetNeedsOffers: Master._on_needs,
+    SetFilters: Master._on_filters,
+    GetGuaranteedShare: Master._on_get_guaranteed,
+    KillTask: Master._on_kill,
+    Wake: Master._on_wake,
+}
+_WHEN: dict[str, Callable[[Master, Any], None]] = {
+    "offer": Master._when_offer_expires,
+    "refusal": Master._when_refusal_ends,
+    "limit": Master._when_limit_is_reached,
+    "round": Master._when_round_is_due,
+}

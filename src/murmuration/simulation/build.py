@@ -1,0 +1,269 @@
+"""From a scenario to a world: the arrays a run starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.constraints import node_mask, parse_constraint
+from murmuration.cluster.errors import InputError
+from murmuration.cluster.random import generator, state
+from murmuration.cluster.reasons import Never
+from murmuration.cluster.resources import Amounts, Resources
+from murmuration.placement.kernels import draw_first_fit, feasible, place_from
+from murmuration.placement.registry import Placement
+from murmuration.schedulers.admission import never
+from murmuration.schedulers.architecture import Agent, assign_jobs
+from murmuration.simulation import scenario as sc
+from murmuration.simulation import world as wd
+from murmuration.simulation.inputs import DAY_S
+from murmuration.workload.generators import PICKY_MASKS, picky_masks
+from murmuration.workload.jobs import JobList
+from murmuration.workload.nodes import NodeTable
+
+PREFILL = {"cpu": 1.1, "memory": "1.5G"}
+SAMPLES = 336
+DOUBLE_BOOKED_SLOTS = 32
+SLOTS_START = 1 << 16
+ROWS_START = 1 << 10
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything about a run that does not change while it runs."""
+
+    scenario: sc.Scenario
+    nodes: NodeTable
+    jobs: JobList
+    agents: tuple[Agent, ...]
+    placement: Placement
+    #: Jobs that can never run, by row, with the reason.
+    hopeless: dict[int, Never]
+
+    @property
+    def resources(self) -> Resources:
+        return self.nodes.resources
+
+    @property
+    def is_offers(self) -> bool:
+        return self.scenario.scheduler.kind == "offers"
+
+
+def prefilled(nodes: NodeTable, share: float, seed: int) -> Amounts:
+    """What is free after whole tasks that never end have taken this share of all CPU, by randomised first fit."""
+    request = nodes.resources.vector(PREFILL)
+    tasks = int(np.ceil(share * nodes.total[:, 0].sum() / request[0]))
+    if tasks == 0:
+        return nodes.total.copy()
+    free, every = nodes.total.copy(), np.empty(0, dtype=np.bool_)
+    chosen = np.empty(tasks, dtype=np.int32)
+    rng = state(seed, "prefill")
+    placed = draw_first_fit(free, every, request, tasks, rng, chosen)
+    rows = feasible(free, every, request)
+    placed = place_from(rows, len(rows), free, request, placed, tasks, rng, chosen)
+    if placed < tasks:
+        most = placed * request[0] / nodes.total[:, 0].sum()
+        raise InputError(f"cluster.prefill: tasks of 1.1 CPU and 1.5 GB can take {most:.0%} of all CPU, not {share:.0%}")
+    return free
+
+
+def job_masks(
+    scenario: sc.Scenario, nodes: NodeTable, jobs: JobList, agents: tuple[Agent, ...], owner: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """The distinct row masks, and the mask of each job (−1: every row): its constraints, its pickiness, its partition."""
+    count = len(nodes.total)
+    constraint_masks = [node_mask(c, nodes.attributes) for c in jobs.constraint_sets]
+    picky, picked = _pickiness(scenario, count, jobs)
+    keys = np.stack([jobs.constraint, picked, np.array([a.rows is not None for a in agents])[owner] * (owner + 1)], axis=1)
+    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    masks, index = [], []
+    for constraint, pick, partition in distinct:
+        mask = constraint_masks[constraint].copy()
+        if pick >= 0:
+            mask &= picky[pick]
+        if partition > 0:
+            mask &= agents[partition - 1].rows
+        index.append(-1 if mask.all() else len(masks))
+        if not mask.all():
+            masks.append(mask)
+    table = np.array(masks, dtype=np.bool_) if masks else np.ones((1, count), dtype=np.bool_)
+    return np.ascontiguousarray(table), np.array(index, dtype=np.int64)[which.ravel()]
+
+
+def _pickiness(
+    scenario: sc.Scenario, nodes: int, jobs: JobList
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Random masks for picky workloads, and which one each job has (−1: none)."""
+    picked = np.full(len(jobs), -1, dtype=np.int64)
+    masks = [np.empty((0, nodes), dtype=np.bool_)]
+    if sc.is_replay(scenario.workload):
+        return masks[0], picked
+    for index, (name, table) in enumerate(sc.generators(scenario).items()):
+        if table.picky > 0.0:
+            rng = generator(scenario.seed, "picky", name)
+            rows = np.flatnonzero(jobs.workload == index)
+            picked[rows] = sum(map(len, masks)) + rng.integers(0, PICKY_MASKS, len(rows))
+            masks.append(picky_masks(nodes, table.picky, rng))
+    return np.concatenate(masks), picked
+
+
+def find_hopeless(
+    scenario: sc.Scenario, nodes: NodeTable, jobs: JobList, free: Amounts, masks: NDArray[np.bool_], mask: NDArray[np.int64]
+) -> dict[int, Never]:
+    """The jobs that can never run. Jobs that are alike are looked at once."""
+    whole = jobs.gang | (scenario.scheduler.kind == "partitioned")
+    asked = np.concatenate([jobs.request, mask[:, None], whole[:, None]], axis=1)
+    distinct, which = np.unique(asked, axis=0, return_inverse=True)
+    which = which.ravel()
+    most = np.zeros(len(distinct), dtype=np.int64)
+    np.maximum.at(most, which, jobs.tasks)
+    found: dict[int, Never] = {}
+    for kind, key in enumerate(distinct):
+        request, allowed = key[: len(nodes.resources)], None if key[-2] < 0 else masks[key[-2]]
+        if never(nodes.resources, free, allowed, request, int(most[kind]), bool(key[-1])) is None:
+            continue
+        for row in np.flatnonzero(which == kind):
+            reason = never(nodes.resources, free, allowed, request, int(jobs.tasks[row]), bool(key[-1]))
+            if reason is not None:
+                found[int(row)] = reason
+    return found
+
+
+def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDArray[np.int64]) -> wd.World:
+    """The world at time zero."""
+    nodes, scenario, resources = setup.nodes, setup.scenario, len(setup.resources)
+    workloads = len(setup.jobs.workloads)
+    slots = DOUBLE_BOOKED_SLOTS if setup.is_offers and scenario.scheduler.offers.double_booked else 1
+    agents, widest = len(setup.agents) * slots, int(setup.jobs.tasks.max())
+    taken = (nodes.total - free).sum(axis=0)
+    columns = wd.S_RESOURCES + 2 * resources + len(wd.S_PER_WORKLOAD) * workloads + agents
+    room = max(SLOTS_START, 2 * widest)
+    return wd.World(
+        state=_state(setup, agents, slots, room, round(taken[0] / setup.resources.vector(PREFILL)[0])),
+        total=nodes.total.copy(), free=free.copy(), guaranteed=np.zeros_like(free),
+        sequence=np.zeros(len(free), np.int64), totals=nodes.total.sum(axis=0), masks=masks,
+        jobs=_job_rows(setup, mask, slots), request=setup.jobs.request.copy(),
+        agents=_agent_rows(setup, slots), queue=np.full((agents, len(np.unique(setup.jobs.priority)), 2), -1, np.int32),
+        rng=_generators(setup, slots), times=_times(setup, slots), claim=np.zeros((agents, widest), np.int32),
+        seen=np.zeros((agents, widest), np.int64),
+        runs=_linked(wd.RUN, "slot", 0, ROWS_START), slots=_linked(wd.SLOT, "next", 0, room),
+        agenda=np.zeros(ROWS_START, wd.NOTE),
+        workloads=_workload_rows(setup), busy=np.zeros((workloads, agents, 2)),
+        held=np.zeros((workloads, resources), np.int64), sums=np.stack([taken, np.zeros_like(taken)]),
+        sums_s=np.zeros((2, resources)), samples=np.zeros((SAMPLES, columns)), **_offer_arrays(setup, agents, free),
+    )  # fmt: skip
+
+
+def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> NDArray[Any]:
+    scenario, rules = setup.scenario, setup.scenario.scheduler.offers
+    horizon = scenario.days * DAY_S
+    state = np.zeros(1, wd.STATE)
+    values = {
+        "horizon": horizon, "sample_step": horizon / (SAMPLES - 1), "order": len(setup.jobs), "pending": -1,
+        "slots_left": room, "running": running, "retry_s": scenario.scheduler.retry_s,
+        "attempts_max": scenario.scheduler.attempts_max, "empty_max": scenario.scheduler.empty_attempts_max,
+        "bulk": agents, "slots": slots, "optimistic": rules.optimistic,
+        "min_cpu": setup.resources.exact("cpu", rules.min_cpu, "scheduler.offers.min_cpu"),
+        "offer_time_s": rules.offer_time_s, "period_s": rules.period_s, "timeout_s": rules.timeout_s,
+        "short_max_s": rules.short_max_s,
+    }  # fmt: skip
+    for name, value in values.items():
+        state[name] = value
+    return state
+
+
+def _job_rows(setup: Setup, mask: NDArray[np.int64], slots: int) -> NDArray[Any]:
+    jobs = setup.jobs
+    rows = np.zeros(len(jobs), wd.JOB)
+    rows["submit"], rows["duration"], rows["tasks"], rows["left"] = jobs.submit_s, jobs.duration_s, jobs.tasks, jobs.tasks
+    rows["workload"], rows["mask"], rows["gang"], rows["production"] = jobs.workload, mask, jobs.gang, jobs.production
+    rows["first"] = rows["full"] = np.nan
+    rows["behind"] = -1
+    rows["agent"] = assign_jobs(setup.agents, jobs.workloads, jobs.workload) * slots
+    rows["level"] = np.unique(-jobs.priority, return_inverse=True)[1].ravel()
+    rows["status"][list(setup.hopeless)] = wd.NEVER
+    return rows
+
+
+def _agent_rows(setup: Setup, slots: int) -> NDArray[Any]:
+    rows = np.zeros(len(setup.agents) * slots, wd.AGENT)
+    rows["job"] = -1
+    for name in ("optimistic", "machine", "atomic"):
+        rows[name] = np.repeat([getattr(agent, name) for agent in setup.agents], slots)
+    return rows
+
+
+def _times(setup: Setup, slots: int) -> NDArray[np.float64]:
+    """Job time and task time of each scheduler for each workload."""
+    times = np.zeros((len(setup.agents), len(setup.jobs.workloads), 2))
+    for row, agent in enumerate(setup.agents):
+        for name, timing in agent.timing.items():
+            times[row, setup.jobs.workloads.index(name)] = timing.job_s, timing.task_s
+    return np.repeat(times, slots, axis=0)
+
+
+def _generators(setup: Setup, slots: int) -> NDArray[np.uint64]:
+    """The generator of each scheduler, by its name, and last that of the allocator."""
+    names = [agent.name if slots == 1 else f"{agent.name}/{k}" for agent in setup.agents for k in range(slots)]
+    return np.stack([state(setup.scenario.seed, "scheduler", name) for name in [*names, "/allocator"]])
+
+
+def _linked(kind: np.dtype[Any], link: str, start: int, end: int, last: int = -1) -> NDArray[Any]:
+    """Unused rows, each naming the next."""
+    rows = np.zeros(end - start, kind)
+    rows[link] = np.arange(start + 1, end + 1)
+    rows[link][-1] = last
+    return rows
+
+
+def _workload_rows(setup: Setup) -> NDArray[Any]:
+    scheduler = setup.scenario.scheduler
+    rows = np.zeros(len(setup.jobs.workloads), wd.WORKLOAD)
+    for row, name in zip(rows, setup.jobs.workloads, strict=True):
+        policy, framework = scheduler.policy.get(name, sc.Policy()), scheduler.offers.framework.get(name, sc.Framework())
+        row["quota"], row["headroom"], row["short"] = policy.quota, policy.headroom, framework.short
+        row["filter_cpu"] = setup.resources.exact("cpu", framework.filter_cpu, "scheduler.offers.framework.filter_cpu")
+    return rows
+
+
+def _offer_arrays(setup: Setup, agents: int, free: Amounts) -> dict[str, NDArray[Any]]:
+    """The allocator's arrays; next to nothing where the architecture has no offers."""
+    rules, names, total = setup.scenario.scheduler.offers, setup.jobs.workloads, setup.nodes.total
+    frameworks = [rules.framework.get(name, sc.Framework()) for name in names]
+    sets, nodes, resources = agents + 1, len(free) if setup.is_offers else 0, len(setup.resources)
+    long_free = np.floor(total * (1.0 - rules.short_share)).astype(np.int64) - (total - free)
+    reserved = setup.is_offers and rules.short_share > 0.0
+    return {
+        "set_rows": np.zeros((sets, nodes), np.int32), "set_size": np.zeros(sets, np.int64),
+        "set_listed": np.zeros((sets, nodes), np.bool_), "set_amount": np.zeros((sets, nodes, resources), np.int64),
+        "set_sum": np.zeros((sets, resources), np.int64), "weight": np.array([f.weight for f in frameworks]),
+        "guarantee": np.array([f.guaranteed for f in frameworks]), "filters": _filters(setup, frameworks),
+        "long_free": long_free if reserved else np.zeros((0, resources), np.int64),
+        "offered": np.zeros((len(names), resources), np.int64), "wants": np.zeros(len(names), np.bool_),
+        "offer_rows": np.zeros(nodes, np.int32), "offer_free": np.zeros((max(nodes, 1), resources), np.int64),
+        "offer_total": np.zeros((nodes, resources), np.int64), "offer_mask": np.zeros(nodes, np.bool_),
+    }  # fmt: skip
+
+
+def _filters(setup: Setup, frameworks: list[sc.Framework]) -> NDArray[np.bool_]:
+    """The nodes each framework lets through; no columns at all if none filters."""
+    if not any(f.filter for f in frameworks):
+        return np.zeros((len(frameworks), 0), dtype=np.bool_)
+    parsed = [[parse_constraint(text, "scheduler.offers.framework.filter") for text in f.filter] for f in frameworks]
+    return np.stack([node_mask(constraints, setup.nodes.attributes) for constraints in parsed])
+
+
+def grown(world: wd.World) -> wd.World:
+    """The same world with twice the room for running tasks, transactions and the agenda."""
+    rows, slots, state = len(world.runs), len(world.slots), world.state
+    more_runs = _linked(wd.RUN, "slot", rows, 2 * rows, int(state["run_free"][0]))
+    more_slots = _linked(wd.SLOT, "next", slots, 2 * slots, int(state["slot_free"][0]))
+    state["run_free"], state["slot_free"] = rows, slots
+    state["slots_left"] += slots
+    return world._replace(
+        runs=np.concatenate([world.runs, more_runs]), slots=np.concatenate([world.slots, more_slots]),
+        agenda=np.concatenate([world.agenda, np.zeros_like(world.agenda)]),
+    )  # fmt: skip

@@ -1,0 +1,121 @@
+"""The values of a scenario: each out of range gets one sentence that names its key and what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from murmuration.cluster.constraints import parse_constraint
+from murmuration.cluster.errors import InputError
+from murmuration.cluster.resources import parse_quantity
+from murmuration.simulation import scenario as sc
+
+NODES_MAX = 1_000_000
+DAYS_MAX = 3650.0
+AGENTS_MAX = 256
+
+
+def check_values(scenario: sc.Scenario, source: str) -> None:
+    """Raise for the first value that makes no sense."""
+    if not scenario.workload:
+        raise InputError(f"{source}: workload: expected at least one, such as [workload.batch]")
+    for problem in _problems(scenario):
+        raise InputError(f"{source}: {problem}")
+
+
+def _problems(scenario: sc.Scenario) -> Iterator[str]:
+    yield from _number("days", scenario.days, above=0.0, most=DAYS_MAX)
+    yield from _number("seed", scenario.seed, least=0.0, most=2.0**63)
+    yield from _cluster(scenario.cluster)
+    if sc.is_replay(scenario.workload):
+        yield from _number("workload.multiply", sc.replay(scenario).multiply, above=0.0, most=1000.0)
+        names: list[str] | None = None
+    else:
+        names = list(scenario.workload)
+        for name, generator in sc.generators(scenario).items():
+            yield from _generator(f"workload.{name}", generator)
+    yield from _scheduler(scenario.scheduler, names)
+
+
+def _number(
+    key: str, value: float, *, above: float | None = None, least: float | None = None, most: float = math.inf
+) -> Iterator[str]:
+    low = above if above is not None else least
+    bad = not math.isfinite(value) or value > most
+    bad |= (above is not None and value <= above) or (least is not None and value < least)
+    if bad:
+        words = f"above {above:g}" if above is not None else f"from {low:g}"
+        limit = "" if math.isinf(most) else f" up to {most:g}"
+        yield f"{key}: expected a number {words}{limit}, got {value:g}"
+
+
+def _cluster(cluster: sc.Cluster) -> Iterator[str]:
+    given = [cluster.nodes is not None, bool(cluster.group), cluster.trace is not None]
+    if sum(given) != 1:
+        yield "cluster: expected one of nodes, [[cluster.group]] and trace"
+    if cluster.nodes is not None:
+        yield from _number("cluster.nodes", cluster.nodes, least=1, most=NODES_MAX)
+    for index, group in enumerate(cluster.group):
+        yield from _number(f"cluster.group[{index}].count", group.count, least=1, most=NODES_MAX)
+    yield from _number("cluster.prefill", cluster.prefill, least=0.0, most=0.99)
+
+
+def _generator(key: str, generator: sc.Generator) -> Iterator[str]:
+    if generator.empirical is None or generator.arrivals_per_s != 0.0:
+        yield from _number(f"{key}.arrivals_per_s", generator.arrivals_per_s, above=0.0, most=1e5)
+    yield from _number(f"{key}.tasks_per_job", generator.tasks_per_job, above=0.0, most=1e6)
+    yield from _number(f"{key}.task_duration_s", generator.task_duration_s, above=0.0)
+    yield from _number(f"{key}.picky", generator.picky, least=0.0, most=1.0)
+    for text in generator.constraints:
+        parse_constraint(text, f"{key}.constraints")
+
+
+def _scheduler(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator[str]:
+    yield from _number("scheduler.retry_s", scheduler.retry_s, least=0.0)
+    yield from _number("scheduler.attempts_max", scheduler.attempts_max, least=0)
+    yield from _number("scheduler.empty_attempts_max", scheduler.empty_attempts_max, least=0)
+    for name, decision in scheduler.decision.items():
+        yield from _number(f"scheduler.decision.{name}.job_time_s", decision.job_time_s, least=0.0)
+        yield from _number(f"scheduler.decision.{name}.task_time_s", decision.task_time_s, least=0.0)
+    for name, count in scheduler.agents.items():
+        yield from _number(f"scheduler.agents.{name}", count, least=1, most=AGENTS_MAX)
+    for name, share in scheduler.partition.items():
+        yield from _number(f"scheduler.partition.{name}", share, above=0.0, most=1.0)
+    if sum(scheduler.partition.values()) > 1.0 + 1e-9:
+        yield f"scheduler.partition: expected shares of at most 1 in all, got {sum(scheduler.partition.values()):g}"
+    for name, policy in scheduler.policy.items():
+        yield from _number(f"scheduler.policy.{name}.quota", policy.quota, above=0.0, most=1.0)
+        yield from _number(f"scheduler.policy.{name}.headroom", policy.headroom, least=0.0, most=1.0)
+    yield from _offers(scheduler.offers)
+    yield from _names(scheduler, workloads)
+
+
+def _offers(offers: sc.OfferRules) -> Iterator[str]:
+    for name in ("offer_time_s", "period_s", "timeout_s", "short_max_s"):
+        yield from _number(f"scheduler.offers.{name}", getattr(offers, name), least=0.0)
+    yield from _number("scheduler.offers.short_share", offers.short_share, least=0.0, most=0.99)
+    parse_quantity(offers.min_cpu, "scheduler.offers.min_cpu")
+    for name, framework in offers.framework.items():
+        key = f"scheduler.offers.framework.{name}"
+        yield from _number(f"{key}.weight", framework.weight, above=0.0)
+        yield from _number(f"{key}.guaranteed", framework.guaranteed, least=0.0, most=1.0)
+        for text in framework.filter:
+            parse_constraint(text, f"{key}.filter")
+    if sum(f.guaranteed for f in offers.framework.values()) > 1.0 + 1e-9:
+        yield "scheduler.offers.framework: expected guaranteed shares of at most 1 in all"
+
+
+def _names(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator[str]:
+    """Tables per workload must name one that exists (known up front unless the jobs come from a file)."""
+    if workloads is None:
+        return
+    tables = {
+        "agents": scheduler.agents, "partition": scheduler.partition, "policy": scheduler.policy,
+        "offers.framework": scheduler.offers.framework,
+        "decision": {name: None for name in scheduler.decision if name != "default"},
+    }  # fmt: skip
+    for table, entries in tables.items():
+        for name in entries:
+            if name not in workloads:
+                hint = sc.did_you_mean(name, workloads)
+                yield f"scheduler.{table}.{name}: there is no workload {name!r}; {hint}"

@@ -1,0 +1,239 @@
+"""Runs: build the world of a scenario, advance it to the horizon, answer for plain Python policies, and stop and resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.errors import InputError, unknown
+from murmuration.cluster.jit import AMOUNTS, FirstClass
+from murmuration.cluster.random import load, save
+from murmuration.placement import kernels, scores
+from murmuration.placement.registry import Placement, load_object, resolve
+from murmuration.placement.view import JobView, View
+from murmuration.schedulers import architecture as arch
+from murmuration.schedulers.offers.allocators import ALLOCATORS
+from murmuration.simulation import loop, offers
+from murmuration.simulation import scenario as sc
+from murmuration.simulation import world as wd
+from murmuration.simulation.adopt import adopt, show_offer
+from murmuration.simulation.build import Setup, find_hopeless, grown, job_masks, make_world, prefilled
+from murmuration.simulation.inputs import make_jobs, make_nodes
+from murmuration.workload.jobs import JobList
+from murmuration.workload.nodes import NodeTable
+
+Progress = Callable[[float], None]
+#: A run is advanced in this many pieces, so that progress can be shown and a stop is noticed.
+PIECES = 50
+
+
+@dataclass
+class Run:
+    """A run under way. The setup never changes; the world is all that does."""
+
+    setup: Setup
+    world: wd.World
+
+    @property
+    def now_s(self) -> float:
+        return float(self.world.state["now"][0])
+
+    @property
+    def horizon_s(self) -> float:
+        return float(self.world.state["horizon"][0])
+
+    @property
+    def path(self) -> str:
+        return "compiled" if self.setup.placement.fast else "python"
+
+
+def prepare(scenario: sc.Scenario, jobs: JobList | None = None, nodes: NodeTable | None = None) -> Run:
+    """A run at time zero. Jobs or nodes that are at hand need not be made again."""
+    placement, scenario = _policy(scenario)
+    cluster = make_nodes(scenario.cluster) if nodes is None else nodes
+    work = make_jobs(scenario, cluster.resources) if jobs is None else jobs
+    agents = tuple(_agents(scenario, work, len(cluster.names)))
+    owner = arch.assign_jobs(agents, work.workloads, work.workload)
+    free = prefilled(cluster, scenario.cluster.prefill, scenario.seed)
+    masks, mask = job_masks(scenario, cluster, work, agents, owner)
+    hopeless = find_hopeless(scenario, cluster, work, free, masks, mask)
+    if len(hopeless) == len(work):
+        first = next(iter(hopeless))
+        raise InputError(f"{scenario.name}: no job can ever run; job {work.job_id[first]}: {hopeless[first].reason}")
+    setup = Setup(scenario, cluster, work, agents, placement, hopeless)
+    return Run(setup, make_world(setup, free, masks, mask))
+
+
+def _policy(scenario: sc.Scenario) -> tuple[Placement, sc.Scenario]:
+    """The placement, and the scenario with an architecture's name as its kind where the user's own class was named."""
+    import msgspec
+
+    kind = scenario.scheduler.kind
+    if kind in arch.KINDS:
+        return resolve(scenario.scheduler.placement), scenario
+    if ":" not in kind:
+        raise InputError(f"scheduler.kind: {unknown('scheduler', kind, arch.KINDS)}")
+    placement = resolve(kind)
+    base = getattr(placement.policy, "architecture", "monolithic")
+    scheduler = msgspec.structs.replace(scenario.scheduler, kind=base, placement=kind)
+    return placement, msgspec.structs.replace(scenario, scheduler=scheduler)
+
+
+def _agents(scenario: sc.Scenario, jobs: JobList, nodes: int) -> list[arch.Agent]:
+    scheduler, names = scenario.scheduler, jobs.workloads
+    default = scheduler.decision.get("default", sc.Decision())
+    tables = {"default": default, **{name: scheduler.decision.get(name, default) for name in names}}
+    timing = {name: arch.Timing(t.job_time_s, t.task_time_s) for name, t in tables.items()}
+    for table in (scheduler.agents, scheduler.partition, scheduler.policy, scheduler.offers.framework):
+        for name in table:
+            if name not in names:
+                raise InputError(f"scheduler: {unknown('workload', name, names)}")
+    if scheduler.kind == "monolithic":
+        return arch.monolithic(names, timing, scheduler.paths == "single")
+    if scheduler.kind == "partitioned":
+        return arch.partitioned(names, timing, scheduler.partition, nodes)
+    if scheduler.kind == "offers":
+        return arch.frameworks(names, timing, scheduler.offers.optimistic)
+    atomic = scheduler.transaction == "all-or-nothing"
+    return arch.shared_state(names, timing, scheduler.agents, scheduler.conflict == "machine", atomic)
+
+
+@cache
+def _compiled_placement(ranked: bool) -> FirstClass:
+    return kernels.as_placement(kernels.ranked if ranked else kernels.first_fit)
+
+
+@cache
+def _compiled_score(function: Any) -> FirstClass:
+    """A score of ours is cached on disk; a user's is compiled for this process."""
+    return kernels.as_score(function, cache=function in scores.SCORES.values())
+
+
+@cache
+def _compiled_allocator(name: str) -> FirstClass:
+    from numba import types
+
+    if name not in ALLOCATORS and ":" not in name:
+        raise InputError(f"scheduler.offers.allocator: {unknown('allocator', name, ALLOCATORS)}")
+    function = ALLOCATORS[name] if name in ALLOCATORS else load_object(name)
+    vector, flags = types.int64[::1], types.boolean[::1]
+    signature = types.int64(AMOUNTS, AMOUNTS, vector, types.float64[::1], flags, types.float64)
+    return FirstClass(function, signature, cache=name in ALLOCATORS)
+
+
+def _advance(run: Run, ask: int, watch: int, until: float) -> int:
+    """Call the kernel of the run's architecture."""
+    placement = run.setup.placement
+    fast = placement.fast and placement.score is not None
+    place = _compiled_placement(fast)
+    score = _compiled_score(placement.score if fast else scores.best_fit)
+    if run.setup.is_offers:
+        allocate = _compiled_allocator(run.setup.scenario.scheduler.offers.allocator)
+        return int(offers.advance_offers(run.world, place, score, allocate, ask, watch, until))
+    return int(loop.advance(run.world, place, score, ask, watch, until))
+
+
+def advance(run: Run, until_s: float = np.inf, watch: int = -1) -> int:
+    """Advance a run past a time, to the horizon, or to the next attempt of job `watch`; says why it stopped."""
+    ask = loop.PYTHON if not run.setup.placement.fast else loop.COMPILED if watch < 0 else loop.ONE_JOB
+    while True:
+        why = _advance(run, ask, watch, until_s)
+        if why == loop.GROW:
+            run.world = grown(run.world)
+        elif why == loop.DECIDE:
+            if watch >= 0 and pending_job(run) == watch:
+                return why
+            answer(run)
+        else:
+            return why
+
+
+def pending_job(run: Run) -> int:
+    return int(run.world.agents["job"][run.world.state["pending"][0]])
+
+
+def pending_view(run: Run) -> tuple[View, JobView, NDArray[np.int32]]:
+    """What the scheduler that must decide now sees, its job, and the node behind each row of the view."""
+    world, setup = run.world, run.setup
+    agent, job = int(world.state["pending"][0]), pending_job(run)
+    rows, free = np.arange(len(world.free), dtype=np.int32), world.free
+    if setup.is_offers:
+        size = show_offer(world, agent)
+        rows, free = world.offer_rows[:size].copy(), world.offer_free[:size].copy()
+    mask = world.jobs["mask"][job]
+    allowed = np.ones(len(rows), dtype=np.bool_) if mask < 0 else world.masks[mask][rows]
+    whole = len(rows) == len(setup.nodes.names)
+    view = View(
+        setup.resources, setup.nodes.names if whole else tuple(setup.nodes.names[i] for i in rows),
+        setup.nodes.attributes if whole else tuple(setup.nodes.attributes[i] for i in rows),
+        _frozen(world.total if whole else world.total[rows]), _frozen(free), allowed, run.now_s,
+    )  # fmt: skip
+    return view, job_view(run, job), rows
+
+
+def _frozen(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A view of the same data that cannot be written."""
+    shown = array.view()
+    shown.flags.writeable = False
+    return shown
+
+
+def job_view(run: Run, job: int) -> JobView:
+    jobs, rows = run.setup.jobs, run.world.jobs
+    return JobView(
+        id=str(jobs.job_id[job]), workload=jobs.workloads[jobs.workload[job]], tasks=int(rows["left"][job]),
+        request=_frozen(jobs.request[job]), duration_s=float(jobs.duration_s[job]), priority=int(jobs.priority[job]),
+        gang=bool(jobs.gang[job]), production=bool(jobs.production[job]), submit_s=float(jobs.submit_s[job]),
+        attempt=int(rows["attempts"][job]),
+    )  # fmt: skip
+
+
+def answer(run: Run) -> None:
+    """Let the plain policy decide the pending attempt, and hand its nodes to the kernel."""
+    agent = int(run.world.state["pending"][0])
+    view, job, rows = pending_view(run)
+    bits = _bits()
+    load(bits, run.world.rng[agent])
+    nodes = run.setup.placement.policy.decide(view, job, np.random.Generator(bits))
+    save(bits, run.world.rng[agent])
+    chosen = np.asarray(nodes, dtype=np.int64)
+    if chosen.shape != (job.tasks,) or chosen.max(initial=-1) >= len(rows):
+        raise InputError(
+            f"{run.setup.placement.name}: decide must answer with {job.tasks} rows below {len(rows)}, one for each task"
+        )
+    placed = rows[chosen[chosen >= 0]].astype(np.int32)
+    bad = adopt(run.world, agent, placed, run.setup.is_offers)
+    if bad >= 0:
+        raise InputError(
+            f"{run.setup.placement.name}: job {job.id}: node {run.setup.nodes.names[placed[bad]]} has no room for this task"
+        )
+
+
+@cache
+def _bits() -> np.random.SFC64:
+    return np.random.SFC64(0)
+
+
+def finish(run: Run, progress: Progress = lambda share: None, until_s: float = np.inf) -> bool:
+    """Advance to the horizon (True) or past `until_s` (False), telling the progress."""
+    for piece in range(1, PIECES + 1):
+        until = min(run.horizon_s * piece / PIECES, until_s) if piece < PIECES else until_s
+        why = advance(run, until)
+        progress(min(run.now_s / run.horizon_s, 1.0))
+        if why == loop.FINISHED:
+            return True
+        if until >= until_s:
+            return False
+    return False
+
+
+def simulate(tables: Mapping[str, Any], progress: Progress = lambda share: None) -> Run:
+    """Run a scenario given as tables to its horizon."""
+    run = prepare(sc.check(tables))
+    finish(run, progress)
+    return run

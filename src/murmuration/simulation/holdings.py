@@ -1,0 +1,142 @@
+"""Who holds which free resources while offers are out.
+
+An offer takes everything that is available, and at any time one set has nearly all of it. That set, the bulk, is not listed:
+it has what no other set lists. So offering and returning ten thousand rows costs nothing, and only rows freed meanwhile are
+kept in lists. Amounts are exact; `free` of a row is always the sum over the sets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from murmuration.cluster.jit import compiled, inlined
+from murmuration.simulation.world import Array, World
+
+
+@compiled
+def add(rows: Array, size: Array, listed: Array, amount: Array, total: Array, holder: int, node: int, request: Array) -> None:
+    """A sparse set gets some of a row."""
+    if not listed[holder, node]:
+        listed[holder, node] = True
+        rows[holder, size[holder]] = node
+        size[holder] += 1
+    for r in range(request.shape[0]):
+        amount[holder, node, r] += request[r]
+        total[holder, r] += request[r]
+
+
+@compiled
+def remove(amount: Array, total: Array, holder: int, node: int, request: Array) -> None:
+    """A sparse set loses some of a row (the row stays listed until the set is emptied)."""
+    for r in range(request.shape[0]):
+        amount[holder, node, r] -= request[r]
+        total[holder, r] -= request[r]
+
+
+@compiled
+def empty(rows: Array, size: Array, listed: Array, amount: Array, total: Array, holder: int) -> None:
+    """Forget what a set lists: it now belongs to the bulk."""
+    for k in range(size[holder]):
+        node = rows[holder, k]
+        listed[holder, node] = False
+        for r in range(total.shape[1]):
+            amount[holder, node, r] = 0
+    for r in range(total.shape[1]):
+        total[holder, r] = 0
+    size[holder] = 0
+
+
+@compiled
+def move(rows: Array, size: Array, listed: Array, amount: Array, total: Array, source: int, target: int) -> None:
+    """Everything one sparse set lists goes to another."""
+    for k in range(size[source]):
+        node = rows[source, k]
+        add(rows, size, listed, amount, total, target, node, amount[source, node])
+    empty(rows, size, listed, amount, total, source)
+
+
+@inlined
+def available_set(w: World) -> Any:
+    """The set of what may be offered."""
+    return w.set_size.shape[0] - 1
+
+
+@inlined
+def freed(w: World, node: int, request: Array) -> None:
+    """Something came free on a row: it is available."""
+    if w.state[0].bulk != available_set(w):
+        add(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, available_set(w), node, request)
+
+
+@inlined
+def offer_everything(w: World, agent: int) -> None:
+    """All that is available goes to one scheduler."""
+    if w.state[0].bulk == available_set(w):
+        w.state[0].bulk = agent
+    else:
+        move(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, available_set(w), agent)
+
+
+@inlined
+def give_back_offer(w: World, agent: int) -> None:
+    """What a scheduler still holds of its offer is available again."""
+    available = available_set(w)
+    if w.state[0].bulk == agent:
+        empty(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, available)
+        w.state[0].bulk = available
+    elif w.state[0].bulk == available:
+        empty(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent)
+    else:
+        move(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, available)
+
+
+@compiled
+def held(free: Array, amount: Array, bulk: bool, holder: int, node: int, out: Array) -> None:
+    """How much of one row a set has."""
+    for r in range(out.shape[0]):
+        if bulk:
+            out[r] = free[node, r]
+            for s in range(amount.shape[0]):
+                out[r] -= amount[s, node, r]
+        else:
+            out[r] = amount[holder, node, r]
+
+
+@inlined
+def offer_some(w: World, agent: int, framework: int) -> None:
+    """The available rows that pass the framework's filter and the minimum offer size go to one scheduler."""
+    available = available_set(w)
+    bulk = w.state[0].bulk == available
+    least = max(w.state[0].min_cpu, w.workloads[framework].filter_cpu, 1)
+    count = w.free.shape[0] if bulk else w.set_size[available]
+    row = w.offer_free[0]
+    for k in range(count):
+        node = k if bulk else w.set_rows[available, k]
+        held(w.free, w.set_amount, bulk, available, node, row)
+        if row[0] >= least and (w.filters.shape[1] == 0 or w.filters[framework, node]):
+            add(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, node, row)
+            if not bulk:
+                remove(w.set_amount, w.set_sum, available, node, row)
+
+
+@compiled
+def amount_held(sums: Array, totals: Array, set_sum: Array, bulk: bool, holder: int, r: int) -> Any:
+    """How much of one resource a set has in all."""
+    if not bulk:
+        return set_sum[holder, r]
+    amount = totals[r] - sums[0, r]
+    for s in range(set_sum.shape[0]):
+        amount -= set_sum[s, r]
+    return amount
+
+
+@compiled
+def hide_others(free: Array, rows: Array, size: Array, amount: Array, holder: int, sign: int) -> None:
+    """Take from the table what other sets list (sign −1), or put it back (+1), so that a placement sees one set's rows."""
+    for s in range(size.shape[0]):
+        if s == holder:
+            continue
+        for k in range(size[s]):
+            node = rows[s, k]
+            for r in range(free.shape[1]):
+                free[node, r] += sign * amount[s, node, r]

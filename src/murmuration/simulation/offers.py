@@ -1,0 +1,275 @@
+"""The loop of offers (Mesos, 4.3 and 5.2): an allocator, and frameworks that see only what they were offered.
+
+When something is free and a framework wants more, the allocator makes an offer of all that is available to the framework its
+policy chooses. A framework looks at what it was offered when its attempt began; that stays locked until it answers. An offer
+in which nothing fits is rejected at once, and not repeated until something has changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from murmuration.cluster.jit import compiled, inlined, loop_kernel
+from murmuration.placement.kernels import next_double
+from murmuration.schedulers.offers import allocators
+from murmuration.simulation.agenda import note, pop
+from murmuration.simulation.claims import (
+    claim_rows, drop_offer_claim, is_short, offered_table, return_offer, revoke, run_ends, start_offered,
+)  # fmt: skip
+from murmuration.simulation.holdings import amount_held, hide_others, offer_everything, offer_some
+from murmuration.simulation.loop import DECIDE, FINISHED, GROW, ONE_JOB, PAUSED, PYTHON, arrival_is_next, arrive, next_time
+from murmuration.simulation.steps import (
+    begin_attempt, commit_claim, decision_time, dequeue, enqueue, finish_job, mask_of, needs_room, next_job, pass_time,
+    settle_claim,
+)  # fmt: skip
+from murmuration.simulation.world import (
+    ATTEMPT_ENDS, JOB_RETURNS, KIND_BITS, KIND_MASK, OFFER_MADE, OFFER_TIMES_OUT, TASKS_END, Array, World,
+)  # fmt: skip
+
+entitled = compiled(allocators.entitled)
+
+#: Rejections after which a framework waits for a change; it may try this many jobs of its queue on what is available.
+REFUSALS_MAX = 16
+SERIAL_BITS = 16
+
+
+@compiled
+def idle_slot(agents: Array, slots: int, framework: int) -> int:
+    """An idle scheduler of a framework, −1 for none. It has one, or several where double booking is allowed."""
+    for agent in range(framework * slots, (framework + 1) * slots):
+        if agents[agent].job < 0:
+            return agent
+    return -1
+
+
+@compiled
+def wants_offer(state: Array, agents: Array, workloads: Array, framework: int) -> bool:
+    """Whether a framework would look at an offer now."""
+    slots = state[0].slots
+    queued = agents[framework * slots].queued
+    if queued == 0 or workloads[framework].refusals >= min(queued, REFUSALS_MAX):
+        return False
+    return idle_slot(agents, slots, framework) >= 0
+
+
+@compiled
+def schedule_offer(state: Array, agents: Array, workloads: Array, agenda: Array) -> None:
+    """If some framework wants an offer and none is in the making, the allocator starts on one."""
+    if state[0].offering:
+        return
+    for framework in range(workloads.shape[0]):
+        if wants_offer(state, agents, workloads, framework):
+            period, at = state[0].period_s, state[0].now
+            if period > 0.0:
+                at = np.ceil(at / period) * period
+            note(agenda, state, at + state[0].offer_time_s, OFFER_MADE, 0)
+            state[0].offering = True
+            return
+
+
+@compiled
+def something_changed(state: Array, agents: Array, workloads: Array, agenda: Array) -> None:
+    """Resources came free: frameworks that had refused look again."""
+    for framework in range(workloads.shape[0]):
+        workloads[framework].refusals = 0
+    schedule_offer(state, agents, workloads, agenda)
+
+
+@compiled
+def count_offered(
+    state: Array, agents: Array, sums: Array, totals: Array, set_sum: Array, offered: Array
+) -> None:
+    """Bring up to date what each framework, and all of them, have been offered."""
+    offered[:] = 0
+    state[0].offered = 0
+    if state[0].optimistic:
+        return
+    for agent in range(agents.shape[0]):
+        if agents[agent].job >= 0 and not agents[agent].rescinded:
+            bulk = state[0].bulk == agent
+            for r in range(totals.shape[0]):
+                offered[agent // state[0].slots, r] += amount_held(sums, totals, set_sum, bulk, agent, r)
+            state[0].offered += amount_held(sums, totals, set_sum, bulk, agent, 0)
+
+
+@inlined
+def choose_framework(w: World, allocate: Any) -> Any:
+    """The framework the policy gives the next offer to; those below their guaranteed share come first."""
+    for framework in range(w.workloads.shape[0]):
+        w.wants[framework] = wants_offer(w.state, w.agents, w.workloads, framework)
+    count_offered(w.state, w.agents, w.sums, w.totals, w.set_sum, w.offered)
+    entitled(w.held, w.totals, w.guarantee, w.wants)
+    draw = next_double(w.rng[w.rng.shape[0] - 1])
+    return allocate(w.held, w.offered, w.totals, w.weight, w.wants, draw)
+
+
+@inlined
+def make_offer(w: World, agent: int, framework: int) -> None:
+    """Lock what is offered; an optimistic offer locks nothing."""
+    if not w.state[0].optimistic:
+        if w.state[0].min_cpu > 0 or w.filters.shape[1] > 0 or w.workloads[framework].filter_cpu > 0:
+            offer_some(w, agent, framework)
+        else:
+            offer_everything(w, agent)
+
+
+@inlined
+def decide_offered(w: World, agent: int, place: Any, score: Any) -> None:
+    """The compiled placement chooses among the rows of the offer: on the table itself if it was offered whole rows."""
+    job = w.agents[agent].job
+    request, count, rng, claim = w.request[job], w.jobs[job].left, w.rng[agent], w.claim[agent]
+    mask = mask_of(w.masks, w.jobs, job)
+    reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
+    if not reserved and (w.state[0].optimistic or w.state[0].bulk == agent):
+        hide_others(w.free, w.set_rows, w.set_size, w.set_amount, agent, -1)
+        w.agents[agent].claimed = place(w.total, w.free, mask, request, count, rng, claim, score)
+        hide_others(w.free, w.set_rows, w.set_size, w.set_amount, agent, +1)
+    else:
+        size = offered_table(w, agent, job)
+        allowed = mask
+        if mask.shape[0] > 0:
+            allowed = w.offer_mask[:size]
+            for k in range(size):
+                allowed[k] = mask[w.offer_rows[k]]
+        placed = place(w.offer_total[:size], w.offer_free[:size], allowed, request, count, rng, claim, score)
+        claim_rows(w, agent, placed)
+
+
+@inlined
+def launch_offer(w: World, agent: int) -> None:
+    """The framework has looked at the offer: it rejects it if nothing fits, else it is busy until it answers."""
+    job, framework = w.agents[agent].job, agent // w.state[0].slots
+    if w.jobs[job].gang and w.agents[agent].claimed < w.jobs[job].left and not w.agents[agent].optimistic:
+        drop_offer_claim(w, agent)
+    settle_claim(w, agent)
+    wanted, claimed = w.jobs[job].left, w.agents[agent].claimed
+    dequeue(w.agents, w.queue, w.jobs, w.jobs[job].agent)
+    if claimed == 0:
+        w.agents[agent].job = -1
+        enqueue(w.agents, w.queue, w.jobs, job)
+        return_offer(w, agent)
+        w.workloads[framework].refusals += 1
+        w.state[0].offers_rejected += 1
+    else:
+        begin_attempt(w.agents, w.jobs, agent, job, w.state[0].now)
+        w.agents[agent].claimed = claimed
+        note_answer(w.state, w.agents, w.agenda, agent, decision_time(w.times, w.jobs, agent, job))
+    count_offered(w.state, w.agents, w.sums, w.totals, w.set_sum, w.offered)
+    if claimed < wanted and w.guarantee[framework] > 0.0:
+        revoke(w, framework, wanted - claimed, job)
+    w.state[0].pending = -1
+    schedule_offer(w.state, w.agents, w.workloads, w.agenda)
+
+
+@compiled
+def note_answer(state: Array, agents: Array, agenda: Array, agent: int, lasts: float) -> None:
+    """When the framework will answer, and when its offer times out if that is sooner."""
+    now, timeout = state[0].now, state[0].timeout_s
+    note(agenda, state, now + lasts, ATTEMPT_ENDS, agent)
+    agents[agent].serial += 1
+    if 0.0 < timeout < lasts:
+        note(agenda, state, now + timeout, OFFER_TIMES_OUT, (agents[agent].serial << SERIAL_BITS) | agent)
+
+
+@inlined
+def answer(w: World, agent: int) -> None:
+    """The framework answers its offer: its tasks start, and what it did not use is available again."""
+    job = w.agents[agent].job
+    spent = w.state[0].now - w.agents[agent].started
+    accepted = 0
+    if w.agents[agent].rescinded:
+        w.busy[w.jobs[job].workload, agent, 0] += spent
+        w.busy[w.jobs[job].workload, agent, 1] += spent
+    else:
+        accepted = commit_claim(w, agent)
+        return_offer(w, agent)
+    if accepted > 0:
+        start_offered(w, agent, job, accepted)
+    w.agents[agent].rescinded = False
+    w.agents[agent].job = -1
+    w.state[0].events += 1
+    finish_job(w, job, accepted, spent)
+    count_offered(w.state, w.agents, w.sums, w.totals, w.set_sum, w.offered)
+
+
+@inlined
+def rescind(w: World, subject: int) -> None:
+    """The framework took too long: its offer goes back, and its answer will come too late."""
+    agent, serial = subject & ((1 << SERIAL_BITS) - 1), subject >> SERIAL_BITS
+    if w.agents[agent].serial == serial and w.agents[agent].job >= 0:
+        if not w.state[0].optimistic:
+            drop_offer_claim(w, agent)
+            return_offer(w, agent)
+        w.agents[agent].claimed = 0
+        w.agents[agent].rescinded = True
+        w.state[0].offers_rescinded += 1
+        count_offered(w.state, w.agents, w.sums, w.totals, w.set_sum, w.offered)
+
+
+@inlined
+def happen(w: World) -> bool:
+    """Let the next thing on the agenda happen; True if it is time to make an offer."""
+    what = pop(w.agenda, w.state)
+    kind, subject = what & KIND_MASK, what >> KIND_BITS
+    due = kind == OFFER_MADE
+    if due:
+        w.state[0].offering = False
+    elif kind == JOB_RETURNS:
+        enqueue(w.agents, w.queue, w.jobs, subject)
+        schedule_offer(w.state, w.agents, w.workloads, w.agenda)
+    else:
+        if kind == TASKS_END:
+            run_ends(w, subject)
+        elif kind == ATTEMPT_ENDS:
+            answer(w, subject)
+        else:
+            rescind(w, subject)
+        something_changed(w.state, w.agents, w.workloads, w.agenda)
+    return due
+
+
+@inlined
+def open_offer(w: World, framework: int) -> int:
+    """Offer what is available to a framework, for the job at the head of its queue; returns the scheduler that looks."""
+    agent = idle_slot(w.agents, w.state[0].slots, framework)
+    w.agents[agent].job = next_job(w.queue, framework * w.state[0].slots)
+    w.agents[agent].claimed = 0
+    w.state[0].offers_made += 1
+    make_offer(w, agent, framework)
+    return agent
+
+
+@loop_kernel
+def advance_offers(w: World, place: Any, score: Any, allocate: Any, ask: int, watch: int, until: float) -> int:
+    """As `advance`, with an allocator between the schedulers and the table."""
+    if w.state[0].pending >= 0:
+        launch_offer(w, w.state[0].pending)
+    while True:
+        time = next_time(w.state, w.jobs, w.agenda)
+        if time > w.state[0].horizon:
+            pass_time(w, w.state[0].horizon)
+            return FINISHED
+        if time > until:
+            return PAUSED
+        if needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]):
+            return GROW
+        pass_time(w, time)
+        w.state[0].now = time
+        framework = -1
+        if arrival_is_next(w.state, w.jobs, w.agenda):
+            agent = arrive(w.state, w.agents, w.queue, w.jobs)
+            if agent >= 0:
+                w.workloads[agent // w.state[0].slots].refusals = 0
+                schedule_offer(w.state, w.agents, w.workloads, w.agenda)
+        elif happen(w):
+            framework = choose_framework(w, allocate)
+        if framework >= 0:
+            agent = open_offer(w, framework)
+            job = w.agents[agent].job
+            if ask == PYTHON or (ask == ONE_JOB and job == watch):
+                w.state[0].pending = agent
+                return DECIDE
+            decide_offered(w, agent, place, score)
+            launch_offer(w, agent)

@@ -1,0 +1,290 @@
+"""Scenarios: what to run, as TOML that is checked on load. Presets are scenarios that come with the package."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_type_hints
+
+import msgspec
+
+from murmuration.cluster.errors import InputError, did_you_mean, unknown
+
+Quantity = str | int | float
+PRESETS = Path(__file__).parent / "presets"
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of a scenario."""
+
+
+class Group(Part):
+    """Nodes that are alike."""
+
+    count: int
+    cpu: Quantity
+    memory: Quantity
+    resources: dict[str, Quantity] = {}
+    attributes: dict[str, str | float] = {}
+
+
+class Cluster(Part):
+    """The nodes: alike, in groups, or from a file."""
+
+    nodes: int | None = None
+    cpu: Quantity = 4.0
+    memory: Quantity = "16G"
+    resources: dict[str, Quantity] = {}
+    attributes: dict[str, str | float] = {}
+    group: list[Group] = []
+    trace: str | None = None
+    prefill: float = 0.0
+
+
+class Generator(Part):
+    """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks, durations and sizes from."""
+
+    arrivals_per_s: float = 0.0
+    tasks_per_job: float = 1.0
+    task_duration_s: float = 1.0
+    task_cpu: Quantity = 1.0
+    task_memory: Quantity = 0
+    resources: dict[str, Quantity] = {}
+    picky: float = 0.0
+    priority: int = 0
+    gang: bool = False
+    production: bool = False
+    constraints: list[str] = []
+    empirical: str | None = None
+
+
+class Decision(Part):
+    """Time of one attempt = job_time_s + task_time_s × tasks left."""
+
+    job_time_s: float = 0.1
+    task_time_s: float = 0.005
+
+
+class Framework(Part):
+    """What the allocator knows of one framework: its weight (or priority), the share it may keep, whether it declares its
+    tasks short, and the nodes it filters out: those that do not meet its constraints, or have less than `filter_cpu` free."""
+
+    weight: float = 1.0
+    guaranteed: float = 0.0
+    short: bool = False
+    filter: list[str] = []
+    filter_cpu: Quantity = 0
+
+
+class OfferRules(Part):
+    """How resources are offered (Mesos)."""
+
+    allocator: str = "drf"
+    offer_time_s: float = 0.001
+    period_s: float = 0.0
+    timeout_s: float = 0.0
+    min_cpu: Quantity = 0
+    short_share: float = 0.0
+    short_max_s: float = 60.0
+    optimistic: bool = False
+    double_booked: bool = False
+    framework: dict[str, Framework] = {}
+
+
+class Policy(Part):
+    """Checked when a workload's transaction commits: its quota, and the share of the cluster it must leave free."""
+
+    quota: float = 1.0
+    headroom: float = 0.0
+
+
+class Scheduler(Part):
+    """Who decides, how, and how long it takes."""
+
+    kind: str = "monolithic"
+    placement: str = "first-fit"
+    conflict: Literal["resource", "machine"] = "resource"
+    transaction: Literal["incremental", "all-or-nothing"] = "incremental"
+    paths: Literal["single", "multi"] = "multi"
+    agents: dict[str, int] = {}
+    retry_s: float = 0.0
+    attempts_max: int = 1000
+    empty_attempts_max: int = 100
+    decision: dict[str, Decision] = {}
+    partition: dict[str, float] = {}
+    offers: OfferRules = OfferRules()
+    policy: dict[str, Policy] = {}
+
+
+class Scenario(Part):
+    """A whole run. `workload` maps names to generators, or holds the reserved keys `trace` and `multiply`."""
+
+    name: str = "scenario"
+    description: str = ""
+    seed: int = 1
+    days: float = 1.0
+    cluster: Cluster = Cluster()
+    workload: dict[str, Any] = {}
+    scheduler: Scheduler = Scheduler()
+    variant: dict[str, dict[str, Any]] = {}
+
+
+class Replay(Part):
+    """The `[workload]` table when it names a job list instead of generators."""
+
+    trace: str
+    multiply: float = 1.0
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+
+
+def load(name: str) -> dict[str, Any]:
+    """The raw tables of a preset or a TOML file; paths in it are relative to the file."""
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        return _read(path)
+    if name in preset_names():
+        return _read(PRESETS / f"{name}.toml")
+    raise InputError(f"{unknown('preset', name, preset_names())} (a scenario file ends in .toml)")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected a TOML file, got something that is not text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: expected TOML: {error}") from error
+    tables.setdefault("name", path.stem)
+    _anchor(tables, path.parent)
+    return tables
+
+
+def _anchor(tables: dict[str, Any], folder: Path) -> None:
+    """Make the paths of files named in a scenario independent of the current folder."""
+    for key in ("cluster", "workload"):
+        table = tables.get(key)
+        if isinstance(table, dict) and isinstance(table.get("trace"), str):
+            table["trace"] = str(folder / table["trace"])
+    for table in tables.get("workload", {}).values() if isinstance(tables.get("workload"), dict) else ():
+        if isinstance(table, dict) and isinstance(table.get("empirical"), str):
+            table["empirical"] = str(folder / table["empirical"])
+
+
+def override(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy with dotted keys set, such as `scheduler.conflict`."""
+    copy: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(tables))
+    for dotted, value in changes.items():
+        *path, last = dotted.split(".")
+        table = copy
+        for step in path:
+            table = table.setdefault(step, {})
+            if not isinstance(table, dict):
+                raise InputError(f"{dotted}: {step!r} is a value, not a table")
+        table[last] = value
+    return copy
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`a.b.c=VALUE` as written after `--set`; a value that is not TOML is taken as text."""
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise InputError(f"--set: expected KEY=VALUE such as scheduler.conflict=machine, got {text!r}")
+    return key.strip(), parse_value(value)
+
+
+def parse_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()
+
+
+def check(tables: Mapping[str, Any], source: str = "scenario") -> Scenario:
+    """The scenario these tables describe, or one sentence about the first thing wrong with them."""
+    _check_keys(tables, Scenario, source, "")
+    try:
+        scenario = msgspec.convert(tables, Scenario)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source}: {_readable(str(error))}") from error
+    from murmuration.simulation.checks import check_values
+
+    check_values(scenario, source)
+    return scenario
+
+
+def _check_keys(table: Any, kind: type[Part], source: str, path: str) -> None:
+    """Refuse unknown keys at any depth, with the nearest known one."""
+    if not isinstance(table, Mapping):
+        return
+    hints = get_type_hints(kind)
+    for key, value in table.items():
+        dotted = f"{path}{key}"
+        if key not in hints:
+            raise InputError(f"{source}: unknown key {dotted!r}; {did_you_mean(key, hints)}")
+        _check_inner(value, hints[key], source, dotted)
+    if kind is Scenario and isinstance(table.get("workload"), Mapping):
+        _check_workload(table["workload"], source)
+
+
+def _check_inner(value: Any, hint: Any, source: str, dotted: str) -> None:
+    inner = [t for t in (hint, *get_args(hint)) if isinstance(t, type) and issubclass(t, Part)]
+    if not inner:
+        return
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_keys(item, inner[0], source, f"{dotted}[{index}].")
+    elif isinstance(value, Mapping) and getattr(hint, "__origin__", None) is dict:
+        for name, item in value.items():
+            _check_keys(item, inner[0], source, f"{dotted}.{name}.")
+    else:
+        _check_keys(value, inner[0], source, f"{dotted}.")
+
+
+def _check_workload(table: Mapping[str, Any], source: str) -> None:
+    if is_replay(table):
+        _check_keys(table, Replay, source, "workload.")
+        return
+    for name, item in table.items():
+        if not isinstance(item, Mapping):
+            raise InputError(f"{source}: workload.{name}: expected a table such as [workload.{name}], got {item!r}")
+        _check_keys(item, Generator, source, f"workload.{name}.")
+
+
+def is_replay(workload: Mapping[str, Any]) -> bool:
+    """Whether the workload is a file: then `trace` and the other reserved keys stand in `[workload]` itself."""
+    return any(key in workload and not isinstance(workload[key], Mapping) for key in Replay.__struct_fields__)
+
+
+def generators(scenario: Scenario, source: str = "scenario") -> dict[str, Generator]:
+    """The named generators of a scenario."""
+    try:
+        return {name: msgspec.convert(table, Generator) for name, table in scenario.workload.items()}
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source}: workload: {_readable(str(error))}") from error
+
+
+def replay(scenario: Scenario, source: str = "scenario") -> Replay:
+    """The job list a scenario names."""
+    try:
+        return msgspec.convert(scenario.workload, Replay)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source}: workload: {_readable(str(error))}") from error
+
+
+def _readable(message: str) -> str:
+    """msgspec's `… - at `$.a.b`` as `a.b: …`."""
+    text, separator, path = message.rpartition(" - at `$")
+    if not separator:
+        return message
+    return f"{path.rstrip('`').lstrip('.')}: {text[0].lower()}{text[1:]}"
+
+
+def variants(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    found = tables.get("variant", {})
+    return dict(found) if isinstance(found, Mapping) else {}

@@ -1,0 +1,138 @@
+"""The world of a run: named arrays, and nothing else. A snapshot is these arrays saved; a kernel is a function of them.
+
+Rows with several facts are records (`jobs[j].left`); what differs in width from run to run (resources, tasks of a job) has an
+array of its own. Scalars that change are the fields of the one record in `state`. Times are seconds from the start of the
+run; NaN is "not yet".
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+# What an agenda entry is about; the low bits of its payload.
+ATTEMPT_ENDS, TASKS_END, JOB_RETURNS, OFFER_MADE, OFFER_TIMES_OUT = range(5)
+KIND_BITS = 3
+KIND_MASK = (1 << KIND_BITS) - 1
+
+# What became of a job.
+WAITING, SCHEDULED, ABANDONED, NEVER = range(4)
+STATUS = ("waiting", "scheduled", "abandoned", "never")
+
+# Columns of a sample, before those per resource (required, guaranteed), per workload and per scheduler (queued).
+S_TIME, S_RUNNING, S_OFFERED, S_TYPES = 0, 1, 2, 3
+S_RESOURCES = S_TYPES + 6
+S_PER_WORKLOAD = ("busy_s", "commits_ok", "commits_failed", "tasks_placed")
+
+JOB = np.dtype(
+    [
+        ("submit", "f8"), ("duration", "f8"),
+        ("first", "f8"), ("full", "f8"),  # start of the first attempt; commit of the last task
+        ("tasks", "i8"), ("left", "i8"), ("workload", "i4"), ("agent", "i4"), ("level", "i4"), ("mask", "i4"),
+        ("attempts", "i4"), ("empty", "i4"), ("conflicts", "i4"),
+        ("behind", "i4"),  # the job behind this one in its queue, −1 at the tail
+        ("gang", "?"), ("production", "?"), ("status", "i1"),
+    ],
+    align=True,
+)  # fmt: skip
+
+AGENT = np.dtype(
+    [
+        ("started", "f8"), ("queued", "i8"), ("claimed", "i8"),
+        ("job", "i4"),  # of the attempt under way, −1 when idle
+        ("optimistic", "?"),  # reads what others may take meanwhile, and learns of conflicts when it commits
+        ("machine", "?"), ("atomic", "?"),
+        ("rescinded", "?"),  # its offer went back before it answered
+        ("serial", "i8"),  # of its attempts, so that an old time-out is void
+    ],
+    align=True,
+)  # fmt: skip
+
+# An accepted transaction whose tasks run: a list of slots, one per task. Unused rows and slots form free lists.
+RUN = np.dtype([("started", "f8"), ("count", "i8"), ("job", "i4"), ("slot", "i4")], align=True)
+SLOT = np.dtype([("node", "i4"), ("next", "i4")], align=True)
+NOTE = np.dtype([("time", "f8"), ("order", "i8"), ("what", "i8")], align=True)
+
+WORKLOAD = np.dtype(
+    [
+        ("tasks_placed", "i8"), ("commits_ok", "i8"), ("commits_failed", "i8"), ("policy_refusals", "i8"),
+        ("empty_attempts", "i8"),
+        ("quota", "f8"), ("headroom", "f8"),  # the policy checked at commit
+        # What the allocator knows of the framework that serves this workload.
+        ("guaranteed", "f8"), ("refusals", "i8"), ("filter_cpu", "i8"), ("short", "?"),
+    ],
+    align=True,
+)  # fmt: skip
+
+STATE = np.dtype(
+    [
+        ("now", "f8"), ("last", "f8"), ("horizon", "f8"), ("sample_at", "f8"), ("sample_step", "f8"),
+        ("running_s", "f8"), ("offered_s", "f8"),
+        ("arrived", "i8"), ("order", "i8"), ("events", "i8"), ("notes", "i8"), ("run_free", "i8"), ("slot_free", "i8"),
+        ("slots_left", "i8"), ("sampled", "i8"), ("running", "i8"), ("offered", "i8"),
+        ("pending", "i8"),  # the scheduler whose decision Python must make, −1 for none
+        ("retry_s", "f8"), ("attempts_max", "i8"), ("empty_max", "i8"),
+        # Offers: what is being made, who has the bulk, settings, counts.
+        ("offering", "?"), ("optimistic", "?"), ("bulk", "i8"), ("slots", "i8"), ("min_cpu", "i8"),
+        ("offer_time_s", "f8"), ("period_s", "f8"), ("timeout_s", "f8"), ("short_max_s", "f8"),
+        ("offers_made", "i8"), ("offers_rejected", "i8"), ("offers_rescinded", "i8"), ("tasks_revoked", "i8"),
+        ("tasks_killed", "i8"),
+    ],
+    align=True,
+)  # fmt: skip
+
+
+class World(NamedTuple):
+    """Everything a run is made of."""
+
+    state: Array
+    # The cluster table: one row per node.
+    total: Array
+    free: Array
+    guaranteed: Array
+    sequence: Array
+    totals: Array
+    masks: Array
+    # One row per job.
+    jobs: Array
+    request: Array
+    # One row per scheduler: its queue (head and tail per priority level), its generator, its times and its claim.
+    agents: Array
+    queue: Array
+    rng: Array
+    times: Array
+    claim: Array
+    seen: Array
+    # What runs, and what happens next.
+    runs: Array
+    slots: Array
+    agenda: Array
+    # What is measured: per workload, (busy, wasted) per workload and scheduler, amounts held, (required, guaranteed) sums.
+    workloads: Array
+    busy: Array
+    held: Array
+    sums: Array
+    sums_s: Array
+    samples: Array
+    # Offers. One set of free resources is the bulk: all that no other set lists. Every other set is sparse: the rows it has
+    # something of, how much of each, and in all. Set s < schedulers is the offer outstanding with scheduler s; the last set
+    # is what is available. `long_free` is what is left of each row for tasks that are not short.
+    set_rows: Array
+    set_size: Array
+    set_listed: Array
+    set_amount: Array
+    set_sum: Array
+    weight: Array
+    guarantee: Array
+    filters: Array
+    long_free: Array
+    offered: Array
+    wants: Array
+    offer_rows: Array
+    offer_free: Array
+    offer_total: Array
+    offer_mask: Array

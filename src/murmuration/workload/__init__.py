@@ -1,0 +1,1 @@
+"""What arrives: jobs, generators, readers of traces, and the columnar store."""

@@ -1,0 +1,107 @@
+"""Which format is this? Told by what a file holds, not by its name."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from murmuration.cluster.errors import InputError
+from murmuration.workload import nodes, store
+from murmuration.workload.files import Source, load
+from murmuration.workload.readers import alibaba, google2011, google2019, omega, swf, swim
+from murmuration.workload.table import of_source, parquet
+from murmuration.workload.trace import Options, Trace
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a format is known by: the first line that is no comment, its fields, and the columns it may name."""
+
+    line: str
+    fields: list[str]
+    columns: frozenset[str]
+
+    def has(self, names: Iterable[str], at_least: int | None = None) -> bool:
+        wanted = set(names)
+        return len(wanted & self.columns) >= (len(wanted) if at_least is None else at_least)
+
+
+@dataclass(frozen=True)
+class Format:
+    kind: str
+    matches: Callable[[Head], bool]
+    read: Callable[[Source, Options], Trace]
+
+
+def _read_jobs(source: Source, options: Options) -> Trace:
+    table = of_source(source)
+    jobs = store.jobs_of(table)
+    notes = tuple(f"column {name!r} is not used" for name in store.unused_columns(table))
+    return Trace("job list", len(table), jobs, assumptions=notes)
+
+
+def _read_nodes(source: Source, options: Options) -> Trace:
+    table = of_source(source)
+    return Trace("node table", len(table), nodes=nodes.nodes_of(table))
+
+
+#: Our own come first. A file with some of their columns is theirs, so that a missing one is named.
+FORMATS = (
+    Format("job list", lambda head: head.has(store.BASE, 3), _read_jobs),
+    Format("node table", lambda head: head.has(nodes.BASE, 2), _read_nodes),
+    Format(
+        "google2011 job events",
+        lambda head: head.has(google2011.EVENT_COLUMNS) or google2011.is_raw_job_events(head.line),
+        google2011.read_job_events,
+    ),
+    Format("google2011 initial tasks", lambda head: head.has(google2011.TASK_COLUMNS), google2011.read_initial_tasks),
+    Format(
+        "google2011 machines",
+        lambda head: head.has(google2011.MACHINE_COLUMNS) and not head.has(["event_type"]),
+        google2011.read_machines,
+    ),
+    Format(
+        "google2019 machine events",
+        lambda head: head.has(google2019.EVENT_COLUMNS) or (head.line[0] == "{" and '"machine_id"' in head.line),
+        google2019.read_machine_events,
+    ),
+    Format("google2019 requests", lambda head: head.has(google2019.REQUEST_COLUMNS), google2019.read_requests),
+    Format("google2019 machines", lambda head: head.has(google2019.COUNT_COLUMNS), google2019.read_machine_counts),
+    Format("alibaba pods", lambda head: head.has(alibaba.POD_COLUMNS), alibaba.read_pods),
+    Format("alibaba nodes", lambda head: head.has(alibaba.NODE_COLUMNS), alibaba.read_nodes),
+    Format("omega cell state", lambda head: omega.is_state(head.fields), omega.read_state),
+    Format("omega distribution", lambda head: omega.is_distribution(head.fields), omega.read_distribution),
+    Format("swim", lambda head: swim.is_swim(head.line), swim.read_swim),
+    Format("swf", lambda head: swf.is_swf(head.fields) or head.line[0] == ";", swf.read_swf),
+)
+
+
+def open_trace(path: str | Path, options: Options | None = None) -> Trace:
+    """Read a trace of any known format."""
+    source = load(path)
+    head = _head(source)
+    for known in FORMATS:
+        if known.matches(head):
+            return known.read(source, options or Options())
+    raise InputError(f"{source.path}: not a trace of a known format ({', '.join(known.kind for known in FORMATS)})")
+
+
+def _head(source: Source) -> Head:
+    if source.is_parquet:
+        return Head("?", ["?"], frozenset(_parquet_columns(source)))
+    lines = source.head()
+    line = next((line for line in lines if not line.startswith(";")), lines[0] if lines else "?")
+    names = (name.strip().strip('"') for name in line.split(","))
+    return Head(line, line.split(), frozenset(names))
+
+
+def _parquet_columns(source: Source) -> list[str]:
+    """The names alone, without reading the rows; a file that has none to give fails as when it is read."""
+    import polars as pl
+
+    try:
+        return list(pl.read_parquet_schema(io.BytesIO(source.data)))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+        return parquet(source).columns

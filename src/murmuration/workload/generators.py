@@ -1,0 +1,88 @@
+"""Generators: job lists drawn from distributions. Each is told its generator; the same seed gives the same list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.constraints import Constraint
+from murmuration.cluster.resources import Amounts, Resources
+from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
+
+PICKY_MASKS = 8
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One workload of independent exponential draws (Table 3.1): gaps between jobs, tasks of a job rounded up, and a
+    duration that all tasks of the job share."""
+
+    name: str
+    arrivals_per_s: float
+    tasks_per_job: float
+    task_duration_s: float
+    request: Amounts
+    priority: int = 0
+    gang: bool = False
+    production: bool = False
+    constraints: tuple[Constraint, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Observed values to draw from instead of exponentials; an empty table keeps the exponential."""
+
+    gaps_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    tasks: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    durations_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    #: Rows of requests (exact amounts), drawn whole so that CPU and memory stay together.
+    requests: Amounts = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+
+
+def generate(stream: Stream, resources: Resources, seconds: float, rng: np.random.Generator, tables: Tables) -> JobList:
+    """The jobs of one workload up to a horizon."""
+    submit = arrivals(stream.arrivals_per_s, seconds, rng, tables.gaps_s)
+    count = len(submit)
+    tasks = np.ceil(draw(stream.tasks_per_job, count, rng, tables.tasks)).clip(1, TASKS_MAX).astype(np.int64)
+    duration = draw(stream.task_duration_s, count, rng, tables.durations_s)
+    request = np.broadcast_to(stream.request, (count, len(resources)))
+    if len(tables.requests):
+        request = tables.requests[rng.integers(0, len(tables.requests), count)]
+    sets = ((), stream.constraints) if stream.constraints else ((),)
+    return job_list(
+        resources, [stream.name], workload=np.zeros(count, dtype=np.int64), submit_s=submit, tasks=tasks,
+        duration_s=duration, request=request, job_id=[f"{stream.name}-{j}" for j in range(count)],
+        priority=stream.priority, gang=stream.gang, production=stream.production,
+        constraint=1 if stream.constraints else 0, constraint_sets=sets,
+    )  # fmt: skip
+
+
+def arrivals(
+    rate: float, seconds: float, rng: np.random.Generator, gaps: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Submission times before the horizon: a Poisson process, or gaps drawn from a table."""
+    times: list[NDArray[np.float64]] = []
+    last = 0.0
+    while last < seconds:
+        block = draw(1.0 / rate, max(64, int((seconds - last) * rate * 1.1)), rng, gaps)
+        times.append(last + np.cumsum(block))
+        last = float(times[-1][-1])
+    every = np.concatenate(times) if times else np.empty(0)
+    return every[every < seconds]
+
+
+def draw(mean: float, count: int, rng: np.random.Generator, table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Exponential values of this mean, or values of the table with replacement."""
+    if len(table) == 0:
+        return rng.exponential(mean, count)
+    return table[rng.integers(0, len(table), count)]
+
+
+def picky_masks(nodes: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """A few random sets of usable nodes, each without this share of all nodes (2.2: pickiness)."""
+    masks = np.ones((PICKY_MASKS, nodes), dtype=np.bool_)
+    for mask in masks:
+        mask[rng.permutation(nodes)[: round(share * nodes)]] = False
+    return masks

@@ -1,0 +1,131 @@
+"""A job list: what arrives, as columns sorted by submission. One list is made once and replayed in every architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.constraints import Constraint
+from murmuration.cluster.errors import InputError
+from murmuration.cluster.resources import Amounts, Resources
+
+TASKS_MAX = 1_000_000
+
+
+@dataclass(frozen=True)
+class JobList:
+    """Jobs in order of submission; row j of every column is job j. All tasks of a job are alike and share its duration."""
+
+    resources: Resources
+    workloads: tuple[str, ...]
+    job_id: NDArray[np.str_]
+    workload: NDArray[np.int64]
+    submit_s: NDArray[np.float64]
+    tasks: NDArray[np.int64]
+    duration_s: NDArray[np.float64]
+    request: Amounts
+    priority: NDArray[np.int64]
+    gang: NDArray[np.bool_]
+    production: NDArray[np.bool_]
+    #: Index into `constraint_sets`; set 0 is "no constraint".
+    constraint: NDArray[np.int64]
+    constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),)
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> JobList:
+        """The jobs at these rows, in that order."""
+        columns = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name in COLUMNS}
+        return replace(self, **columns)
+
+    def sorted(self) -> JobList:
+        """By submission; jobs of one instant keep their order."""
+        return self.select(np.argsort(self.submit_s, kind="stable"))
+
+    def until(self, seconds: float) -> JobList:
+        """The jobs submitted before this time."""
+        return self.select(self.submit_s < seconds)
+
+    def job_row(self, job_id: str) -> int:
+        """The row of a job by its id."""
+        rows = np.flatnonzero(self.job_id == job_id)
+        if len(rows) == 0:
+            raise InputError(f"no job {job_id!r}; ids run from {self.job_id[0]!r} to {self.job_id[-1]!r}")
+        return int(rows[0])
+
+
+COLUMNS = (
+    "job_id", "workload", "submit_s", "tasks", "duration_s", "request", "priority", "gang", "production", "constraint",
+)  # fmt: skip
+
+
+def job_list(
+    resources: Resources, workloads: Sequence[str], *, workload: NDArray[np.int64], submit_s: NDArray[np.float64],
+    tasks: NDArray[np.int64], duration_s: NDArray[np.float64], request: Amounts, job_id: Sequence[str] | None = None,
+    priority: NDArray[np.int64] | int = 0, gang: NDArray[np.bool_] | bool = False,
+    production: NDArray[np.bool_] | bool = False, constraint: NDArray[np.int64] | int = 0,
+    constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),),
+) -> JobList:  # fmt: skip
+    """A job list from columns; single values stand for every job, and jobs without ids are numbered."""
+    count = len(submit_s)
+    names = [str(j) for j in range(count)] if job_id is None else job_id
+
+    def column(value: object, dtype: type) -> NDArray[np.generic]:
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(value, dtype=dtype), (count,)))
+
+    jobs = JobList(
+        resources=resources, workloads=tuple(workloads), job_id=np.array(names, dtype=np.str_),
+        workload=column(workload, np.int64), submit_s=column(submit_s, np.float64), tasks=column(tasks, np.int64),
+        duration_s=column(duration_s, np.float64), request=np.ascontiguousarray(request, dtype=np.int64),
+        priority=column(priority, np.int64), gang=column(gang, np.bool_), production=column(production, np.bool_),
+        constraint=column(constraint, np.int64), constraint_sets=constraint_sets,
+    )  # type: ignore[arg-type]  # fmt: skip
+    return jobs.sorted()
+
+
+def merge(lists: Sequence[JobList]) -> JobList:
+    """Several lists as one, by submission."""
+    if len(lists) == 1:
+        return lists[0]
+    names = tuple(name for jobs in lists for name in jobs.workloads)
+    sets: list[tuple[Constraint, ...]] = [()]
+    parts: dict[str, list[NDArray[np.generic]]] = {name: [] for name in COLUMNS}
+    for jobs in lists:
+        offset = names.index(jobs.workloads[0])
+        shift = len(sets) - 1
+        sets.extend(jobs.constraint_sets[1:])
+        moved = replace(
+            jobs, workload=jobs.workload + offset, constraint=np.where(jobs.constraint > 0, jobs.constraint + shift, 0)
+        )
+        for name in COLUMNS:
+            parts[name].append(getattr(moved, name))
+    columns = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return JobList(
+        resources=lists[0].resources, workloads=names, constraint_sets=tuple(sets), **columns  # type: ignore[arg-type]
+    ).sorted()
+
+
+def multiply(jobs: JobList, factor: float) -> JobList:
+    """The list `factor` times over: each job is copied by a hash of its id, so that the choice never depends on a seed."""
+    if not 0 < factor <= 1000:
+        raise InputError(f"workload.multiply: expected a number above 0 and up to 1000, got {factor:g}")
+    shares = np.array([_hash_share(name) for name in jobs.job_id])
+    copies = np.floor(factor).astype(np.int64) + (shares < factor % 1.0).astype(np.int64)
+    rows = np.repeat(np.arange(len(jobs)), copies)
+    serial = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+    chosen = jobs.select(rows)
+    names = [name if k == 0 else f"{name}+{k}" for name, k in zip(chosen.job_id, serial, strict=True)]
+    return replace(chosen, job_id=np.array(names, dtype=np.str_))
+
+
+def _hash_share(name: str) -> float:
+    """A number in [0, 1) that depends on the name alone (FNV-1a, finished with a multiply and shift)."""
+    value = 0xCBF29CE484222325
+    for byte in name.encode():
+        value = ((value ^ byte) * 0x100000001B3) & (2**64 - 1)
+    value = ((value ^ (value >> 32)) * 0x9E3779B97F4A7C15) & (2**64 - 1)
+    return (value >> 11) / 2**53
