@@ -51,7 +51,7 @@ CELLS = {
     "overflow": ({"duration_s": "1e999"}, f"duration_s: {NOT_NEGATIVE}, got '1e999'"),
     "empty number": ({"tasks": ""}, f"tasks: {TASKS}, got nothing"),
     "empty id": ({"job_id": ""}, f"job_id: {TEXT}, got nothing"),
-    "long id": ({"job_id": "x" * 201}, f"job_id: {TEXT}, got '{'x' * 201}'"),
+    "long id": ({"job_id": "x" * 201}, f"job_id: {TEXT}, got '{'x' * 59}…"),
     "blank workload": ({"workload": " "}, f"workload: {TEXT}, got ' '"),
     "duplicate": ({"job_id": "a"}, "job_id: 'a' is there twice, first on line 2"),
 }  # fmt: skip

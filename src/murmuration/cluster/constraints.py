@@ -18,6 +18,7 @@ from murmuration.cluster.errors import InputError
 Value = str | float
 Attributes = Mapping[str, Value]
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _EXPRESSION = re.compile(
     r"\s*(?P<key>[\w./-]+)\s*(?:(?P<exists>exists)|in\s*\(?(?P<set>[^()]*)\)?|(?P<op>!=|≠|=|<|>)\s*(?P<value>.+?))\s*"
 )
@@ -26,10 +27,7 @@ _EXPRESSION = re.compile(
 def as_value(text: str) -> Value:
     """A number where the text is one, so that `3` and `3.0` are equal and `<` has a meaning."""
     stripped = text.strip().strip("'\"")
-    try:
-        return float(stripped)
-    except ValueError:
-        return stripped
+    return float(stripped) if _NUMBER.fullmatch(stripped) else stripped
 
 
 def _compare(order: Callable[[float, float], bool]) -> Callable[[Value, tuple[Value, ...]], bool]:
@@ -66,7 +64,7 @@ class Constraint:
     def __str__(self) -> str:
         if self.operator == "exists":
             return f"{self.key} exists"
-        values = [f"{value:g}" if isinstance(value, float) else value for value in self.values]
+        values = [f"{value:.17g}" if isinstance(value, float) else value for value in self.values]
         if self.operator == "in":
             return f"{self.key} in ({', '.join(values)})"
         return f"{self.key} {self.operator} {values[0]}"

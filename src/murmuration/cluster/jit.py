@@ -62,6 +62,12 @@ def compiled(function: Function) -> Function:
     return numba.njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
 
 
+def helper(function: Function) -> Function:
+    """A small function that only kernels call: compiled with them, without an entrance from Python."""
+    options = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
 def inlined(function: Function) -> Function:
     """A step of a loop: written as a function, compiled as part of its caller.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from murmuration.cluster.jit import AMOUNTS, SCORE, VECTOR, FirstClass, compiled
+from murmuration.cluster.jit import AMOUNTS, SCORE, VECTOR, FirstClass, compiled, helper
 from murmuration.cluster.random import next_double as plain_next_double
 
 Array = NDArray[Any]
@@ -26,10 +26,10 @@ PLACE = types.int64(
     types.FunctionType(SCORE),
 )  # fmt: skip
 
-next_double = compiled(plain_next_double)
+next_double = helper(plain_next_double)
 
 
-@compiled
+@helper
 def fits(free: Array, node: int, request: Array) -> bool:
     enough = True
     for r in range(request.shape[0]):
@@ -37,13 +37,13 @@ def fits(free: Array, node: int, request: Array) -> bool:
     return enough
 
 
-@compiled
+@helper
 def take(free: Array, node: int, request: Array) -> None:
     for r in range(request.shape[0]):
         free[node, r] -= request[r]
 
 
-@compiled
+@helper
 def give_back(free: Array, node: int, request: Array) -> None:
     for r in range(request.shape[0]):
         free[node, r] += request[r]
@@ -126,7 +126,7 @@ def first_fit(
     return place_from(rows, rows.shape[0], free, request, placed, count, rng, nodes)
 
 
-@compiled
+@helper
 def before(scores: Array, start: int, n: int, a: int, b: int) -> bool:
     """Whether row a is chosen before row b: by score, ties by the order from a random start."""
     if scores[a] != scores[b]:
@@ -134,7 +134,7 @@ def before(scores: Array, start: int, n: int, a: int, b: int) -> bool:
     return bool((a - start) % n < (b - start) % n)
 
 
-@compiled
+@helper
 def sift(rows: Array, size: int, at: int, scores: Array, start: int, n: int) -> None:
     """Restore the heap of rows (best first) below position `at`."""
     while True:

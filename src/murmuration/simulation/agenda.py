@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from murmuration.cluster.jit import compiled
+from murmuration.cluster.jit import helper
 from murmuration.simulation.world import KIND_BITS, Array
 
 
-@compiled
+@helper
 def earlier(agenda: Array, a: int, b: int) -> bool:
     if agenda[a].time != agenda[b].time:
         return bool(agenda[a].time < agenda[b].time)
     return bool(agenda[a].order < agenda[b].order)
 
 
-@compiled
+@helper
 def swap(agenda: Array, a: int, b: int) -> None:
     x, y = agenda[a], agenda[b]
     x.time, y.time = y.time, x.time
@@ -23,7 +23,7 @@ def swap(agenda: Array, a: int, b: int) -> None:
     x.what, y.what = y.what, x.what
 
 
-@compiled
+@helper
 def note(agenda: Array, state: Array, time: float, kind: int, subject: int) -> None:
     """Put an event on the agenda."""
     at = state[0].notes
@@ -40,7 +40,7 @@ def note(agenda: Array, state: Array, time: float, kind: int, subject: int) -> N
         at = parent
 
 
-@compiled
+@helper
 def pop(agenda: Array, state: Array) -> Any:
     """Take the next event off the agenda; returns what it is about."""
     what = agenda[0].what

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,20 +78,29 @@ def job_masks(
     count = len(nodes.total)
     constraint_masks = [node_mask(c, nodes.attributes) for c in jobs.constraint_sets]
     picky, picked = _pickiness(scenario, count, jobs)
-    keys = np.stack([jobs.constraint, picked, np.array([a.rows is not None for a in agents])[owner] * (owner + 1)], axis=1)
-    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    partition = np.where(np.array([agent.rows is not None for agent in agents])[owner], owner, -1)
+    first, which = distinct_rows([jobs.constraint, picked, partition])
     masks, index = [], []
-    for constraint, pick, partition in distinct:
-        mask = constraint_masks[constraint].copy()
-        if pick >= 0:
-            mask &= picky[pick]
-        if partition > 0:
-            mask &= agents[partition - 1].rows
+    for row in first:
+        mask = constraint_masks[jobs.constraint[row]].copy()
+        if picked[row] >= 0:
+            mask &= picky[picked[row]]
+        if partition[row] >= 0:
+            mask &= agents[partition[row]].rows
         index.append(-1 if mask.all() else len(masks))
         if not mask.all():
             masks.append(mask)
     table = np.array(masks, dtype=np.bool_) if masks else np.ones((1, count), dtype=np.bool_)
-    return np.ascontiguousarray(table), np.array(index, dtype=np.int64)[which.ravel()]
+    return np.ascontiguousarray(table), np.array(index, dtype=np.int64)[which]
+
+
+def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """One row of each kind, and the kind of every row, where a kind is a combination of values."""
+    kind = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values, code = np.unique(column, return_inverse=True)
+        kind = np.unique(kind * len(values) + code.ravel(), return_inverse=True)[1].ravel()
+    return np.unique(kind, return_index=True)[1], kind
 
 
 def _pickiness(
@@ -115,20 +125,19 @@ def find_hopeless(
 ) -> dict[int, Never]:
     """The jobs that can never run. Jobs that are alike are looked at once."""
     whole = jobs.gang | (scenario.scheduler.kind == "partitioned")
-    asked = np.concatenate([jobs.request, mask[:, None], whole[:, None]], axis=1)
-    distinct, which = np.unique(asked, axis=0, return_inverse=True)
-    which = which.ravel()
-    most = np.zeros(len(distinct), dtype=np.int64)
+    first, which = distinct_rows([*jobs.request.T, mask, whole])
+    most = np.zeros(len(first), dtype=np.int64)
     np.maximum.at(most, which, jobs.tasks)
+
+    def reason(row: int, tasks: int) -> Never | None:
+        allowed = None if mask[row] < 0 else masks[mask[row]]
+        return never(nodes.resources, free, allowed, jobs.request[row], tasks, bool(whole[row]))
+
     found: dict[int, Never] = {}
-    for kind, key in enumerate(distinct):
-        request, allowed = key[: len(nodes.resources)], None if key[-2] < 0 else masks[key[-2]]
-        if never(nodes.resources, free, allowed, request, int(most[kind]), bool(key[-1])) is None:
-            continue
-        for row in np.flatnonzero(which == kind):
-            reason = never(nodes.resources, free, allowed, request, int(jobs.tasks[row]), bool(key[-1]))
-            if reason is not None:
-                found[int(row)] = reason
+    for kind, row in enumerate(first):
+        if reason(row, int(most[kind])) is not None:
+            each = {int(k): reason(row, int(jobs.tasks[k])) for k in np.flatnonzero(which == kind)}
+            found.update({k: why for k, why in each.items() if why is not None})
     return found
 
 

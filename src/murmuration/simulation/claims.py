@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from murmuration.cluster.jit import compiled, inlined
+from murmuration.cluster.jit import helper, inlined
 from murmuration.placement.kernels import give_back, take
 from murmuration.schedulers.offers import allocators
 from murmuration.simulation.holdings import add, freed, give_back_offer, held, remove
 from murmuration.simulation.steps import account, close_run, enqueue, start_run
 from murmuration.simulation.world import KIND_BITS, KIND_MASK, TASKS_END, WAITING, Array, World
 
-revocable = compiled(allocators.revocable)
+revocable = helper(allocators.revocable)
 
 
-@compiled
+@helper
 def is_short(state: Array, workloads: Array, jobs: Array, job: int) -> bool:
     """Whether the job's tasks may use what is reserved for short ones: by their length, or because it says so."""
     return bool(workloads[jobs[job].workload].short or jobs[job].duration <= state[0].short_max_s)
@@ -130,7 +130,7 @@ def revoke(w: World, framework: int, tasks: int, job: int) -> None:
             w.workloads[framework].refusals = 0
 
 
-@compiled
+@helper
 def latest_run(state: Array, agenda: Array, runs: Array, jobs: Array, framework: int) -> int:
     """The run of a framework that started last: its tasks have the least work to lose."""
     latest = -1

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.errors import InputError, unknown
 from murmuration.cluster.jit import AMOUNTS, FirstClass
 from murmuration.cluster.random import load, save
+from murmuration.cluster.resources import Amounts
 from murmuration.placement import kernels, scores
 from murmuration.placement.registry import Placement, load_object, resolve
 from murmuration.placement.view import JobView, View
@@ -52,14 +54,12 @@ class Run:
         return "compiled" if self.setup.placement.fast else "python"
 
 
-def prepare(scenario: sc.Scenario, jobs: JobList | None = None, nodes: NodeTable | None = None) -> Run:
-    """A run at time zero. Jobs or nodes that are at hand need not be made again."""
+def prepare(scenario: sc.Scenario) -> Run:
+    """A run at time zero."""
     placement, scenario = _policy(scenario)
-    cluster = make_nodes(scenario.cluster) if nodes is None else nodes
-    work = make_jobs(scenario, cluster.resources) if jobs is None else jobs
+    cluster, work, free = _inputs(scenario)
     agents = tuple(_agents(scenario, work, len(cluster.names)))
     owner = arch.assign_jobs(agents, work.workloads, work.workload)
-    free = prefilled(cluster, scenario.cluster.prefill, scenario.seed)
     masks, mask = job_masks(scenario, cluster, work, agents, owner)
     hopeless = find_hopeless(scenario, cluster, work, free, masks, mask)
     if len(hopeless) == len(work):
@@ -69,10 +69,22 @@ def prepare(scenario: sc.Scenario, jobs: JobList | None = None, nodes: NodeTable
     return Run(setup, make_world(setup, free, masks, mask))
 
 
+_made: dict[bytes, tuple[NodeTable, JobList, Amounts]] = {}
+
+
+def _inputs(scenario: sc.Scenario) -> tuple[NodeTable, JobList, Amounts]:
+    """Nodes, jobs and what is free at time zero. The last ones made are kept: schedulers are compared on the same inputs."""
+    key = msgspec.json.encode([scenario.cluster, scenario.workload, scenario.days, scenario.seed, scenario.name])
+    if key not in _made or sc.names_files(scenario):
+        nodes = make_nodes(scenario.cluster)
+        jobs = make_jobs(scenario, nodes.resources)
+        _made.clear()
+        _made[key] = nodes, jobs, prefilled(nodes, scenario.cluster.prefill, scenario.seed)
+    return _made[key]
+
+
 def _policy(scenario: sc.Scenario) -> tuple[Placement, sc.Scenario]:
     """The placement, and the scenario with an architecture's name as its kind where the user's own class was named."""
-    import msgspec
-
     kind = scenario.scheduler.kind
     if kind in arch.KINDS:
         return resolve(scenario.scheduler.placement), scenario
@@ -126,12 +138,15 @@ def _compiled_allocator(name: str) -> FirstClass:
     return FirstClass(function, signature, cache=name in ALLOCATORS)
 
 
+def _compiled_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:
+    """What the kernel calls: the placement, and the score behind it (any, where it uses none)."""
+    ranked = placement.fast and placement.score is not None
+    return _compiled_placement(ranked), _compiled_score(placement.score if ranked else scores.best_fit)
+
+
 def _advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the kernel of the run's architecture."""
-    placement = run.setup.placement
-    fast = placement.fast and placement.score is not None
-    place = _compiled_placement(fast)
-    score = _compiled_score(placement.score if fast else scores.best_fit)
+    place, score = _compiled_policy(run.setup.placement)
     if run.setup.is_offers:
         allocate = _compiled_allocator(run.setup.scenario.scheduler.offers.allocator)
         return int(offers.advance_offers(run.world, place, score, allocate, ask, watch, until))
@@ -212,6 +227,15 @@ def answer(run: Run) -> None:
         raise InputError(
             f"{run.setup.placement.name}: job {job.id}: node {run.setup.nodes.names[placed[bad]]} has no room for this task"
         )
+
+
+def kernel_choice(run: Run) -> NDArray[np.int32]:
+    """The nodes the compiled placement claims for the pending attempt (which stays pending in this copy of the run)."""
+    place, score = _compiled_policy(run.setup.placement)
+    agent = int(run.world.state["pending"][0])
+    choose = offers.choose_offered if run.setup.is_offers else loop.choose
+    choose(run.world, agent, place, score)
+    return run.world.claim[agent, : run.world.agents["claimed"][agent]]
 
 
 @cache

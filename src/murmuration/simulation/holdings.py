@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from murmuration.cluster.jit import compiled, inlined
+from murmuration.cluster.jit import helper, inlined
 from murmuration.simulation.world import Array, World
 
 
-@compiled
+@helper
 def add(rows: Array, size: Array, listed: Array, amount: Array, total: Array, holder: int, node: int, request: Array) -> None:
     """A sparse set gets some of a row."""
     if not listed[holder, node]:
@@ -25,7 +25,7 @@ def add(rows: Array, size: Array, listed: Array, amount: Array, total: Array, ho
         total[holder, r] += request[r]
 
 
-@compiled
+@helper
 def remove(amount: Array, total: Array, holder: int, node: int, request: Array) -> None:
     """A sparse set loses some of a row (the row stays listed until the set is emptied)."""
     for r in range(request.shape[0]):
@@ -33,7 +33,7 @@ def remove(amount: Array, total: Array, holder: int, node: int, request: Array) 
         total[holder, r] -= request[r]
 
 
-@compiled
+@helper
 def empty(rows: Array, size: Array, listed: Array, amount: Array, total: Array, holder: int) -> None:
     """Forget what a set lists: it now belongs to the bulk."""
     for k in range(size[holder]):
@@ -46,7 +46,7 @@ def empty(rows: Array, size: Array, listed: Array, amount: Array, total: Array, 
     size[holder] = 0
 
 
-@compiled
+@helper
 def move(rows: Array, size: Array, listed: Array, amount: Array, total: Array, source: int, target: int) -> None:
     """Everything one sparse set lists goes to another."""
     for k in range(size[source]):
@@ -90,7 +90,7 @@ def give_back_offer(w: World, agent: int) -> None:
         move(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, available)
 
 
-@compiled
+@helper
 def held(free: Array, amount: Array, bulk: bool, holder: int, node: int, out: Array) -> None:
     """How much of one row a set has."""
     for r in range(out.shape[0]):
@@ -119,7 +119,7 @@ def offer_some(w: World, agent: int, framework: int) -> None:
                 remove(w.set_amount, w.set_sum, available, node, row)
 
 
-@compiled
+@helper
 def amount_held(sums: Array, totals: Array, set_sum: Array, bulk: bool, holder: int, r: int) -> Any:
     """How much of one resource a set has in all."""
     if not bulk:
@@ -130,7 +130,7 @@ def amount_held(sums: Array, totals: Array, set_sum: Array, bulk: bool, holder: 
     return amount
 
 
-@compiled
+@helper
 def hide_others(free: Array, rows: Array, size: Array, amount: Array, holder: int, sign: int) -> None:
     """Take from the table what other sets list (sign −1), or put it back (+1), so that a placement sees one set's rows."""
     for s in range(size.shape[0]):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from murmuration.cluster.constraints import parse_constraint
@@ -13,13 +16,16 @@ from murmuration.workload.generators import Stream, Tables, generate
 from murmuration.workload.jobs import JobList, merge, multiply
 from murmuration.workload.nodes import NodeTable
 
+if TYPE_CHECKING:
+    from murmuration.workload.trace import Trace
+
 DAY_S = 86_400.0
 
 
 def make_nodes(cluster: sc.Cluster) -> NodeTable:
     """The nodes of the cluster."""
     if cluster.trace is not None:
-        from murmuration.workload.readers import open_trace
+        from murmuration.workload.detect import open_trace
 
         nodes = open_trace(cluster.trace).nodes
         if nodes is None:
@@ -60,9 +66,7 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
 
 def read_replay(replay: sc.Replay, seed: int, resources: Resources) -> JobList:
     """The job list a scenario names, multiplied as asked."""
-    from murmuration.workload.readers import open_trace
-
-    jobs = open_trace(replay.trace, seed=seed).jobs
+    jobs = _open(replay.trace, seed).jobs
     if jobs is None:
         raise InputError(f"{replay.trace}: expected jobs, found none")
     aligned = align(jobs, resources, replay.trace)
@@ -71,8 +75,6 @@ def read_replay(replay: sc.Replay, seed: int, resources: Resources) -> JobList:
 
 def align(jobs: JobList, resources: Resources, where: str) -> JobList:
     """The same jobs with one request column for each resource of the cluster."""
-    from dataclasses import replace
-
     request = np.zeros((len(jobs), len(resources)), dtype=np.int64)
     for column, name in enumerate(jobs.resources.names):
         if name in resources.names:
@@ -96,13 +98,23 @@ def _stream_jobs(name: str, table: sc.Generator, resources: Resources, seconds: 
     return generate(stream, resources, seconds, generator(seed, "workload", name), tables)
 
 
+def _open(path: str, seed: int) -> Trace:
+    """A trace, with what it leaves open drawn from the run's seed."""
+    from murmuration.workload.detect import open_trace
+    from murmuration.workload.trace import Options
+
+    return open_trace(path, Options(rng=generator(seed, "trace")))
+
+
 def _tables(path: str, name: str, seed: int, resources: Resources) -> Tables:
     """Tables to draw from: the jobs of the same workload in the trace, or all of them if it has none of that name."""
-    from murmuration.workload.readers import open_trace, tables_of
+    from murmuration.workload.describe import tables_of
 
-    trace = open_trace(path, seed=seed)
+    trace = _open(path, seed)
+    if name in trace.tables:
+        return trace.tables[name]
     if trace.jobs is None:
-        raise InputError(f"{path}: expected jobs to draw from, found none")
+        raise InputError(f"{path}: expected jobs or distributions of {name!r} to draw from, found none")
     jobs = align(trace.jobs, resources, path)
     return tables_of(jobs, name if name in jobs.workloads else None)
 

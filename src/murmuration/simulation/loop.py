@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from murmuration.cluster.jit import compiled, inlined, loop_kernel
+from murmuration.cluster.jit import helper, inlined, loop_kernel
 from murmuration.simulation.agenda import note, pop
 from murmuration.simulation.steps import (
     begin_attempt, commit_claim, decision_time, dequeue, end_run, enqueue, finish_job, mask_of, needs_room, next_job,
@@ -22,7 +22,7 @@ FINISHED, PAUSED, DECIDE, GROW = range(4)
 COMPILED, PYTHON, ONE_JOB = range(3)
 
 
-@compiled
+@helper
 def next_time(state: Array, jobs: Array, agenda: Array) -> float:
     """When the next event happens."""
     arrived = state[0].arrived
@@ -32,7 +32,7 @@ def next_time(state: Array, jobs: Array, agenda: Array) -> float:
     return float(at)
 
 
-@compiled
+@helper
 def arrival_is_next(state: Array, jobs: Array, agenda: Array) -> bool:
     """Arrivals were known before everything else, so they come first at equal times."""
     arrived = state[0].arrived
@@ -41,7 +41,7 @@ def arrival_is_next(state: Array, jobs: Array, agenda: Array) -> bool:
     return bool(state[0].notes == 0 or jobs[arrived].submit <= agenda[0].time)
 
 
-@compiled
+@helper
 def arrive(state: Array, agents: Array, queue: Array, jobs: Array) -> int:
     """The next job of the list is submitted; returns its scheduler, −1 if it can never run and enters no queue."""
     job = state[0].arrived
@@ -70,7 +70,12 @@ def decide(w: World, agent: int, place: Any, score: Any) -> None:
     w.agents[agent].claimed = place(
         w.total, w.free, mask, w.request[job], w.jobs[job].left, w.rng[agent], w.claim[agent], score
     )
-    launch(w, agent)
+
+
+@loop_kernel
+def choose(w: World, agent: int, place: Any, score: Any) -> None:
+    """The decision alone, for the explainer."""
+    decide(w, agent, place, score)
 
 
 @inlined
@@ -109,18 +114,20 @@ def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float
 
     Pausing leaves no trace: a run in one piece and a run in many give the same world.
     """
-    if w.state[0].pending >= 0:
-        launch(w, w.state[0].pending)
+    deciding = w.state[0].pending
     while True:
+        if deciding >= 0:
+            launch(w, deciding)
+            deciding = -1
         time = next_time(w.state, w.jobs, w.agenda)
-        if time > w.state[0].horizon:
-            pass_time(w, w.state[0].horizon)
-            return FINISHED
-        if time > until:
+        ended = time > w.state[0].horizon
+        if not ended and time > until:
             return PAUSED
-        if needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]):
+        if not ended and needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]):
             return GROW
-        pass_time(w, time)
+        pass_time(w, min(time, w.state[0].horizon))
+        if ended:
+            return FINISHED
         w.state[0].now = time
         if arrival_is_next(w.state, w.jobs, w.agenda):
             agent = arrive(w.state, w.agents, w.queue, w.jobs)
@@ -133,3 +140,4 @@ def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float
                 w.state[0].pending = agent
                 return DECIDE
             decide(w, agent, place, score)
+            deciding = agent

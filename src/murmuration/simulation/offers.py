@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.cluster.jit import compiled, inlined, loop_kernel
+from murmuration.cluster.jit import helper, inlined, loop_kernel
 from murmuration.placement.kernels import next_double
 from murmuration.schedulers.offers import allocators
 from murmuration.simulation.agenda import note, pop
@@ -28,14 +28,14 @@ from murmuration.simulation.world import (
     ATTEMPT_ENDS, JOB_RETURNS, KIND_BITS, KIND_MASK, OFFER_MADE, OFFER_TIMES_OUT, TASKS_END, Array, World,
 )  # fmt: skip
 
-entitled = compiled(allocators.entitled)
+entitled = helper(allocators.entitled)
 
 #: Rejections after which a framework waits for a change; it may try this many jobs of its queue on what is available.
 REFUSALS_MAX = 16
 SERIAL_BITS = 16
 
 
-@compiled
+@helper
 def idle_slot(agents: Array, slots: int, framework: int) -> int:
     """An idle scheduler of a framework, −1 for none. It has one, or several where double booking is allowed."""
     for agent in range(framework * slots, (framework + 1) * slots):
@@ -44,7 +44,7 @@ def idle_slot(agents: Array, slots: int, framework: int) -> int:
     return -1
 
 
-@compiled
+@helper
 def wants_offer(state: Array, agents: Array, workloads: Array, framework: int) -> bool:
     """Whether a framework would look at an offer now."""
     slots = state[0].slots
@@ -54,7 +54,7 @@ def wants_offer(state: Array, agents: Array, workloads: Array, framework: int) -
     return idle_slot(agents, slots, framework) >= 0
 
 
-@compiled
+@helper
 def schedule_offer(state: Array, agents: Array, workloads: Array, agenda: Array) -> None:
     """If some framework wants an offer and none is in the making, the allocator starts on one."""
     if state[0].offering:
@@ -69,7 +69,7 @@ def schedule_offer(state: Array, agents: Array, workloads: Array, agenda: Array)
             return
 
 
-@compiled
+@helper
 def something_changed(state: Array, agents: Array, workloads: Array, agenda: Array) -> None:
     """Resources came free: frameworks that had refused look again."""
     for framework in range(workloads.shape[0]):
@@ -77,7 +77,7 @@ def something_changed(state: Array, agents: Array, workloads: Array, agenda: Arr
     schedule_offer(state, agents, workloads, agenda)
 
 
-@compiled
+@helper
 def count_offered(
     state: Array, agents: Array, sums: Array, totals: Array, set_sum: Array, offered: Array
 ) -> None:
@@ -137,6 +137,12 @@ def decide_offered(w: World, agent: int, place: Any, score: Any) -> None:
         claim_rows(w, agent, placed)
 
 
+@loop_kernel
+def choose_offered(w: World, agent: int, place: Any, score: Any) -> None:
+    """The decision alone, for the explainer."""
+    decide_offered(w, agent, place, score)
+
+
 @inlined
 def launch_offer(w: World, agent: int) -> None:
     """The framework has looked at the offer: it rejects it if nothing fits, else it is busy until it answers."""
@@ -163,7 +169,7 @@ def launch_offer(w: World, agent: int) -> None:
     schedule_offer(w.state, w.agents, w.workloads, w.agenda)
 
 
-@compiled
+@helper
 def note_answer(state: Array, agents: Array, agenda: Array, agent: int, lasts: float) -> None:
     """When the framework will answer, and when its offer times out if that is sooner."""
     now, timeout = state[0].now, state[0].timeout_s
@@ -244,18 +250,20 @@ def open_offer(w: World, framework: int) -> int:
 @loop_kernel
 def advance_offers(w: World, place: Any, score: Any, allocate: Any, ask: int, watch: int, until: float) -> int:
     """As `advance`, with an allocator between the schedulers and the table."""
-    if w.state[0].pending >= 0:
-        launch_offer(w, w.state[0].pending)
+    looking = w.state[0].pending
     while True:
+        if looking >= 0:
+            launch_offer(w, looking)
+            looking = -1
         time = next_time(w.state, w.jobs, w.agenda)
-        if time > w.state[0].horizon:
-            pass_time(w, w.state[0].horizon)
-            return FINISHED
-        if time > until:
+        ended = time > w.state[0].horizon
+        if not ended and time > until:
             return PAUSED
-        if needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]):
+        if not ended and needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]):
             return GROW
-        pass_time(w, time)
+        pass_time(w, min(time, w.state[0].horizon))
+        if ended:
+            return FINISHED
         w.state[0].now = time
         framework = -1
         if arrival_is_next(w.state, w.jobs, w.agenda):
@@ -266,10 +274,8 @@ def advance_offers(w: World, place: Any, score: Any, allocate: Any, ask: int, wa
         elif happen(w):
             framework = choose_framework(w, allocate)
         if framework >= 0:
-            agent = open_offer(w, framework)
-            job = w.agents[agent].job
-            if ask == PYTHON or (ask == ONE_JOB and job == watch):
-                w.state[0].pending = agent
+            looking = open_offer(w, framework)
+            if ask == PYTHON or (ask == ONE_JOB and w.agents[looking].job == watch):
+                w.state[0].pending = looking
                 return DECIDE
-            decide_offered(w, agent, place, score)
-            launch_offer(w, agent)
+            decide_offered(w, looking, place, score)

@@ -261,6 +261,12 @@ def is_replay(workload: Mapping[str, Any]) -> bool:
     return any(key in workload and not isinstance(workload[key], Mapping) for key in Replay.__struct_fields__)
 
 
+def names_files(scenario: Scenario) -> bool:
+    """Whether a scenario depends on files, which may change between two runs."""
+    tables = [table for table in scenario.workload.values() if isinstance(table, Mapping)]
+    return bool(scenario.cluster.trace or is_replay(scenario.workload) or any(t.get("empirical") for t in tables))
+
+
 def generators(scenario: Scenario, source: str = "scenario") -> dict[str, Generator]:
     """The named generators of a scenario."""
     try:

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from murmuration.cluster import allocation_types, transactions
-from murmuration.cluster.jit import compiled, inlined
+from murmuration.cluster.jit import helper, inlined
 from murmuration.placement.kernels import give_back
 from murmuration.simulation.agenda import note
 from murmuration.simulation.world import (
     ABANDONED, JOB_RETURNS, S_OFFERED, S_RESOURCES, S_RUNNING, S_TIME, S_TYPES, SCHEDULED, TASKS_END, WAITING, Array, World,
 )  # fmt: skip
 
-commit = compiled(transactions.commit)
-policy_room = compiled(transactions.policy_room)
-allocation_type = compiled(allocation_types.allocation_type)
+commit = helper(transactions.commit)
+policy_room = helper(transactions.policy_room)
+allocation_type = helper(allocation_types.allocation_type)
 
 #: Room on the agenda that one step may need.
 NOTES_MAX = 8
@@ -27,7 +27,7 @@ NOTES_MAX = 8
 IDLE_RETRY_S = 1.0
 
 
-@compiled
+@helper
 def enqueue(agents: Array, queue: Array, jobs: Array, job: int) -> None:
     """A job goes to the tail of its scheduler's queue at its priority level."""
     agent, level = jobs[job].agent, jobs[job].level
@@ -41,7 +41,7 @@ def enqueue(agents: Array, queue: Array, jobs: Array, job: int) -> None:
     agents[agent].queued += 1
 
 
-@compiled
+@helper
 def next_job(queue: Array, agent: int) -> int:
     """The job at the head of the highest level that is not empty, −1 if the queue is empty."""
     for level in range(queue.shape[1]):
@@ -50,7 +50,7 @@ def next_job(queue: Array, agent: int) -> int:
     return -1
 
 
-@compiled
+@helper
 def dequeue(agents: Array, queue: Array, jobs: Array, agent: int) -> int:
     """Take the next job off the queue."""
     job = next_job(queue, agent)
@@ -62,7 +62,7 @@ def dequeue(agents: Array, queue: Array, jobs: Array, agent: int) -> int:
     return job
 
 
-@compiled
+@helper
 def begin_attempt(agents: Array, jobs: Array, agent: int, job: int, now: float) -> None:
     """The scheduler turns to this job."""
     agents[agent].job = job
@@ -73,14 +73,14 @@ def begin_attempt(agents: Array, jobs: Array, agent: int, job: int, now: float) 
         jobs[job].first = now
 
 
-@compiled
+@helper
 def decision_time(times: Array, jobs: Array, agent: int, job: int) -> float:
     """Time of one attempt = job time + task time × tasks left."""
     workload = jobs[job].workload
     return float(times[agent, workload, 0] + times[agent, workload, 1] * jobs[job].left)
 
 
-@compiled
+@helper
 def drop_claim(free: Array, claim: Array, claimed: int, request: Array) -> None:
     """Give back what an attempt has taken from the table so far."""
     for k in range(claimed):
@@ -121,7 +121,7 @@ def commit_claim(w: World, agent: int) -> int:
     return accepted
 
 
-@compiled
+@helper
 def count_attempt(
     busy: Array, workloads: Array, jobs: Array, agent: int, job: int, spent: float, failed: bool
 ) -> None:
@@ -171,7 +171,7 @@ def start_run(w: World, agent: int, accepted: int, lasts: float) -> None:
     note(w.agenda, w.state, w.state[0].now + lasts, TASKS_END, run)
 
 
-@compiled
+@helper
 def fill_slots(slots: Array, state: Array, claim: Array, claimed: int) -> int:
     """A list of slots, one for each accepted task; returns its head."""
     head = -1
@@ -185,7 +185,7 @@ def fill_slots(slots: Array, state: Array, claim: Array, claimed: int) -> int:
     return head
 
 
-@compiled
+@helper
 def guarantee(guaranteed: Array, slots: Array, slot: int, request: Array, sign: int) -> None:
     """Count production tasks into the rows they run on, or out of them."""
     while slot >= 0:
@@ -194,7 +194,7 @@ def guarantee(guaranteed: Array, slots: Array, slot: int, request: Array, sign: 
         slot = slots[slot].next
 
 
-@compiled
+@helper
 def account(
     sums: Array, held: Array, state: Array, jobs: Array, request: Array, job: int, tasks: int
 ) -> None:
@@ -209,7 +209,7 @@ def account(
     state[0].running += tasks
 
 
-@compiled
+@helper
 def free_slots(slots: Array, state: Array, free: Array, slot: int, request: Array) -> None:
     """Every task of a list ends: its row gets back what was assigned, its slot returns to the free list."""
     while slot >= 0:
@@ -231,7 +231,7 @@ def end_run(w: World, run: int) -> None:
     account(w.sums, w.held, w.state, w.jobs, w.request, job, -ended)
 
 
-@compiled
+@helper
 def close_run(runs: Array, state: Array, run: int) -> None:
     """The run's row is free again."""
     state[0].slots_left += runs[run].count
@@ -260,7 +260,7 @@ def finish_job(w: World, job: int, accepted: int, spent: float) -> None:
             enqueue(w.agents, w.queue, w.jobs, job)
 
 
-@compiled
+@helper
 def is_hopeless(state: Array, jobs: Array, job: int) -> bool:
     """Whether the job has been tried as often as it may be."""
     return bool(
@@ -276,7 +276,7 @@ def pass_time(w: World, until: float) -> None:
     add_up(w.sums, w.sums_s, w.state, until)
 
 
-@compiled
+@helper
 def add_up(sums: Array, sums_s: Array, state: Array, until: float) -> None:
     elapsed = until - state[0].last
     if elapsed > 0.0:
@@ -301,7 +301,7 @@ def sample(w: World) -> None:
     w.state[0].sample_at = w.state[0].sampled * w.state[0].sample_step
 
 
-@compiled
+@helper
 def count_types(total: Array, free: Array, guaranteed: Array, row: Array) -> None:
     """The allocation types of all nodes, by what their tasks require."""
     for i in range(total.shape[0]):
@@ -311,7 +311,7 @@ def count_types(total: Array, free: Array, guaranteed: Array, row: Array) -> Non
         row[S_TYPES + allocation_type(total[i], free[i], guaranteed[i], idle)] += 1.0
 
 
-@compiled
+@helper
 def sample_sums(sums: Array, workloads: Array, busy: Array, agents: Array, row: Array) -> None:
     at = S_RESOURCES
     for r in range(sums.shape[1]):
@@ -328,7 +328,7 @@ def sample_sums(sums: Array, workloads: Array, busy: Array, agents: Array, row: 
         row[at + agent] = agents[agent].queued
 
 
-@compiled
+@helper
 def needs_room(state: Array, runs: Array, agenda: Array, tasks: int) -> bool:
     """Whether a step that starts this many tasks could outgrow the arrays."""
     spare = state[0].run_free

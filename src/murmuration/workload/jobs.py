@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,7 @@ def job_list(
     count = len(submit_s)
     names = [str(j) for j in range(count)] if job_id is None else job_id
 
-    def column(value: object, dtype: type) -> NDArray[np.generic]:
+    def column(value: object, dtype: Any) -> Any:
         return np.ascontiguousarray(np.broadcast_to(np.asarray(value, dtype=dtype), (count,)))
 
     jobs = JobList(
@@ -83,30 +84,25 @@ def job_list(
         duration_s=column(duration_s, np.float64), request=np.ascontiguousarray(request, dtype=np.int64),
         priority=column(priority, np.int64), gang=column(gang, np.bool_), production=column(production, np.bool_),
         constraint=column(constraint, np.int64), constraint_sets=constraint_sets,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
     return jobs.sorted()
 
 
 def merge(lists: Sequence[JobList]) -> JobList:
-    """Several lists as one, by submission."""
+    """Several lists of one cluster as one, by submission; workloads of the same name become one."""
     if len(lists) == 1:
         return lists[0]
-    names = tuple(name for jobs in lists for name in jobs.workloads)
+    names = tuple(dict.fromkeys(name for jobs in lists for name in jobs.workloads))
     sets: list[tuple[Constraint, ...]] = [()]
-    parts: dict[str, list[NDArray[np.generic]]] = {name: [] for name in COLUMNS}
+    parts = []
     for jobs in lists:
-        offset = names.index(jobs.workloads[0])
-        shift = len(sets) - 1
+        known = np.array([names.index(name) for name in jobs.workloads], dtype=np.int64)
+        moved = np.where(jobs.constraint > 0, jobs.constraint + len(sets) - 1, 0)
         sets.extend(jobs.constraint_sets[1:])
-        moved = replace(
-            jobs, workload=jobs.workload + offset, constraint=np.where(jobs.constraint > 0, jobs.constraint + shift, 0)
-        )
-        for name in COLUMNS:
-            parts[name].append(getattr(moved, name))
-    columns = {name: np.concatenate(arrays) for name, arrays in parts.items()}
-    return JobList(
-        resources=lists[0].resources, workloads=names, constraint_sets=tuple(sets), **columns  # type: ignore[arg-type]
-    ).sorted()
+        parts.append(replace(jobs, workload=known[jobs.workload], constraint=moved))
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+    merged = JobList(resources=lists[0].resources, workloads=names, constraint_sets=tuple(sets), **columns)
+    return merged.sorted()
 
 
 def multiply(jobs: JobList, factor: float) -> JobList:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 NAME_MAX = 200
+SHOWN_MAX = 60
 CONTROL = r"[\x00-\x1f\x7f]"
 WHOLE_MAX = 2**63 - 1
 #: Above this a float no longer tells neighbouring whole numbers apart.
@@ -71,9 +72,7 @@ class Table:
         """Raise for the first row that is bad."""
         if bad.any():
             row = int(bad.argmax())
-            value = self.frame[name][row]
-            got = "nothing" if value is None or value == "" else repr(value)
-            raise InputError(f"{self.where(row)}: {name}: expected {expected}, got {got}")
+            raise InputError(f"{self.where(row)}: {name}: expected {expected}, got {_shown(self.frame[name][row])}")
 
     def numbers(
         self, name: str, low: float = 0.0, high: float = np.inf, default: float | None = None
@@ -144,6 +143,14 @@ class Table:
         return series
 
 
+def _shown(value: object) -> str:
+    """A value in a message, cut where it would drown the sentence."""
+    if value is None or value == "":
+        return "nothing"
+    text = repr(value)
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+
+
 def _real(column: pl.Series) -> NDArray[np.float64]:
     """As floats; what is no number becomes NaN."""
     import polars as pl
@@ -180,7 +187,7 @@ def _empty(column: pl.Series) -> NDArray[np.bool_]:
 def _bounds(low: float, high: float) -> str:
     """The bounds in words; those that stand for "any" are left out."""
     if high not in (np.inf, WHOLE_MAX):
-        return f" from {low:g} to {high:.12g}"
+        return f" from {low:g} to {high:.15g}"
     if low == 0:
         return " that is not negative"
     return "" if low in (-np.inf, -WHOLE_MAX) else f" of at least {low:g}"

@@ -18,9 +18,31 @@ import numpy as np
 from murmuration.schedulers.offers.allocators import Allocator, drf, entitled
 from murmuration.schedulers.offers.ledger import Key, Ledger, fits
 from murmuration.schedulers.offers.messages import (
-    Filters, FromMaster, GetGuaranteedShare, GuaranteedShare, KillTask, LaunchTask, NodeJoined, NodeLeft, NodeLost,
-    OfferRescinded, Register, ReplyToOffer, ResourceOffer, SetFilters, SetNeedsOffers, Slice, Status, StatusUpdate, StopTask,
-    Task, TaskReport, ToMaster, Unregister, Vector, Wake,
+    Filters,
+    FromMaster,
+    GetGuaranteedShare,
+    GuaranteedShare,
+    KillTask,
+    LaunchTask,
+    NodeJoined,
+    NodeLeft,
+    NodeLost,
+    OfferRescinded,
+    Register,
+    ReplyToOffer,
+    ResourceOffer,
+    SetFilters,
+    SetNeedsOffers,
+    Slice,
+    Status,
+    StatusUpdate,
+    StopTask,
+    Task,
+    TaskReport,
+    ToMaster,
+    Unregister,
+    Vector,
+    Wake,
 )  # fmt: skip
 from murmuration.schedulers.offers.revocation import to_revoke
 

@@ -59,7 +59,7 @@ def read_job_events(source: Source, options: Options) -> Trace:
     known = jobs.filter(jobs["submit"].is_not_null())
     before = known["submit"] == 0
     kept = known if options.initial else known.filter(~before)
-    never = kept["start"].is_null() & kept["ended"]
+    never = kept["start"].is_null() & kept["gone"].is_not_null()
     kept = kept.filter(~never)
     if kept.height == 0:
         raise InputError(f"{source.path}: expected SUBMIT events, no job was submitted after time 0")
@@ -90,7 +90,7 @@ def _events(table: Table) -> pl.DataFrame:
 
 
 def _lifetimes(events: pl.DataFrame) -> tuple[pl.DataFrame, float]:
-    """For each job its submission, start, first end after the start, and class; and when the last event was."""
+    """For each job its class, submission, start, first end after the start and first end at all; and the last time."""
     import polars as pl
 
     def first(frame: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -99,13 +99,10 @@ def _lifetimes(events: pl.DataFrame) -> tuple[pl.DataFrame, float]:
     ends = events.filter(pl.col("type").is_between(FIRST_END, LAST_END))
     starts = first(events.filter(pl.col("type") == SCHEDULE), "start")
     after = ends.join(starts, on="job").filter(pl.col("time") >= pl.col("start"))
+    submissions = first(events.filter(pl.col("type") == SUBMIT), "submit")
     jobs = events.unique("job", keep="first", maintain_order=True).select("job", "class")
-    jobs = jobs.join(
-        first(events.filter(pl.col("type") == SUBMIT), "submit"), on="job", how="left", maintain_order="left"
-    )
-    jobs = jobs.join(starts, on="job", how="left", maintain_order="left")
-    jobs = jobs.join(first(after, "end"), on="job", how="left", maintain_order="left")
-    jobs = jobs.with_columns(pl.col("job").is_in(ends["job"].unique().implode()).alias("ended"))
+    for column in (submissions, starts, first(after, "end"), first(ends, "gone")):
+        jobs = jobs.join(column, on="job", how="left", maintain_order="left")
     latest = events["time"].max()
     return jobs, float(latest) / MICROS if isinstance(latest, int) else 0.0
 

@@ -79,7 +79,7 @@ def _json_table(source: Source) -> Table:
             try:
                 rows.append(decoder.decode(line).row())
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise InputError(f"{source.path} line {number}: expected a machine event in JSON: {error}") from None
+                raise InputError(f"{source.path} line {number}: expected a node event in JSON: {error}") from None
             lines.append(number)
     texts = ([None if value is None else str(value) for value in column] for column in zip(*rows, strict=True))
     return of_columns(source, dict(zip(EVENT_COLUMNS, texts, strict=True)), lines)

@@ -1,0 +1,58 @@
+"""The `murmur` command: parse, call one function, print. Commands are imported when they are used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from murmuration import __version__
+from murmuration.cluster.errors import InputError
+
+COMMANDS = ("simulate", "compare", "sweep", "reproduce", "trace", "why")
+
+
+class Commands(click.Group):
+    """Each command lies in the module of its name."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"murmuration.cli.{name}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from murmuration.cluster.errors import unknown
+
+        if arguments and arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
+            raise unknown("command", arguments[0], COMMANDS)
+        return super().resolve_command(context, arguments)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="murmur")
+def murmur() -> None:
+    """A cluster scheduler you can prove before you run it."""
+
+
+def main() -> None:
+    """The entry point: bad input is one sentence and exit code 2."""
+    try:
+        murmur(prog_name="murmur")
+    except InputError as error:
+        print(f"murmur: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("murmur: stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

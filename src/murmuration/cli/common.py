@@ -1,0 +1,116 @@
+"""What the commands share: their options, the scenario behind them, progress, and where results go."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from murmuration.cluster.errors import InputError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a key of the scenario, e.g. cluster.nodes=500.")
+SEED = click.option("--seed", type=click.IntRange(min=0), help="Seed of the run.")
+DAYS = click.option("--days", type=float, help="Simulated days.")
+OUT = click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder for the results (default: runs/NAME).")
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+JOBS = click.option("--jobs", "workers", type=click.IntRange(min=1, max=1024), help="Processes (default: one per core).")
+REPLICAS = click.option("--replicas", type=click.IntRange(min=1, max=1000), default=1, show_default=True, help="Runs with seeds one after the other; figures get confidence intervals.")  # fmt: skip
+RESUME = click.option("--resume", is_flag=True, help="Go on with what is already in the folder.")
+ON = click.option("--on", metavar="WHERE", help="Run on Ray: `ray` here, or the address of a Ray cluster.")
+
+
+def with_options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Several options at once, in the order in which `--help` shows them."""
+
+    def decorate(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def scenario_tables(name: str, settings: Sequence[str], seed: int | None, days: float | None) -> dict[str, Any]:
+    """The tables of a scenario with the overrides of the command line, checked."""
+    from murmuration.simulation import scenario as sc
+
+    changes = dict(sc.parse_setting(text) for text in settings)
+    if seed is not None:
+        changes["seed"] = seed
+    if days is not None:
+        changes["days"] = days
+    tables = sc.override(sc.load(name), changes)
+    sc.check(tables, name)
+    return tables
+
+
+def results_folder(out: Path | None, as_json: bool, default: str) -> Path | None:
+    """Where results go; with `--json` and no folder named, nowhere."""
+    if out is None and as_json:
+        return None
+    from murmuration.simulation.files import ready_folder
+
+    return ready_folder(out if out is not None else Path("runs") / default)
+
+
+def cores() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def progress(title: str, total: float) -> Iterator[Callable[[float], None]]:
+    """A progress bar on standard error; nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns: list[Any] = [TextColumn("[bold]{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %")]
+    if total > 1:
+        columns += [MofNCompleteColumn(), TextColumn("{task.fields[rate]}")]
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total, rate="")
+
+        def update(done: float) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=done, rate=f"{speed:.2g} runs/s" if speed else "")
+
+        yield update
+
+
+def print_json(document: Any) -> None:
+    import msgspec
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+
+
+def print_table(table: Any) -> None:
+    """A rich table on standard output, as wide as it needs when that is no terminal."""
+    from rich.console import Console
+
+    console = Console()
+    (console if console.is_terminal else Console(width=200)).print(table)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def parse_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """`key=1,2,3` as written after `--vary`, several times for a grid."""
+    from murmuration.simulation.scenario import parse_value
+
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        key, separator, values = text.partition("=")
+        if not separator or not key.strip() or not values.strip():
+            raise InputError(f"--vary: expected KEY=VALUE,VALUE,… such as scheduler.conflict=resource,machine, got {text!r}")
+        axes[key.strip()] = [parse_value(value) for value in values.split(",")]
+    return axes

@@ -1,0 +1,92 @@
+"""`murmur reproduce`: a table or figure of a paper, with what the paper says, what comes out here, and the verdict."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from murmuration.cli import common
+from murmuration.cluster.errors import InputError, unknown
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--list", "listing", is_flag=True, help="List the experiments.")
+@click.option("--quick", is_flag=True, help="Shorter and coarser, in seconds.")
+@common.with_options(common.DAYS, common.SEED, common.JOBS, common.OUT, common.JSON)
+def reproduce(
+    name: str | None, listing: bool, quick: bool, days: float | None, seed: int | None, workers: int | None,
+    out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """A table or figure of a paper: paper, here, verdict."""
+    from murmuration.experiments.catalogue import EXPERIMENTS
+
+    if listing:
+        _list(as_json)
+        return
+    if name is None:
+        raise InputError(f"reproduce: expected a name; known: {', '.join(EXPERIMENTS)}")
+    if name not in EXPERIMENTS:
+        raise unknown("experiment", name, EXPERIMENTS)
+    if days is not None and not 0 < days <= 3650:
+        raise InputError(f"--days: expected a number above 0 up to 3650, got {days:g}")
+    folder = common.results_folder(out, as_json, name)
+    _run(name, folder, days, quick, seed, workers, as_json)
+
+
+def _list(as_json: bool) -> None:
+    from murmuration.experiments.catalogue import EXPERIMENTS
+    from murmuration.reports.terminal import comparison_table
+
+    if as_json:
+        common.print_json({"experiments": [{"name": k, "title": e.title} for k, e in EXPERIMENTS.items()]})
+    else:
+        rows = [[name, entry.title] for name, entry in EXPERIMENTS.items()]
+        common.print_table(comparison_table(["experiment", "what it reproduces"], rows))
+
+
+def _run(name: str, folder: Path | None, days: float | None, quick: bool, seed: int | None, workers: int | None, as_json: bool) -> None:
+    from murmuration.experiments.catalogue import EXPERIMENTS
+    from murmuration.experiments.result import Settings
+
+    started = time.perf_counter()
+    with common.progress(name, 1.0) as update:
+        settings = Settings(
+            seed=1 if seed is None else seed, days=days, quick=quick, workers=workers or common.cores(),
+            progress=lambda text, share: update(share),
+        )  # fmt: skip
+        result = EXPERIMENTS[name].load()(settings)
+    seconds = time.perf_counter() - started
+    document = {"experiment": name, "seconds": seconds, "rows": [row.document() for row in result.rows]}
+    if folder is not None:
+        _write(folder, result, document)
+    if as_json:
+        common.print_json(document)
+        return
+    from murmuration.reports.terminal import verdict_table
+
+    common.print_table(verdict_table(document["rows"], result.title))
+    for note in result.notes:
+        common.say(f"note: {note}")
+    common.say(f"{seconds:.1f} s; report: {folder / 'report.html'}" if folder else f"{seconds:.1f} s")
+
+
+def _write(folder: Path, result: Any, document: dict[str, Any]) -> None:
+    from murmuration.experiments.pages import FOOTER
+    from murmuration.reports.charts import standalone
+    from murmuration.reports.page import Page, Section, render, verdict_table
+    from murmuration.simulation import files
+
+    table = verdict_table(document["rows"], "What the paper says, what came out here, and whether the claim holds")
+    sections = (
+        Section("Verdict", text="\n\n".join(result.notes), tables=(table,)),
+        Section("Figures", figures=result.figures),
+    )
+    page = Page(result.title, f"murmur reproduce {result.experiment}", (), sections, FOOTER)
+    files.write_text(folder / "report.html", render(page))
+    for index, figure in enumerate(result.figures, 1):
+        files.write_text(folder / f"figure-{index}.svg", standalone(figure))
+    files.write_json(folder / "rows.json", {k: v for k, v in document.items() if k != "seconds"})

@@ -1,0 +1,190 @@
+"""Runs by the dozen: which ones, on which processes, and what of them is already there."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from murmuration.cluster.errors import InputError, did_you_mean
+from murmuration.schedulers.architecture import KINDS
+from murmuration.simulation import files
+from murmuration.simulation import scenario as sc
+
+Summary = dict[str, Any]
+Done = Callable[[int, Summary], None]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One run: its label, its whole scenario, and the folder for its results (None: only the summary is wanted)."""
+
+    label: str
+    tables: Mapping[str, Any]
+    folder: str | None = None
+    #: What a sweep varied, by key.
+    vary: Mapping[str, Any] | None = None
+
+
+def variant_specs(tables: Mapping[str, Any], names: Sequence[str]) -> list[Spec]:
+    """One run for each named scheduler: a variant of the scenario, an architecture, or the user's own by module path."""
+    variants = sc.variants(tables)
+    chosen = list(names) or list(variants) or list(KINDS)
+    base = {key: value for key, value in tables.items() if key != "variant"}
+    return [Spec(name, sc.override(base, _changes(name, variants))) for name in chosen]
+
+
+def _changes(name: str, variants: Mapping[str, Any]) -> Mapping[str, Any]:
+    if name in variants:
+        return dict(variants[name])
+    if name in KINDS or ":" in name:
+        return {"scheduler.kind": name}
+    raise InputError(f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *KINDS])} (or module:Class)")
+
+
+def grid_specs(tables: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> list[Spec]:
+    """One run for each combination of values."""
+    base = {key: value for key, value in tables.items() if key != "variant"}
+    specs = []
+    for values in itertools.product(*axes.values()):
+        changes = dict(zip(axes, values, strict=True))
+        label = ", ".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in changes.items())
+        specs.append(Spec(label or str(base.get("name", "run")), sc.override(base, changes), vary=changes))
+    return specs
+
+
+def replicated(specs: Sequence[Spec], replicas: int) -> list[Spec]:
+    """Each run with as many seeds, one after the other from its own."""
+    if not 1 <= replicas <= 1000:
+        raise InputError(f"--replicas: expected a number from 1 to 1000, got {replicas}")
+    return [
+        replace(spec, tables=sc.override(spec.tables, {"seed": int(spec.tables.get("seed", 1)) + k}))
+        for spec in specs
+        for k in range(replicas)
+    ]
+
+
+def in_folders(specs: Sequence[Spec], root: Path) -> list[Spec]:
+    """Give each run a folder of its own below `root`, named by its label and seed."""
+    placed, used = [], set()
+    for spec in specs:
+        safe = "".join(c if c.isalnum() or c in "-_.=" else "_" for c in spec.label).strip(".") or "run"
+        name = f"{safe}-seed{spec.tables.get('seed', 1)}"
+        if name in used:
+            name = f"{name}-{len(used)}"
+        used.add(name)
+        placed.append(replace(spec, folder=str(root / name)))
+    return placed
+
+
+def execute(spec: Spec, progress: Callable[[float], None] = lambda share: None) -> Summary:
+    """Run one; write its results if it has a folder. The summary carries its times under `timing`."""
+    from murmuration.simulation import engine, results
+
+    wall, cpu = time.perf_counter(), time.process_time()
+    run = engine.prepare(sc.check(spec.tables, str(spec.tables.get("name", "scenario"))))
+    engine.finish(run, progress)
+    summary = results.summary(run, spec.label)
+    timing = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+    if spec.folder is not None:
+        write_run(Path(spec.folder), spec, run, summary, timing)
+    return {**summary, **({} if spec.vary is None else {"vary": spec.vary}), "timing": timing}
+
+
+def write_run(folder: Path, spec: Spec, run: Any, summary: Summary, timing: Mapping[str, float]) -> None:
+    """The results of a run; the summary last, so that its presence says that the folder is complete."""
+    from murmuration.simulation import results
+
+    files.ready_folder(folder)
+    files.write_json(folder / files.SCENARIO, {"label": spec.label, "tables": spec.tables})
+    files.write_parquet(folder / files.JOBS, results.job_table(run))
+    files.write_parquet(folder / files.SERIES, results.series(run))
+    files.write_json(folder / files.TIMING, timing)
+    files.write_json(folder / files.SUMMARY, summary)
+    (folder / files.SNAPSHOT).unlink(missing_ok=True)
+
+
+def finished(spec: Spec) -> Summary | None:
+    """The summary of a run that is already there, if it is of the same scenario."""
+    if spec.folder is None or not (Path(spec.folder) / files.SUMMARY).exists():
+        return None
+    stored = files.read_json(Path(spec.folder) / files.SCENARIO)
+    if stored != {"label": spec.label, "tables": dict(spec.tables)}:
+        return None
+    summary: Summary = files.read_json(Path(spec.folder) / files.SUMMARY)
+    return {**summary, "timing": files.read_json(Path(spec.folder) / files.TIMING)}
+
+
+def run_all(specs: Sequence[Spec], workers: int, on: str | None = None, resume: bool = False, done: Done = lambda i, s: None) -> list[Summary]:
+    """Run them all, here or elsewhere; the answers are in the order of the specs whatever order they finish in."""
+    answers: dict[int, Summary] = {}
+    for index, spec in enumerate(specs):
+        found = finished(spec) if resume else None
+        if found is not None:
+            answers[index] = found
+            done(index, found)
+    todo = [(index, spec) for index, spec in enumerate(specs) if index not in answers]
+    for index, summary in _elsewhere(todo, workers, on):
+        answers[index] = summary
+        done(index, summary)
+    return [answers[index] for index in range(len(specs))]
+
+
+def _elsewhere(todo: Sequence[tuple[int, Spec]], workers: int, on: str | None) -> Iterator[tuple[int, Summary]]:
+    if on is not None:
+        yield from _on_ray(todo, on)
+    elif workers <= 1 or len(todo) <= 1:
+        for index, spec in todo:
+            yield index, execute(spec)
+    else:
+        yield from _on_processes(todo, min(workers, len(todo)))
+
+
+def _on_processes(todo: Sequence[tuple[int, Spec]], workers: int) -> Iterator[tuple[int, Summary]]:
+    """Fresh processes (not forks: libraries with threads do not survive one), each kept for many runs."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet)
+    try:
+        futures = {pool.submit(execute, spec): index for index, spec in _mixed(todo)}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _mixed(todo: Sequence[tuple[int, Spec]]) -> list[tuple[int, Spec]]:
+    """One run of each architecture first, so that kernels not compiled yet are compiled side by side."""
+    seen: set[bool] = set()
+    first, rest = [], []
+    for index, spec in todo:
+        offers = spec.tables.get("scheduler", {}).get("kind") == "offers"
+        (rest if offers in seen else first).append((index, spec))
+        seen.add(offers)
+    return first + rest
+
+
+def _quiet() -> None:
+    """A worker leaves Ctrl-C to the process that started it."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _on_ray(todo: Sequence[tuple[int, Spec]], address: str) -> Iterator[tuple[int, Summary]]:
+    """The same runs as Ray tasks: on the cluster at this address, or on one started here for `ray`."""
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError("--on ray: Ray is not installed; install the extra: pip install 'murmuration[ray]'") from error
+    if not ray.is_initialized():
+        ray.init(address=None if address == "ray" else address, log_to_driver=False, include_dashboard=False)
+    remote = ray.remote(execute)
+    waiting = {remote.remote(spec): index for index, spec in todo}
+    while waiting:
+        ready, _ = ray.wait(list(waiting), num_returns=1)
+        yield waiting.pop(ready[0]), ray.get(ready[0])

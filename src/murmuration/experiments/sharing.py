@@ -1,0 +1,189 @@
+"""The macro-benchmark (5.5.1): four frameworks share a cluster under DRF, against static partitions of a quarter each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from murmuration.cluster.random import generator
+from murmuration.experiments.replicates import interval, replicate
+from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.sharing_workload import (
+    FACEBOOK,
+    FRAMEWORKS,
+    HADOOP_TASK,
+    LARGE,
+    MPI_TASK,
+    SPARK,
+    SPARK_TASK,
+    SUBMISSIONS_S,
+    TORQUE,
+    TYPES,
+    Outcome,
+    Workload,
+    make_workload,
+    run_once,
+)
+from murmuration.reports.charts import Bars, Chart, Series
+
+PAPER_SPEEDUP = {FACEBOOK: 1.14, LARGE: 2.10, SPARK: 1.26, TORQUE: 0.96}
+PAPER_CPU_GAIN, PAPER_MEMORY_GAIN, PAPER_GATHER_S = 0.10, 0.17, 12.0
+CLOSE = 0.15
+BIN_S = 20.0
+MEMORY = {FACEBOOK: HADOOP_TASK[1], LARGE: HADOOP_TASK[1], SPARK: SPARK_TASK[1], TORQUE: MPI_TASK[1]}
+DURATION_S = {kind.name: kind.task_s for kind in TYPES}
+
+NOTES = (
+    "Speed-ups of frameworks hold within 15 % of Table 5.3. Job types hold if they are on the paper's side of 1, which is "
+    "what its text claims of them. Gains of use hold if they are at least the paper's; here use means allocated.",
+    "Chosen, since the paper does not say: log-normal task durations (coefficient of variation 0.3) whose means were set "
+    "on the static partitions alone so that each job type takes what Table 5.4 says there; exponential gaps between "
+    "Facebook jobs; 1 CPU per task with 2 GB (Hadoop), 3 GB (Spark) or 1 GB (MPI); ten ALS iterations of 192 tasks; one "
+    "tachyon job every three minutes, each third one large. No offer takes time and no daemon any time to start.",
+    "Torque is slowed here only by gathering 24 slots. The paper puts that at 12 s, daemons included, and the rest of its "
+    "two minutes down to slow nodes; neither is in this model.",
+)
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """One draw of the workload, run on static partitions and on the shared cluster."""
+
+    frameworks: dict[str, float]
+    types: dict[str, float]
+    static_s: dict[str, float]
+    gather_s: float
+    cpu_gain: float
+    memory_gain: float
+    #: For each arrangement and framework its share of the CPUs in each bin of time.
+    shares: dict[str, dict[str, tuple[float, ...]]]
+
+
+def run(settings: Settings) -> Reproduction:
+    """Tables 5.3 and 5.4, Figures 5.4 to 5.6."""
+    results = replicate(settings, "sharing", one, 1 if settings.quick else 5)
+    rows = (*_framework_rows(results), *_type_rows(results), *_use_rows(results))
+    figures = (*_speedup_figures(results), *_share_figures(results[0]))
+    title = "Four frameworks on one cluster, shared by offers against static partitions (Tables 5.3, 5.4)"
+    return Reproduction("sharing", title, rows, figures, NOTES)
+
+
+def one(seed: int) -> Replicate:
+    work = make_workload(generator(seed, "workload"))
+    static, shared = (run_once(work, seed, together) for together in (False, True))
+    kinds = {kind.name: [job for job, name in work.kinds.items() if name == kind.name] for kind in TYPES}
+    owned = {name: [job for kind in TYPES if kind.framework == name for job in kinds[kind.name]] for name in FRAMEWORKS}
+    return Replicate(
+        {name: _total(static, jobs) / _total(shared, jobs) for name, jobs in owned.items()},
+        {name: float(np.mean([static.took_s[j] / shared.took_s[j] for j in jobs])) for name, jobs in kinds.items()},
+        {name: _total(static, jobs) / len(jobs) for name, jobs in kinds.items()},
+        _gather_s(work, shared),
+        _use(shared, dict.fromkeys(FRAMEWORKS, 1)) / _use(static, dict.fromkeys(FRAMEWORKS, 1)) - 1.0,
+        _use(shared, MEMORY) / _use(static, MEMORY) - 1.0,
+        {"shared": _binned(shared), "static": _binned(static)},
+    )
+
+
+def _total(outcome: Outcome, jobs: Sequence[str]) -> float:
+    return sum(outcome.took_s[job] for job in jobs)
+
+
+def _gather_s(work: Workload, shared: Outcome) -> float:
+    """How long a gang waits on average for its last slot."""
+    waits = [
+        took - DURATION_S[work.kinds[job]] for job, took in shared.took_s.items() if "tachyon" in work.kinds[job]
+    ]
+    return float(np.mean(waits))
+
+
+def _use(outcome: Outcome, per_task: dict[str, int]) -> float:
+    """What is held on average while jobs are submitted, up to a constant."""
+    span = np.array([0.0, SUBMISSIONS_S])
+    return sum(float(outcome.share(name, span)[0]) * amount for name, amount in per_task.items())
+
+
+def _binned(outcome: Outcome) -> dict[str, tuple[float, ...]]:
+    end = max(outcome.submitted[job] + took for job, took in outcome.took_s.items())
+    times = np.arange(0.0, end + BIN_S, BIN_S)
+    return {name: tuple(outcome.share(name, times).tolist()) for name in FRAMEWORKS}
+
+
+def _row(quantity: str, paper: float, values: Sequence[float], holds: bool | None) -> Row:
+    mean, low, high = interval(values)
+    known = len(values) > 1
+    return Row(quantity, paper, mean, low if known else None, high if known else None, holds)
+
+
+def _framework_rows(results: list[Replicate]) -> list[Row]:
+    rows, means = [], {}
+    for name, paper in PAPER_SPEEDUP.items():
+        values = [result.frameworks[name] for result in results]
+        means[name] = interval(values).mean
+        rows.append(_row(f"speed-up of {name}", paper, values, abs(means[name] / paper - 1.0) <= CLOSE))
+    order = sorted(means, key=lambda name: -means[name])
+    slower = [name for name in order if means[name] < 1.0]
+    said = "Large Hadoop Mix gains most; only Torque / MPI is slower"
+    here = f"{order[0]} gains most; slower: {', '.join(slower) or 'none'}"
+    return [*rows, Row("who gains", said, here, holds=order[0] == LARGE and slower == [TORQUE])]
+
+
+def _type_rows(results: list[Replicate]) -> list[Row]:
+    rows = []
+    for kind in TYPES:
+        values = [result.types[kind.name] for result in results]
+        side = (interval(values).mean < 1.0) == (kind.speedup < 1.0)
+        rows.append(_row(f"speed-up of {kind.name}, {kind.framework}", kind.speedup, values, side))
+    for kind in TYPES:
+        values = [result.static_s[kind.name] for result in results]
+        rows.append(_row(f"static seconds of {kind.name}, {kind.framework} (set)", kind.static_s, values, None))
+    return rows
+
+
+def _use_rows(results: list[Replicate]) -> list[Row]:
+    rows = []
+    for what, paper, values in (
+        ("CPU", PAPER_CPU_GAIN, [result.cpu_gain for result in results]),
+        ("memory", PAPER_MEMORY_GAIN, [result.memory_gain for result in results]),
+    ):
+        rows.append(_row(f"more {what} in use than in static partitions", paper, values, interval(values).mean >= paper))
+    waits = [result.gather_s for result in results]
+    shorter = abs(interval(waits).mean - PAPER_GATHER_S) <= 0.5 * PAPER_GATHER_S
+    return [*rows, _row("seconds until a gang has its 24 slots", PAPER_GATHER_S, waits, shorter)]
+
+
+def _speedup_figures(results: list[Replicate]) -> tuple[Bars, Bars]:
+    types = {kind.name: kind.speedup for kind in TYPES}
+    by_framework = [[result.frameworks[name] for result in results] for name in FRAMEWORKS]
+    by_type = [[result.types[name] for result in results] for name in types]
+    return (
+        _bars("Speed-up by framework (Table 5.3)", PAPER_SPEEDUP, by_framework),
+        _bars("Speed-up by job type (Table 5.4)", types, by_type),
+    )
+
+
+def _bars(title: str, paper: dict[str, float], values: list[list[float]]) -> Bars:
+    found = [interval(value) for value in values]
+    stated = tuple(paper.values())
+    return Bars(
+        title,
+        "static ÷ shared time",
+        tuple(paper),
+        (("paper", stated), ("here", tuple(value.mean for value in found))),
+        low=(stated, tuple(value.low for value in found)),
+        high=(stated, tuple(value.high for value in found)),
+        lines=(("no change", 1.0),),
+    )
+
+
+def _share_figures(result: Replicate) -> list[Chart]:
+    titles = {"shared": "CPU shares on the shared cluster (Figure 5.5)", "static": "CPU shares in static partitions"}
+    charts = []
+    for arrangement, title in titles.items():
+        series = []
+        for name, shares in result.shares[arrangement].items():
+            times = [(i + 0.5) * BIN_S for i in range(len(shares))]
+            series.append(Series(name, times, shares))
+        charts.append(Chart(title, "time (s)", "share of CPUs", tuple(series), y_percent=True))
+    return charts

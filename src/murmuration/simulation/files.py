@@ -1,0 +1,93 @@
+"""The folder of a run: written file by file beside its place and moved there, so that nothing is ever half-written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration import __version__
+from murmuration.cluster.errors import InputError
+from murmuration.simulation.world import World
+
+SUMMARY, TIMING, SCENARIO, SNAPSHOT = "summary.json", "timing.json", "scenario.json", "snapshot.npz"
+JOBS, SERIES = "jobs.parquet", "series.parquet"
+
+
+def ready_folder(path: str | Path) -> Path:
+    """A folder that can be written, made if it is not there; known before a long run starts, not after."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+    return folder
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under another name, then move it to its place."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        os.close(handle)
+        try:
+            write(Path(name))
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    replace_file(path, lambda target: target.write_text(text, encoding="utf-8"))
+
+
+def write_json(path: Path, document: Any) -> None:
+    write_text(path, msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file of ours; one sentence if it is missing or something else."""
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: expected a JSON file of a run: {error}") from error
+
+
+def write_parquet(path: Path, table: Mapping[str, NDArray[Any]]) -> None:
+    import polars as pl
+
+    columns = {
+        name: pl.Series(name, array.tolist(), dtype=pl.String) if array.dtype.kind == "U" else pl.Series(name, array)
+        for name, array in table.items()
+    }
+    replace_file(path, lambda target: pl.DataFrame(columns).write_parquet(target, statistics=False))
+
+
+def save_world(path: Path, world: World, label: str) -> None:
+    """A snapshot: every array of the world, and the version and scenario it belongs to."""
+    arrays = world._asdict()
+    replace_file(path, lambda target: np.savez_compressed(target, _label=np.array([__version__, label]), **arrays))
+
+
+def load_world(path: Path, label: str) -> World:
+    """The world of a snapshot, refused if it is of another version or another scenario."""
+    try:
+        with np.load(path) as stored:
+            version, found = stored["_label"]
+            if version != __version__ or found != label:
+                raise InputError(f"{path}: expected a snapshot of this version and scenario, found another")
+            return World(**{name: np.ascontiguousarray(stored[name]) for name in World._fields})
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path}: expected a snapshot of a run: {error}") from error

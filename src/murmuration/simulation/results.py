@@ -1,0 +1,151 @@
+"""What a run yields: its summary in the one vocabulary of results, its jobs and its time series as tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster import allocation_types
+from murmuration.simulation import world as wd
+from murmuration.simulation.engine import Run
+
+Summary = dict[str, Any]
+#: A workload is saturated if more than this share of its jobs (and more than a handful) is still waiting at the end.
+SATURATED_SHARE, SATURATED_JOBS = 0.01, 5
+
+
+def summary(run: Run, label: str) -> Summary:
+    """The summary of a run at its horizon; times are kept apart."""
+    scenario, world = run.setup.scenario, run.world
+    return {
+        "scenario": scenario.name,
+        "scheduler": label,
+        "seed": scenario.seed,
+        "days": scenario.days,
+        "path": run.path,
+        "events": int(world.state["events"][0]),
+        "workloads": {name: _workload(run, index) for index, name in enumerate(run.setup.jobs.workloads)},
+        "schedulers": _schedulers(run),
+        "cluster": _cluster(run),
+    }
+
+
+def _workload(run: Run, index: int) -> Summary:
+    world, counts = run.world, run.world.workloads[index]
+    jobs = world.jobs[(world.jobs["workload"] == index) & _submitted(run)]
+    scheduled = int((jobs["status"] == wd.SCHEDULED).sum())
+    abandoned = int(np.isin(jobs["status"], (wd.ABANDONED, wd.NEVER)).sum())
+    queued = len(jobs) - scheduled - abandoned
+    tried = jobs["attempts"][jobs["attempts"] > 0]
+    wait, full = jobs["first"] - jobs["submit"], jobs["full"] - jobs["submit"]
+    ok, failed = int(counts["commits_ok"]), int(counts["commits_failed"])
+    return {
+        "jobs_submitted": len(jobs),
+        "jobs_scheduled": scheduled,
+        "jobs_abandoned": abandoned,
+        "jobs_queued": queued,
+        "tasks_placed": int(counts["tasks_placed"]),
+        "attempts_mean": _mean(tried),
+        "wait_s_mean": _mean(wait[~np.isnan(wait)]),
+        "wait_s_p90": _p90(wait[~np.isnan(wait)]),
+        "wait_full_s_mean": _mean(full[~np.isnan(full)]),
+        "wait_full_s_p90": _p90(full[~np.isnan(full)]),
+        "busy_fraction": float(world.busy[index, :, 0].sum() / run.horizon_s),
+        "busy_wasted_fraction": float(world.busy[index, :, 1].sum() / run.horizon_s),
+        "conflict_fraction": failed / ok if ok else None,
+        "saturated": queued > max(SATURATED_JOBS, SATURATED_SHARE * len(jobs)),
+    }
+
+
+def _submitted(run: Run) -> NDArray[np.bool_]:
+    return np.arange(len(run.world.jobs)) < run.world.state["arrived"][0]
+
+
+def _mean(values: NDArray[Any]) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def _p90(values: NDArray[Any]) -> float | None:
+    return float(np.quantile(values, 0.9)) if len(values) else None
+
+
+def _schedulers(run: Run) -> Summary:
+    """Busyness per scheduler; slots of one framework are added up."""
+    slots = int(run.world.state["slots"][0])
+    busy = run.world.busy[:, :, 0].sum(axis=0).reshape(len(run.setup.agents), slots).sum(axis=1)
+    return {
+        agent.name: {"busy_fraction": float(busy[k] / run.horizon_s)} for k, agent in enumerate(run.setup.agents)
+    }  # fmt: skip
+
+
+def _cluster(run: Run) -> Summary:
+    world, names, seconds = run.world, run.setup.resources.names, run.horizon_s
+    mean = world.sums_s / seconds / np.maximum(world.totals, 1)
+    required = {name: float(mean[0, r]) for r, name in enumerate(names)}
+    types = world.samples[: world.state["sampled"][0], wd.S_TYPES : wd.S_RESOURCES].mean(axis=0)
+    return {
+        "nodes_mean": float(len(world.free)),
+        "tasks_running_mean": float(world.state["running_s"][0] / seconds),
+        "required": required,
+        "guaranteed": {name: float(mean[1, r]) for r, name in enumerate(names)},
+        "used": dict(required),
+        "offered_fraction": float(world.state["offered_s"][0] / seconds / world.totals[0]),
+        "allocation_types": dict(zip(allocation_types.NAMES, map(float, types), strict=True)),
+        "migrations_per_min": 0.0,
+        "migrations_forced_per_min": 0.0,
+        "migrated_mb_per_min": 0.0,
+        "collision_fraction": None,
+        **_offer_counts(run),
+    }
+
+
+def _offer_counts(run: Run) -> Summary:
+    if not run.setup.is_offers:
+        return {}
+    names = ("offers_made", "offers_rejected", "offers_rescinded", "tasks_revoked", "tasks_killed")
+    return {name: int(run.world.state[name][0]) for name in names}
+
+
+def job_table(run: Run) -> dict[str, NDArray[Any]]:
+    """One row per job: what it asked for and what became of it."""
+    rows, jobs = run.world.jobs[_submitted(run)], run.setup.jobs.select(_submitted(run))
+    return {
+        "job_id": jobs.job_id,
+        "workload": np.array(jobs.workloads, dtype=np.str_)[jobs.workload],
+        "submit_s": jobs.submit_s,
+        "tasks": jobs.tasks,
+        "tasks_placed": rows["tasks"] - rows["left"],
+        "attempts": rows["attempts"].astype(np.int64),
+        "conflicts": rows["conflicts"].astype(np.int64),
+        "first_attempt_s": rows["first"],
+        "scheduled_s": rows["full"],
+        "status": np.array(wd.STATUS, dtype=np.str_)[rows["status"]],
+    }
+
+
+def series(run: Run) -> dict[str, NDArray[np.float64]]:
+    """The time series, evenly spaced: shares of the cluster, nodes per allocation type, and each workload's counts so far."""
+    world, names = run.world, run.setup.resources.names
+    rows = world.samples[: world.state["sampled"][0]]
+    table = {
+        "time_s": rows[:, wd.S_TIME],
+        "tasks_running": rows[:, wd.S_RUNNING],
+        "offered.cpu": rows[:, wd.S_OFFERED] / world.totals[0],
+    }
+    for kind, name in enumerate(allocation_types.NAMES):
+        table[f"nodes.{name}"] = rows[:, wd.S_TYPES + kind]
+    at = wd.S_RESOURCES
+    for r, name in enumerate(names):
+        table[f"required.{name}"] = rows[:, at] / max(world.totals[r], 1)
+        table[f"guaranteed.{name}"] = rows[:, at + 1] / max(world.totals[r], 1)
+        at += 2
+    for name in run.setup.jobs.workloads:
+        for offset, column in enumerate(wd.S_PER_WORKLOAD):
+            table[f"{name}.{column}"] = rows[:, at + offset]
+        at += len(wd.S_PER_WORKLOAD)
+    slots = int(world.state["slots"][0])
+    for k, agent in enumerate(run.setup.agents):
+        table[f"queue.{agent.name}"] = rows[:, at + k * slots]
+    return table
