@@ -1,28 +1,44 @@
 """Compilation: where kernels are cached, and the note that says when they are compiled.
 
 Numba notices a change of the file a kernel stands in, not of the helpers it calls elsewhere; so the cache lies in a folder
-named after the content of the whole package, and a new version never meets old machine code.
+named after the content of all of them, and a new version never meets old machine code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+_KERNEL = re.compile(r"^@(compiled|helper|inlined|loop_kernel)$", re.MULTILINE)
+_IMPORT = re.compile(r"^from murmuration\.([\w.]+) import ([\w, ]+)", re.MULTILINE)
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def source_digest() -> str:
-    """A digest of every source file of the package."""
-    digest = hashlib.blake2b(digest_size=8)
+    """A digest of every file that holds a kernel, and of the files whose functions those compile."""
     root = Path(__file__).parent.parent
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.read_bytes())
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.py"))}
+    kernels = {path for path, text in texts.items() if _KERNEL.search(text)}
+    called = {root / f"{name}.py" for path in kernels for name in _imported(texts[path])}
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(kernels | (called & texts.keys())):
+        digest.update(texts[path].encode())
     return digest.hexdigest()
+
+
+def _imported(text: str) -> set[str]:
+    """The modules of ours a file imports from, as paths below the package."""
+    found: set[str] = set()
+    for module, names in _IMPORT.findall(text):
+        folder = module.replace(".", "/")
+        found |= {folder} | {f"{folder}/{name.strip()}" for name in names.split(",")}
+    return found
 
 
 def cache_folder() -> Path:

@@ -1,0 +1,36 @@
+"""Every reproduction by name; each is imported when it is run."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from murmuration.experiments.result import Reproduction, Settings
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a reproduction lies, and what it reproduces."""
+
+    title: str
+    module: str
+    function: str = "run"
+
+    def load(self) -> Callable[[Settings], Reproduction]:
+        module = importlib.import_module(f"murmuration.experiments.{self.module}")
+        found: Callable[[Settings], Reproduction] = getattr(module, self.function)
+        return found
+
+
+EXPERIMENTS = {
+    "mss-single": Entry("Figure 3.3, left: single-path monolithic scheduling", "omega", "mss_single"),
+    "mss-multi": Entry("Figure 3.3, right: multi-path monolithic scheduling", "omega", "mss_multi"),
+    "mss-arrivals": Entry("Figure 3.4: single-path scheduling as jobs arrive faster", "omega", "mss_arrivals"),
+    "dps": Entry("Figure 4.4: two-level scheduling with offers", "omega", "dps"),
+    "rss": Entry("Figure 6.4: shared-state scheduling", "omega", "rss"),
+    "rss-modes": Entry("Figure 6.5: conflict detection and transaction granularity", "omega", "rss_modes"),
+    "dps-model": Entry("Table 4.1, lottery shares, fragmentation and starvation under offers", "offers_model"),
+    "sharing": Entry("Tables 5.3 and 5.4: four frameworks, shared against static partitions", "sharing"),
+    "locality": Entry("Figure 5.7: data locality by delay scheduling", "locality"),
+}
