@@ -102,11 +102,13 @@ class FirstClass(types.WrapperAddressProtocol):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any], signature: Any, cache: bool = True) -> None:
         self.compiled = numba.njit(signature, cache=cache, error_model="numpy")(function)
-        self._signature = signature
+        result = self.compiled.overloads[signature.args]
+        # Kept, because both are asked for at every call of a kernel.
+        self._address = int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
+        self._signature, self._numba_type_ = signature, types.FunctionType(signature)
 
     def __wrapper_address__(self) -> int:
-        result = self.compiled.overloads[self._signature.args]
-        return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
+        return self._address
 
     def signature(self) -> Any:
         return self._signature

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from murmuration.cluster.random import generator
-from murmuration.experiments.replicates import Interval, interval, replicate
+from murmuration.experiments.replicates import against_paper, interval, measured, replicate
 from murmuration.experiments.result import Reproduction, Row, Settings
 from murmuration.reports.charts import Bars
 from murmuration.schedulers.offers.frameworks import ElasticFramework, Job, TaskSpec
@@ -30,12 +30,16 @@ START_EVERY_S = 1.0
 SCENARIOS: dict[str, float | None] = {"static": None, "no delay": 0.0, "1 s delay": 1.0, "5 s delay": 5.0}
 
 NOTES = (
-    "Locality holds within 3 points of the paper's number, or on its side of a bound. The speed-up holds within 15 %.",
-    "Chosen, since the paper does not say: a file of its own for each instance in 1,600 blocks of 64 MiB, three replicas "
-    "on random nodes; instances start 1 s apart; a local task takes 10 s on average (log-normal, coefficient of variation "
-    "0.3), a remote one twice as long, as delay scheduling was reported to raise throughput by up to 2×. Given that "
-    "factor the speed-up follows from locality; locality itself does not depend on it much. 1 CPU per task.",
+    "Locality of static partitions holds within 3 points; with a delay it holds if it is at least the paper's. The "
+    "speed-up holds within 15 %.",
+    "Chosen, since the paper does not say: a file of its own for each instance in 1,600 blocks of 64 MiB, three "
+    "replicas on random nodes; instances start 1 s apart; a local task takes 10 s on average (log-normal, coefficient "
+    "of variation 0.3), a remote one twice as long, as delay scheduling was reported to raise throughput by up to 2×. "
+    "The speed-up follows from locality and that factor; locality hardly depends on it. 1 CPU per task.",
+    "Here an offer takes no time and a rejected slot is offered on at once, so a framework that waits sees every slot "
+    "that comes free; a real cluster has heartbeats, and less locality for the same delay.",
 )
+QUICK_NOTE = "A quick run: files of {} blocks. So short a job is mostly beginning and end; its speed-up is not judged."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +60,11 @@ class Measured:
 
 def run(settings: Settings) -> Reproduction:
     """Figure 5.7."""
-    blocks, runs = (BLOCKS_QUICK, 2) if settings.quick else (BLOCKS, 3)
+    blocks, runs = (BLOCKS_QUICK, 1) if settings.quick else (BLOCKS, 3)
     results = replicate(settings, "locality", partial(one, blocks=blocks), runs)
-    local = {name: interval([result[name].local for result in results]) for name in SCENARIOS}
-    faster = {name: interval([r["static"].job_s / r[name].job_s for r in results]) for name in SCENARIOS}
     title = "Data locality and job duration with delay scheduling (Figure 5.7)"
-    notes = NOTES if not settings.quick else (*NOTES, f"Quick run: files of {blocks} blocks.")
-    return Reproduction("locality", title, _rows(local, faster), _figures(results), notes)
+    notes = NOTES if blocks == BLOCKS else (*NOTES, QUICK_NOTE.format(blocks))
+    return Reproduction("locality", title, _rows(results, blocks == BLOCKS), _figures(results), notes)
 
 
 def one(seed: int, blocks: int = BLOCKS) -> dict[str, Measured]:
@@ -112,43 +114,29 @@ def _scan(names: list[str], jobs: list[Job], delay_s: float | None, seed: int) -
     return Measured(sum(local) / len(local), sum(ends) / len(ends) - started)
 
 
-def _rows(local: dict[str, Interval], faster: dict[str, Interval]) -> tuple[Row, ...]:
-    def row(name: str, paper: str | float, found: Interval, holds: Callable[[float], bool]) -> Row:
-        return Row(name, paper, *found, holds=holds(found.mean))
-
-    static, free = local["static"], local["no delay"]
+def _rows(results: Sequence[dict[str, Measured]], whole: bool) -> tuple[Row, ...]:
+    local = {name: [result[name].local for result in results] for name in SCENARIOS}
+    faster = {name: [result["static"].job_s / result[name].job_s for result in results] for name in SCENARIOS}
+    static, free, one_s, five_s = (interval(values).mean for values in local.values())
+    close = abs(interval(faster["5 s delay"]).mean / 1.7 - 1.0) <= 0.15
     return (
-        row("local tasks, static partitions", 0.18, static, lambda mean: abs(mean - 0.18) <= 0.03),
-        row("local tasks, offers without delay", "more than static", free, lambda mean: mean > static.high),
-        row("local tasks, 1 s delay", "above 0.90", local["1 s delay"], lambda mean: mean > 0.90),
-        row("local tasks, 5 s delay", 0.95, local["5 s delay"], lambda mean: abs(mean - 0.95) <= 0.03),
-        row("jobs faster than static, 5 s delay", 1.7, faster["5 s delay"], lambda mean: abs(mean / 1.7 - 1) <= 0.15),
-        Row("jobs faster than static, 1 s delay", None, *faster["1 s delay"]),
-        Row("jobs faster than static, no delay", None, *faster["no delay"]),
+        measured("local tasks, static partitions", 0.18, local["static"], abs(static - 0.18) <= 0.03),
+        measured("local tasks, offers without delay", "more than static", local["no delay"], free > static),
+        measured("local tasks, 1 s delay", "above 0.90", local["1 s delay"], one_s > 0.90),
+        measured("local tasks, 5 s delay", 0.95, local["5 s delay"], five_s >= 0.95),
+        measured("jobs faster than static, 5 s delay", 1.7, faster["5 s delay"], close if whole else None),
+        measured("jobs faster than static, 1 s delay", None, faster["1 s delay"]),
+        measured("jobs faster than static, no delay", None, faster["no delay"]),
     )
 
 
 def _figures(results: Sequence[dict[str, Measured]]) -> tuple[Bars, Bars]:
-    local = [interval([result[name].local for result in results]) for name in SCENARIOS]
+    local = [[result[name].local for result in results] for name in SCENARIOS]
     took = [interval([result[name].job_s for result in results]) for name in SCENARIOS]
-    paper = (0.18, None, 0.90, 0.95)
+    paper = dict(zip(SCENARIOS, (0.18, None, 0.90, 0.95), strict=True))
+    note = "The paper gives no number without delay, and for 1 s says above 90 %."
+    bars = (("here", tuple(value.mean for value in took)),)
     return (
-        Bars(
-            "Tasks that run where their data is",
-            "local tasks",
-            tuple(SCENARIOS),
-            (("paper", paper), ("here", tuple(value.mean for value in local))),
-            "The paper gives no number without delay, and for 1 s says above 90 %.",
-            low=(paper, tuple(value.low for value in local)),
-            high=(paper, tuple(value.high for value in local)),
-            y_percent=True,
-        ),
-        Bars(
-            "Mean duration of a job",
-            "seconds",
-            tuple(SCENARIOS),
-            (("here", tuple(value.mean for value in took)),),
-            low=(tuple(value.low for value in took),),
-            high=(tuple(value.high for value in took),),
-        ),
+        against_paper("Tasks that run where their data is", "local tasks", paper, local, note, y_percent=True),
+        Bars("Mean duration of a job", "seconds", tuple(SCENARIOS), bars),
     )

@@ -1,4 +1,4 @@
-"""Claims of chapter 4 about the master itself, each a small cluster driven message by message. Times are in units of T."""
+"""Claims of chapter 4 about the master itself: small clusters driven message by message. Times are in units of T."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from murmuration.cluster.random import generator
+from murmuration.experiments.offers_model_slots import Floats
 from murmuration.schedulers.offers.allocators import lottery, priority
 from murmuration.schedulers.offers.frameworks import ElasticFramework, Framework, GangFramework, GangJob, Job, TaskSpec
 from murmuration.schedulers.offers.master import Rules
@@ -18,12 +19,10 @@ from murmuration.schedulers.offers.messages import (
     LaunchTask,
     Register,
     SetFilters,
-    Status,
     Submit,
-    TaskReport,
     Vector,
 )
-from murmuration.simulation.offers_messages import MessageLoop, assemble
+from murmuration.simulation.offers_messages import assemble, lasts_payload
 
 SLOT: Vector = (10**6, 10**9)
 #: A framework's own tasks where the model takes its work to be divisible at will.
@@ -45,22 +44,19 @@ class Entered:
 
     ramp_up: float
     completion: float
-    #: The share of slot-time it held, or that was held in all, in which a task made progress.
+    #: Of a rigid framework: the part of the slot-time it held that it used. Of an elastic one: of all slot-time.
     utilisation: float
 
 
-def enter(seed: int, k: int, beta: float, constant: bool, rigid: bool) -> Entered:
+def enter(seed: int, k: int, beta: float, constant: bool, rigid: bool, grain: float = GRAIN) -> Entered:
     """A framework entitled to k single-slot nodes enters when all of them are busy with tasks of another (4.6)."""
     rng = generator(seed, "enter", str(constant), str(rigid))
-    others = np.ones(40 * k) if constant else rng.exponential(1.0, 40 * k)
-    if constant:
-        others[:k] = rng.uniform(0.0, 1.0, k)
-    launches: dict[str, list[float]] = {"others": [], "entrant": []}
     taken: dict[str, float] = {}
     ended: list[float] = []
+    runs: list[tuple[float, float]] = []
 
     def on_launch(launch: LaunchTask, now: float) -> None:
-        launches[launch.framework].append(now)
+        runs.append((now, lasts_payload(launch)))
         if launch.framework == "entrant":
             taken.setdefault(launch.task.node, now)
 
@@ -73,19 +69,25 @@ def enter(seed: int, k: int, beta: float, constant: bool, rigid: bool) -> Entere
         rng,
         watch={LaunchTask: on_launch, JobFinished: lambda finished, now: ended.append(now)},
     )
-    loop.post(Submit("others", backlog(others)), 0.0)
-    pieces = round(beta * k / GRAIN)
-    job = GangJob("job", k, SLOT, beta) if rigid else backlog([GRAIN] * pieces)
+    job = GangJob("job", k, SLOT, beta) if rigid else backlog([grain] * round(beta * k / grain))
+    loop.post(Submit("others", backlog(_others(rng, k, constant))), 0.0)
     # Just after the others have filled the cluster.
     loop.post(Submit("entrant", job), 1e-9)
     while not ended:
         loop.run(loop.now + 1.0)
-    held = sum(ended[0] - at for at in taken.values())
-    worked = beta * k
-    if not rigid:
-        # What is left at the end of the others' running tasks lies beyond the end and is not counted.
-        held, worked = k * ended[0], worked + sum(taken.values())
-    return Entered(max(taken.values()), ended[0], worked / held)
+    if rigid:
+        used = beta * k / sum(ended[0] - at for at in taken.values())
+    else:
+        used = sum(min(at + lasts, ended[0]) - at for at, lasts in runs if at < ended[0]) / (k * ended[0])
+    return Entered(max(taken.values()), ended[0], used)
+
+
+def _others(rng: np.random.Generator, k: int, constant: bool) -> Floats:
+    """Durations of the tasks in the way; those that run first are met at a random point of their lives."""
+    durations = np.ones(40 * k) if constant else rng.exponential(1.0, 40 * k)
+    if constant:
+        durations[:k] = rng.uniform(0.0, 1.0, k)
+    return durations
 
 
 def lottery_shares(seed: int, contested: int, weights: tuple[float, ...], horizon: float) -> tuple[float, ...]:
@@ -164,7 +166,8 @@ def wasted(seed: int, largest: float, horizon: float) -> tuple[float, float]:
     for name in names:
         count = round(12 * horizon / largest)
         sizes = rng.uniform(0.1 * largest, largest, count)
-        specs = (TaskSpec((int(size * node[0]), SLOT[1] // 10), float(s)) for size, s in zip(sizes, rng.exponential(1.0, count), strict=True))
+        lasts = rng.exponential(1.0, count)
+        specs = (TaskSpec((int(x * node[0]), 0), float(s)) for x, s in zip(sizes, lasts, strict=True))
         loop.post(Submit(name, Job("mixed", (tuple(specs),))), 0.0)
     idle = []
     for at in np.arange(2.0, horizon, 0.25):

@@ -1,6 +1,6 @@
-"""The slot model of sections 4.6 and 4.8 by Monte Carlo: slots come free at random times, and a framework waits for them.
+"""The slot model of sections 4.6 and 4.8 by Monte Carlo: slots come free at random times, a framework waits for them.
 
-Times are in units of T, the mean task duration. The framework wants k given slots, each busy with a task of someone else.
+Times are in units of T, the mean task duration. The framework wants k given slots, each busy with another's task.
 """
 
 from __future__ import annotations

@@ -1,20 +1,18 @@
-"""Replicated runs: the same experiment with different seeds, and the 95 % confidence interval of a mean."""
+"""Replicated runs of an experiment with different seeds, and the row that sums them up."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from murmuration.cluster.random import seed_sequence
-from murmuration.experiments.result import Settings
+from murmuration.experiments.result import Row, Settings
+from murmuration.experiments.statistics import t95
+from murmuration.reports.charts import Bars
 
 T = TypeVar("T")
-
-#: Student's t for 97.5 % with one to four degrees of freedom, where the series below is too coarse.
-_T_FEW = (12.706, 4.303, 3.182, 2.776)
-_Z = 1.959964
 
 
 class Interval(NamedTuple):
@@ -23,24 +21,44 @@ class Interval(NamedTuple):
     high: float
 
 
-def student_t(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t, within 0.2 % (Cornish and Fisher's series)."""
-    if freedom <= len(_T_FEW):
-        return _T_FEW[freedom - 1]
-    z, n = _Z, freedom
-    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / n + second / n**2 + third / n**3
-
-
 def interval(values: Sequence[float]) -> Interval:
     """The mean and its 95 % confidence interval; a single value has an interval of no width."""
     mean = math.fsum(values) / len(values)
     if len(values) == 1:
         return Interval(mean, mean, mean)
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    half = student_t(len(values) - 1) * math.sqrt(variance / len(values))
+    half = t95(len(values) - 1) * math.sqrt(variance / len(values))
     return Interval(mean, mean - half, mean + half)
+
+
+def measured(quantity: str, paper: str | float | None, values: Sequence[float], holds: bool | None = None) -> Row:
+    """A row with the mean over the runs; a single run has no interval."""
+    mean, low, high = interval(values)
+    return Row(quantity, paper, mean, holds=holds) if len(values) == 1 else Row(quantity, paper, mean, low, high, holds)
+
+
+def against_paper(
+    title: str,
+    y_label: str,
+    paper: Mapping[str, float | None],
+    runs: Sequence[Sequence[float]],
+    note: str = "",
+    y_percent: bool = False,
+) -> Bars:
+    """Bars of what the paper says beside what was measured, with its interval if there was more than one run."""
+    found = [interval(values) for values in runs]
+    nothing = (None,) * len(paper)
+    several = min(len(values) for values in runs) > 1
+    return Bars(
+        title,
+        y_label,
+        tuple(paper),
+        (("paper", tuple(paper.values())), ("here", tuple(x.mean for x in found))),
+        note,
+        low=(nothing, tuple(x.low for x in found)) if several else None,
+        high=(nothing, tuple(x.high for x in found)) if several else None,
+        y_percent=y_percent,
+    )
 
 
 def replicate(settings: Settings, text: str, one: Callable[[int], T], count: int) -> list[T]:

@@ -1,9 +1,9 @@
 """The four workloads of the macro-benchmark (5.5.1) and one run of them, on a shared or a divided cluster.
 
-What the paper leaves out was chosen: task durations are log-normal with a coefficient of variation of 0.3; their means are
-such that each job type takes as long on its static partition as Table 5.4 says (the `task_s` below; found by scaling
-each one until the mean of 20 static runs met the table). Nothing was fitted to the shared run. Every task asks for one CPU.
-An ALS job is ten iterations of 192 tasks, two per CPU of its partition. A tachyon job is submitted every three minutes.
+What the paper leaves out was chosen: task durations are log-normal with a coefficient of variation of 0.3; their means,
+the `task_s` below, are such that each job type takes as long on its static partition as Table 5.4 says (each was scaled
+until the mean of 20 static runs met the table). Nothing was fitted to the shared run. Every task asks for one CPU. An
+ALS job is ten iterations of 192 tasks, two per CPU of its partition. A tachyon job is submitted every three minutes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from murmuration.schedulers.offers.messages import (
 )
 from murmuration.simulation.offers_messages import MessageLoop, assemble
 
+Floats = NDArray[np.float64]
+
 NODES, PARTITION, CPUS = 96, 24, 4
 CPU, GB = 10**6, 10**9
 NODE: Vector = (CPUS * CPU, 15 * GB)
@@ -43,7 +45,7 @@ SUBMISSIONS_S = 25 * 60.0
 
 @dataclass(frozen=True)
 class JobType:
-    """A row of Tables 5.2 and 5.4: tasks per stage, jobs, the two figures of the paper, and the mean task duration here."""
+    """A row of Tables 5.2 and 5.4: tasks per stage, jobs, the paper's two figures, and the mean task duration here."""
 
     name: str
     framework: str
@@ -137,13 +139,14 @@ class Outcome:
     took_s: dict[str, float] = field(default_factory=dict)
     changes: dict[str, list[tuple[float, int]]] = field(default_factory=lambda: {name: [] for name in FRAMEWORKS})
 
-    def share(self, framework: str, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    def share(self, framework: str, times: Floats) -> Floats:
         """The framework's mean share of all CPUs between each two of the given times."""
         when, change = np.array(self.changes[framework]).T
         held = np.concatenate([[0.0], np.cumsum(change)])
         # The integral of a step function is linear between its steps.
         work = np.concatenate([[0.0], np.cumsum(held[:-1] * np.diff(when, prepend=0.0))])
-        return np.diff(np.interp(times, np.insert(when, 0, 0.0), work)) / np.diff(times) / (NODES * CPUS)
+        held_time: Floats = np.diff(np.interp(times, np.insert(when, 0, 0.0), work))
+        return held_time / (np.diff(times) * NODES * CPUS)
 
 
 class _Recorder:
@@ -183,7 +186,7 @@ class _Recorder:
 
 
 def run_once(work: Workload, seed: int, shared: bool) -> Outcome:
-    """The workload on one shared cluster under DRF, or on four static partitions: each framework sees only its own nodes."""
+    """The workload under DRF on a cluster that is shared, or divided so that each framework sees only its own nodes."""
     recorder = _Recorder(work)
     names = [f"node-{i}" for i in range(NODES)]
     frameworks: list[Framework] = [ElasticFramework(name) for name in (FACEBOOK, LARGE, SPARK)]

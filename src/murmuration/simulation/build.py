@@ -26,7 +26,7 @@ from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
 
 PREFILL = {"cpu": 1.1, "memory": "1.5G"}
-SAMPLES = 336
+SAMPLES = 169
 DOUBLE_BOOKED_SLOTS = 32
 SLOTS_START = 1 << 16
 ROWS_START = 1 << 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -176,12 +176,12 @@ def pending_view(run: Run) -> tuple[View, JobView, NDArray[np.int32]]:
     """What the scheduler that must decide now sees, its job, and the node behind each row of the view."""
     world, setup = run.world, run.setup
     agent, job = int(world.state["pending"][0]), pending_job(run)
-    rows, free = np.arange(len(world.free), dtype=np.int32), world.free
+    rows, free = _all_rows(len(world.free))[0], world.free
     if setup.is_offers:
         size = show_offer(world, agent)
         rows, free = world.offer_rows[:size].copy(), world.offer_free[:size].copy()
     mask = world.jobs["mask"][job]
-    allowed = np.ones(len(rows), dtype=np.bool_) if mask < 0 else world.masks[mask][rows]
+    allowed = _all_rows(len(rows))[1] if mask < 0 else world.masks[mask][rows]
     whole = len(rows) == len(setup.nodes.names)
     view = View(
         setup.resources, setup.nodes.names if whole else tuple(setup.nodes.names[i] for i in rows),
@@ -189,6 +189,14 @@ def pending_view(run: Run) -> tuple[View, JobView, NDArray[np.int32]]:
         _frozen(world.total if whole else world.total[rows]), _frozen(free), allowed, run.now_s,
     )  # fmt: skip
     return view, job_view(run, job), rows
+
+
+@lru_cache(maxsize=4)
+def _all_rows(count: int) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """The numbers of all rows, and the mask that allows them all."""
+    rows, allowed = np.arange(count, dtype=np.int32), np.ones(count, dtype=np.bool_)
+    allowed.flags.writeable = False
+    return rows, allowed
 
 
 def _frozen(array: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """Framework schedulers as state machines over the master's messages: what to run on what they are offered.
 
-`ElasticFramework` (Hadoop, Spark) takes any slot as soon as it is offered and shares fairly between its own jobs; it can wait
-a while for nodes that have a task's data (delay scheduling, 5.2.2). `GangFramework` (MPI, Torque) hoards slots until it has
-all that a job needs (4.5, 5.4.2). Both answer `handle` with messages and name the time they want to be woken in `due`.
+`ElasticFramework` (Hadoop, Spark) takes any slot as soon as it is offered and shares fairly between its own jobs; it
+can wait a while for nodes that have a task's data (delay scheduling, 5.2.2). `GangFramework` (MPI, Torque) hoards slots
+until it has all that a job needs (4.5, 5.4.2). Both answer `handle` with messages and say in `due` when to wake them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from murmuration.schedulers.offers.messages import (
     ToFramework,
     Vector,
     Wake,
-)  # fmt: skip
+)
 
 #: A refusal that ends when the wait for data does may end a rounding error early.
 TIME_ERROR_S = 1e-9
@@ -238,7 +238,7 @@ class Ring:
 
 
 class GangFramework:
-    """Gang jobs, first come, first served. It never holds more than its guaranteed share, so that nothing is revoked."""
+    """Gang jobs in order of arrival. It never holds more than its guaranteed share, lest tasks are revoked (5.4.3)."""
 
     def __init__(self, name: str, refuse_s: float = 5.0) -> None:
         self.name = name

@@ -1,8 +1,8 @@
 """The master's books: what each node has left, what each framework holds and has been offered, and which tasks run.
 
-A row has one column per resource and, where a share of each node is reserved for short tasks (4.8), a second set of columns
-for what tasks without a limit may take; a short task costs nothing there. What is available, on offer or held adds up to
-the row's total in every column at all times (`check`).
+A row has one column per resource and, where a share of each node is reserved for short tasks (4.8), a second set of
+columns for what tasks without a limit may take; a short task costs nothing there. What is available, on offer and held
+adds up to the row's total in every column at all times (`check`).
 """
 
 from __future__ import annotations

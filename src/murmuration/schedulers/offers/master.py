@@ -1,8 +1,8 @@
 """The master (5.2): it offers what is free to the frameworks an allocator chooses, and launches what they reply with.
 
-One door in, commands out: `handle` is told an event and the time and returns messages; `due` says when it next wants to be
-woken. It reads no clock and draws only from the generator it was given, so a simulation and a live cluster drive the same
-object. A round offers all that is available on a node to one framework, node by node, so that shares interleave.
+One door in, commands out: `handle` is told an event and the time and returns messages; `due` says when it next wants to
+be woken. It reads no clock and draws only from the generator it was given, so a simulation and a live cluster drive the
+same object. A round offers all that is available on a node to one framework, node by node, so that shares interleave.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from murmuration.schedulers.offers.allocators import Allocator, drf, entitled
+from murmuration.schedulers.offers.client import Client
 from murmuration.schedulers.offers.ledger import Key, Ledger, fits
 from murmuration.schedulers.offers.messages import (
-    Filters,
     FromMaster,
     GetGuaranteedShare,
     GuaranteedShare,
@@ -43,7 +43,7 @@ from murmuration.schedulers.offers.messages import (
     Unregister,
     Vector,
     Wake,
-)  # fmt: skip
+)
 from murmuration.schedulers.offers.revocation import to_revoke
 
 
@@ -63,27 +63,6 @@ class Rules:
     short_max_s: float = 60.0
     #: A framework below its guarantee that waited this long without an offer gets tasks of others revoked (5.2.3).
     revoke_after_s: float = math.inf
-
-
-@dataclass(slots=True)
-class Client:
-    """What the master knows of a framework, beside what it holds."""
-
-    filters: Filters = field(default_factory=Filters)
-    needs: bool = False
-    #: What it refused of each node, and until when.
-    refused: dict[str, tuple[float, Vector]] = field(default_factory=dict)
-    #: When it last asked for offers, was made one, or had tasks revoked for it.
-    served: float = 0.0
-
-    def looks_at(self, part: Slice, now: float) -> bool:
-        """Whether it would look at an offer of this slice; a filtered resource is as good as a rejected one (5.2.5)."""
-        if not self.needs or (self.filters.nodes is not None and part.node not in self.filters.nodes):
-            return False
-        if not fits(self.filters.at_least, part.amount):
-            return False
-        until, amount = self.refused.get(part.node, (-math.inf, part.amount))
-        return now >= until or not fits(part.amount, amount)
 
 
 class Master:
@@ -133,7 +112,9 @@ class Master:
         if patience == math.inf:
             return timer
         # What is due already was tried in the last `handle`; it is tried again with the next event, not by waking.
-        return min([timer, *(at for name in self._starving() if (at := self.clients[name].served + patience) > self._now)])
+        return min(
+            [timer, *(at for name in self._starving() if (at := self.clients[name].served + patience) > self._now)]
+        )
 
     def check(self) -> None:
         """Assert that all amounts add up and no node is over-committed."""
@@ -270,14 +251,15 @@ class Master:
         """Offer what is available on each changed node, in random order, to whom the allocator chooses for it."""
         nodes = [node for node in self._changed if self._is_worth_offering(node, self.ledger.nodes[node].available)]
         self._changed.clear()
+        if not nodes or not any(client.needs for client in self.clients.values()):
+            return
         given: dict[str, list[Slice]] = {}
-        if any(client.needs for client in self.clients.values()):
-            for at in self._rng.permutation(len(nodes)) if len(nodes) > 1 else range(len(nodes)):
-                part = self.ledger.available(nodes[at])
-                chosen = self._choose(part)
-                if chosen is not None:
-                    self.ledger.hold(chosen, part)
-                    given.setdefault(chosen, []).append(part)
+        for at in self._rng.permutation(len(nodes)) if len(nodes) > 1 else (0,):
+            part = self.ledger.available(nodes[at])
+            chosen = self._choose(part)
+            if chosen is not None:
+                self.ledger.hold(chosen, part)
+                given.setdefault(chosen, []).append(part)
         for framework, parts in given.items():
             self._make_offer(framework, tuple(parts))
 
@@ -286,26 +268,24 @@ class Master:
 
     def _choose(self, part: Slice) -> str | None:
         """The framework that is offered this slice; those below their guaranteed share come first."""
-        wants = np.array([client.looks_at(part, self._now) for client in self.clients.values()])
+        looks = [client.looks_at(part, self._now) for client in self.clients.values()]
         if part.node in self.cleared:
-            wants = self._settle_cleared(part.node, wants)
-        if not wants.any():
+            looks = self._settle_cleared(part.node, looks)
+        if not any(looks):
             return None
-        ledger = self.ledger
+        ledger, wants = self.ledger, np.array(looks)
         if self.guaranteed.any():
             entitled(ledger.allocated + ledger.offered, ledger.total, self.guaranteed, wants)
         draw = self._rng.random()
         chosen = self.rules.allocator(ledger.allocated, ledger.offered, ledger.total, self.weight, wants, draw)
         return list(self.clients)[chosen] if chosen >= 0 else None
 
-    def _settle_cleared(self, node: str, wants: Any) -> Any:
-        """A node with revoked tasks waits until they are gone; then it is the turn of the framework they made way for."""
+    def _settle_cleared(self, node: str, looks: list[bool]) -> list[bool]:
+        """A node with revoked tasks waits until they are gone; then it is the turn of whom they made way for."""
         if any(key in self.stopping for key in self.ledger.nodes[node].tasks):
-            return np.zeros_like(wants)
-        only = np.zeros_like(wants)
+            return [False] * len(looks)
         position = self.ledger.position[self.cleared.pop(node)]
-        only[position] = wants[position]
-        return only if only.any() else wants
+        return [f == position for f in range(len(looks))] if looks[position] else looks
 
     def _make_offer(self, framework: str, parts: tuple[Slice, ...]) -> None:
         self._serial += 1

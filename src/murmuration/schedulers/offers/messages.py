@@ -1,7 +1,7 @@
 """The messages between master, frameworks and node agents (Table 5.1), each a frozen value.
 
-An amount is a tuple of exact integers, one per resource in the order of the table's columns. A task's `payload` belongs to
-its framework: the master carries it to the node and never reads it.
+An amount is a tuple of exact integers, one per resource in the order of the table's columns. A task's `payload` belongs
+to its framework: the master carries it to the node and never reads it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Unregister:
 
 @dataclass(frozen=True, slots=True)
 class ReplyToOffer:
-    """The tasks to launch. What they leave is refused: not offered again for `refuse_s`, unless more is free by then."""
+    """The tasks to launch. What they leave is refused: not offered again for `refuse_s`, unless more is free then."""
 
     framework: str
     offer: int

@@ -17,7 +17,7 @@ def to_revoke(
 ) -> list[Key]:
     """Tasks on one node whose end leaves there what the needy framework's filters ask for, or none.
 
-    They belong to the framework furthest above its own guarantee and are the last it started, so they lose the least work.
+    They belong to the framework furthest above its own guarantee and are the last it started: the least work is lost.
     The master cannot know how much the needy one would use, so this is the least that makes an offer to it possible.
     """
     kept = ledger.allocated.copy()

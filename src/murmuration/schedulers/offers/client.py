@@ -1,0 +1,30 @@
+"""What the master knows of a framework beside what it holds: whether it wants offers, and which."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from murmuration.schedulers.offers.ledger import fits
+from murmuration.schedulers.offers.messages import Filters, Slice, Vector
+
+
+@dataclass(slots=True)
+class Client:
+    """One framework."""
+
+    filters: Filters = field(default_factory=Filters)
+    needs: bool = False
+    #: What it refused of each node, and until when.
+    refused: dict[str, tuple[float, Vector]] = field(default_factory=dict)
+    #: When it last asked for offers, was made one, or had tasks revoked for it.
+    served: float = 0.0
+
+    def looks_at(self, part: Slice, now: float) -> bool:
+        """Whether it would look at an offer of this slice; a filtered resource is as good as a rejected one (5.2.5)."""
+        if not self.needs or (self.filters.nodes is not None and part.node not in self.filters.nodes):
+            return False
+        if not fits(self.filters.at_least, part.amount):
+            return False
+        until, amount = self.refused.get(part.node, (-math.inf, part.amount))
+        return now >= until or not fits(part.amount, amount)
