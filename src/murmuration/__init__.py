@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from murmuration.cluster.jit import Kernel as kernel
+    from murmuration.experiments.runs import simulate
     from murmuration.placement.view import JobView, View
 
 __version__ = "0.1.0"
-__all__ = ["JobView", "View", "__version__", "kernel"]
+__all__ = ["JobView", "View", "__version__", "kernel", "simulate"]
 
 _LAZY = {
     "kernel": ("murmuration.cluster.jit", "Kernel"),
+    "simulate": ("murmuration.experiments.runs", "simulate"),
     "View": ("murmuration.placement.view", "View"),
     "JobView": ("murmuration.placement.view", "JobView"),
 }

@@ -14,15 +14,27 @@ from murmuration.cluster.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a key of the scenario, e.g. cluster.nodes=500.")
+SET = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE",
+    help="Override a key of the scenario, e.g. cluster.nodes=500.",
+)  # fmt: skip
 SEED = click.option("--seed", type=click.IntRange(min=0), help="Seed of the run.")
 DAYS = click.option("--days", type=float, help="Simulated days.")
-OUT = click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder for the results (default: runs/NAME).")
+OUT = click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder for the results (default: runs/NAME)."
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-JOBS = click.option("--jobs", "workers", type=click.IntRange(min=1, max=1024), help="Processes (default: one per core).")
-REPLICAS = click.option("--replicas", type=click.IntRange(min=1, max=1000), default=1, show_default=True, help="Runs with seeds one after the other; figures get confidence intervals.")  # fmt: skip
+JOBS = click.option(
+    "--jobs", "workers", type=click.IntRange(min=1, max=1024), help="Processes (default: one per core)."
+)
+REPLICAS = click.option(
+    "--replicas", type=click.IntRange(min=1, max=1000), default=1, show_default=True,
+    help="Runs with seeds one after the other; figures get confidence intervals.",
+)  # fmt: skip
 RESUME = click.option("--resume", is_flag=True, help="Go on with what is already in the folder.")
 ON = click.option("--on", metavar="WHERE", help="Run on Ray: `ray` here, or the address of a Ray cluster.")
+#: What every command that makes several runs takes.
+MANY_RUNS = (SET, SEED, DAYS, REPLICAS, JOBS, ON, OUT, RESUME, JSON)
 
 
 def with_options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
@@ -111,6 +123,8 @@ def parse_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         key, separator, values = text.partition("=")
         if not separator or not key.strip() or not values.strip():
-            raise InputError(f"--vary: expected KEY=VALUE,VALUE,… such as scheduler.conflict=resource,machine, got {text!r}")
+            raise InputError(
+                f"--vary: expected KEY=VALUE,VALUE,… such as scheduler.conflict=resource,machine, got {text!r}"
+            )
         axes[key.strip()] = [parse_value(value) for value in values.split(",")]
     return axes

@@ -12,10 +12,11 @@ from murmuration.cli import common
 
 @click.command()
 @click.argument("scenario")
-@click.option("-s", "--schedulers", metavar="A,B,C", default="", help="Variants, architectures or module:Class; default: all of the scenario.")  # fmt: skip
-@common.with_options(
-    common.SET, common.SEED, common.DAYS, common.REPLICAS, common.JOBS, common.ON, common.OUT, common.RESUME, common.JSON
+@click.option(
+    "-s", "--schedulers", metavar="A,B,C", default="",
+    help="Variants, architectures or module:Class; default: all of the scenario.",
 )  # fmt: skip
+@common.with_options(*common.MANY_RUNS)
 def compare(
     scenario: str, schedulers: str, settings: tuple[str, ...], seed: int | None, days: float | None, replicas: int,
     workers: int | None, on: str | None, out: Path | None, resume: bool, as_json: bool,
@@ -40,7 +41,9 @@ def compare(
     show(str(tables.get("name", "scenario")), summaries, specs, folder, as_json)
 
 
-def run_with_progress(title: str, specs: list[Any], workers: int | None, on: str | None, resume: bool) -> list[dict[str, Any]]:
+def run_with_progress(
+    title: str, specs: list[Any], workers: int | None, on: str | None, resume: bool
+) -> list[dict[str, Any]]:
     """Run the specs behind a progress bar that counts runs."""
     from murmuration.experiments import runs
 
@@ -81,7 +84,8 @@ def terminal_table(summaries: list[dict[str, Any]]) -> Any:
     from murmuration.experiments.statistics import middle
     from murmuration.reports.terminal import comparison_table, percent
 
-    columns = ["scheduler", "workload", "jobs", "wait s", "p90 s", "full s", "attempts", "busy", "wasted", "conflicts", "left"]
+    columns = ["scheduler", "workload", "jobs", "wait s", "p90 s", "full s"]
+    columns += ["attempts", "busy", "wasted", "conflicts", "left"]
     rows: list[list[object]] = []
     for summary in summaries:
         for index, (name, w) in enumerate(summary["workloads"].items()):

@@ -48,7 +48,10 @@ def _list(as_json: bool) -> None:
         common.print_table(comparison_table(["experiment", "what it reproduces"], rows))
 
 
-def _run(name: str, folder: Path | None, days: float | None, quick: bool, seed: int | None, workers: int | None, as_json: bool) -> None:
+def _run(
+    name: str, folder: Path | None, days: float | None, quick: bool, seed: int | None, workers: int | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     from murmuration.experiments.catalogue import EXPERIMENTS
     from murmuration.experiments.result import Settings
 

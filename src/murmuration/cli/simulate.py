@@ -15,14 +15,17 @@ from murmuration.cli import common
 
 @click.command()
 @click.argument("scenario")
-@click.option("-s", "--scheduler", metavar="NAME", help="A variant, an architecture or module:Class instead of the scenario's own.")
+@click.option(
+    "-s", "--scheduler", metavar="NAME",
+    help="A variant, an architecture or module:Class instead of the scenario's own.",
+)  # fmt: skip
 @common.with_options(common.SET, common.SEED, common.DAYS, common.REPLICAS, common.JOBS, common.OUT, common.JSON)
 @click.option("--stop-after", type=float, metavar="DAYS", help="Stop there and keep a snapshot; --resume goes on.")
 @common.RESUME
 @click.option("--check", is_flag=True, help="Check the invariants of the world all along (slower).")
 def simulate(
-    scenario: str, scheduler: str | None, settings: tuple[str, ...], seed: int | None, days: float | None, replicas: int,
-    workers: int | None, out: Path | None, as_json: bool, stop_after: float | None, resume: bool, check: bool,
+    scenario: str, scheduler: str | None, settings: tuple[str, ...], seed: int | None, days: float | None,
+    replicas: int, workers: int | None, out: Path | None, as_json: bool, stop_after: float | None, resume: bool, check: bool,
 ) -> None:  # fmt: skip
     """One run of SCENARIO: a preset (omega-a, omega-b, omega-c) or a TOML file."""
     from murmuration.experiments import runs
@@ -106,8 +109,8 @@ def _advance(run: Any, until: float, watch: Callable[[], None]) -> bool:
 def _tell_hopeless(run: Any) -> None:
     if run.setup.hopeless:
         row, reason = next(iter(run.setup.hopeless.items()))
-        count = len(run.setup.hopeless)
-        common.say(f"{count} of {len(run.setup.jobs)} jobs can never run; the first, {run.setup.jobs.job_id[row]}: {reason.reason}")
+        count, jobs = len(run.setup.hopeless), run.setup.jobs
+        common.say(f"{count} of {len(jobs)} jobs can never run; the first, {jobs.job_id[row]}: {reason.reason}")
 
 
 def _show(summary: dict[str, Any], folder: Path | None, as_json: bool) -> None:

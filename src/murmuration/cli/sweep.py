@@ -13,12 +13,10 @@ from murmuration.cluster.errors import InputError
 @click.command()
 @click.argument("scenario")
 @click.option("--vary", "axes", multiple=True, metavar="KEY=A,B,…", help="A key and its values; several make a grid.")
-@common.with_options(
-    common.SET, common.SEED, common.DAYS, common.REPLICAS, common.JOBS, common.ON, common.OUT, common.RESUME, common.JSON
-)  # fmt: skip
+@common.with_options(*common.MANY_RUNS)
 def sweep(
-    scenario: str, axes: tuple[str, ...], settings: tuple[str, ...], seed: int | None, days: float | None, replicas: int,
-    workers: int | None, on: str | None, out: Path | None, resume: bool, as_json: bool,
+    scenario: str, axes: tuple[str, ...], settings: tuple[str, ...], seed: int | None, days: float | None,
+    replicas: int, workers: int | None, on: str | None, out: Path | None, resume: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """A grid of runs, one for each combination of the values given with --vary.
 
@@ -33,7 +31,9 @@ def sweep(
     tables = common.scenario_tables(scenario, settings, seed, days)
     grid = common.parse_axes(axes)
     if not grid:
-        raise InputError("sweep: expected at least one --vary KEY=A,B,… such as --vary scheduler.decision.service.job_time_s=1,10")
+        raise InputError(
+            "sweep: expected at least one --vary KEY=A,B,… such as --vary scheduler.decision.service.job_time_s=1,10"
+        )
     specs = runs.grid_specs(tables, grid)
     for spec in specs:
         sc.check(spec.tables, scenario)
@@ -45,7 +45,9 @@ def sweep(
     if folder is not None:
         page = pages.sweep(f"{tables.get('name', 'scenario')}: sweep", grid, shown, pages.facts_of(shown[0]))
         files.write_text(folder / "report.html", render(page))
-        files.write_json(folder / files.SUMMARY, {"runs": [{k: v for k, v in s.items() if k != "timing"} for s in shown]})
+        files.write_json(
+            folder / files.SUMMARY, {"runs": [{k: v for k, v in s.items() if k != "timing"} for s in shown]}
+        )
     if as_json:
         common.print_json({"runs": shown})
         return

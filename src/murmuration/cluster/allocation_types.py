@@ -14,8 +14,8 @@ TIGHT, FULL = 0.7, 0.9
 
 def allocation_type(total: NDArray[Any], free: NDArray[Any], guaranteed: NDArray[Any], idle: bool) -> int:
     """The type of one node, by what is not used of it. Overloaded: some resource above its total (free is negative), or
-    production tasks' requests above it (goal IV); STA: some resource at 90–100 %; TA: every resource at 70–90 %; PA: every
-    resource below 70 %; DA: the rest."""
+    production tasks' requests above it (goal IV); STA: some resource at 90–100 %; TA: every resource at 70–90 %; PA:
+    every resource below 70 %; DA: the rest. A resource the node does not have says nothing."""
     if idle:
         return IDLE
     tight, loose, super_tight = 0, 0, False
@@ -23,17 +23,19 @@ def allocation_type(total: NDArray[Any], free: NDArray[Any], guaranteed: NDArray
         used = total[r] - free[r]
         if used > total[r] or guaranteed[r] > total[r]:
             return OVERLOADED
-        if total[r] > 0 and used >= FULL * total[r]:
+        if total[r] == 0:
+            continue
+        if used >= FULL * total[r]:
             super_tight = True
-        elif total[r] > 0 and used >= TIGHT * total[r]:
+        elif used >= TIGHT * total[r]:
             tight += 1
         else:
             loose += 1
     if super_tight:
         return STA
-    if loose == 0:
-        return TA
-    return PA if tight == 0 else DA
+    if tight == 0:
+        return PA
+    return TA if loose == 0 else DA
 
 
 def count_types(

@@ -1,11 +1,12 @@
 """Constraints: which nodes a job may use, by their attributes.
 
-Written as people write them: `zone = a`, `zone != a`, `generation > 3`, `zone in (a, b)`, `gpu exists`. A node that lacks
-the attribute meets only `!=`.
+Written as people write them: `zone = a`, `zone != a`, `generation > 3`, `zone in (a, b)`, `gpu exists`. A node that
+lacks the attribute meets only `!=`.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,15 +20,29 @@ Value = str | float
 Attributes = Mapping[str, Value]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_AROUND = re.compile(r"\A[\s'\"]+|[\s'\"]+\Z")
 _EXPRESSION = re.compile(
-    r"\s*(?P<key>[\w./-]+)\s*(?:(?P<exists>exists)|in\s*\(?(?P<set>[^()]*)\)?|(?P<op>!=|≠|=|<|>)\s*(?P<value>.+?))\s*"
+    r"""\s*(?P<key>[\w./-]+)(?:
+        \s+(?P<exists>exists)
+        |\s+in(?:\s*\((?P<set>[^()]*)\)|\s+(?P<bare>[^()]+))
+        |\s*(?P<op>!=|≠|=|<|>)(?!=)\s*(?P<value>\S.*?)
+    )\s*""",
+    re.VERBOSE,
 )
 
 
 def as_value(text: str) -> Value:
-    """A number where the text is one, so that `3` and `3.0` are equal and `<` has a meaning."""
-    stripped = text.strip().strip("'\"")
-    return float(stripped) if _NUMBER.fullmatch(stripped) else stripped
+    """A number where the text is one, so that `3` and `3.0` are equal and `<` has a meaning; quotes are left out."""
+    bare = _AROUND.sub("", text)
+    number = float(bare) if _NUMBER.fullmatch(bare) else math.inf
+    return number if math.isfinite(number) else bare
+
+
+def value_text(value: Value) -> str:
+    """A value as text that `as_value` reads as the same value."""
+    if isinstance(value, str):
+        return value or "''"
+    return f"{value:g}" if float(f"{value:g}") == value else repr(float(value))
 
 
 def _compare(order: Callable[[float, float], bool]) -> Callable[[Value, tuple[Value, ...]], bool]:
@@ -64,10 +79,8 @@ class Constraint:
     def __str__(self) -> str:
         if self.operator == "exists":
             return f"{self.key} exists"
-        values = [f"{value:.17g}" if isinstance(value, float) else value for value in self.values]
-        if self.operator == "in":
-            return f"{self.key} in ({', '.join(values)})"
-        return f"{self.key} {self.operator} {values[0]}"
+        values = ", ".join(value_text(value) for value in self.values)
+        return f"{self.key} in ({values})" if self.operator == "in" else f"{self.key} {self.operator} {values}"
 
 
 def parse_constraint(text: str, where: str = "constraint") -> Constraint:
@@ -81,8 +94,8 @@ def parse_constraint(text: str, where: str = "constraint") -> Constraint:
     if match["exists"]:
         return Constraint(key, "exists")
     if match["op"] is None:
-        values = tuple(as_value(part) for part in match["set"].split(",") if part.strip())
-        return Constraint(key, "in", values)
+        parts = (match["set"] or match["bare"] or "").split(",")
+        return Constraint(key, "in", tuple(as_value(part) for part in parts if part.strip()))
     operator = "!=" if match["op"] == "≠" else match["op"]
     value = as_value(match["value"])
     if operator in "<>" and not isinstance(value, float):

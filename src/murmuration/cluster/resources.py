@@ -19,7 +19,8 @@ from murmuration.cluster.errors import InputError, unknown
 Amounts = NDArray[np.int64]
 
 MICRO = 1_000_000
-AMOUNT_MAX = 2**62
+#: The largest amount: it passes through a float to the last digit, and a hundred times it is still an integer.
+AMOUNT_MAX = 2**50
 SUFFIXES: dict[str, float] = {
     "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3,
     "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
@@ -37,10 +38,10 @@ def parse_quantity(text: str | float, where: str = "quantity") -> float:
         raise InputError(f"{where}: expected a number such as 2, '500m' or '2Gi', got {text!r}")
     number, suffix = match.groups()
     if suffix not in SUFFIXES:
-        raise InputError(f"{where}: {unknown('unit', suffix, (s for s in SUFFIXES if s))} in {text!r}")
+        raise InputError(f"{where}: {text!r} has an {unknown('unit', suffix, (s for s in SUFFIXES if s))}")
     value = float(number) * SUFFIXES[suffix]
-    if not math.isfinite(value) or value < 0:
-        raise InputError(f"{where}: expected a size that is not negative, got {text!r}")
+    if not 0 <= value < math.inf:
+        raise InputError(f"{where}: expected a size that is neither negative nor infinite, got {text!r}")
     return value
 
 
@@ -70,7 +71,7 @@ class Resources:
             raise InputError(f"{where}: {unknown('resource', name, self.names)}")
         value = round(parse_quantity(amount, where) * self.unit(name))
         if value > AMOUNT_MAX:
-            raise InputError(f"{where}: {amount!r} is too large")
+            raise InputError(f"{where}: expected at most {format_amount(name, AMOUNT_MAX)}, got {amount!r}")
         return value
 
     def vector(self, amounts: Mapping[str, str | float], where: str = "resources") -> Amounts:

@@ -1,15 +1,16 @@
 """The cluster table: one row per node, and everything that may be done to it.
 
 For each resource a row has *total*, *required* (all tasks' requests; kept as its complement *free*, which is what every
-decision reads), *guaranteed* (production tasks' requests) and *used* (measured; required where nothing is measured), and a
-sequence number that each assignment raises and no release does.
+decision reads), *guaranteed* (production tasks' requests) and *used* (measured; required where nothing is measured),
+and a sequence number that each assignment raises and no release does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,10 +113,10 @@ class ClusterState:
         mode: TransactionMode = TransactionMode.INCREMENTAL,
     ) -> Outcome:
         """Accept what does not conflict; a refused assignment changes nothing, sequence numbers included."""
-        self._check_new(transaction)
+        self._check_new(transaction.assignments)
         nodes = np.array([a.node for a in transaction.assignments], dtype=np.int64)
         seen = np.array(transaction.seen, dtype=np.int64)
-        for request, rows in _by_request(transaction.assignments):
+        for request, rows in _runs(transaction.assignments):
             part = nodes[rows]
             commit(
                 self.free, self.sequence, part, seen[rows], len(rows), np.array(request, dtype=np.int64),
@@ -143,6 +144,7 @@ class ClusterState:
     def begin_migration(self, task: str, node: int) -> bool:
         """Reserve the task's request on the target too; False, and nothing changed, if it does not fit there."""
         target = replace(self._held(task), node=node)
+        self._check_rows([target])
         if task in self.migrating or node == self._held(task).node:
             return False
         if (self.free[node] < np.array(target.request)).any():
@@ -155,6 +157,8 @@ class ClusterState:
 
     def end_migration(self, task: str, moved: bool) -> None:
         """The task runs on the target (`moved`) or stayed at the source; the other row is given back."""
+        if task not in self.migrating:
+            raise InputError(f"task {task!r} is not migrating")
         target, source = self.migrating.pop(task), self._held(task)
         self._drop_target(source if moved else target)
         self.running[task] = target if moved else source
@@ -175,13 +179,21 @@ class ClusterState:
             raise InputError(f"task {task!r} holds nothing")
         return self.running[task]
 
-    def _check_new(self, transaction: Transaction) -> None:
-        names = [a.task for a in transaction.assignments]
-        again = next((name for name in names if name in self.running), None)
-        if again is not None or len(set(names)) != len(names):
-            raise InputError(f"task {again or 'of this transaction'!r} is assigned already")
-        if any(not 0 <= a.node < len(self) or min(a.request) < 0 for a in transaction.assignments):
-            raise InputError("an assignment names a node that is not in the table, or a negative amount")
+    def _check_new(self, assignments: Sequence[Assignment]) -> None:
+        names: set[str] = set()
+        for assignment in assignments:
+            if assignment.task in self.running or assignment.task in names:
+                raise InputError(f"task {assignment.task!r} is assigned already")
+            names.add(assignment.task)
+        self._check_rows(assignments)
+
+    def _check_rows(self, assignments: Sequence[Assignment]) -> None:
+        for a in assignments:
+            if not 0 <= a.node < len(self):
+                raise InputError(f"task {a.task!r}: expected a row from 0 to {len(self) - 1}, got {a.node}")
+            if len(a.request) != len(self.resources) or min(a.request) < 0:
+                names = ", ".join(self.resources.names)
+                raise InputError(f"task {a.task!r}: expected amounts of {names} from zero, got {a.request}")
 
     def _take_back(self, accepted: tuple[Assignment, ...]) -> None:
         for assignment in accepted:
@@ -197,12 +209,10 @@ class ClusterState:
             self.guaranteed[assignment.node] += sign * np.array(assignment.request)
 
 
-def _by_request(assignments: tuple[Assignment, ...]) -> list[tuple[tuple[int, ...], NDArray[np.int64]]]:
-    """Positions of the assignments grouped by request, in order of first appearance."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for position, assignment in enumerate(assignments):
-        groups.setdefault(assignment.request, []).append(position)
-    return [(request, np.array(rows, dtype=np.int64)) for request, rows in groups.items()]
+def _runs(assignments: tuple[Assignment, ...]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
+    """Positions of neighbouring assignments with the same request, so that all are looked at in their order."""
+    for request, run in groupby(range(len(assignments)), key=lambda position: assignments[position].request):
+        yield request, np.array(list(run), dtype=np.int64)
 
 
 def _advance_own(

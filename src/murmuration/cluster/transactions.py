@@ -19,8 +19,8 @@ def commit(
 ) -> int:  # fmt: skip
     """Apply a transaction to the table; return how many assignments were accepted, and write −1 for each refused one.
 
-    Resource granularity refuses an assignment that would take a column below zero. Machine granularity refuses it also if
-    another transaction has taken from the row since `seen` was read (releases do not raise the sequence number).
+    Resource granularity refuses an assignment that would take a column below zero. Machine granularity refuses it also
+    if another transaction has taken from the row since `seen` was read (releases do not raise the sequence number).
     All-or-nothing (`atomic`) takes everything back, sequence numbers included, if one assignment is refused.
     """
     resources = request.shape[0]
@@ -56,12 +56,13 @@ def commit(
 
 
 def policy_room(held: Array, taken: Array, total: Array, request: Array, quota: float, headroom: float) -> int:
-    """How many more tasks of this size a workload may take: a quota on its own share of each resource, and a share of the
-    whole cluster that it must leave free for others (6.2.2: the meta-scheduler's policy, checked at commit)."""
+    """How many more tasks of this size a workload may take: a quota on its own share of each resource, and a share of
+    the whole cluster that it must leave free for others (6.2.2: the meta-scheduler's policy, checked at commit)."""
     room = 2**31 - 1
     for r in range(request.shape[0]):
         if request[r] > 0:
-            own = int((quota * total[r] - held[r]) // request[r])
-            shared = int(((1.0 - headroom) * total[r] - taken[r]) // request[r])
-            room = min(room, own, shared)
+            # Limits in whole units, so that a tenth of ten is one although a float is a little less.
+            own = int(quota * total[r] + 0.5) - held[r]
+            shared = int((1.0 - headroom) * total[r] + 0.5) - taken[r]
+            room = min(room, own // request[r], shared // request[r])
     return max(room, 0)

@@ -45,7 +45,11 @@ def times(settings: Settings) -> tuple[float, ...]:
 
 
 def curves(
-    settings: Settings, variants: Mapping[str, Mapping[str, Any]], axes: Sequence[str], x: Sequence[float], replicas: int = 3
+    settings: Settings,
+    variants: Mapping[str, Mapping[str, Any]],
+    axes: Sequence[str],
+    x: Sequence[float],
+    replicas: int = 3,
 ) -> list[Curve]:
     """Every cell under every variant, with the keys in `axes` set to each x; seeds replicated."""
     days = settings.days or (0.25 if settings.quick else 7.0)
@@ -55,7 +59,7 @@ def curves(
         base = {key: value for key, value in sc.load(preset).items() if key != "variant"}
         for label, changes in variants.items():
             for value in x:
-                fixed = {**changes, **{axis: value for axis in axes}, "days": days, "seed": settings.seed}
+                fixed = {**changes, **dict.fromkeys(axes, value), "days": days, "seed": settings.seed}
                 specs += runs.replicated([runs.Spec(label, sc.override(base, fixed))], replicas)
                 keys += [(cell, label, value)] * replicas
     return _collect(keys, _run(settings, specs), list(variants), tuple(x))
@@ -71,7 +75,9 @@ def _run(settings: Settings, specs: list[runs.Spec]) -> list[Point]:
     return runs.run_all(specs, settings.workers, done=tell)
 
 
-def _collect(keys: list[tuple[str, str, float]], summaries: list[Point], labels: list[str], x: tuple[float, ...]) -> list[Curve]:
+def _collect(
+    keys: list[tuple[str, str, float]], summaries: list[Point], labels: list[str], x: tuple[float, ...]
+) -> list[Curve]:
     found: dict[tuple[str, str, float], list[Point]] = {}
     for key, summary in zip(keys, summaries, strict=True):
         found.setdefault(key, []).append(summary)
@@ -82,7 +88,15 @@ def _collect(keys: list[tuple[str, str, float]], summaries: list[Point], labels:
     ]
 
 
-def chart(title: str, unit: str, x_label: str, shown: Sequence[Curve], key: str, y_log: bool, names: Sequence[str] = ("batch", "service")) -> Chart:
+def chart(
+    title: str,
+    unit: str,
+    x_label: str,
+    shown: Sequence[Curve],
+    key: str,
+    y_log: bool,
+    names: Sequence[str] = ("batch", "service"),
+) -> Chart:
     """One figure: cells by colour, batch solid and service dotted, saturated points hollow."""
     series = []
     for colour, curve in enumerate(shown):

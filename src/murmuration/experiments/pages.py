@@ -18,15 +18,19 @@ Summary = Mapping[str, Any]
 Columns = dict[str, list[float]]
 SLO_S = 30.0
 DAY_S = 86_400.0
-FOOTER = f"Murmuration {__version__}. Wait: submission to the start of the first attempt. Busyness: time spent on attempts. \
+FOOTER = (
+    f"Murmuration {__version__}. Wait: submission to the start of the first attempt. Busyness: time spent on attempts. \
 Conflict fraction: failed ÷ successful job transactions."
+)
 
 
 def read_series(folder: str | Path) -> Columns:
     """The time series of a run, by column."""
     import polars as pl
 
-    return {name: column for name, column in pl.read_parquet(Path(folder) / files.SERIES).to_dict(as_series=False).items()}
+    return {
+        name: column for name, column in pl.read_parquet(Path(folder) / files.SERIES).to_dict(as_series=False).items()
+    }
 
 
 def overview(summaries: Sequence[Summary]) -> tuple[list[str], list[list[object]]]:
@@ -56,10 +60,14 @@ def _overview_row(summary: Summary, names: Sequence[str]) -> list[object]:
     ]  # fmt: skip
 
 
-def comparison(title: str, summaries: Sequence[Summary], series: Mapping[str, Columns], facts: Sequence[tuple[str, str]]) -> Page:
+def comparison(
+    title: str, summaries: Sequence[Summary], series: Mapping[str, Columns], facts: Sequence[tuple[str, str]]
+) -> Page:
     """The report of several schedulers on one workload."""
     columns, rows = overview(summaries)
-    table = Table("Each scheduler on the same jobs", columns, rows, "A mean wait over a saturated queue only grows with the run.")
+    table = Table(
+        "Each scheduler on the same jobs", columns, rows, "A mean wait over a saturated queue only grows with the run."
+    )
     return Page(
         title=title, subtitle="Schedulers side by side on one workload", facts=tuple(facts), footer=FOOTER,
         sections=(
@@ -138,7 +146,10 @@ def _rate(times: list[float], total: list[float], steps: int = 8) -> list[float]
 def single(title: str, summary: Summary, series: Columns, facts: Sequence[tuple[str, str]]) -> Page:
     """The report of one run."""
     names = list(summary["workloads"])
-    rows = [[key.replace("_", " "), *[middle(summary["workloads"][n][key]) for n in names]] for key in summary["workloads"][names[0]]]
+    rows = [
+        [key.replace("_", " "), *[middle(summary["workloads"][n][key]) for n in names]]
+        for key in summary["workloads"][names[0]]
+    ]
     types = tuple(
         Series(kind.upper() if kind in ("sta", "ta", "pa", "da") else kind, [t / DAY_S for t in series["time_s"]], series[f"nodes.{kind}"])
         for kind in allocation_types.NAMES
@@ -173,15 +184,37 @@ def facts_of(summary: Summary) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def sweep(title: str, axes: Mapping[str, Sequence[Any]], summaries: Sequence[Summary], facts: Sequence[tuple[str, str]]) -> Page:
+def sweep(
+    title: str, axes: Mapping[str, Sequence[Any]], summaries: Sequence[Summary], facts: Sequence[tuple[str, str]]
+) -> Page:
     """The report of a grid of runs: the table, and each figure over the first axis that is a number."""
     columns, rows = overview(summaries)
     figures: list[Chart] = []
-    axis = next((key for key, values in axes.items() if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)), None)
+    axis = next(
+        (
+            key
+            for key, values in axes.items()
+            if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+        ),
+        None,
+    )
     if axis is not None and len(axes[axis]) > 1:
         log = min(axes[axis]) > 0 and max(axes[axis]) / min(axes[axis]) >= 20
-        for name, key, y_log in (("Mean job wait time", "wait_s_mean", True), ("Busyness", "busy_fraction", False), ("Conflict fraction", "conflict_fraction", False)):
-            figures.append(Chart(name, axis, "seconds" if y_log else "share", _curves(axis, axes, summaries, key), x_log=log, y_log=y_log))
+        for name, key, y_log in (
+            ("Mean job wait time", "wait_s_mean", True),
+            ("Busyness", "busy_fraction", False),
+            ("Conflict fraction", "conflict_fraction", False),
+        ):
+            figures.append(
+                Chart(
+                    name,
+                    axis,
+                    "seconds" if y_log else "share",
+                    _curves(axis, axes, summaries, key),
+                    x_log=log,
+                    y_log=y_log,
+                )
+            )
     return Page(
         title=title, subtitle="A grid of runs", facts=tuple(facts), footer=FOOTER,
         sections=(Section("At a glance", tables=(Table("Every run", columns, rows),)), Section("Figures", figures=tuple(figures))),

@@ -29,6 +29,21 @@ class Spec:
     vary: Mapping[str, Any] | None = None
 
 
+def simulate(
+    scenario: str | Mapping[str, Any], changes: Mapping[str, Any] | None = None, scheduler: str | None = None
+) -> Summary:
+    """Run a preset, a TOML file or a scenario given as tables, with dotted keys changed; returns its summary.
+
+    `scheduler` is a variant of the scenario, an architecture, or `module:Class`.
+    """
+    tables = sc.load(scenario) if isinstance(scenario, str) else scenario
+    base = sc.override(tables, changes or {})
+    if scheduler is not None:
+        return execute(variant_specs(base, [scheduler])[0])
+    plain = {key: value for key, value in base.items() if key != "variant"}
+    return execute(Spec(sc.check(plain).scheduler.kind, plain))
+
+
 def variant_specs(tables: Mapping[str, Any], names: Sequence[str]) -> list[Spec]:
     """One run for each named scheduler: a variant of the scenario, an architecture, or the user's own by module path."""
     variants = sc.variants(tables)
@@ -118,7 +133,9 @@ def finished(spec: Spec) -> Summary | None:
     return {**summary, "timing": files.read_json(Path(spec.folder) / files.TIMING)}
 
 
-def run_all(specs: Sequence[Spec], workers: int, on: str | None = None, resume: bool = False, done: Done = lambda i, s: None) -> list[Summary]:
+def run_all(
+    specs: Sequence[Spec], workers: int, on: str | None = None, resume: bool = False, done: Done = lambda i, s: None
+) -> list[Summary]:
     """Run them all, here or elsewhere; the answers are in the order of the specs whatever order they finish in."""
     answers: dict[int, Summary] = {}
     for index, spec in enumerate(specs):

@@ -1,8 +1,8 @@
 """Placements, compiled: given the table and one job, a row for each of its tasks.
 
-A placement deducts from `free` as it goes, so that two tasks never take the same room, and leaves it so: the caller takes it
-back or keeps it. Placed rows stand in front of `nodes`; the return value is how many there are. An empty `allowed` means
-that every node may be used.
+A placement deducts from `free` as it goes, so that two tasks never take the same room, and leaves it so: the caller
+takes it back or keeps it. Placed rows stand in front of `nodes`; the return value is how many there are. An empty
+`allowed` means that every node may be used.
 """
 
 from __future__ import annotations
@@ -79,9 +79,7 @@ def place_from(
 
 
 @compiled
-def draw_first_fit(
-    free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array
-) -> int:
+def draw_first_fit(free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array) -> int:
     """Place tasks on nodes drawn at random until all are placed or too many draws in a row found no room.
 
     The generator's state is kept in locals here: this is the innermost loop of every large run.
@@ -116,8 +114,8 @@ def first_fit(
 ) -> int:
     """Randomised first fit (3.2): draw a node; if the task fits there it goes there, else the node is out.
 
-    A node that is out stays out, because rows only fill up during one decision: drawing it again and passing over it leaves
-    every other node the same odds. After too many misses the rest is drawn from the list of nodes with room.
+    A node that is out stays out, because rows only fill up during one decision: drawing it again and passing over it
+    leaves every other node the same odds. After too many misses the rest is drawn from the list of nodes with room.
     """
     placed = draw_first_fit(free, allowed, request, count, rng, nodes)
     if placed == count:

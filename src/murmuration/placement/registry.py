@@ -47,12 +47,18 @@ def from_object(name: str, found: Any) -> Placement:
     """A user's score function, compiled score, or class with `decide`."""
     if type(found).__name__ == "Kernel" and hasattr(found, "function"):
         return Placement(name, Ranked(found), found.function)
-    policy = found() if isinstance(found, type) else found
-    if callable(getattr(policy, "decide", None)):
-        return Placement(name, policy, fast=False)
-    if callable(found):
+    if callable(getattr(found, "decide", None)):
+        return Placement(name, _made(name, found) if isinstance(found, type) else found, fast=False)
+    if callable(found) and not isinstance(found, type):
         return Placement(name, Ranked(found), found, fast=False)
     raise InputError(f"{name}: expected a score function or a class with decide(view, job, rng), got {found!r}")
+
+
+def _made(name: str, policy: type) -> Any:
+    try:
+        return policy()
+    except Exception as error:
+        raise InputError(f"{name}: the class cannot be made without arguments: {error}") from error
 
 
 def load_object(path: str) -> Any:
@@ -62,9 +68,10 @@ def load_object(path: str) -> Any:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except Exception as error:
+        # A user's module may fail in any way; whatever it is, it is their input that is wrong.
         raise InputError(f"{path}: module {module_name!r} cannot be imported: {error}") from error
     if not hasattr(module, attribute):
         names = [name for name in vars(module) if not name.startswith("_")]
-        raise InputError(f"{path}: {unknown('name', attribute, names)} in {module_name}")
+        raise InputError(f"{path}: {unknown('name', attribute, names)}")
     return getattr(module, attribute)

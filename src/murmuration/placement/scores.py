@@ -1,7 +1,8 @@
 """Scores: how good a node is for one more task. Higher is better; ties are broken at random by the placement.
 
 A score is `score(total, free, request) -> scores`, one number per row, over the exact integer columns. Each function
-here is plain Python that Numba compiles as it is. The Kubernetes ones use its integer arithmetic (0–100, rounded down).
+here is plain Python that Numba compiles as it is. The Kubernetes ones use its integer arithmetic (0–100, rounded down)
+on CPU and memory; like there, a resource that a node does not have is left out of its mean.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ def least_allocated(total: Array, free: Array, request: Array) -> NDArray[np.flo
     """Kubernetes NodeResourcesFit, LeastAllocated: mean free percentage over CPU and memory."""
     scores = np.zeros(total.shape[0])
     for i in range(total.shape[0]):
-        points = 0
+        points, had = 0, 0
         for r in range(2):
-            left = free[i, r] - request[r]
-            if total[i, r] > 0 and left >= 0:
-                points += (left * 100) // total[i, r]
-        scores[i] = points // 2
+            if total[i, r] > 0:
+                points += (max(free[i, r] - request[r], 0) * 100) // total[i, r]
+                had += 1
+        scores[i] = points // max(had, 1)
     return scores
 
 
@@ -53,22 +54,25 @@ def most_allocated(total: Array, free: Array, request: Array) -> NDArray[np.floa
     """Kubernetes NodeResourcesFit, MostAllocated: mean allocated percentage over CPU and memory."""
     scores = np.zeros(total.shape[0])
     for i in range(total.shape[0]):
-        points = 0
+        points, had = 0, 0
         for r in range(2):
-            taken = total[i, r] - free[i, r] + request[r]
-            if total[i, r] > 0 and taken <= total[i, r]:
-                points += (taken * 100) // total[i, r]
-        scores[i] = points // 2
+            if total[i, r] > 0:
+                points += (min(total[i, r] - free[i, r] + request[r], total[i, r]) * 100) // total[i, r]
+                had += 1
+        scores[i] = points // max(had, 1)
     return scores
 
 
 def balanced(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
-    """Kubernetes NodeResourcesBalancedAllocation: 100 × (1 − deviation of the allocated fractions of CPU and memory)."""
+    """Kubernetes NodeResourcesBalancedAllocation: 100 × (1 − deviation of the allocated shares of CPU and memory)."""
     scores = np.zeros(total.shape[0])
     for i in range(total.shape[0]):
-        cpu = min(1.0, (total[i, 0] - free[i, 0] + request[0]) / max(total[i, 0], 1))
-        memory = min(1.0, (total[i, 1] - free[i, 1] + request[1]) / max(total[i, 1], 1))
-        scores[i] = np.floor((1.0 - abs(cpu - memory) / 2.0) * 100.0)
+        deviation = 0.0
+        if total[i, 0] > 0 and total[i, 1] > 0:
+            cpu = min(1.0, (total[i, 0] - free[i, 0] + request[0]) / total[i, 0])
+            memory = min(1.0, (total[i, 1] - free[i, 1] + request[1]) / total[i, 1])
+            deviation = abs((cpu - memory) / 2.0)
+        scores[i] = np.floor((1.0 - deviation) * 100.0)
     return scores
 
 

@@ -1,4 +1,4 @@
-"""What a policy sees: the rows it may use as they are now, and the job to place. Arrays are exact integers, read only."""
+"""What a policy sees: the rows it may use as they are now, and the job to place. Arrays are exact integers, to read."""
 
 from __future__ import annotations
 

@@ -40,5 +40,6 @@ def _too_large(resources: Resources, free: Amounts, request: Amounts) -> str:
     for r, name in enumerate(resources.names):
         most = int(free[:, r].max())
         if request[r] > most:
-            return f"a task asks for {format_amount(name, int(request[r]))} and no node has more than {format_amount(name, most)} to give"
+            asked, given = format_amount(name, int(request[r])), format_amount(name, most)
+            return f"a task asks for {asked} and no node has more than {given} to give"
     return f"no node has {resources.describe(request)} together"

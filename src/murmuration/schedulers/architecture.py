@@ -68,16 +68,17 @@ def partition_shares(workloads: Sequence[str], shares: Mapping[str, float]) -> l
 
 
 def partition_rows(shares: Sequence[float], nodes: int) -> NDArray[np.int64]:
-    """The owner of each row (−1: nobody), spread evenly so that every partition has its part of each group of nodes."""
-    owners = np.full(nodes, -1, dtype=np.int64)
-    debt = np.zeros(len(shares))
+    """The owner of each row (−1: nobody), spread evenly so that every partition has its part of each group of nodes.
+
+    Each row goes to whoever has the most left to get; what the shares leave over is owed to nobody."""
+    owed_per_row = np.array([*shares, max(0.0, 1.0 - sum(shares))])
+    owed = np.zeros(len(owed_per_row))
+    owners = np.empty(nodes, dtype=np.int64)
     for row in range(nodes):
-        debt += shares
-        richest = int(debt.argmax())
-        if debt[richest] >= 0.5:
-            owners[row] = richest
-            debt[richest] -= 1.0
-    return owners
+        owed += owed_per_row
+        owners[row] = owed.argmax()
+        owed[owners[row]] -= 1.0
+    return np.where(owners < len(shares), owners, -1)
 
 
 def shared_state(

@@ -67,14 +67,16 @@ def prefilled(nodes: NodeTable, share: float, seed: int) -> Amounts:
     placed = place_from(rows, len(rows), free, request, placed, tasks, rng, chosen)
     if placed < tasks:
         most = placed * request[0] / nodes.total[:, 0].sum()
-        raise InputError(f"cluster.prefill: tasks of 1.1 CPU and 1.5 GB can take {most:.0%} of all CPU, not {share:.0%}")
+        raise InputError(
+            f"cluster.prefill: tasks of 1.1 CPU and 1.5 GB can take {most:.0%} of all CPU, not {share:.0%}"
+        )
     return free
 
 
 def job_masks(
     scenario: sc.Scenario, nodes: NodeTable, jobs: JobList, agents: tuple[Agent, ...], owner: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """The distinct row masks, and the mask of each job (−1: every row): its constraints, its pickiness, its partition."""
+    """The distinct row masks, and the mask of each job (−1: every row): its constraints, pickiness and partition."""
     count = len(nodes.total)
     constraint_masks = [node_mask(c, nodes.attributes) for c in jobs.constraint_sets]
     picky, picked = _pickiness(scenario, count, jobs)
@@ -103,9 +105,7 @@ def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], N
     return np.unique(kind, return_index=True)[1], kind
 
 
-def _pickiness(
-    scenario: sc.Scenario, nodes: int, jobs: JobList
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _pickiness(scenario: sc.Scenario, nodes: int, jobs: JobList) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Random masks for picky workloads, and which one each job has (−1: none)."""
     picked = np.full(len(jobs), -1, dtype=np.int64)
     masks = [np.empty((0, nodes), dtype=np.bool_)]
@@ -121,8 +121,9 @@ def _pickiness(
 
 
 def find_hopeless(
-    scenario: sc.Scenario, nodes: NodeTable, jobs: JobList, free: Amounts, masks: NDArray[np.bool_], mask: NDArray[np.int64]
-) -> dict[int, Never]:
+    scenario: sc.Scenario, nodes: NodeTable, jobs: JobList, free: Amounts, masks: NDArray[np.bool_],
+    mask: NDArray[np.int64],
+) -> dict[int, Never]:  # fmt: skip
     """The jobs that can never run. Jobs that are alike are looked at once."""
     whole = jobs.gang | (scenario.scheduler.kind == "partitioned")
     first, which = distinct_rows([*jobs.request.T, mask, whole])
@@ -187,7 +188,8 @@ def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> ND
 def _job_rows(setup: Setup, mask: NDArray[np.int64], slots: int) -> NDArray[Any]:
     jobs = setup.jobs
     rows = np.zeros(len(jobs), wd.JOB)
-    rows["submit"], rows["duration"], rows["tasks"], rows["left"] = jobs.submit_s, jobs.duration_s, jobs.tasks, jobs.tasks
+    rows["submit"], rows["duration"] = jobs.submit_s, jobs.duration_s
+    rows["tasks"] = rows["left"] = jobs.tasks
     rows["workload"], rows["mask"], rows["gang"], rows["production"] = jobs.workload, mask, jobs.gang, jobs.production
     rows["first"] = rows["full"] = np.nan
     rows["behind"] = -1
@@ -232,7 +234,8 @@ def _workload_rows(setup: Setup) -> NDArray[Any]:
     scheduler = setup.scenario.scheduler
     rows = np.zeros(len(setup.jobs.workloads), wd.WORKLOAD)
     for row, name in zip(rows, setup.jobs.workloads, strict=True):
-        policy, framework = scheduler.policy.get(name, sc.Policy()), scheduler.offers.framework.get(name, sc.Framework())
+        policy = scheduler.policy.get(name, sc.Policy())
+        framework = scheduler.offers.framework.get(name, sc.Framework())
         row["quota"], row["headroom"], row["short"] = policy.quota, policy.headroom, framework.short
         row["filter_cpu"] = setup.resources.exact("cpu", framework.filter_cpu, "scheduler.offers.framework.filter_cpu")
     return rows

@@ -1,4 +1,4 @@
-"""Runs: build the world of a scenario, advance it to the horizon, answer for plain Python policies, and stop and resume."""
+"""Runs: build the world of a scenario, advance it to the horizon, answer for plain Python policies, stop and resume."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _made: dict[bytes, tuple[NodeTable, JobList, Amounts]] = {}
 
 
 def _inputs(scenario: sc.Scenario) -> tuple[NodeTable, JobList, Amounts]:
-    """Nodes, jobs and what is free at time zero. The last ones made are kept: schedulers are compared on the same inputs."""
+    """Nodes, jobs and what is free at time zero. The last made are kept: schedulers are compared on the same inputs."""
     key = msgspec.json.encode([scenario.cluster, scenario.workload, scenario.days, scenario.seed, scenario.name])
     if key not in _made or sc.names_files(scenario):
         nodes = make_nodes(scenario.cluster)
@@ -232,9 +232,8 @@ def answer(run: Run) -> None:
     placed = rows[chosen[chosen >= 0]].astype(np.int32)
     bad = adopt(run.world, agent, placed, run.setup.is_offers)
     if bad >= 0:
-        raise InputError(
-            f"{run.setup.placement.name}: job {job.id}: node {run.setup.nodes.names[placed[bad]]} has no room for this task"
-        )
+        node = run.setup.nodes.names[placed[bad]]
+        raise InputError(f"{run.setup.placement.name}: job {job.id}: node {node} has no room for this task")
 
 
 def kernel_choice(run: Run) -> NDArray[np.int32]:

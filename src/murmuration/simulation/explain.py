@@ -1,5 +1,5 @@
-"""Why: one decision of a run, seen again. The plain policy decides on the same rows with the same generator as the kernel,
-and the explanation is only given if both choose the same nodes."""
+"""Why: one decision of a run, seen again. The plain policy decides on the same rows with the same generator as the
+kernel, and the explanation is only given if both choose the same nodes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,9 @@ def _unblock(view: View, job: JobView) -> tuple[str, ...]:
         smaller[r] = 0
         more = int(view.feasible(smaller).sum() - view.feasible(job.request).sum())
         if more:
-            relaxed.append(f"asking for less {name} than {format_amount(name, int(job.request[r]))}: up to {more} more nodes")
+            relaxed.append(
+                f"asking for less {name} than {format_amount(name, int(job.request[r]))}: up to {more} more nodes"
+            )
     return tuple(relaxed)
 
 

@@ -1,8 +1,8 @@
 """Who holds which free resources while offers are out.
 
-An offer takes everything that is available, and at any time one set has nearly all of it. That set, the bulk, is not listed:
-it has what no other set lists. So offering and returning ten thousand rows costs nothing, and only rows freed meanwhile are
-kept in lists. Amounts are exact; `free` of a row is always the sum over the sets.
+An offer takes everything that is available, and at any time one set has nearly all of it. That set, the bulk, is not
+listed: it has what no other set lists. So offering and returning ten thousand rows costs nothing, and only rows freed
+meanwhile are kept in lists. Amounts are exact; `free` of a row is always the sum over the sets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from murmuration.simulation.world import Array, World
 
 
 @helper
-def add(rows: Array, size: Array, listed: Array, amount: Array, total: Array, holder: int, node: int, request: Array) -> None:
+def add(
+    rows: Array, size: Array, listed: Array, amount: Array, total: Array, holder: int, node: int, request: Array
+) -> None:
     """A sparse set gets some of a row."""
     if not listed[holder, node]:
         listed[holder, node] = True
@@ -132,7 +134,7 @@ def amount_held(sums: Array, totals: Array, set_sum: Array, bulk: bool, holder: 
 
 @helper
 def hide_others(free: Array, rows: Array, size: Array, amount: Array, holder: int, sign: int) -> None:
-    """Take from the table what other sets list (sign −1), or put it back (+1), so that a placement sees one set's rows."""
+    """Take from the table what other sets list (sign −1), or put it back (+1): a placement sees one set's rows."""
     for s in range(size.shape[0]):
         if s == holder:
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from murmuration.cluster.constraints import parse_constraint
+from murmuration.cluster.constraints import Attributes, as_value, parse_constraint
 from murmuration.cluster.errors import InputError, unknown
 from murmuration.cluster.random import generator
 from murmuration.cluster.resources import Amounts, Resources
@@ -44,10 +44,15 @@ def make_nodes(cluster: sc.Cluster) -> NodeTable:
         where = f"cluster.group[{index}]" if cluster.group else "cluster"
         row = resources.vector({"cpu": group.cpu, "memory": group.memory, **group.resources}, where)
         rows.append(np.tile(row, (group.count, 1)))
-        attributes += [group.attributes] * group.count
+        attributes += [_attributes(group.attributes)] * group.count
     total = np.ascontiguousarray(np.concatenate(rows))
     names = tuple(f"node-{i}" for i in range(len(total)))
     return NodeTable(resources, names, total, tuple(attributes))
+
+
+def _attributes(given: Attributes) -> Attributes:
+    """Values as constraints read them, so that `generation = "3"` on a node is met by `generation = 3` of a job."""
+    return {name: as_value(str(value)) for name, value in given.items()}
 
 
 def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
@@ -80,7 +85,7 @@ def align(jobs: JobList, resources: Resources, where: str) -> JobList:
         if name in resources.names:
             request[:, resources.names.index(name)] = jobs.request[:, column]
         elif jobs.request[:, column].any():
-            raise InputError(f"{where}: {unknown('resource', name, resources.names)} for this cluster")
+            raise InputError(f"{where}: its jobs ask for an {unknown('resource', name, resources.names)}")
     return replace(jobs, resources=resources, request=request)
 
 
@@ -120,6 +125,7 @@ def _tables(path: str, name: str, seed: int, resources: Resources) -> Tables:
 
 
 def _request(table: sc.Generator, resources: Resources, where: str) -> Amounts:
-    row = resources.vector({"cpu": table.task_cpu}, f"{where}.task_cpu".removesuffix(".cpu"))
-    row += resources.vector({"memory": table.task_memory}, f"{where}.task_memory".removesuffix(".memory"))
-    return row + resources.vector(table.resources, f"{where}.resources")
+    row = resources.vector(table.resources, f"{where}.resources")
+    row[0] += resources.exact("cpu", table.task_cpu, f"{where}.task_cpu")
+    row[1] += resources.exact("memory", table.task_memory, f"{where}.task_memory")
+    return row

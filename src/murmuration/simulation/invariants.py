@@ -27,7 +27,8 @@ def check(run: Run) -> None:
     taken = (world.total - start).sum(axis=0)
     assert (world.sums[0] == taken + world.held.sum(axis=0)).all(), "the sums disagree with what workloads hold"
     assert (placed <= world.jobs["tasks"] - world.jobs["left"]).all(), "a task runs that was never placed"
-    assert (world.set_amount >= 0).all() and (world.set_amount.sum(axis=1) == world.set_sum).all(), "offers do not add up"
+    offers = world.set_amount
+    assert (offers >= 0).all() and (offers.sum(axis=1) == world.set_sum).all(), "offers do not add up"
     _check_queues(world)
 
 

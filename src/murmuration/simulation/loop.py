@@ -1,7 +1,7 @@
 """The loop of every architecture whose schedulers read the table themselves: monolithic, partitions, shared state.
 
-They differ only in data: which scheduler has which jobs, which rows its masks allow, and whether it commits optimistically.
-`advance` runs until something that only Python can do is due, and says what.
+They differ only in data: which scheduler has which jobs, which rows its masks allow, and whether it commits
+optimistically. `advance` runs until something that only Python can do is due, and says what.
 """
 
 from __future__ import annotations
@@ -11,8 +11,19 @@ from typing import Any
 from murmuration.cluster.jit import helper, inlined, loop_kernel
 from murmuration.simulation.agenda import note, pop
 from murmuration.simulation.steps import (
-    begin_attempt, commit_claim, decision_time, dequeue, end_run, enqueue, finish_job, mask_of, needs_room, next_job,
-    pass_time, settle_claim, start_run,
+    begin_attempt,
+    commit_claim,
+    decision_time,
+    dequeue,
+    end_run,
+    enqueue,
+    finish_job,
+    mask_of,
+    needs_room,
+    next_job,
+    pass_time,
+    settle_claim,
+    start_run,
 )  # fmt: skip
 from murmuration.simulation.world import ATTEMPT_ENDS, JOB_RETURNS, KIND_BITS, KIND_MASK, NEVER, TASKS_END, Array, World
 

@@ -1,8 +1,8 @@
 """The loop of offers (Mesos, 4.3 and 5.2): an allocator, and frameworks that see only what they were offered.
 
-When something is free and a framework wants more, the allocator makes an offer of all that is available to the framework its
-policy chooses. A framework looks at what it was offered when its attempt began; that stays locked until it answers. An offer
-in which nothing fits is rejected at once, and not repeated until something has changed.
+When something is free and a framework wants more, the allocator makes an offer of all that is available to the
+framework its policy chooses. A framework looks at what it was offered when its attempt began; that stays locked until
+it answers. An offer in which nothing fits is rejected at once, and not repeated until something has changed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,50 @@ from murmuration.placement.kernels import next_double
 from murmuration.schedulers.offers import allocators
 from murmuration.simulation.agenda import note, pop
 from murmuration.simulation.claims import (
-    claim_rows, drop_offer_claim, is_short, offered_table, return_offer, revoke, run_ends, start_offered,
+    claim_rows,
+    drop_offer_claim,
+    is_short,
+    offered_table,
+    return_offer,
+    revoke,
+    run_ends,
+    start_offered,
 )  # fmt: skip
 from murmuration.simulation.holdings import amount_held, hide_others, offer_everything, offer_some
-from murmuration.simulation.loop import DECIDE, FINISHED, GROW, ONE_JOB, PAUSED, PYTHON, arrival_is_next, arrive, next_time
+from murmuration.simulation.loop import (
+    DECIDE,
+    FINISHED,
+    GROW,
+    ONE_JOB,
+    PAUSED,
+    PYTHON,
+    arrival_is_next,
+    arrive,
+    next_time,
+)
 from murmuration.simulation.steps import (
-    begin_attempt, commit_claim, decision_time, dequeue, enqueue, finish_job, mask_of, needs_room, next_job, pass_time,
+    begin_attempt,
+    commit_claim,
+    decision_time,
+    dequeue,
+    enqueue,
+    finish_job,
+    mask_of,
+    needs_room,
+    next_job,
+    pass_time,
     settle_claim,
 )  # fmt: skip
 from murmuration.simulation.world import (
-    ATTEMPT_ENDS, JOB_RETURNS, KIND_BITS, KIND_MASK, OFFER_MADE, OFFER_TIMES_OUT, TASKS_END, Array, World,
+    ATTEMPT_ENDS,
+    JOB_RETURNS,
+    KIND_BITS,
+    KIND_MASK,
+    OFFER_MADE,
+    OFFER_TIMES_OUT,
+    TASKS_END,
+    Array,
+    World,
 )  # fmt: skip
 
 entitled = helper(allocators.entitled)
@@ -78,9 +112,7 @@ def something_changed(state: Array, agents: Array, workloads: Array, agenda: Arr
 
 
 @helper
-def count_offered(
-    state: Array, agents: Array, sums: Array, totals: Array, set_sum: Array, offered: Array
-) -> None:
+def count_offered(state: Array, agents: Array, sums: Array, totals: Array, set_sum: Array, offered: Array) -> None:
     """Bring up to date what each framework, and all of them, have been offered."""
     offered[:] = 0
     state[0].offered = 0
@@ -238,7 +270,7 @@ def happen(w: World) -> bool:
 
 @inlined
 def open_offer(w: World, framework: int) -> int:
-    """Offer what is available to a framework, for the job at the head of its queue; returns the scheduler that looks."""
+    """Offer what is available to a framework, for the first job of its queue; returns the scheduler that looks."""
     agent = idle_slot(w.agents, w.state[0].slots, framework)
     w.agents[agent].job = next_job(w.queue, framework * w.state[0].slots)
     w.agents[agent].claimed = 0

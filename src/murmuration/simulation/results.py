@@ -126,7 +126,7 @@ def job_table(run: Run) -> dict[str, NDArray[Any]]:
 
 
 def series(run: Run) -> dict[str, NDArray[np.float64]]:
-    """The time series, evenly spaced: shares of the cluster, nodes per allocation type, and each workload's counts so far."""
+    """The time series, evenly spaced: shares of the cluster, nodes per allocation type, each workload's counts so far."""
     world, names = run.world, run.setup.resources.names
     rows = world.samples[: world.state["sampled"][0]]
     table = {

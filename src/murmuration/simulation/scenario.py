@@ -43,7 +43,7 @@ class Cluster(Part):
 
 
 class Generator(Part):
-    """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks, durations and sizes from."""
+    """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks, durations, sizes from."""
 
     arrivals_per_s: float = 0.0
     tasks_per_job: float = 1.0
@@ -67,8 +67,9 @@ class Decision(Part):
 
 
 class Framework(Part):
-    """What the allocator knows of one framework: its weight (or priority), the share it may keep, whether it declares its
-    tasks short, and the nodes it filters out: those that do not meet its constraints, or have less than `filter_cpu` free."""
+    """What the allocator knows of one framework: its weight (or priority), the share it may keep, whether it declares
+    its tasks short, and the nodes it filters out: those that do not meet its constraints, or have less than
+    `filter_cpu` free."""
 
     weight: float = 1.0
     guaranteed: float = 0.0

@@ -14,7 +14,18 @@ from murmuration.cluster.jit import helper, inlined
 from murmuration.placement.kernels import give_back
 from murmuration.simulation.agenda import note
 from murmuration.simulation.world import (
-    ABANDONED, JOB_RETURNS, S_OFFERED, S_RESOURCES, S_RUNNING, S_TIME, S_TYPES, SCHEDULED, TASKS_END, WAITING, Array, World,
+    ABANDONED,
+    JOB_RETURNS,
+    S_OFFERED,
+    S_RESOURCES,
+    S_RUNNING,
+    S_TIME,
+    S_TYPES,
+    SCHEDULED,
+    TASKS_END,
+    WAITING,
+    Array,
+    World,
 )  # fmt: skip
 
 commit = helper(transactions.commit)
@@ -89,8 +100,8 @@ def drop_claim(free: Array, claim: Array, claimed: int, request: Array) -> None:
 
 @inlined
 def settle_claim(w: World, agent: int) -> None:
-    """What a fresh claim turns into: a gang that did not fit whole is dropped; an optimistic scheduler remembers what it saw
-    and leaves the table as it was; every other one keeps the room it claimed until it commits."""
+    """What a fresh claim turns into: a gang that did not fit whole is dropped; an optimistic scheduler remembers what
+    it saw and leaves the table as it was; every other one keeps the room it claimed until it commits."""
     job = w.agents[agent].job
     request, claim = w.request[job], w.claim[agent]
     if w.jobs[job].gang and w.agents[agent].claimed < w.jobs[job].left:
@@ -117,14 +128,13 @@ def commit_claim(w: World, agent: int) -> int:
         else:
             for k in range(claimed):
                 w.sequence[w.claim[agent, k]] += 1
-        count_attempt(w.busy, w.workloads, w.jobs, agent, job, w.state[0].now - w.agents[agent].started, accepted < claimed)
+        spent = w.state[0].now - w.agents[agent].started
+        count_attempt(w.busy, w.workloads, w.jobs, agent, job, spent, accepted < claimed)
     return accepted
 
 
 @helper
-def count_attempt(
-    busy: Array, workloads: Array, jobs: Array, agent: int, job: int, spent: float, failed: bool
-) -> None:
+def count_attempt(busy: Array, workloads: Array, jobs: Array, agent: int, job: int, spent: float, failed: bool) -> None:
     """An attempt that found nodes was useful, or wasted if its transaction failed."""
     workload = jobs[job].workload
     busy[workload, agent, 0] += spent
@@ -195,9 +205,7 @@ def guarantee(guaranteed: Array, slots: Array, slot: int, request: Array, sign: 
 
 
 @helper
-def account(
-    sums: Array, held: Array, state: Array, jobs: Array, request: Array, job: int, tasks: int
-) -> None:
+def account(sums: Array, held: Array, state: Array, jobs: Array, request: Array, job: int, tasks: int) -> None:
     """Count tasks that start (or end, if negative) into the cluster's sums."""
     workload = jobs[job].workload
     for r in range(request.shape[1]):

@@ -1,8 +1,8 @@
 """The world of a run: named arrays, and nothing else. A snapshot is these arrays saved; a kernel is a function of them.
 
-Rows with several facts are records (`jobs[j].left`); what differs in width from run to run (resources, tasks of a job) has an
-array of its own. Scalars that change are the fields of the one record in `state`. Times are seconds from the start of the
-run; NaN is "not yet".
+Rows with several facts are records (`jobs[j].left`); what differs in width from run to run (resources, tasks of a job)
+has an array of its own. Scalars that change are the fields of the one record in `state`. Times are seconds from the
+start of the run; NaN is "not yet".
 """
 
 from __future__ import annotations
@@ -111,16 +111,17 @@ class World(NamedTuple):
     runs: Array
     slots: Array
     agenda: Array
-    # What is measured: per workload, (busy, wasted) per workload and scheduler, amounts held, (required, guaranteed) sums.
+    # What is measured: per workload; (busy, wasted) per workload and scheduler; amounts held; sums of (required,
+    # guaranteed).
     workloads: Array
     busy: Array
     held: Array
     sums: Array
     sums_s: Array
     samples: Array
-    # Offers. One set of free resources is the bulk: all that no other set lists. Every other set is sparse: the rows it has
-    # something of, how much of each, and in all. Set s < schedulers is the offer outstanding with scheduler s; the last set
-    # is what is available. `long_free` is what is left of each row for tasks that are not short.
+    # Offers. One set of free resources is the bulk: all that no other set lists. Every other set is sparse: the rows it
+    # has something of, how much of each, and in all. Set s < schedulers is the offer outstanding with scheduler s; the
+    # last set is what is available. `long_free` is what is left of each row for tasks that are not short.
     set_rows: Array
     set_size: Array
     set_listed: Array

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.constraints import Constraint
+from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Amounts, Resources
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 
@@ -59,11 +60,13 @@ def generate(stream: Stream, resources: Resources, seconds: float, rng: np.rando
     )  # fmt: skip
 
 
-def arrivals(
-    rate: float, seconds: float, rng: np.random.Generator, gaps: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def arrivals(rate: float, seconds: float, rng: np.random.Generator, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
     """Submission times before the horizon: a Poisson process, or gaps drawn from a table."""
     times: list[NDArray[np.float64]] = []
+    if len(gaps):
+        if not gaps.any():
+            raise InputError("expected gaps between jobs to draw from, got zeros alone, which let no time pass")
+        rate = 1.0 / float(gaps.mean())
     last = 0.0
     while last < seconds:
         block = draw(1.0 / rate, max(64, int((seconds - last) * rate * 1.1)), rng, gaps)

@@ -1,4 +1,4 @@
-"""A job list: what arrives, as columns sorted by submission. One list is made once and replayed in every architecture."""
+"""A job list: what arrives, as columns sorted by submission. A list is made once and replayed in every architecture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TASKS_MAX = 1_000_000
 
 @dataclass(frozen=True)
 class JobList:
-    """Jobs in order of submission; row j of every column is job j. All tasks of a job are alike and share its duration."""
+    """Jobs in order of submission; row j of every column is job j. Tasks of a job are alike and share its duration."""
 
     resources: Resources
     workloads: tuple[str, ...]
@@ -106,7 +106,7 @@ def merge(lists: Sequence[JobList]) -> JobList:
 
 
 def multiply(jobs: JobList, factor: float) -> JobList:
-    """The list `factor` times over: each job is copied by a hash of its id, so that the choice never depends on a seed."""
+    """The list `factor` times over: each job is copied by a hash of its id, so that no seed changes the choice."""
     if not 0 < factor <= 1000:
         raise InputError(f"workload.multiply: expected a number above 0 and up to 1000, got {factor:g}")
     shares = np.array([_hash_share(name) for name in jobs.job_id])

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.constraints import Attributes, Value, as_value
+from murmuration.cluster.constraints import Attributes, Value, as_value, value_text
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Amounts, Resources
 from murmuration.workload.files import load
-from murmuration.workload.sizes import checked_suffix, read_sizes, size_columns, value_text, write_frame
+from murmuration.workload.sizes import checked_suffix, read_sizes, size_columns, write_frame
 from murmuration.workload.table import Table, codes, of_source
 
 BASE = ("node_id", "cpu", "mem_gb")
@@ -124,7 +124,7 @@ def _attribute_texts(attributes: Sequence[Attributes], name: str, path: Path) ->
     texts: list[str | None] = []
     for node in attributes:
         text = value_text(node[name]) if name in node else None
-        if text is not None and (text == "" or as_value(text) != node[name]):
+        if text is not None and (node[name] == "" or as_value(text) != node[name]):
             raise InputError(f"{path}: attribute {name}: {text!r} cannot be written as text that reads back the same")
         texts.append(text)
     return texts

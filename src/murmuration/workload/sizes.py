@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.constraints import Value
 from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import MICRO, Amounts, Resources
+from murmuration.cluster.resources import AMOUNT_MAX, MICRO, Amounts, Resources
 from murmuration.workload.files import write_whole
 from murmuration.workload.table import Table
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 
 GB = 10**9
 MIB = 2**20
-#: The largest exact amount that survives the way through a float in a file to the last digit.
-SIZE_MAX = 2**50
+SIZE_MAX = AMOUNT_MAX
 CPU_MAX = SIZE_MAX / MICRO
 SUFFIXES = (".csv", ".parquet")
 
@@ -54,13 +52,6 @@ def read_sizes(table: Table, columns: Mapping[str, str]) -> tuple[Resources, Amo
 def size_columns(resources: Resources, rows: Amounts) -> dict[str, NDArray[np.float64]]:
     """For each resource its column in natural units."""
     return {name: rows[:, k] / unit(name) for k, name in enumerate(resources.names)}
-
-
-def value_text(value: Value) -> str:
-    """A value of an attribute as text that reads back as the same value."""
-    if not isinstance(value, str):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(float(value))
-    return value
 
 
 def checked_suffix(path: str | Path) -> Path:

@@ -14,7 +14,7 @@ from murmuration.cluster.constraints import Constraint, parse_constraint
 from murmuration.cluster.errors import InputError, unknown
 from murmuration.workload.files import load
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
-from murmuration.workload.sizes import checked_suffix, read_sizes, size_columns, value_text, write_frame
+from murmuration.workload.sizes import checked_suffix, read_sizes, size_columns, write_frame
 from murmuration.workload.table import WHOLE_MAX, Table, codes, of_source
 
 if TYPE_CHECKING:
@@ -114,14 +114,7 @@ def _reads_back(text: str, constraints: ConstraintSet) -> bool:
 
 def constraint_text(constraints: Sequence[Constraint]) -> str:
     """A set of constraints as `_parse_set` reads it."""
-    return "; ".join(_one_constraint(constraint) for constraint in constraints)
-
-
-def _one_constraint(constraint: Constraint) -> str:
-    values = ", ".join(value_text(value) for value in constraint.values)
-    if constraint.operator == "in":
-        return f"{constraint.key} in ({values})"
-    return f"{constraint.key} {constraint.operator} {values}".rstrip()
+    return "; ".join(map(str, constraints))
 
 
 def _frame(jobs: JobList, path: Path) -> pl.DataFrame:
