@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from murmuration.cluster.jit import Kernel as kernel
+    from murmuration.cluster.jit import Kernel as kernel  # noqa: N813
     from murmuration.experiments.runs import simulate
     from murmuration.placement.view import JobView, View
 

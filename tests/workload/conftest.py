@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+Write = Callable[[str, str | bytes], Path]
+
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
 
@@ -19,7 +21,7 @@ def data() -> Path:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
+def write(tmp_path: Path) -> Write:
     """Write a file by hand."""
 
     def put(name: str, content: str | bytes) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -13,6 +14,9 @@ from murmuration.cluster.errors import InputError
 from murmuration.workload.detect import open_trace
 from murmuration.workload.nodes import read_nodes
 from murmuration.workload.store import read_jobs, write_jobs
+
+if TYPE_CHECKING:
+    from tests.workload.conftest import Write
 
 HEADER = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task"
 GOOD = "a,batch,0,1,1,1,1"
@@ -58,19 +62,19 @@ CELLS = {
 
 
 @pytest.mark.parametrize("case", CELLS)
-def test_a_bad_field_is_named_by_its_line(write, case: str) -> None:
+def test_a_bad_field_is_named_by_its_line(write: Write, case: str) -> None:
     changes, sentence = CELLS[case]
     path = write("jobs.csv", f"{HEADER}\n{GOOD}\n\n{row(**changes)}\n{row(job_id='c')}\n")
     assert refusal(path) == f"line 4: {sentence}"
 
 
 @pytest.mark.parametrize(("fields", "got"), [(row() + ",", 8), ("b,batch,0,1,1,1", 6), ("b", 1), ('"b,batch",0', 2)])
-def test_wrong_number_of_fields(write, fields: str, got: int) -> None:
+def test_wrong_number_of_fields(write: Write, fields: str, got: int) -> None:
     path = write("jobs.csv", f"{HEADER}\n{GOOD}\n{fields}\n{row(job_id='c')}\n")
     assert refusal(path) == f"line 3: expected 7 fields, got {got}"
 
 
-def test_lines_are_counted_through_quotes(write) -> None:
+def test_lines_are_counted_through_quotes(write: Write) -> None:
     text = f'note,{HEADER}\n"two\nlines",{GOOD}\n"""quoted"", too",{row(tasks="x")}\n'
     assert refusal(write("jobs.csv", text)).startswith("line 4: tasks: expected a whole number")
 
@@ -83,7 +87,7 @@ def test_lines_are_counted_through_quotes(write) -> None:
         ('"a,batch,0,1,1,1,1', "line 3: expected quotes only around a whole field"),
     ],
 )
-def test_stray_quotes(write, text: str, sentence: str) -> None:
+def test_stray_quotes(write: Write, text: str, sentence: str) -> None:
     assert refusal(write("jobs.csv", f"{HEADER}\n{GOOD}\n{text}\n{row(job_id='c')}\n")) == sentence
 
 
@@ -97,7 +101,7 @@ OPTIONAL = {
 
 
 @pytest.mark.parametrize("column", OPTIONAL)
-def test_bad_optional_fields(write, column: str) -> None:
+def test_bad_optional_fields(write: Write, column: str) -> None:
     value, sentence = OPTIONAL[column]
     path = write("jobs.csv", f"{HEADER},{column}\n{GOOD},\n{row()},{value}\n")
     assert refusal(path).startswith(f"line 3: {sentence}")
@@ -113,7 +117,7 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("case", HEADERS)
-def test_bad_headers(write, case: str) -> None:
+def test_bad_headers(write: Write, case: str) -> None:
     header, sentence = HEADERS[case]
     fields = ",".join("1" for _ in header.split(","))
     assert refusal(write("jobs.csv", f"{header}\n{fields}\n")).startswith(sentence)
@@ -145,7 +149,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_bad_files(write, name: str) -> None:
+def test_bad_files(write: Write, name: str) -> None:
     content, sentence = FILES[name]
     path = write(name, content)
     assert refusal(path).startswith(sentence)
@@ -162,7 +166,7 @@ def test_folder_and_missing_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [30, 0.5, -3])
-def test_truncated_parquet(tmp_path: Path, write, cut: float) -> None:
+def test_truncated_parquet(tmp_path: Path, write: Write, cut: float) -> None:
     write_jobs(read_jobs(write("jobs.csv", f"{HEADER}\n{GOOD}\n")), tmp_path / "whole.parquet")
     whole = (tmp_path / "whole.parquet").read_bytes()
     end = int(len(whole) * cut) if isinstance(cut, float) else cut
@@ -198,7 +202,7 @@ def test_bad_parquet_rows_and_types(tmp_path: Path) -> None:
         ("jobs.csv/out.csv", "cannot be written (not a directory)"),
     ],
 )
-def test_unwritable_output(tmp_path: Path, write, out: str, sentence: str) -> None:
+def test_unwritable_output(tmp_path: Path, write: Write, out: str, sentence: str) -> None:
     jobs = read_jobs(write("jobs.csv", f"{HEADER}\n{GOOD}\n"))
     (tmp_path / "folder.csv").mkdir()
     before = sorted(tmp_path.rglob("*"))

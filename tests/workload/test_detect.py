@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from murmuration.workload.detect import FORMATS, open_trace
 from murmuration.workload.nodes import read_nodes, write_nodes
 from murmuration.workload.store import read_jobs, write_jobs
 
+if TYPE_CHECKING:
+    from tests.workload.conftest import Write
+
 JOBS = """job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task,user
 a,batch,0,1,10,1,1,me
 b,batch,4,3,20,3,1,me
@@ -21,7 +25,7 @@ d,batch,10,2,30,2,4,me
 """
 
 
-def test_our_own_files_whatever_their_name(write, tmp_path) -> None:
+def test_our_own_files_whatever_their_name(write: Write, tmp_path) -> None:
     path = write("jobs.dat", JOBS)
     trace = open_trace(path)
     assert (trace.kind, trace.rows, trace.assumptions) == ("job list", 4, ("column 'user' is not used",))
@@ -33,20 +37,20 @@ def test_our_own_files_whatever_their_name(write, tmp_path) -> None:
     assert open_trace(tmp_path / "nodes.parquet").kind == "node table"
 
 
-def test_a_job_list_that_lacks_a_column_is_still_one(write) -> None:
+def test_a_job_list_that_lacks_a_column_is_still_one(write: Write) -> None:
     with pytest.raises(InputError, match="column 'tasks' is missing"):
         open_trace(write("jobs.csv", JOBS.replace("tasks", "size")))
 
 
 @pytest.mark.parametrize("text", ["hello\n", "a,b,c\n1,2,3\n", "1 2 3\n", "{}\n", "a\tb\n", "[1, 2]\n", "<html>\n"])
-def test_an_unknown_format_names_the_known_ones(write, text: str) -> None:
+def test_an_unknown_format_names_the_known_ones(write: Write, text: str) -> None:
     with pytest.raises(InputError) as error:
         open_trace(write("file.csv", text))
     assert "not a trace of a known format" in str(error.value)
     assert all(known.kind in str(error.value) for known in FORMATS)
 
 
-def test_describe(write) -> None:
+def test_describe(write: Write) -> None:
     described = describe(open_trace(write("jobs.csv", JOBS)))
     assert json.loads(json.dumps(described)) == described
     assert described["jobs"] == {"jobs": 4, "tasks": 8, "first_submit_s": 0, "last_submit_s": 10, "constrained": 0}
@@ -62,7 +66,7 @@ def test_describe(write) -> None:
     }  # fmt: skip
 
 
-def test_describe_nodes(write) -> None:
+def test_describe_nodes(write: Write) -> None:
     text = "node_id,cpu,mem_gb,zone\na,4,16,x\nb,8,32,x\nc,8,32,\n"
     described = describe(open_trace(write("nodes.csv", text)))["nodes"]
     assert described == {
@@ -72,7 +76,7 @@ def test_describe_nodes(write) -> None:
     }  # fmt: skip
 
 
-def test_tables_of(write) -> None:
+def test_tables_of(write: Write) -> None:
     jobs = read_jobs(write("jobs.csv", JOBS))
     batch = tables_of(jobs, "batch")
     assert batch.gaps_s.tolist() == [4.0, 6.0]

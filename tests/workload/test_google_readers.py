@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from murmuration.workload.nodes import ADD, REMOVE, UPDATE
 from murmuration.workload.readers.omega import omega_tables
 from murmuration.workload.store import read_jobs
 from murmuration.workload.trace import Options
+
+if TYPE_CHECKING:
+    from tests.workload.conftest import Write
 
 GIB = 2**30
 EVENTS = """time_us,missing_info,job_id,event_type,user,scheduling_class,logical_job_name
@@ -39,7 +43,7 @@ z,service,0,30,1,3,3
 """
 
 
-def test_job_events(write) -> None:
+def test_job_events(write: Write) -> None:
     trace = open_trace(write("events.csv", EVENTS))
     jobs = trace.jobs
     assert jobs is not None
@@ -58,7 +62,7 @@ def test_job_events(write) -> None:
     assert any("no task counts" in note for note in trace.assumptions)
 
 
-def test_job_events_with_the_jobs_at_time_zero(write) -> None:
+def test_job_events_with_the_jobs_at_time_zero(write: Write) -> None:
     trace = open_trace(write("events.csv", EVENTS), Options(initial=True))
     assert trace.jobs is not None
     assert trace.jobs.job_id.tolist() == ["1", "2", "3", "5"]
@@ -66,7 +70,7 @@ def test_job_events_with_the_jobs_at_time_zero(write) -> None:
     assert len(trace.skipped) == 2
 
 
-def test_job_events_with_drawn_shapes(write) -> None:
+def test_job_events_with_drawn_shapes(write: Write) -> None:
     path, shapes = write("events.csv", EVENTS), read_jobs(write("shapes.csv", SHAPES))
 
     def draw(seed: int) -> list[tuple[int, int]]:
@@ -83,7 +87,7 @@ def test_job_events_with_drawn_shapes(write) -> None:
         open_trace(path, Options(shapes=shapes))
 
 
-def test_raw_job_events_without_a_header(write) -> None:
+def test_raw_job_events_without_a_header(write: Write) -> None:
     raw = "600000000,,11,0,u=,1,n=,l=\n601000000,,11,1,u=,1,n=,l=\n604000000,,11,4,u=,1,n=,l=\n"
     trace = open_trace(write("part-00000-of-00500.csv.gz", gzip.compress(raw.encode())))
     assert trace.jobs is not None
@@ -110,19 +114,19 @@ def test_raw_job_events_without_a_header(write) -> None:
         ),
     ],
 )
-def test_bad_job_events(write, old: str, new: str, sentence: str) -> None:
+def test_bad_job_events(write: Write, old: str, new: str, sentence: str) -> None:
     path = write("events.csv", EVENTS.replace(old, new))
     with pytest.raises(InputError) as error:
         open_trace(path)
     assert str(error.value) == f"{path} {sentence}"
 
 
-def test_job_events_without_a_submission(write) -> None:
+def test_job_events_without_a_submission(write: Write) -> None:
     with pytest.raises(InputError, match="no job was submitted after time 0"):
         open_trace(write("events.csv", EVENTS[: EVENTS.index("700000000")]))
 
 
-def test_machines(write) -> None:
+def test_machines(write: Write) -> None:
     text = "machine_id,platform_id,cpus,memory\n5,Hof=,0.5,0.2493\n6,Gt=,1,1\n"
     trace = open_trace(write("machines.csv", text))
     assert trace.nodes is not None
@@ -131,7 +135,7 @@ def test_machines(write) -> None:
     assert trace.nodes.attributes == ({"platform": "Hof="}, {"platform": "Gt="})
 
 
-def test_initial_tasks(write) -> None:
+def test_initial_tasks(write: Write) -> None:
     text = (
         "submit_time_us,job_id,task_index,user_hash,scheduling_class,priority,runtime_us,end_time_us,cpu_request,memory_request\n"
         "0,10,0,u,2,9,100000000,-1,0.25,0.5\n"
@@ -159,7 +163,7 @@ STATE = """\
 """
 
 
-def test_cell_state(write) -> None:
+def test_cell_state(write: Write) -> None:
     trace = open_trace(write("init-cluster-state.log", STATE))
     jobs = trace.jobs
     assert jobs is not None
@@ -171,7 +175,7 @@ def test_cell_state(write) -> None:
     assert trace.skipped == ("1 ends of jobs that are not in the file",)
 
 
-def test_cell_state_of_requests_in_microseconds(write) -> None:
+def test_cell_state_of_requests_in_microseconds(write: Write) -> None:
     path = write("state.request.log", STATE.replace(" 12.6 ", " 729714878393 "))
     jobs = open_trace(path, Options(duration_s=1e6)).jobs
     assert jobs is not None
@@ -188,14 +192,14 @@ def test_cell_state_of_requests_in_microseconds(write) -> None:
         ("11 0.0 158", "11 0.0 623", "line 3: job_id: '623' is there twice, first on line 1"),
     ],
 )
-def test_bad_cell_state(write, old: str, new: str, sentence: str) -> None:
+def test_bad_cell_state(write: Write, old: str, new: str, sentence: str) -> None:
     path = write("state.log", STATE.replace(old, new))
     with pytest.raises(InputError) as error:
         open_trace(path)
     assert str(error.value) == f"{path} {sentence}"
 
 
-def test_distributions(write) -> None:
+def test_distributions(write: Write) -> None:
     gaps = open_trace(write("a_interarrival_cmb.log", "cell cmb-new 0 2.5\ncell cmb-new 1 340\ncell cmb-new 0 0.5\n"))
     tasks = open_trace(write("a_csizes_cmb.log", "cell cmb-new 0 1\ncell cmb-new 0 1600\n"))
     merged = omega_tables([gaps, tasks])
@@ -216,7 +220,7 @@ CSV_EVENTS = """time_us,machine_id,event_type,switch,platform,cpus,memory
 """
 
 
-def test_machine_events(write) -> None:
+def test_machine_events(write: Write) -> None:
     trace = open_trace(write("events.csv", CSV_EVENTS))
     events, nodes = trace.events, trace.nodes
     assert events is not None
@@ -231,7 +235,7 @@ def test_machine_events(write) -> None:
     assert "1 nodes are added without a size" in trace.assumptions[1]
 
 
-def test_machine_events_in_json(write) -> None:
+def test_machine_events_in_json(write: Write) -> None:
     lines = (
         '{"time":"5000000","machine_id":"20","type":"2","switch_id":"s","platform_id":"p","capacity":{"cpus":0.5,"memory":0.25}}\n'
         '{"machine_id":"20","type":"1","switch_id":"s","platform_id":"p","capacity":{"cpus":0.5,"memory":0.25}}\n'
@@ -255,7 +259,7 @@ def test_machine_events_in_json(write) -> None:
         assert str(error.value).startswith(f"{path} {sentence}")
 
 
-def test_requests(write) -> None:
+def test_requests(write: Write) -> None:
     text = (
         "time,user,collection_id,instance_index,cpus,ram,collection_type\n"
         "2000000,u,7,1,0.25,0.5,0\n1000000,u,8,0,0.5,0.5,0\n1500000,u,7,0,0.75,0.5,0\n"
@@ -269,7 +273,7 @@ def test_requests(write) -> None:
     assert jobs.request.tolist() == [[16_000_000, 64 * GIB], [16_000_000, 64 * GIB]]
 
 
-def test_machine_counts(write) -> None:
+def test_machine_counts(write: Write) -> None:
     nodes = open_trace(write("machines.csv", "cpus,ram,machine_count\n1.0,0.5,2\n0.5,0.25,1\n")).nodes
     assert nodes is not None
     assert nodes.names == ("node-0", "node-1", "node-2")

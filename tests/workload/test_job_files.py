@@ -9,6 +9,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,9 @@ from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 from murmuration.workload.sizes import SIZE_MAX
 from murmuration.workload.store import constraint_text, read_jobs, write_jobs
 
+if TYPE_CHECKING:
+    from tests.workload.conftest import Write
+
 HEADER = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task"
 
 PRINTABLE = st.characters(blacklist_categories=("Cc", "Cs"))
@@ -29,10 +33,11 @@ IDS = st.text(PRINTABLE, min_size=1, max_size=12).filter(lambda text: text.strip
 WORKLOADS = st.text("abcdefgh-é0 ,\"'", min_size=1, max_size=8).filter(lambda text: text == text.strip())
 TIMES = st.floats(0, 1e12, allow_nan=False)
 WORDS = st.text("abcxyz019._-", min_size=1, max_size=6).filter(lambda text: not _is_number(text))
-VALUES = st.one_of(WORDS, st.floats(allow_nan=False))
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.one_of(WORDS, st.just(""), NUMBERS)
 CONSTRAINTS = st.one_of(
     st.builds(Constraint, WORDS, st.sampled_from(["=", "!="]), st.tuples(VALUES)),
-    st.builds(Constraint, WORDS, st.sampled_from(["<", ">"]), st.tuples(st.floats(allow_nan=False))),
+    st.builds(Constraint, WORDS, st.sampled_from(["<", ">"]), st.tuples(NUMBERS)),
     st.builds(Constraint, WORDS, st.just("in"), st.lists(VALUES, max_size=3).map(tuple)),
     st.builds(Constraint, WORDS, st.just("exists")),
 )
@@ -50,7 +55,7 @@ def _is_number(text: str) -> bool:
 def job_lists(draw: st.DrawFn) -> JobList:
     count = draw(st.integers(1, 8))
 
-    def column(values: st.SearchStrategy) -> list:
+    def column(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
     resources = Resources(("cpu", "memory", *draw(st.lists(WORDS.filter(_is_extra), unique=True, max_size=2))))
@@ -101,7 +106,7 @@ def test_sizes_survive_the_way_through_a_float(amount: int, unit: int) -> None:
     assert round((amount / unit) * unit) == amount
 
 
-def test_by_hand(write) -> None:
+def test_by_hand(write: Write) -> None:
     path = write("jobs.csv", f"{HEADER}\nb,Batch,20,3,1.5,0.5,1.5\na,service,10.25,1,1e3, 2 ,0\n")
     jobs = read_jobs(path)
     assert jobs.workloads == ("batch", "service")
@@ -114,7 +119,7 @@ def test_by_hand(write) -> None:
     assert not (jobs.gang.any() or jobs.production.any() or jobs.priority.any() or jobs.constraint.any())
 
 
-def test_optional_columns_in_any_order_and_empty(write) -> None:
+def test_optional_columns_in_any_order_and_empty(write: Write) -> None:
     text = (
         "gang,gpu_per_task,user," + HEADER + ",priority,production,constraints\n"
         'TRUE,0.5,me,a,batch,0,2.0,1,1,1,7,1,"zone = a; gpu in (x, 3)"\n'
@@ -135,20 +140,20 @@ def test_optional_columns_in_any_order_and_empty(write) -> None:
 @pytest.mark.parametrize(
     "pack", [gzip.compress, lzma.compress, lambda raw: b"\xef\xbb\xbf" + raw.replace(b"\n", b"\r\n")]
 )
-def test_packed_marked_and_other_line_ends(write, pack) -> None:
+def test_packed_marked_and_other_line_ends(write: Write, pack) -> None:
     plain = f'{HEADER}\n"a",batch,0,1,1,1,1\n\nb,batch,1,1,1,1,1\n\n'.encode()
     assert read_jobs(write("jobs.csv.any", pack(plain))).job_id.tolist() == ["a", "b"]
 
 
-def test_an_empty_list_is_not_written(tmp_path: Path, write) -> None:
+def test_an_empty_list_is_not_written(tmp_path: Path, write: Write) -> None:
     jobs = read_jobs(write("jobs.csv", f"{HEADER}\na,batch,0,1,1,1,1\n"))
     with pytest.raises(InputError, match="no jobs"):
         write_jobs(jobs.until(0.0), tmp_path / "none.csv")
     assert not (tmp_path / "none.csv").exists()
 
 
-@pytest.mark.parametrize("value", ["a;b", "3", "a)", " a", ""])
-def test_a_constraint_that_would_read_back_as_another_is_not_written(tmp_path: Path, write, value: str) -> None:
+@pytest.mark.parametrize("value", ["a;b", "3", "a)", " a", "a,b"])
+def test_a_constraint_that_would_read_back_as_another_is_not_written(tmp_path: Path, write: Write, value: str) -> None:
     jobs = read_jobs(write("jobs.csv", f"{HEADER}\na,batch,0,1,1,1,1\n"))
     sets = ((), (Constraint("zone", "in", (value,)),))
     constrained = replace(jobs, constraint=np.ones(1, dtype=np.int64), constraint_sets=sets)
@@ -157,7 +162,7 @@ def test_a_constraint_that_would_read_back_as_another_is_not_written(tmp_path: P
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_a_size_that_would_lose_digits_is_not_written(tmp_path: Path, write) -> None:
+def test_a_size_that_would_lose_digits_is_not_written(tmp_path: Path, write: Write) -> None:
     jobs = read_jobs(write("jobs.csv", f"{HEADER}\na,batch,0,1,1,1,1\n"))
     huge = replace(jobs, request=jobs.request + 2 * SIZE_MAX)
     with pytest.raises(InputError, match=r"out\.csv row 1: cpus_per_task: expected a finite number from 0 to"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from hypothesis import strategies as st
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Resources
 from murmuration.workload.nodes import NodeTable, read_nodes, write_nodes
+
+if TYPE_CHECKING:
+    from tests.workload.conftest import Write
 
 HAND = "node_id,cpu,mem_gb,resource.gpu,zone,generation\nn1,4,16,2,a,3\nn0,0.5,1.5,,,3.5\n"
 NAMES = st.text(st.characters(blacklist_categories=("Cc", "Cs")), min_size=1, max_size=8).filter(lambda t: t.strip())
@@ -42,7 +46,7 @@ def test_what_is_written_reads_back_the_same(suffix: str, nodes: NodeTable) -> N
     np.testing.assert_array_equal(back.total, nodes.total)
 
 
-def test_by_hand(write) -> None:
+def test_by_hand(write: Write) -> None:
     nodes = read_nodes(write("nodes.csv", HAND))
     assert nodes.resources.names == ("cpu", "memory", "gpu")
     assert nodes.names == ("n1", "n0")
@@ -64,20 +68,20 @@ def test_by_hand(write) -> None:
         (".gpu", ".cpu", ": column 'resource.cpu': expected 'resource.' and a name that is not cpu or memory"),
     ],
 )
-def test_bad_tables(write, old: str, new: str, sentence: str) -> None:
+def test_bad_tables(write: Write, old: str, new: str, sentence: str) -> None:
     path = write("nodes.csv", HAND.replace(old, new))
     with pytest.raises(InputError) as error:
         read_nodes(path)
     assert str(error.value) == f"{path}{sentence}"
 
 
-def test_header_only(write) -> None:
+def test_header_only(write: Write) -> None:
     with pytest.raises(InputError, match="expected at least one row, there are no nodes"):
         read_nodes(write("nodes.csv", "node_id,cpu,mem_gb\n"))
 
 
 @pytest.mark.parametrize("attributes", [{"zone": "3"}, {"zone": ""}, {"zone": " a"}, {"cpu": "a"}, {"resource.x": "a"}])
-def test_what_could_not_be_read_back_is_not_written(tmp_path: Path, write, attributes: dict[str, str]) -> None:
+def test_what_could_not_be_read_back_is_not_written(tmp_path: Path, write: Write, attributes: dict[str, str]) -> None:
     nodes = replace(read_nodes(write("nodes.csv", HAND)), attributes=(attributes, {}))
     with pytest.raises(InputError, match="cannot be"):
         write_nodes(nodes, tmp_path / "out.csv")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from murmuration.cluster.constraints import Constraint
@@ -9,10 +11,13 @@ from murmuration.cluster.errors import InputError
 from murmuration.workload.detect import open_trace
 from murmuration.workload.trace import Options
 
+if TYPE_CHECKING:
+    from tests.workload.conftest import Write
+
 MIB = 2**20
 
 
-def test_swim(write) -> None:
+def test_swim(write: Write) -> None:
     path = write(
         "fb.tsv", "job0\t49\t49\t740773\t2339561\t627471\njob1\t101\t52\t128000001\t0\t0\njob2\t101\t0\t0\t0\t5\n"
     )
@@ -39,7 +44,7 @@ def test_swim(write) -> None:
         ("job1\t1\t1\t0\t0", "expected 6 fields, got 5"),
     ],
 )
-def test_bad_swim(write, line: str, sentence: str) -> None:
+def test_bad_swim(write: Write, line: str, sentence: str) -> None:
     path = write("fb.tsv", f"job0\t49\t49\t740773\t2339561\t627471\n{line}\n")
     with pytest.raises(InputError) as error:
         open_trace(path)
@@ -58,7 +63,7 @@ SWF = """; Version: 2.2
 """
 
 
-def test_swf(write) -> None:
+def test_swf(write: Write) -> None:
     trace = open_trace(write("log.swf", SWF))
     jobs = trace.jobs
     assert jobs is not None
@@ -82,14 +87,14 @@ def test_swf(write) -> None:
         (SWF[SWF.index("    1") :], "", ": expected at least one row, there are no jobs"),
     ],
 )
-def test_bad_swf(write, old: str, new: str, sentence: str) -> None:
+def test_bad_swf(write: Write, old: str, new: str, sentence: str) -> None:
     path = write("log.swf", SWF.replace(old, new))
     with pytest.raises(InputError) as error:
         open_trace(path)
     assert str(error.value) == f"{path}{sentence}"
 
 
-def test_swf_without_a_usable_job(write) -> None:
+def test_swf_without_a_usable_job(write: Write) -> None:
     row = " ".join(["1", "0", *["-1"] * 16])
     with pytest.raises(InputError, match="expected jobs with a submit time, a runtime and processors, there are none"):
         open_trace(write("log.swf", f"{row}\n"))
@@ -102,7 +107,7 @@ p2,500,0,8,1000,T4,Burstable,Running,0,9,0.0
 """
 
 
-def test_pods(write) -> None:
+def test_pods(write: Write) -> None:
     jobs = open_trace(write("pods.csv", PODS)).jobs
     assert jobs is not None
     assert jobs.resources.names == ("cpu", "memory", "gpu")
@@ -118,7 +123,7 @@ def test_pods(write) -> None:
     assert sets == [(Constraint("model", "in", ("T4",)),), (Constraint("model", "in", ("V100M16", "V100M32")),), ()]
 
 
-def test_pods_without_times(write) -> None:
+def test_pods_without_times(write: Write) -> None:
     trace = open_trace(write("pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,1,0,0\n"))
     assert trace.jobs is not None
     assert (trace.jobs.workloads, trace.jobs.submit_s.tolist(), trace.jobs.duration_s.tolist()) == (
@@ -138,14 +143,14 @@ def test_pods_without_times(write) -> None:
         ("p1,", "p0,", "line 3: name: 'p0' is there twice, first on line 2"),
     ],
 )
-def test_bad_pods(write, old: str, new: str, sentence: str) -> None:
+def test_bad_pods(write: Write, old: str, new: str, sentence: str) -> None:
     path = write("pods.csv", PODS.replace(old, new))
     with pytest.raises(InputError) as error:
         open_trace(path)
     assert str(error.value) == f"{path} {sentence}"
 
 
-def test_nodes(write) -> None:
+def test_nodes(write: Write) -> None:
     nodes = open_trace(
         write("nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,32000,1,0,\n")
     ).nodes

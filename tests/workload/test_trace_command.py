@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,6 +13,9 @@ from murmuration.cli.trace import trace
 from murmuration.cluster.errors import InputError
 from murmuration.workload.nodes import read_nodes
 from murmuration.workload.store import read_jobs
+
+if TYPE_CHECKING:
+    from tests.workload.conftest import Write
 
 SWIM = "job0\t49\t49\t740773\t2339561\t627471\njob1\t101\t52\t128000001\t0\t0\n"
 EVENTS = "600000000,,11,0,u=,1,n=,l=\n601000000,,11,1,u=,1,n=,l=\n604000000,,11,4,u=,1,n=,l=\n"
@@ -25,7 +29,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(trace, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
-def test_info_as_json(write) -> None:
+def test_info_as_json(write: Write) -> None:
     path = write("fb.tsv", SWIM)
     result = run("info", path, "--json", "--block", "128M", "--duration", "5")
     document = json.loads(result.stdout)
@@ -44,26 +48,26 @@ def test_info_as_json(write) -> None:
         ("m.csv", "time_us,machine_id,event_type,switch,platform,cpus,memory\n0,2,1,0,0,1,1\n", ["1 add, 0 remove"]),
     ],
 )
-def test_info_for_people(write, name: str, text: str, words: list[str]) -> None:
+def test_info_for_people(write: Write, name: str, text: str, words: list[str]) -> None:
     shown = run("info", write(name, text)).stdout
     flat = " ".join(shown.split())
     assert all(word in flat for word in words)
 
 
-def test_convert_jobs(write, tmp_path: Path) -> None:
+def test_convert_jobs(write: Write, tmp_path: Path) -> None:
     result = run("convert", write("fb.tsv", SWIM), tmp_path / "jobs.parquet")
     assert result.stdout == ""
     assert "2 jobs from swim" in result.stderr
     assert read_jobs(tmp_path / "jobs.parquet").tasks.tolist() == [1, 3]
 
 
-def test_convert_nodes(write, tmp_path: Path) -> None:
+def test_convert_nodes(write: Write, tmp_path: Path) -> None:
     path = write("nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\n")
     assert "1 nodes from alibaba nodes" in run("convert", path, tmp_path / "out.csv").stderr
     assert read_nodes(tmp_path / "out.csv").attributes == ({"model": "P100"},)
 
 
-def test_the_seed_chooses_what_is_drawn(write, tmp_path: Path) -> None:
+def test_the_seed_chooses_what_is_drawn(write: Write, tmp_path: Path) -> None:
     events, shapes = write("events.csv", EVENTS), write("shapes.csv", SHAPES)
     drawn = []
     for seed in (1, 1, 2, 3, 4, 5):
@@ -80,13 +84,13 @@ def test_the_seed_chooses_what_is_drawn(write, tmp_path: Path) -> None:
         (["convert", "csizes.log", "out.doc"], "expected a name that ends in .csv or .parquet"),
         (["info", "csizes.log", "--duration", "-1"], "--duration: expected a number of seconds that is not negative"),
         (["info", "csizes.log", "--block", "0"], "--block: expected at least one byte"),
-        (["info", "csizes.log", "--block", "64Q"], "--block: unknown unit 'Q'"),
+        (["info", "csizes.log", "--block", "64Q"], "--block: '64Q' has an unknown unit 'Q'"),
         (["info", "csizes.log", "--shapes", "csizes.log"], "expected a trace with jobs to draw shapes from"),
         (["info", "fb.tsv", "--task-cpu", "1e30"], "expected sizes of up to"),
         (["info", "nothing"], "no such file"),
     ],
 )
-def test_bad_use(write, tmp_path: Path, arguments: list[str], sentence: str) -> None:
+def test_bad_use(write: Write, tmp_path: Path, arguments: list[str], sentence: str) -> None:
     write("csizes.log", "cell cmb-new 0 1600\n")
     write("fb.tsv", SWIM)
     placed = [str(tmp_path / word) if "." in word or word == "nothing" else word for word in arguments]

@@ -63,7 +63,7 @@ def _run(
         )  # fmt: skip
         result = EXPERIMENTS[name].load()(settings)
     seconds = time.perf_counter() - started
-    document = {"experiment": name, "seconds": seconds, "rows": [row.document() for row in result.rows]}
+    document: dict[str, Any] = {"experiment": name, "seconds": seconds, "rows": [row.document() for row in result.rows]}
     if folder is not None:
         _write(folder, result, document)
     if as_json:

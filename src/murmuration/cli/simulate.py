@@ -25,7 +25,8 @@ from murmuration.cli import common
 @click.option("--check", is_flag=True, help="Check the invariants of the world all along (slower).")
 def simulate(
     scenario: str, scheduler: str | None, settings: tuple[str, ...], seed: int | None, days: float | None,
-    replicas: int, workers: int | None, out: Path | None, as_json: bool, stop_after: float | None, resume: bool, check: bool,
+    replicas: int, workers: int | None, out: Path | None, as_json: bool, stop_after: float | None, resume: bool,
+    check: bool,
 ) -> None:  # fmt: skip
     """One run of SCENARIO: a preset (omega-a, omega-b, omega-c) or a TOML file."""
     from murmuration.experiments import runs

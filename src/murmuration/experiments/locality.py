@@ -103,7 +103,7 @@ def _scan(names: list[str], jobs: list[Job], delay_s: float | None, seed: int) -
         Rules(),
         generator(seed, "master"),
         lasts,
-        {JobFinished: lambda finished, now: ends.append(now)},
+        watch={JobFinished: lambda finished, now: ends.append(now)},
     )
     for i, (name, job) in enumerate(zip(instances, jobs, strict=True)):
         if delay_s is None:

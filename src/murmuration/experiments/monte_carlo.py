@@ -53,7 +53,7 @@ def curves(
 ) -> list[Curve]:
     """Every cell under every variant, with the keys in `axes` set to each x; seeds replicated."""
     days = settings.days or (0.25 if settings.quick else 7.0)
-    replicas = 2 if settings.quick else replicas
+    replicas = 4 if settings.quick else replicas
     specs, keys = [], []
     for cell, preset in CELLS.items():
         base = {key: value for key, value in sc.load(preset).items() if key != "variant"}
@@ -89,29 +89,23 @@ def _collect(
 
 
 def chart(
-    title: str,
-    unit: str,
-    x_label: str,
-    shown: Sequence[Curve],
-    key: str,
-    y_log: bool,
+    title: str, unit: str, x_label: str, shown: Sequence[Curve], key: str, y_log: bool,
     names: Sequence[str] = ("batch", "service"),
-) -> Chart:
+) -> Chart:  # fmt: skip
     """One figure: cells by colour, batch solid and service dotted, saturated points hollow."""
-    series = []
-    for colour, curve in enumerate(shown):
-        for name in names:
-            bounds = [point["workloads"][name][key] for point in curve.points]
-            series.append(
-                Series(
-                    " ".join(part for part in (curve.cell, curve.label if _many(shown) else "", name) if part),
-                    curve.x, curve.values(name, key), low=[_bound(b, "low") for b in bounds],
-                    high=[_bound(b, "high") for b in bounds], dotted=name == "service",
-                    hollow=curve.saturated(name), colour=colour, markers=True,
-                )
-            )  # fmt: skip
+    series = [_line(curve, colour, name, key, names, _many(shown)) for colour, curve in enumerate(shown) for name in names]
     lines = ((f"SLO {SLO_S:g} s", SLO_S),) if key.startswith("wait") else ()
-    return Chart(title, x_label, unit, tuple(series), x_log=True, y_log=y_log, lines=lines, note="Hollow: saturated.")
+    return Chart(title, x_label, unit, tuple(series), x_log=True, y_log=y_log, lines=lines)
+
+
+def _line(curve: Curve, colour: int, name: str, key: str, names: Sequence[str], labelled: bool) -> Series:
+    bounds = [point["workloads"][name][key] for point in curve.points]
+    label = (curve.cell, curve.label if labelled else "", name if len(names) > 1 else "")
+    return Series(
+        " ".join(part for part in label if part), curve.x, curve.values(name, key),
+        low=[_bound(b, "low") for b in bounds], high=[_bound(b, "high") for b in bounds],
+        dotted=name == "service" and len(names) > 1, hollow=curve.saturated(name), colour=colour, markers=True,
+    )  # fmt: skip
 
 
 def _many(shown: Sequence[Curve]) -> bool:
@@ -119,7 +113,9 @@ def _many(shown: Sequence[Curve]) -> bool:
 
 
 def _bound(value: Any, side: str) -> float | None:
-    return value.get(side) if isinstance(value, dict) else None
+    """One end of an interval; what is shown (waits, shares) is never negative."""
+    bound = value.get(side) if isinstance(value, dict) else None
+    return None if bound is None else max(bound, 0.0)
 
 
 def streams(cell: str, job_time: Mapping[str, float], factor: float = 1.0) -> list[theory.Stream]:

@@ -10,6 +10,7 @@ from murmuration.experiments import theory
 from murmuration.experiments.monte_carlo import Curve
 from murmuration.experiments.result import Reproduction, Row, Settings
 from murmuration.experiments.statistics import middle
+from murmuration.reports.charts import Chart
 
 SINGLE = {"scheduler.kind": "monolithic", "scheduler.paths": "single"}
 MULTI = {"scheduler.kind": "monolithic", "scheduler.paths": "multi"}
@@ -65,14 +66,12 @@ def mss_single(settings: Settings) -> Reproduction:
     """Figure 3.3, left: one decision time for all jobs."""
     shown = mc.curves(settings, {"single-path": SINGLE}, [mc.ALL], mc.times(settings))
     rows = [row for curve in shown for row in _single_rows(curve)]
-    note = "The paper gives curves, no numbers: short waits until the scheduler saturates. The numbers beside it are the formula's."
-    return Reproduction(
-        "mss-single",
-        "Figure 3.3 (left): single-path monolithic scheduling",
-        tuple(rows),
-        _wait_and_busy(shown, "job time (s)"),
-        (note,),
+    title, figures = "Figure 3.3 (left): single-path monolithic scheduling", _wait_and_busy(shown, "job time (s)")
+    notes = (
+        "The paper gives curves, no numbers: short waits until the scheduler saturates. "
+        "The numbers beside it are the formula's.",
     )
+    return Reproduction("mss-single", title, tuple(rows), figures, notes)
 
 
 def mss_multi(settings: Settings) -> Reproduction:
@@ -85,44 +84,30 @@ def mss_multi(settings: Settings) -> Reproduction:
         for at in (1.0, 10.0):
             wait, before = fast.at(at, "batch", "wait_s_mean"), middle(slow.at(at, "batch", "wait_s_mean"))
             quantity = f"cell {fast.cell}, job time {at:g} s: batch wait (s) well below single-path's (less than half)"
-            rows.append(
-                _row(
-                    quantity,
-                    f"decreased significantly (single-path here {before:.3g})",
-                    wait,
-                    middle(wait) < before / 2,
-                )
-            )
+            paper = f"decreased significantly (single-path here {before:.3g})"
+            rows.append(_row(quantity, paper, wait, middle(wait) < before / 2))
         busy = [middle(fast.at(10.0, n, "busy_fraction")) for n in ("batch", "service")]
         once = [middle(slow.at(10.0, n, "busy_fraction")) for n in ("batch", "service")]
-        rows.append(
-            Row(
-                f"cell {fast.cell}, job time 10 s: busyness below single-path's",
-                f"decreased (single-path here {sum(once):.3g})",
-                sum(busy),
-                holds=sum(busy) < sum(once),
-            )
-        )
+        quantity = f"cell {fast.cell}, job time 10 s: busyness below single-path's"
+        paper = f"decreased (single-path here {sum(once):.3g})"
+        rows.append(Row(quantity, paper, sum(busy), holds=sum(busy) < sum(once)))
         rows.append(_blocking(fast))
         rows += _multi_formula(fast)
-    note = (
-        "Batch keeps job time 0.1 s; the service job time varies. Cell C has fewer service jobs, hence less blocking."
+    title = "Figure 3.3 (right): multi-path monolithic scheduling"
+    notes = (
+        "Batch keeps job time 0.1 s; the service job time varies. Cell C has fewer service jobs, hence less blocking.",
     )
-    return Reproduction(
-        "mss-multi",
-        "Figure 3.3 (right): multi-path monolithic scheduling",
-        tuple(rows),
-        _wait_and_busy(multi, "service job time (s)"),
-        (note,),
-    )
+    return Reproduction("mss-multi", title, tuple(rows), _wait_and_busy(multi, "service job time (s)"), notes)
 
 
 def _blocking(curve: Curve) -> Row:
     first, last = middle(curve.at(curve.x[0], "batch", "wait_s_mean")), curve.at(curve.x[-1], "batch", "wait_s_mean")
-    quantity = f"cell {curve.cell}: batch jobs still stuck behind service jobs: wait (s) at {curve.x[-1]:g} s is over 10 × that at {curve.x[0]:g} s"
-    return _row(
-        quantity, f"head-of-line blocking (at {curve.x[0]:g} s here {first:.3g})", last, middle(last) > 10 * first
+    quantity = (
+        f"cell {curve.cell}: batch jobs still stuck behind service jobs: "
+        f"wait (s) at {curve.x[-1]:g} s is over 10 × that at {curve.x[0]:g} s"
     )
+    paper = f"head-of-line blocking (at {curve.x[0]:g} s here {first:.3g})"
+    return _row(quantity, paper, last, middle(last) > 10 * first)
 
 
 def _multi_formula(curve: Curve) -> list[Row]:
@@ -148,16 +133,12 @@ def mss_arrivals(settings: Settings) -> Reproduction:
     ]
     rows = [row for curve in shown for row in _arrival_rows(curve)]
     notes = (
-        "40,000 empty nodes, so that the scheduler, not the room, is what runs out (filled to 60 %, the cell is full at 3.7 times the arrivals).",
+        "40,000 empty nodes, so that the scheduler, not the room, is what runs out "
+        "(filled to 60 %, the cell is full at 3.7 times the arrivals).",
         "Job time 0.1 s and task time 5 ms, as in the paper; x is the factor on both arrival rates.",
     )
-    return Reproduction(
-        "mss-arrivals",
-        "Figure 3.4: single-path scheduling as jobs arrive faster",
-        tuple(rows),
-        _wait_and_busy(shown, "arrivals ÷ Table 3.1"),
-        notes,
-    )
+    title = "Figure 3.4: single-path scheduling as jobs arrive faster"
+    return Reproduction("mss-arrivals", title, tuple(rows), _wait_and_busy(shown, "arrivals ÷ Table 3.1"), notes)
 
 
 def _faster(settings: Settings, changes: dict[str, Any], factor: float) -> list[Curve]:
@@ -186,14 +167,8 @@ def _arrival_rows(curve: Curve) -> list[Row]:
         predicted += [x] if theory.load(streams) >= 1.0 else []
         saturated += [x] if curve.saturated("batch")[curve.x.index(x)] else []
     first, here = min(predicted, default=None), min(saturated, default=None)
-    rows.append(
-        Row(
-            f"cell {curve.cell}: smallest factor at which the scheduler saturates = the formula's",
-            first,
-            here,
-            holds=first == here,
-        )
-    )
+    quantity = f"cell {curve.cell}: smallest factor at which the scheduler saturates = the formula's"
+    rows.append(Row(quantity, first, here, holds=first == here))
     return rows
 
 
@@ -207,36 +182,29 @@ def dps(settings: Settings) -> Reproduction:
         for name in ("batch", "service"):
             for at in (1.0, 10.0):
                 busy, expected = curve.at(at, name, "busy_fraction"), middle(reference.at(at, name, "busy_fraction"))
-                quantity = (
-                    f"cell {curve.cell}, service job time {at:g} s: {name} busyness like multi-path's (within 10 %)"
-                )
+                what = f"{name} busyness like multi-path's (within 10 %)"
+                quantity = f"cell {curve.cell}, service job time {at:g} s: {what}"
                 rows.append(_row(quantity, expected, busy, _near(busy, expected)))
         rows.append(_held(curve))
     notes = (
-        "Busyness beyond what one attempt per job needs comes from attempts on offers too small for the job: at long service times the service framework holds all that was free.",
-        "The reference simulator let a framework take offers while it was still deciding, so that its busyness can exceed 1: `scheduler.offers.double_booked = true` does the same.",
+        "Busyness beyond what one attempt per job needs comes from attempts on offers too small for the job: "
+        "at long service times the service framework holds all that was free.",
+        "The reference simulator let a framework take offers while it was still deciding, so that its busyness can "
+        "exceed 1: `scheduler.offers.double_booked = true` does the same.",
     )
-    return Reproduction(
-        "dps",
-        "Figure 4.4: two-level scheduling with offers",
-        tuple(rows),
-        _wait_and_busy(offers, "service job time (s)"),
-        notes,
-    )
+    title, figures = "Figure 4.4: two-level scheduling with offers", _wait_and_busy(offers, "service job time (s)")
+    return Reproduction("dps", title, tuple(rows), figures, notes)
 
 
 def _held(curve: Curve) -> Row:
-    first, last = (
-        middle(curve.at(curve.x[0], "batch", "wait_full_s_mean")),
-        curve.at(curve.x[-1], "batch", "wait_full_s_mean"),
+    first = middle(curve.at(curve.x[0], "batch", "wait_full_s_mean"))
+    last = curve.at(curve.x[-1], "batch", "wait_full_s_mean")
+    quantity = (
+        f"cell {curve.cell}: batch jobs take longer to be fully scheduled (s) "
+        f"when service decisions last {curve.x[-1]:g} s than {curve.x[0]:g} s"
     )
-    quantity = f"cell {curve.cell}: batch jobs take longer to be fully scheduled (s) when service decisions last {curve.x[-1]:g} s than {curve.x[0]:g} s"
-    return _row(
-        quantity,
-        f"resources are locked while a framework decides (at {curve.x[0]:g} s here {first:.3g})",
-        last,
-        middle(last) > first,
-    )
+    paper = f"resources are locked while a framework decides (at {curve.x[0]:g} s here {first:.3g})"
+    return _row(quantity, paper, last, middle(last) > first)
 
 
 def rss(settings: Settings) -> Reproduction:
@@ -251,29 +219,19 @@ def rss(settings: Settings) -> Reproduction:
             wait = shared.at(at, "batch", "wait_s_mean")
             others = [middle(c.at(at, "batch", "wait_s_mean")) for c in (offers, multi)]
             quantity = f"cell {cell}, service job time {at:g} s: batch wait (s) no longer than offers' and multi-path's"
-            rows.append(
-                _row(
-                    quantity,
-                    f"comparable (here {others[0]:.3g}, {others[1]:.3g})",
-                    wait,
-                    middle(wait) <= 1.1 * max(others),
-                )
-            )
+            paper = f"comparable (here {others[0]:.3g}, {others[1]:.3g})"
+            rows.append(_row(quantity, paper, wait, middle(wait) <= 1.1 * max(others)))
             busy, plain = shared.at(at, "service", "busy_fraction"), middle(multi.at(at, "service", "busy_fraction"))
-            quantity = f"cell {cell}, service job time {at:g} s: interference limited: service busyness under 1.5 × multi-path's"
+            what = "interference limited: service busyness under 1.5 × multi-path's"
+            quantity = f"cell {cell}, service job time {at:g} s: {what}"
             rows.append(_row(quantity, f"limited (multi-path here {plain:.3g})", busy, middle(busy) < 1.5 * plain))
     mine = [c for c in shown if c.label == "shared state"]
     figures = (
         *_wait_and_busy(mine, "service job time (s)"),
         mc.chart("Conflict fraction", "failed ÷ successful", "service job time (s)", mine, "conflict_fraction", False),
     )
-    return Reproduction(
-        "rss",
-        "Figure 6.4: shared-state scheduling",
-        tuple(rows),
-        figures,
-        ("Resource granularity, incremental transactions.",),
-    )
+    notes = ("Resource granularity, incremental transactions.",)
+    return Reproduction("rss", "Figure 6.4: shared-state scheduling", tuple(rows), figures, notes)
 
 
 def rss_modes(settings: Settings) -> Reproduction:
@@ -286,16 +244,23 @@ def rss_modes(settings: Settings) -> Reproduction:
         for label, curve in by_label.items():
             if curve is best:
                 continue
-            for at, key, words in (
-                (10.0, "conflict_fraction", "conflict fraction"),
-                (10.0, "busy_fraction", "busyness"),
-            ):
-                figure, base = curve.at(at, "service", key), middle(best.at(at, "service", key))
-                quantity = f"cell {cell}, service job time {at:g} s, {label}: service {words} above resource granularity, incremental"
+            for key, words in (("conflict_fraction", "conflict fraction"), ("busy_fraction", "busyness")):
+                figure, base = curve.at(10.0, "service", key), middle(best.at(10.0, "service", key))
+                what = f"service {words} above resource granularity, incremental"
+                quantity = f"cell {cell}, service job time 10 s, {label}: {what}"
                 rows.append(_row(quantity, f"increase (there {base:.3g})", figure, middle(figure) > base))
-    figures = tuple(
-        mc.chart(f"{title}, cell {cell}, service", unit, "service job time (s)", [c for c in shown if c.cell == cell], key, False, ("service",))
-        for cell in mc.CELLS
-        for title, unit, key in (("Conflict fraction", "failed ÷ successful", "conflict_fraction"), ("Busyness", "share of time", "busy_fraction"))
-    )  # fmt: skip
+    figures = tuple(chart for cell in mc.CELLS for chart in _mode_charts([c for c in shown if c.cell == cell]))
     return Reproduction("rss-modes", "Figure 6.5: conflict detection and transaction granularity", tuple(rows), figures)
+
+
+def _mode_charts(curves: Sequence[Curve]) -> list[Chart]:
+    """The service scheduler of one cell under each mode."""
+    wanted = (
+        ("Conflict fraction", "failed ÷ successful", "conflict_fraction"),
+        ("Busyness", "share of time", "busy_fraction"),
+    )
+    where = f"cell {curves[0].cell}, service"
+    return [
+        mc.chart(f"{title}, {where}", unit, "service job time (s)", curves, key, False, ("service",))
+        for title, unit, key in wanted
+    ]

@@ -19,8 +19,8 @@ Columns = dict[str, list[float]]
 SLO_S = 30.0
 DAY_S = 86_400.0
 FOOTER = (
-    f"Murmuration {__version__}. Wait: submission to the start of the first attempt. Busyness: time spent on attempts. \
-Conflict fraction: failed ÷ successful job transactions."
+    f"Murmuration {__version__}. Wait: submission to the start of the first attempt. Busyness: time spent on attempts. "
+    "Conflict fraction: failed ÷ successful job transactions."
 )
 
 
@@ -28,9 +28,7 @@ def read_series(folder: str | Path) -> Columns:
     """The time series of a run, by column."""
     import polars as pl
 
-    return {
-        name: column for name, column in pl.read_parquet(Path(folder) / files.SERIES).to_dict(as_series=False).items()
-    }
+    return pl.read_parquet(Path(folder) / files.SERIES).to_dict(as_series=False)
 
 
 def overview(summaries: Sequence[Summary]) -> tuple[list[str], list[list[object]]]:
@@ -65,9 +63,8 @@ def comparison(
 ) -> Page:
     """The report of several schedulers on one workload."""
     columns, rows = overview(summaries)
-    table = Table(
-        "Each scheduler on the same jobs", columns, rows, "A mean wait over a saturated queue only grows with the run."
-    )
+    note = "A mean wait over a saturated queue only grows with the run."
+    table = Table("Each scheduler on the same jobs", columns, rows, note)
     return Page(
         title=title, subtitle="Schedulers side by side on one workload", facts=tuple(facts), footer=FOOTER,
         sections=(
@@ -109,10 +106,10 @@ def _over_time(series: Mapping[str, Columns]) -> list[Chart]:
     """Utilisation, busyness, conflicts and queues over time, a line per scheduler."""
     first = next(iter(series.values()))
     workloads = [name.removesuffix(".busy_s") for name in first if name.endswith(".busy_s")]
-    charts = [
-        _lines("CPU required", "share of the cluster", {k: (v["time_s"], v["required.cpu"]) for k, v in series.items()}, True),
-        _lines("Memory required", "share of the cluster", {k: (v["time_s"], v["required.memory"]) for k, v in series.items()}, True),
-    ]  # fmt: skip
+    charts = []
+    for title, column in (("CPU required", "required.cpu"), ("Memory required", "required.memory")):
+        required = {k: (v["time_s"], v[column]) for k, v in series.items()}
+        charts.append(_lines(title, "share of the cluster", required, True))
     for name in workloads:
         busy = {k: (v["time_s"], _rate(v["time_s"], v[f"{name}.busy_s"])) for k, v in series.items()}
         charts.append(_lines(f"Busyness, {name}", "share of time", busy, True))
@@ -150,10 +147,11 @@ def single(title: str, summary: Summary, series: Columns, facts: Sequence[tuple[
         [key.replace("_", " "), *[middle(summary["workloads"][n][key]) for n in names]]
         for key in summary["workloads"][names[0]]
     ]
+    days = [t / DAY_S for t in series["time_s"]]
     types = tuple(
-        Series(kind.upper() if kind in ("sta", "ta", "pa", "da") else kind, [t / DAY_S for t in series["time_s"]], series[f"nodes.{kind}"])
+        Series(kind.upper() if kind in ("sta", "ta", "pa", "da") else kind, days, series[f"nodes.{kind}"])
         for kind in allocation_types.NAMES
-    )  # fmt: skip
+    )
     resources = [name.removeprefix("required.") for name in series if name.startswith("required.")]
     used = {name: (series["time_s"], series[f"required.{name}"]) for name in resources}
     busy = {name: (series["time_s"], _rate(series["time_s"], series[f"{name}.busy_s"])) for name in names}
@@ -190,14 +188,7 @@ def sweep(
     """The report of a grid of runs: the table, and each figure over the first axis that is a number."""
     columns, rows = overview(summaries)
     figures: list[Chart] = []
-    axis = next(
-        (
-            key
-            for key, values in axes.items()
-            if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-        ),
-        None,
-    )
+    axis = next((key for key, values in axes.items() if all(type(v) in (int, float) for v in values)), None)
     if axis is not None and len(axes[axis]) > 1:
         log = min(axes[axis]) > 0 and max(axes[axis]) / min(axes[axis]) >= 20
         for name, key, y_log in (
@@ -205,19 +196,12 @@ def sweep(
             ("Busyness", "busy_fraction", False),
             ("Conflict fraction", "conflict_fraction", False),
         ):
-            figures.append(
-                Chart(
-                    name,
-                    axis,
-                    "seconds" if y_log else "share",
-                    _curves(axis, axes, summaries, key),
-                    x_log=log,
-                    y_log=y_log,
-                )
-            )
+            unit, curves = "seconds" if y_log else "share", _curves(axis, axes, summaries, key)
+            figures.append(Chart(name, axis, unit, curves, x_log=log, y_log=y_log))
+    table = Table("Every run", columns, rows)
     return Page(
         title=title, subtitle="A grid of runs", facts=tuple(facts), footer=FOOTER,
-        sections=(Section("At a glance", tables=(Table("Every run", columns, rows),)), Section("Figures", figures=tuple(figures))),
+        sections=(Section("At a glance", tables=(table,)), Section("Figures", figures=tuple(figures))),
     )  # fmt: skip
 
 

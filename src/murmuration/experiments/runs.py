@@ -45,7 +45,7 @@ def simulate(
 
 
 def variant_specs(tables: Mapping[str, Any], names: Sequence[str]) -> list[Spec]:
-    """One run for each named scheduler: a variant of the scenario, an architecture, or the user's own by module path."""
+    """One run for each named scheduler: a variant of the scenario, an architecture, or the user's own by path."""
     variants = sc.variants(tables)
     chosen = list(names) or list(variants) or list(KINDS)
     base = {key: value for key, value in tables.items() if key != "variant"}
@@ -84,7 +84,8 @@ def replicated(specs: Sequence[Spec], replicas: int) -> list[Spec]:
 
 def in_folders(specs: Sequence[Spec], root: Path) -> list[Spec]:
     """Give each run a folder of its own below `root`, named by its label and seed."""
-    placed, used = [], set()
+    placed: list[Spec] = []
+    used: set[str] = set()
     for spec in specs:
         safe = "".join(c if c.isalnum() or c in "-_.=" else "_" for c in spec.label).strip(".") or "run"
         name = f"{safe}-seed{spec.tables.get('seed', 1)}"
@@ -177,7 +178,8 @@ def _on_processes(todo: Sequence[tuple[int, Spec]], workers: int) -> Iterator[tu
 def _mixed(todo: Sequence[tuple[int, Spec]]) -> list[tuple[int, Spec]]:
     """One run of each architecture first, so that kernels not compiled yet are compiled side by side."""
     seen: set[bool] = set()
-    first, rest = [], []
+    first: list[tuple[int, Spec]] = []
+    rest: list[tuple[int, Spec]] = []
     for index, spec in todo:
         offers = spec.tables.get("scheduler", {}).get("kind") == "offers"
         (rest if offers in seen else first).append((index, spec))

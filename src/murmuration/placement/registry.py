@@ -30,6 +30,11 @@ class Placement:
     fast: bool = True
 
 
+def is_own(name: str) -> bool:
+    """Whether a name is for the user's own: a module path, or an entry point of an installed package."""
+    return ":" in name or bool(importlib.metadata.entry_points(group=ENTRY_POINTS, name=name))
+
+
 def resolve(name: str) -> Placement:
     """The placement of this name."""
     if name == "first-fit":

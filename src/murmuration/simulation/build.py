@@ -25,7 +25,7 @@ from murmuration.workload.generators import PICKY_MASKS, picky_masks
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
 
-PREFILL = {"cpu": 1.1, "memory": "1.5G"}
+PREFILL: dict[str, str | float] = {"cpu": 1.1, "memory": "1.5G"}
 SAMPLES = 169
 DOUBLE_BOOKED_SLOTS = 32
 SLOTS_START = 1 << 16
@@ -82,7 +82,8 @@ def job_masks(
     picky, picked = _pickiness(scenario, count, jobs)
     partition = np.where(np.array([agent.rows is not None for agent in agents])[owner], owner, -1)
     first, which = distinct_rows([jobs.constraint, picked, partition])
-    masks, index = [], []
+    masks: list[NDArray[np.bool_]] = []
+    index = []
     for row in first:
         mask = constraint_masks[jobs.constraint[row]].copy()
         if picked[row] >= 0:
@@ -233,6 +234,7 @@ def _linked(kind: np.dtype[Any], link: str, start: int, end: int, last: int = -1
 def _workload_rows(setup: Setup) -> NDArray[Any]:
     scheduler = setup.scenario.scheduler
     rows = np.zeros(len(setup.jobs.workloads), wd.WORKLOAD)
+    rows["revoked_at"] = -1.0
     for row, name in zip(rows, setup.jobs.workloads, strict=True):
         policy = scheduler.policy.get(name, sc.Policy())
         framework = scheduler.offers.framework.get(name, sc.Framework())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from murmuration.cluster.constraints import parse_constraint
-from murmuration.cluster.errors import InputError
+from murmuration.cluster.errors import InputError, did_you_mean
 from murmuration.cluster.resources import parse_quantity
 from murmuration.simulation import scenario as sc
 
@@ -109,13 +109,13 @@ def _names(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator[str
     """Tables per workload must name one that exists (known up front unless the jobs come from a file)."""
     if workloads is None:
         return
-    tables = {
+    tables: dict[str, Collection[str]] = {
         "agents": scheduler.agents, "partition": scheduler.partition, "policy": scheduler.policy,
         "offers.framework": scheduler.offers.framework,
-        "decision": {name: None for name in scheduler.decision if name != "default"},
+        "decision": [name for name in scheduler.decision if name != "default"],
     }  # fmt: skip
     for table, entries in tables.items():
         for name in entries:
             if name not in workloads:
-                hint = sc.did_you_mean(name, workloads)
+                hint = did_you_mean(name, workloads)
                 yield f"scheduler.{table}.{name}: there is no workload {name!r}; {hint}"

@@ -1,17 +1,12 @@
-"""What becomes of offered rows: a small table to choose from, a claim, running tasks, and tasks that are revoked."""
+"""What becomes of offered rows: a small table to choose from, a claim, and running tasks."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from murmuration.cluster.jit import helper, inlined
 from murmuration.placement.kernels import give_back, take
-from murmuration.schedulers.offers import allocators
-from murmuration.simulation.holdings import add, freed, give_back_offer, held, remove
-from murmuration.simulation.steps import account, close_run, enqueue, start_run
-from murmuration.simulation.world import KIND_BITS, KIND_MASK, TASKS_END, WAITING, Array, World
-
-revocable = helper(allocators.revocable)
+from murmuration.simulation.holdings import add, freed, give_back_offer, held, passes, remove
+from murmuration.simulation.steps import account, close_run, start_run
+from murmuration.simulation.world import Array, World
 
 
 @helper
@@ -22,20 +17,26 @@ def is_short(state: Array, workloads: Array, jobs: Array, job: int) -> bool:
 
 @inlined
 def offered_table(w: World, agent: int, job: int) -> int:
-    """The rows of an offer and how much of each may be used, as a small table of their own; returns its size."""
-    bulk, optimistic = w.state[0].bulk == agent, w.state[0].optimistic
-    whole = bulk or optimistic
-    size = w.free.shape[0] if whole else w.set_size[agent]
+    """The rows of an offer and how much of each may be used, as a small table of their own; returns its size.
+
+    An offer that locks its rows was sifted when it was made; an optimistic one is sifted here.
+    """
+    optimistic = w.state[0].optimistic
+    whole = w.state[0].bulk == agent or optimistic
     reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
-    for k in range(size):
+    size = 0
+    for k in range(w.free.shape[0] if whole else w.set_size[agent]):
         node = k if whole else w.set_rows[agent, k]
-        row = w.offer_free[k]
-        w.offer_rows[k] = node
+        row = w.offer_free[size]
         held(w.free, w.set_amount, whole, agent, node, row)
+        if optimistic and not passes(w.state, w.workloads, w.filters, agent // w.state[0].slots, node, row):
+            continue
+        w.offer_rows[size] = node
         for r in range(row.shape[0]):
-            w.offer_total[k, r] = w.total[node, r]
+            w.offer_total[size, r] = w.total[node, r]
             if reserved:
-                row[r] = min(row[r], w.long_free[node, r])
+                row[r] = max(min(row[r], w.long_free[node, r]), 0)
+        size += 1
     return size
 
 
@@ -110,51 +111,3 @@ def run_ends(w: World, run: int) -> None:
         slot = following
     close_run(w.runs, w.state, run)
     account(w.sums, w.held, w.state, w.jobs, w.request, job, -ended)
-
-
-@inlined
-def revoke(w: World, framework: int, tasks: int, job: int) -> None:
-    """Kill tasks of frameworks above their guaranteed share for one that is below its own and short of room (5.2.3)."""
-    for r in range(w.request.shape[1]):
-        if w.request[job, r] > 0:
-            gap = w.guarantee[framework] * w.totals[r] - w.held[framework, r]
-            tasks = min(tasks, int(gap // w.request[job, r]))
-    while tasks > 0:
-        tasks -= 1
-        victim = revocable(w.held, w.totals, w.guarantee)
-        run = -1
-        if victim >= 0 and victim != framework:
-            run = latest_run(w.state, w.agenda, w.runs, w.jobs, victim)
-        if run >= 0:
-            kill_one(w, run)
-            w.workloads[framework].refusals = 0
-
-
-@helper
-def latest_run(state: Array, agenda: Array, runs: Array, jobs: Array, framework: int) -> int:
-    """The run of a framework that started last: its tasks have the least work to lose."""
-    latest = -1
-    for k in range(state[0].notes):
-        run = agenda[k].what >> KIND_BITS
-        if agenda[k].what & KIND_MASK != TASKS_END or runs[run].count == 0 or jobs[runs[run].job].workload != framework:
-            continue
-        if latest < 0 or runs[run].started > runs[latest].started:
-            latest = run
-    return int(latest)
-
-
-@inlined
-def kill_one(w: World, run: int) -> None:
-    """One task of a run is killed; its job gets it back to place again."""
-    job, slot = w.runs[run].job, w.runs[run].slot
-    w.runs[run].slot = w.slots[slot].next
-    w.runs[run].count -= 1
-    end_one(w, job, slot)
-    w.state[0].slots_left += 1
-    account(w.sums, w.held, w.state, w.jobs, w.request, job, -1)
-    if w.jobs[job].left == 0:
-        w.jobs[job].full = np.nan
-        w.jobs[job].status = WAITING
-        enqueue(w.agents, w.queue, w.jobs, job)
-    w.jobs[job].left += 1
-    w.state[0].tasks_revoked += 1

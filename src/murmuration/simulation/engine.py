@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -16,7 +17,7 @@ from murmuration.cluster.jit import AMOUNTS, FirstClass
 from murmuration.cluster.random import load, save
 from murmuration.cluster.resources import Amounts
 from murmuration.placement import kernels, scores
-from murmuration.placement.registry import Placement, load_object, resolve
+from murmuration.placement.registry import Placement, is_own, load_object, resolve
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers import architecture as arch
 from murmuration.schedulers.offers.allocators import ALLOCATORS
@@ -24,6 +25,7 @@ from murmuration.simulation import loop, offers
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.adopt import adopt, show_offer
+from murmuration.simulation.checks import unknown_workloads
 from murmuration.simulation.build import Setup, find_hopeless, grown, job_masks, make_world, prefilled
 from murmuration.simulation.inputs import make_jobs, make_nodes
 from murmuration.workload.jobs import JobList
@@ -66,7 +68,9 @@ def prepare(scenario: sc.Scenario) -> Run:
         first = next(iter(hopeless))
         raise InputError(f"{scenario.name}: no job can ever run; job {work.job_id[first]}: {hopeless[first].reason}")
     setup = Setup(scenario, cluster, work, agents, placement, hopeless)
-    return Run(setup, make_world(setup, free, masks, mask))
+    run = Run(setup, make_world(setup, free, masks, mask))
+    _check_score(run)
+    return run
 
 
 _made: dict[bytes, tuple[NodeTable, JobList, Amounts]] = {}
@@ -88,10 +92,12 @@ def _policy(scenario: sc.Scenario) -> tuple[Placement, sc.Scenario]:
     kind = scenario.scheduler.kind
     if kind in arch.KINDS:
         return resolve(scenario.scheduler.placement), scenario
-    if ":" not in kind:
+    if not is_own(kind):
         raise InputError(f"scheduler.kind: {unknown('scheduler', kind, arch.KINDS)}")
     placement = resolve(kind)
     base = getattr(placement.policy, "architecture", "monolithic")
+    if base not in arch.KINDS:
+        raise InputError(f"{kind}: {unknown('architecture', str(base), arch.KINDS)}")
     scheduler = msgspec.structs.replace(scenario.scheduler, kind=base, placement=kind)
     return placement, msgspec.structs.replace(scenario, scheduler=scheduler)
 
@@ -101,10 +107,8 @@ def _agents(scenario: sc.Scenario, jobs: JobList, nodes: int) -> list[arch.Agent
     default = scheduler.decision.get("default", sc.Decision())
     tables = {"default": default, **{name: scheduler.decision.get(name, default) for name in names}}
     timing = {name: arch.Timing(t.job_time_s, t.task_time_s) for name, t in tables.items()}
-    for table in (scheduler.agents, scheduler.partition, scheduler.policy, scheduler.offers.framework):
-        for name in table:
-            if name not in names:
-                raise InputError(f"scheduler: {unknown('workload', name, names)}")
+    for problem in unknown_workloads(scheduler, names):
+        raise InputError(problem)
     if scheduler.kind == "monolithic":
         return arch.monolithic(names, timing, scheduler.paths == "single")
     if scheduler.kind == "partitioned":
@@ -123,7 +127,23 @@ def _compiled_placement(ranked: bool) -> FirstClass:
 @cache
 def _compiled_score(function: Any) -> FirstClass:
     """A score of ours is cached on disk; a user's is compiled for this process."""
-    return kernels.as_score(function, cache=function in scores.SCORES.values())
+    from numba.core.errors import NumbaError
+
+    try:
+        return kernels.as_score(function, cache=function in scores.SCORES.values())
+    except NumbaError as error:
+        said = " ".join(line.strip() for line in str(error).splitlines()[:4] if line.strip())
+        raise InputError(f"{function.__name__}: cannot be compiled as a score: {said}") from error
+
+
+def _check_score(run: Run) -> None:
+    """A compiled score is called without any check of what it answers, so a user's is tried once before the run."""
+    placement, world = run.setup.placement, run.world
+    if not placement.fast or placement.score is None or placement.score in scores.SCORES.values():
+        return
+    answered = _compiled_score(placement.score).compiled(world.total, world.free, world.request[0])
+    if answered.shape != (len(world.total),) or np.isnan(answered).any():
+        raise InputError(f"{placement.name}: expected one number for each of the {len(world.total)} nodes")
 
 
 @cache
@@ -212,7 +232,8 @@ def job_view(run: Run, job: int) -> JobView:
         id=str(jobs.job_id[job]), workload=jobs.workloads[jobs.workload[job]], tasks=int(rows["left"][job]),
         request=_frozen(jobs.request[job]), duration_s=float(jobs.duration_s[job]), priority=int(jobs.priority[job]),
         gang=bool(jobs.gang[job]), production=bool(jobs.production[job]), submit_s=float(jobs.submit_s[job]),
-        attempt=int(rows["attempts"][job]),
+        # A framework's attempt begins when it has found something in its offer, so it is not counted yet.
+        attempt=int(rows["attempts"][job]) + int(run.setup.is_offers),
     )  # fmt: skip
 
 
@@ -222,18 +243,36 @@ def answer(run: Run) -> None:
     view, job, rows = pending_view(run)
     bits = _bits()
     load(bits, run.world.rng[agent])
-    nodes = run.setup.placement.policy.decide(view, job, np.random.Generator(bits))
+    chosen = decide(run, view, job, bits)
     save(bits, run.world.rng[agent])
-    chosen = np.asarray(nodes, dtype=np.int64)
-    if chosen.shape != (job.tasks,) or chosen.max(initial=-1) >= len(rows):
-        raise InputError(
-            f"{run.setup.placement.name}: decide must answer with {job.tasks} rows below {len(rows)}, one for each task"
-        )
-    placed = rows[chosen[chosen >= 0]].astype(np.int32)
-    bad = adopt(run.world, agent, placed, run.setup.is_offers)
+    placed = chosen[chosen >= 0].astype(np.int32)
+    bad = adopt(run.world, agent, placed, rows[placed], run.setup.is_offers)
     if bad >= 0:
-        node = run.setup.nodes.names[placed[bad]]
-        raise InputError(f"{run.setup.placement.name}: job {job.id}: node {node} has no room for this task")
+        raise InputError(f"{run.setup.placement.name}: job {job.id}: {view.names[placed[bad]]} has no room for this task")
+
+
+def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> NDArray[np.int64]:
+    """The rows the plain policy chooses, one for each task (−1 for none), refused if they make no sense."""
+    placement = run.setup.placement
+    try:
+        chosen = np.asarray(placement.policy.decide(view, job, np.random.Generator(bits)))
+    except Exception as error:
+        if placement.fast:
+            raise
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        raise InputError(
+            f"{placement.name}: job {job.id}: {type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
+        ) from error
+    whole = chosen.dtype.kind in "iu" and chosen.shape == (job.tasks,)
+    if not whole or chosen.min() < -1 or chosen.max() >= len(view.names):
+        raise InputError(
+            f"{placement.name}: job {job.id}: expected {job.tasks} rows from 0 to {len(view.names) - 1}, one for each "
+            "task, or -1 for a task that is not placed"
+        )
+    refused = chosen[(chosen >= 0) & ~view.allowed[chosen]]
+    if len(refused):
+        raise InputError(f"{placement.name}: job {job.id}: {view.names[refused[0]]} is not one it may use")
+    return chosen.astype(np.int64)
 
 
 def kernel_choice(run: Run) -> NDArray[np.int32]:

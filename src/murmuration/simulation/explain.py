@@ -26,28 +26,26 @@ def explain(run: Run, job_id: str, attempt: int) -> Explanation:
     row = run.setup.jobs.job_row(job_id)
     if row in run.setup.hopeless:
         return _hopeless(run, row)
-    for _ in range(attempt):
+    for made in range(attempt):
+        if made > 0:
+            engine.answer(run)
         if engine.advance(run, watch=row) != loop.DECIDE:
-            raise InputError(_no_attempt(run, job_id, row, attempt))
-        if int(run.world.jobs["attempts"][row]) + int(run.setup.is_offers) >= attempt:
-            return _decision(run, row)
-        engine.answer(run)
-    raise InputError(_no_attempt(run, job_id, row, attempt))
+            raise InputError(_no_attempt(job_id, made, attempt))
+    return _decision(run, attempt)
 
 
-def _no_attempt(run: Run, job_id: str, row: int, attempt: int) -> str:
-    made = int(run.world.jobs["attempts"][row])
+def _no_attempt(job_id: str, made: int, attempt: int) -> str:
     if made == 0:
         return f"job {job_id!r} was still queued at the end of the run: nothing was decided about it"
-    return f"job {job_id!r} had {made} attempts, not {attempt}"
+    return f"job {job_id!r} was decided {made} time{'s' if made > 1 else ''}, not {attempt}"
 
 
-def _decision(run: Run, row: int) -> Explanation:
+def _decision(run: Run, attempt: int) -> Explanation:
     view, job, rows = engine.pending_view(run)
     agent = int(run.world.state["pending"][0])
     bits = np.random.SFC64(0)
     load(bits, run.world.rng[agent])
-    nodes = np.asarray(run.setup.placement.policy.decide(view, job, np.random.Generator(bits)))
+    nodes = engine.decide(run, view, job, bits)
     chosen = nodes[nodes >= 0]
     _must_equal_kernel(run, agent, rows[chosen])
     counts = Counter(int(node) for node in chosen)
@@ -56,7 +54,7 @@ def _decision(run: Run, row: int) -> Explanation:
     placed = sum(counts.values())
     filtered = _filters(view, job)
     return Explanation(
-        job=job.id, workload=job.workload, attempt=job.attempt + run.setup.is_offers, at_s=run.now_s, tasks=job.tasks,
+        job=job.id, workload=job.workload, attempt=attempt, at_s=run.now_s, tasks=job.tasks,
         request=view.resources.describe(job.request), considered=len(view.names), filtered=filtered,
         feasible=int(view.feasible(job.request).sum()), best=_best(run, view, job),
         chosen=tuple((view.names[node], count) for node, count in counts.items()), placed=placed,

@@ -104,31 +104,58 @@ def held(free: Array, amount: Array, bulk: bool, holder: int, node: int, out: Ar
             out[r] = amount[holder, node, r]
 
 
+@helper
+def is_selective(state: Array, workloads: Array, filters: Array, framework: int) -> bool:
+    """Whether a framework is offered only some of the rows."""
+    return bool(state[0].min_cpu > 0 or workloads[framework].filter_cpu > 0 or filters.shape[1] > 0)
+
+
+@helper
+def passes(state: Array, workloads: Array, filters: Array, framework: int, node: int, row: Array) -> bool:
+    """Whether what is left of a row passes the framework's filter and the minimum offer size."""
+    if not is_selective(state, workloads, filters, framework):
+        return True
+    least = max(state[0].min_cpu, workloads[framework].filter_cpu, 1)
+    return bool(row[0] >= least and (filters.shape[1] == 0 or filters[framework, node]))
+
+
 @inlined
 def offer_some(w: World, agent: int, framework: int) -> None:
     """The available rows that pass the framework's filter and the minimum offer size go to one scheduler."""
     available = available_set(w)
     bulk = w.state[0].bulk == available
-    least = max(w.state[0].min_cpu, w.workloads[framework].filter_cpu, 1)
     count = w.free.shape[0] if bulk else w.set_size[available]
     row = w.offer_free[0]
     for k in range(count):
         node = k if bulk else w.set_rows[available, k]
         held(w.free, w.set_amount, bulk, available, node, row)
-        if row[0] >= least and (w.filters.shape[1] == 0 or w.filters[framework, node]):
+        if passes(w.state, w.workloads, w.filters, framework, node, row):
             add(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, node, row)
             if not bulk:
                 remove(w.set_amount, w.set_sum, available, node, row)
 
 
 @helper
-def amount_held(sums: Array, totals: Array, set_sum: Array, bulk: bool, holder: int, r: int) -> Any:
-    """How much of one resource a set has in all."""
-    if not bulk:
-        return set_sum[holder, r]
+def claimed_of(agents: Array, request: Array, agent: int, r: int) -> Any:
+    """How much of one resource a scheduler has claimed of its offer."""
+    if agents[agent].job < 0 or agents[agent].optimistic:
+        return 0
+    return agents[agent].claimed * request[agents[agent].job, r]
+
+
+@helper
+def amount_held(
+    state: Array, agents: Array, request: Array, sums: Array, totals: Array, set_sum: Array, agent: int, r: int
+) -> Any:
+    """How much of one resource is in a scheduler's offer, what it has claimed of it included."""
+    if state[0].bulk != agent:
+        return set_sum[agent, r] + claimed_of(agents, request, agent, r)
     amount = totals[r] - sums[0, r]
     for s in range(set_sum.shape[0]):
         amount -= set_sum[s, r]
+    for other in range(agents.shape[0]):
+        if other != agent:
+            amount -= claimed_of(agents, request, other, r)
     return amount
 
 

@@ -21,11 +21,10 @@ from murmuration.simulation.claims import (
     is_short,
     offered_table,
     return_offer,
-    revoke,
     run_ends,
     start_offered,
 )  # fmt: skip
-from murmuration.simulation.holdings import amount_held, hide_others, offer_everything, offer_some
+from murmuration.simulation.holdings import amount_held, hide_others, is_selective, offer_everything, offer_some
 from murmuration.simulation.loop import (
     DECIDE,
     FINISHED,
@@ -37,6 +36,7 @@ from murmuration.simulation.loop import (
     arrive,
     next_time,
 )
+from murmuration.simulation.revocation import revoke
 from murmuration.simulation.steps import (
     begin_attempt,
     commit_claim,
@@ -97,7 +97,7 @@ def schedule_offer(state: Array, agents: Array, workloads: Array, agenda: Array)
         if wants_offer(state, agents, workloads, framework):
             period, at = state[0].period_s, state[0].now
             if period > 0.0:
-                at = np.ceil(at / period) * period
+                at = max(np.ceil(at / period) * period, at)
             note(agenda, state, at + state[0].offer_time_s, OFFER_MADE, 0)
             state[0].offering = True
             return
@@ -112,7 +112,9 @@ def something_changed(state: Array, agents: Array, workloads: Array, agenda: Arr
 
 
 @helper
-def count_offered(state: Array, agents: Array, sums: Array, totals: Array, set_sum: Array, offered: Array) -> None:
+def count_offered(
+    state: Array, agents: Array, request: Array, sums: Array, totals: Array, set_sum: Array, offered: Array
+) -> None:
     """Bring up to date what each framework, and all of them, have been offered."""
     offered[:] = 0
     state[0].offered = 0
@@ -120,10 +122,11 @@ def count_offered(state: Array, agents: Array, sums: Array, totals: Array, set_s
         return
     for agent in range(agents.shape[0]):
         if agents[agent].job >= 0 and not agents[agent].rescinded:
-            bulk = state[0].bulk == agent
             for r in range(totals.shape[0]):
-                offered[agent // state[0].slots, r] += amount_held(sums, totals, set_sum, bulk, agent, r)
-            state[0].offered += amount_held(sums, totals, set_sum, bulk, agent, 0)
+                amount = amount_held(state, agents, request, sums, totals, set_sum, agent, r)
+                offered[agent // state[0].slots, r] += amount
+                if r == 0:
+                    state[0].offered += amount
 
 
 @inlined
@@ -131,7 +134,7 @@ def choose_framework(w: World, allocate: Any) -> Any:
     """The framework the policy gives the next offer to; those below their guaranteed share come first."""
     for framework in range(w.workloads.shape[0]):
         w.wants[framework] = wants_offer(w.state, w.agents, w.workloads, framework)
-    count_offered(w.state, w.agents, w.sums, w.totals, w.set_sum, w.offered)
+    count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
     entitled(w.held, w.totals, w.guarantee, w.wants)
     draw = next_double(w.rng[w.rng.shape[0] - 1])
     return allocate(w.held, w.offered, w.totals, w.weight, w.wants, draw)
@@ -141,7 +144,7 @@ def choose_framework(w: World, allocate: Any) -> Any:
 def make_offer(w: World, agent: int, framework: int) -> None:
     """Lock what is offered; an optimistic offer locks nothing."""
     if not w.state[0].optimistic:
-        if w.state[0].min_cpu > 0 or w.filters.shape[1] > 0 or w.workloads[framework].filter_cpu > 0:
+        if is_selective(w.state, w.workloads, w.filters, framework):
             offer_some(w, agent, framework)
         else:
             offer_everything(w, agent)
@@ -154,7 +157,8 @@ def decide_offered(w: World, agent: int, place: Any, score: Any) -> None:
     request, count, rng, claim = w.request[job], w.jobs[job].left, w.rng[agent], w.claim[agent]
     mask = mask_of(w.masks, w.jobs, job)
     reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
-    if not reserved and (w.state[0].optimistic or w.state[0].bulk == agent):
+    sifted = w.state[0].optimistic and is_selective(w.state, w.workloads, w.filters, agent // w.state[0].slots)
+    if not reserved and not sifted and (w.state[0].optimistic or w.state[0].bulk == agent):
         hide_others(w.free, w.set_rows, w.set_size, w.set_amount, agent, -1)
         w.agents[agent].claimed = place(w.total, w.free, mask, request, count, rng, claim, score)
         hide_others(w.free, w.set_rows, w.set_size, w.set_amount, agent, +1)
@@ -182,7 +186,7 @@ def launch_offer(w: World, agent: int) -> None:
     if w.jobs[job].gang and w.agents[agent].claimed < w.jobs[job].left and not w.agents[agent].optimistic:
         drop_offer_claim(w, agent)
     settle_claim(w, agent)
-    wanted, claimed = w.jobs[job].left, w.agents[agent].claimed
+    claimed = w.agents[agent].claimed
     dequeue(w.agents, w.queue, w.jobs, w.jobs[job].agent)
     if claimed == 0:
         w.agents[agent].job = -1
@@ -190,13 +194,12 @@ def launch_offer(w: World, agent: int) -> None:
         return_offer(w, agent)
         w.workloads[framework].refusals += 1
         w.state[0].offers_rejected += 1
+        revoke(w, agent, framework, job)
     else:
         begin_attempt(w.agents, w.jobs, agent, job, w.state[0].now)
         w.agents[agent].claimed = claimed
         note_answer(w.state, w.agents, w.agenda, agent, decision_time(w.times, w.jobs, agent, job))
-    count_offered(w.state, w.agents, w.sums, w.totals, w.set_sum, w.offered)
-    if claimed < wanted and w.guarantee[framework] > 0.0:
-        revoke(w, framework, wanted - claimed, job)
+    count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
     w.state[0].pending = -1
     schedule_offer(w.state, w.agents, w.workloads, w.agenda)
 
@@ -229,7 +232,7 @@ def answer(w: World, agent: int) -> None:
     w.agents[agent].job = -1
     w.state[0].events += 1
     finish_job(w, job, accepted, spent)
-    count_offered(w.state, w.agents, w.sums, w.totals, w.set_sum, w.offered)
+    count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
 
 
 @inlined
@@ -243,7 +246,7 @@ def rescind(w: World, subject: int) -> None:
         w.agents[agent].claimed = 0
         w.agents[agent].rescinded = True
         w.state[0].offers_rescinded += 1
-        count_offered(w.state, w.agents, w.sums, w.totals, w.set_sum, w.offered)
+        count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
 
 
 @inlined
@@ -265,18 +268,45 @@ def happen(w: World) -> bool:
         else:
             rescind(w, subject)
         something_changed(w.state, w.agents, w.workloads, w.agenda)
-    return due
+    return bool(due)
 
 
 @inlined
 def open_offer(w: World, framework: int) -> int:
-    """Offer what is available to a framework, for the first job of its queue; returns the scheduler that looks."""
+    """Offer what is available to a framework, for the first job of its queue; returns the scheduler that looks.
+
+    Nothing is no offer: then nobody looks (−1), and the framework waits until something comes free.
+    """
     agent = idle_slot(w.agents, w.state[0].slots, framework)
-    w.agents[agent].job = next_job(w.queue, framework * w.state[0].slots)
+    job = next_job(w.queue, framework * w.state[0].slots)
+    w.agents[agent].job = job
     w.agents[agent].claimed = 0
-    w.state[0].offers_made += 1
     make_offer(w, agent, framework)
+    if is_nothing(w, agent, job):
+        w.agents[agent].job = -1
+        return_offer(w, agent)
+        w.workloads[framework].refusals = REFUSALS_MAX
+        revoke(w, agent, framework, job)
+        schedule_offer(w.state, w.agents, w.workloads, w.agenda)
+        agent = -1
+    else:
+        w.state[0].offers_made += 1
     return agent
+
+
+@inlined
+def is_nothing(w: World, agent: int, job: int) -> bool:
+    """Whether there is nothing in an offer."""
+    amount = 0
+    if not w.state[0].optimistic:
+        for r in range(w.totals.shape[0]):
+            amount += amount_held(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, agent, r)
+    elif is_selective(w.state, w.workloads, w.filters, agent // w.state[0].slots):
+        amount = offered_table(w, agent, job)
+    else:
+        for r in range(w.totals.shape[0]):
+            amount += w.totals[r] - w.sums[0, r]
+    return amount == 0
 
 
 @loop_kernel
@@ -307,6 +337,7 @@ def advance_offers(w: World, place: Any, score: Any, allocate: Any, ask: int, wa
             framework = choose_framework(w, allocate)
         if framework >= 0:
             looking = open_offer(w, framework)
+        if looking >= 0:
             if ask == PYTHON or (ask == ONE_JOB and w.agents[looking].job == watch):
                 w.state[0].pending = looking
                 return DECIDE

@@ -158,11 +158,12 @@ def assemble(
     rules: Rules,
     rng: np.random.Generator,
     lasts: Callable[[LaunchTask], float] = lasts_payload,
+    delay_s: float = 0.0,
     watch: Watch | None = None,
 ) -> MessageLoop:
     """A loop whose nodes have joined and whose frameworks have registered at time 0."""
     master = Master(len(next(iter(nodes.values()))), rules, rng)
-    loop = MessageLoop(master, frameworks, lasts, watch=watch)
+    loop = MessageLoop(master, frameworks, lasts, delay_s, watch)
     for node, total in nodes.items():
         loop.post(NodeJoined(node, total), 0.0)
     for registration in registrations:

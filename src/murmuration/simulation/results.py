@@ -60,7 +60,7 @@ def _workload(run: Run, index: int) -> Summary:
 
 
 def _submitted(run: Run) -> NDArray[np.bool_]:
-    return np.arange(len(run.world.jobs)) < run.world.state["arrived"][0]
+    return np.arange(len(run.world.jobs)) < int(run.world.state["arrived"][0])
 
 
 def _mean(values: NDArray[Any]) -> float | None:
@@ -126,7 +126,7 @@ def job_table(run: Run) -> dict[str, NDArray[Any]]:
 
 
 def series(run: Run) -> dict[str, NDArray[np.float64]]:
-    """The time series, evenly spaced: shares of the cluster, nodes per allocation type, each workload's counts so far."""
+    """The time series, evenly spaced: shares of the cluster, nodes per allocation type, counts of each workload."""
     world, names = run.world, run.setup.resources.names
     rows = world.samples[: world.state["sampled"][0]]
     table = {

@@ -19,7 +19,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """A table of a scenario."""
 
 
-class Group(Part):
+class Group(Part, frozen=True):
     """Nodes that are alike."""
 
     count: int
@@ -29,7 +29,7 @@ class Group(Part):
     attributes: dict[str, str | float] = {}
 
 
-class Cluster(Part):
+class Cluster(Part, frozen=True):
     """The nodes: alike, in groups, or from a file."""
 
     nodes: int | None = None
@@ -42,7 +42,7 @@ class Cluster(Part):
     prefill: float = 0.0
 
 
-class Generator(Part):
+class Generator(Part, frozen=True):
     """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks, durations, sizes from."""
 
     arrivals_per_s: float = 0.0
@@ -59,14 +59,14 @@ class Generator(Part):
     empirical: str | None = None
 
 
-class Decision(Part):
+class Decision(Part, frozen=True):
     """Time of one attempt = job_time_s + task_time_s × tasks left."""
 
     job_time_s: float = 0.1
     task_time_s: float = 0.005
 
 
-class Framework(Part):
+class Framework(Part, frozen=True):
     """What the allocator knows of one framework: its weight (or priority), the share it may keep, whether it declares
     its tasks short, and the nodes it filters out: those that do not meet its constraints, or have less than
     `filter_cpu` free."""
@@ -78,7 +78,7 @@ class Framework(Part):
     filter_cpu: Quantity = 0
 
 
-class OfferRules(Part):
+class OfferRules(Part, frozen=True):
     """How resources are offered (Mesos)."""
 
     allocator: str = "drf"
@@ -93,14 +93,14 @@ class OfferRules(Part):
     framework: dict[str, Framework] = {}
 
 
-class Policy(Part):
+class Policy(Part, frozen=True):
     """Checked when a workload's transaction commits: its quota, and the share of the cluster it must leave free."""
 
     quota: float = 1.0
     headroom: float = 0.0
 
 
-class Scheduler(Part):
+class Scheduler(Part, frozen=True):
     """Who decides, how, and how long it takes."""
 
     kind: str = "monolithic"
@@ -118,7 +118,7 @@ class Scheduler(Part):
     policy: dict[str, Policy] = {}
 
 
-class Scenario(Part):
+class Scenario(Part, frozen=True):
     """A whole run. `workload` maps names to generators, or holds the reserved keys `trace` and `multiply`."""
 
     name: str = "scenario"
@@ -131,7 +131,7 @@ class Scenario(Part):
     variant: dict[str, dict[str, Any]] = {}
 
 
-class Replay(Part):
+class Replay(Part, frozen=True):
     """The `[workload]` table when it names a job list instead of generators."""
 
     trace: str

@@ -130,7 +130,7 @@ def commit_claim(w: World, agent: int) -> int:
                 w.sequence[w.claim[agent, k]] += 1
         spent = w.state[0].now - w.agents[agent].started
         count_attempt(w.busy, w.workloads, w.jobs, agent, job, spent, accepted < claimed)
-    return accepted
+    return int(accepted)
 
 
 @helper

@@ -64,6 +64,7 @@ WORKLOAD = np.dtype(
         ("quota", "f8"), ("headroom", "f8"),  # the policy checked at commit
         # What the allocator knows of the framework that serves this workload.
         ("guaranteed", "f8"), ("refusals", "i8"), ("filter_cpu", "i8"), ("short", "?"),
+        ("revoked_at", "f8"),  # when tasks of others were last revoked for it
     ],
     align=True,
 )  # fmt: skip

@@ -274,6 +274,20 @@ def test_a_node_is_cleared_as_far_as_the_filter_asks_and_kept_for_whom_it_is() -
     assert (offer.framework, offer.slices) == ("b", (part("n1", 4, 8),))
 
 
+def test_no_framework_is_brought_below_its_guarantee() -> None:
+    """One task of a may be revoked, for it has all of the cluster; the two that b would need may not."""
+    cluster = revocation_cluster()
+    cluster.tell(Register("a", guaranteed=0.75))
+    cluster.tell(SetFilters("b", Filters(at_least=(4,))))
+    cluster.needs("b", now=1.0)
+    assert cluster.tell(Wake(), 11.0) == []
+    cluster.tell(SetFilters("b", Filters()), 12.0)
+    assert len(cluster.master.stopping) == 1
+    assert cluster.master.due == math.inf
+    cluster.tell(Wake(), 50.0)
+    assert len(cluster.master.stopping) == 1
+
+
 def test_a_framework_without_a_guarantee_waits() -> None:
     cluster = revocation_cluster()
     cluster.needs("c", now=1.0)

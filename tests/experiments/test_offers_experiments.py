@@ -1,0 +1,46 @@
+"""Quick runs of the reproductions of chapters 4 and 5."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from murmuration.experiments import locality, offers_model, sharing
+from murmuration.experiments.result import Reproduction, Row, Settings
+
+
+def check_numbers(result: Reproduction) -> dict[str, Row]:
+    """Every number is finite and lies in its interval; the rows by name."""
+    assert result.figures and result.notes
+    for row in result.rows:
+        if not isinstance(row.measured, str):
+            assert row.measured is not None and math.isfinite(row.measured)
+            if row.low is not None and row.high is not None:
+                assert row.low - 1e-9 <= row.measured <= row.high + 1e-9
+    return {row.quantity: row for row in result.rows}
+
+
+def test_the_model_of_offers() -> None:
+    rows = check_numbers(offers_model.run(Settings(quick=True)))
+    expected_to_fail = {name for name in rows if name.endswith("ln k") or "own tasks of length T" in name}
+    assert {name for name, row in rows.items() if row.holds is False} == expected_to_fail
+
+
+def test_sharing() -> None:
+    rows = check_numbers(sharing.run(Settings(quick=True)))
+    assert rows["who gains"].holds
+    assert rows["speed-up of Large Hadoop Mix"].holds
+    assert rows["speed-up of Torque / MPI"].holds
+    assert rows["more CPU in use than in static partitions"].holds
+    calibrated = rows["static seconds of ALS, Spark (set)"]
+    assert calibrated.measured == pytest.approx(calibrated.paper, rel=0.05)
+
+
+def test_locality() -> None:
+    rows = check_numbers(locality.run(Settings(quick=True)))
+    assert all(row.holds for row in rows.values() if row.quantity.startswith("local tasks"))
+
+
+def test_the_same_seed_gives_the_same_rows() -> None:
+    assert offers_model.one(4, quick=True) == offers_model.one(4, quick=True)
