@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from murmuration.cluster.version import __version__
+
 if TYPE_CHECKING:
     from murmuration.cluster.jit import Kernel as kernel  # noqa: N813
     from murmuration.experiments.runs import simulate
     from murmuration.placement.view import JobView, View
 
-__version__ = "0.1.0"
 __all__ = ["JobView", "View", "__version__", "kernel", "simulate"]
 
 _LAZY = {

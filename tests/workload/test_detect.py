@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +26,7 @@ d,batch,10,2,30,2,4,me
 """
 
 
-def test_our_own_files_whatever_their_name(write: Write, tmp_path) -> None:
+def test_our_own_files_whatever_their_name(write: Write, tmp_path: Path) -> None:
     path = write("jobs.dat", JOBS)
     trace = open_trace(path)
     assert (trace.kind, trace.rows, trace.assumptions) == ("job list", 4, ("column 'user' is not used",))

@@ -7,6 +7,7 @@ import lzma
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,7 +141,7 @@ def test_optional_columns_in_any_order_and_empty(write: Write) -> None:
 @pytest.mark.parametrize(
     "pack", [gzip.compress, lzma.compress, lambda raw: b"\xef\xbb\xbf" + raw.replace(b"\n", b"\r\n")]
 )
-def test_packed_marked_and_other_line_ends(write: Write, pack) -> None:
+def test_packed_marked_and_other_line_ends(write: Write, pack: Callable[[bytes], bytes]) -> None:
     plain = f'{HEADER}\n"a",batch,0,1,1,1,1\n\nb,batch,1,1,1,1,1\n\n'.encode()
     assert read_jobs(write("jobs.csv.any", pack(plain))).job_id.tolist() == ["a", "b"]
 

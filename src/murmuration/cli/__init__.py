@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
+import traceback
+from typing import NoReturn
 
 import click
 
-from murmuration import __version__
+from murmuration.cluster.version import __version__
 from murmuration.cluster.errors import InputError
 
 COMMANDS = ("simulate", "compare", "sweep", "reproduce", "trace", "why")
@@ -46,13 +49,28 @@ def murmur() -> None:
 def main() -> None:
     """The entry point: bad input is one sentence and exit code 2."""
     try:
-        murmur(prog_name="murmur")
+        sys.exit(murmur(prog_name="murmur", standalone_mode=False))
     except InputError as error:
-        print(f"murmur: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("murmur: stopped", file=sys.stderr)
-        sys.exit(130)
+        fail(str(error), 2)
+    except click.UsageError as error:
+        # Without arguments a group shows its help.
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            error.show()
+            sys.exit(2)
+        command = error.ctx.command_path if error.ctx is not None else "murmur"
+        fail(f"{error.format_message().rstrip('.')}; see {command} --help", 2)
+    except click.ClickException as error:
+        fail(error.format_message(), 2)
+    except (KeyboardInterrupt, click.Abort):
+        fail("stopped", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except Exception:
+        traceback.print_exc()
+        fail(f"this should not happen; it can be repeated with: {shlex.join(['murmur', *sys.argv[1:]])}", 1)
+
+
+def fail(sentence: str, code: int) -> NoReturn:
+    print(f"murmur: {sentence}", file=sys.stderr)
+    sys.exit(code)

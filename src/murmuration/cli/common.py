@@ -66,9 +66,9 @@ def results_folder(out: Path | None, as_json: bool, default: str) -> Path | None
     """Where results go; with `--json` and no folder named, nowhere."""
     if out is None and as_json:
         return None
-    from murmuration.simulation.files import ready_folder
+    from murmuration.simulation.files import check_folder
 
-    return ready_folder(out if out is not None else Path("runs") / default)
+    return check_folder(out if out is not None else Path("runs") / default)
 
 
 def cores() -> int:
@@ -122,9 +122,13 @@ def parse_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
     axes: dict[str, list[Any]] = {}
     for text in texts:
         key, separator, values = text.partition("=")
-        if not separator or not key.strip() or not values.strip():
+        if not separator or not key.strip() or not all(value.strip() for value in values.split(",")):
             raise InputError(
                 f"--vary: expected KEY=VALUE,VALUE,… such as scheduler.conflict=resource,machine, got {text!r}"
             )
-        axes[key.strip()] = [parse_value(value) for value in values.split(",")]
+        if key.strip() in axes:
+            raise InputError(f"--vary: expected each key once, got {key.strip()} twice")
+        # A value given twice is one run, not two replicas.
+        distinct = {repr(value): value for value in map(parse_value, values.split(","))}
+        axes[key.strip()] = list(distinct.values())
     return axes

@@ -54,7 +54,11 @@ def run_with_progress(
             finished.append(index)
             update(len(finished))
 
-        return runs.run_all(specs, workers or common.cores(), on, resume, done)
+        try:
+            return runs.run_all(specs, workers or common.cores(), on, resume, done)
+        except KeyboardInterrupt:
+            common.say("stopping: runs under way are finished first, and --resume goes on from there")
+            raise
 
 
 def show(name: str, summaries: list[dict[str, Any]], specs: list[Any], folder: Path | None, as_json: bool) -> None:

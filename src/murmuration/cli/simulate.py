@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import click
 
 from murmuration.cli import common
+from murmuration.cluster.errors import InputError
 
 
 @click.command()
@@ -32,6 +34,7 @@ def simulate(
     from murmuration.experiments import runs
     from murmuration.simulation import scenario as sc
 
+    _check_use(stop_after, resume, replicas, check, out is None and as_json)
     tables = common.scenario_tables(scenario, settings, seed, days)
     if scheduler is not None:
         spec = runs.variant_specs(tables, [scheduler])[0]
@@ -49,6 +52,16 @@ def simulate(
         _show(summary, folder, as_json)
 
 
+def _check_use(stop_after: float | None, resume: bool, replicas: int, check: bool, nowhere: bool) -> None:
+    """Options that do not go together, before anything is done."""
+    if stop_after is not None and not stop_after >= 0.0:
+        raise InputError(f"--stop-after: expected a number of days from 0, got {stop_after:g}")
+    if (stop_after is not None or resume) and nowhere:
+        raise InputError("--stop-after and --resume: expected --out DIR for what is kept")
+    if replicas > 1 and (stop_after is not None or check):
+        raise InputError("--replicas: expected neither --stop-after nor --check, which are for a single run")
+
+
 def _replicas(specs: list[Any], folder: Path | None, workers: int | None, resume: bool, as_json: bool) -> None:
     from murmuration.cli.compare import run_with_progress, show
     from murmuration.experiments import runs
@@ -61,50 +74,83 @@ def _replicas(specs: list[Any], folder: Path | None, workers: int | None, resume
 
 def _run(spec: Any, stop_after: float | None, resume: bool, check: bool) -> dict[str, Any] | None:
     """Run to the horizon, or to a stop that leaves a snapshot behind."""
-    from murmuration.cluster.errors import InputError
     from murmuration.experiments import runs
     from murmuration.simulation import engine, files, invariants, results
     from murmuration.simulation import scenario as sc
 
-    if (stop_after is not None or resume) and spec.folder is None:
-        raise InputError("--stop-after and --resume: expected --out DIR for the snapshot")
+    there = runs.finished(spec) if resume else None
+    if there is not None:
+        return there
     wall, cpu = time.perf_counter(), time.process_time()
-    run = engine.prepare(sc.check(spec.tables))
+    run = engine.prepare(sc.check(spec.tables, str(spec.tables.get("name", "scenario"))))
     _tell_hopeless(run)
     snapshot = None if spec.folder is None else Path(spec.folder) / files.SNAPSHOT
-    label = hashlib.blake2b(repr(spec.tables).encode(), digest_size=8).hexdigest()
     if resume and snapshot is not None and snapshot.exists():
-        run.world = files.load_world(snapshot, label)
-    until = float("inf") if stop_after is None else stop_after * 86_400.0
+        run.world = files.load_world(snapshot, _digest(spec))
     watch: Callable[[], None] = (lambda: invariants.check(run)) if check else (lambda: None)
-    ended = _advance(run, until, watch)
+    until = float("inf") if stop_after is None else stop_after * 86_400.0
+    ended, interrupted = _advance(run, until, watch, keep=snapshot is not None)
     if not ended:
-        assert snapshot is not None
-        files.write_json(snapshot.parent / files.SCENARIO, {"label": spec.label, "tables": spec.tables})
-        files.save_world(snapshot, run.world, label)
-        common.say(f"stopped at day {run.now_s / 86_400:.4g}; the same command with --resume goes on")
+        _keep(spec, run)
+        if interrupted:
+            raise KeyboardInterrupt
         return None
     summary = results.summary(run, spec.label)
-    timing = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+    summary["timing"] = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
     if spec.folder is not None:
-        runs.write_run(Path(spec.folder), spec, run, summary, timing)
-    return {**summary, "timing": timing}
+        runs.write_run(Path(spec.folder), spec, summary, runs.result_tables(run))
+    return summary
 
 
-def _advance(run: Any, until: float, watch: Callable[[], None]) -> bool:
-    """Advance behind a progress bar; Ctrl-C stops like `--stop-after`."""
+def _digest(spec: Any) -> str:
+    """What a snapshot must be of to be gone on with."""
+    return hashlib.blake2b(repr(spec.tables).encode(), digest_size=8).hexdigest()
+
+
+def _keep(spec: Any, run: Any) -> None:
+    """Leave a snapshot to go on from."""
+    from murmuration.experiments import runs
+    from murmuration.simulation import files
+
+    folder = Path(spec.folder)
+    runs.begin_folder(folder, spec)
+    files.save_world(folder / files.SNAPSHOT, run.world, _digest(spec))
+    common.say(f"stopped at day {run.now_s / 86_400:.4g}; the same command with --resume goes on")
+
+
+class _StopError(Exception):
+    """Ctrl-C was pressed, and the world is whole."""
+
+
+def _advance(run: Any, until: float, watch: Callable[[], None], keep: bool) -> tuple[bool, bool]:
+    """Advance behind a progress bar; says whether the horizon was reached, and whether Ctrl-C was pressed.
+
+    To be kept, a run stops between two of its pieces, where the world is whole; a second Ctrl-C ends it at once.
+    """
     from murmuration.simulation import engine
+
+    pressed: list[int] = []
+
+    def press(number: int, frame: Any) -> None:
+        if pressed or not keep:
+            raise KeyboardInterrupt
+        pressed.append(number)
 
     with common.progress("simulating", 1.0) as update:
 
         def tell(share: float) -> None:
             watch()
             update(share)
+            if pressed:
+                raise _StopError
 
+        before = signal.signal(signal.SIGINT, press)
         try:
-            return engine.finish(run, tell, until)
-        except KeyboardInterrupt:
-            return False
+            return engine.finish(run, tell, until), False
+        except _StopError:
+            return False, True
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 def _tell_hopeless(run: Any) -> None:

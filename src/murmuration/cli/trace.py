@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from murmuration.cli import common
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import parse_quantity
 
@@ -113,6 +114,29 @@ def convert(file: str, out: str, **reading: Any) -> None:
     click.echo(f"{out}: {wrote} from {opened.kind}", err=True)
     for line in (*opened.assumptions, *(f"left out: {reason}" for reason in opened.skipped)):
         click.echo(f"  {line}", err=True)
+
+
+@trace.command()
+@click.argument("scenario")
+@click.argument("out")
+@common.with_options(common.SET, common.SEED, common.DAYS)
+def generate(scenario: str, out: str, settings: tuple[str, ...], seed: int | None, days: float | None) -> None:
+    """Write the jobs of SCENARIO, a preset or a TOML file, to OUT, a .csv or .parquet file.
+
+    `--set workload.trace=OUT` replays them, in any architecture.
+    """
+    from murmuration.simulation import inputs
+    from murmuration.simulation import scenario as sc
+    from murmuration.workload.sizes import checked_suffix
+    from murmuration.workload.store import write_jobs
+
+    checked_suffix(out)
+    checked = sc.check(common.scenario_tables(scenario, settings, seed, days), scenario)
+    jobs = inputs.make_jobs(checked, inputs.make_nodes(checked.cluster).resources)
+    write_jobs(jobs, out)
+    common.say(f"{out}: {len(jobs):,} jobs, {jobs.tasks.sum():,} tasks of {checked.name}, seed {checked.seed}")
+    if sc.is_picky(checked):
+        common.say("  left out: picky, which is drawn when the jobs are run and not part of a job list")
 
 
 def _show(file: str, described: dict[str, Any]) -> None:

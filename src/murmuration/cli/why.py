@@ -19,11 +19,11 @@ def why(job: str, folder: Path, attempt: int, as_json: bool) -> None:
     """One decision about JOB: nodes considered, filtered and why, scores, the choice, and what would unblock it."""
     import msgspec
 
+    from murmuration.experiments.runs import stored_spec
     from murmuration.simulation import engine, explain, files
     from murmuration.simulation import scenario as sc
 
-    stored = files.read_json(folder / files.SCENARIO)
-    run = engine.prepare(sc.check(stored["tables"], str(folder / files.SCENARIO)))
+    run = engine.prepare(sc.check(stored_spec(folder)["tables"], str(folder / files.SCENARIO)))
     found = explain.explain(run, job, attempt)
     if as_json:
         document = msgspec.to_builtins(found)
@@ -35,13 +35,14 @@ def why(job: str, folder: Path, attempt: int, as_json: bool) -> None:
 
 def _print(found: Any) -> None:
     from rich.console import Console
+    from rich.markup import escape
 
     from murmuration.cluster.reasons import Never
     from murmuration.reports.terminal import comparison_table
 
     console = Console(width=None if Console().is_terminal else 120)
     console.print(
-        f"[bold]{found.job}[/] ({found.workload}), attempt {found.attempt} at {found.at_s:,.3f} s: "
+        f"[bold]{escape(found.job)}[/] ({escape(found.workload)}), attempt {found.attempt} at {found.at_s:,.3f} s: "
         f"{found.tasks} tasks of {found.request}"
     )
     console.print(f"{found.considered:,} nodes considered, {found.feasible:,} could take a task")

@@ -25,7 +25,7 @@ _EXPRESSION = re.compile(
     r"""\s*(?P<key>[\w./-]+)(?:
         \s+(?P<exists>exists)
         |\s+in(?:\s*\((?P<set>[^()]*)\)|\s+(?P<bare>[^()]+))
-        |\s*(?P<op>!=|≠|=|<|>)(?!=)\s*(?P<value>\S.*?)
+        |\s*(?P<op>!=|≠|=|<|>)(?![=<>])\s*(?P<value>\S.*?)
     )\s*""",
     re.VERBOSE,
 )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-_KERNEL = re.compile(r"^@(compiled|helper|inlined|loop_kernel)$", re.MULTILINE)
+_KERNEL = re.compile(r"^@(compiled|helper|inlined|loop_kernel|released)$", re.MULTILINE)
 _IMPORT = re.compile(r"^from murmuration\.([\w.]+) import ([\w, ]+)", re.MULTILINE)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -76,6 +76,11 @@ SCORE = types.float64[::1](AMOUNTS, AMOUNTS, VECTOR)
 def compiled(function: Function) -> Function:
     """A kernel: compiled on first use, cached on disk, no object mode, exact floating point."""
     return numba.njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+def released(function: Function) -> Function:
+    """A loop that threads may run side by side: it makes no arrays and holds no lock of the interpreter."""
+    return numba.njit(cache=True, error_model="numpy", nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
 
 
 def helper(function: Function) -> Function:

@@ -49,5 +49,5 @@ class Explanation:
     placed: int
     verdict: Wait | Never | None
     unblock: tuple[str, ...] = ()
-    queue_ahead: int = 0
+    queued_behind: int = 0
     notes: tuple[str, ...] = field(default=())

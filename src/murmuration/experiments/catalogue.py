@@ -33,4 +33,8 @@ EXPERIMENTS = {
     "dps-model": Entry("Table 4.1, lottery shares, fragmentation and starvation under offers", "offers_model"),
     "sharing": Entry("Tables 5.3 and 5.4: four frameworks, shared against static partitions", "sharing"),
     "locality": Entry("Figure 5.7: data locality by delay scheduling", "locality"),
+    "swarm-three-nodes": Entry("Figure 1: three nodes and three ways to choose a destination", "swarm", "three_nodes"),
+    "swarm-distribution": Entry("Figure 2: times to equilibrium of a swarm on 1,000 nodes", "swarm", "distribution"),
+    "swarm-scaling": Entry("Figure 3: a swarm's time to equilibrium, and ring against Chord-like search", "swarm", "scaling"),
+    "swarm-model": Entry("Section 3: the swarm as differential equations", "swarm", "model_equations"),
 }

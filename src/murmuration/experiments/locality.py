@@ -23,21 +23,20 @@ NODE = (4 * 10**6, 15 * 10**9)
 TASK = (10**6, 2 * 10**9)
 REPLICAS = 3
 #: 100 GiB in blocks of 64 MiB, as was usual then.
-BLOCKS, BLOCKS_QUICK = 1600, 400
+BLOCKS, BLOCKS_QUICK = 1600, 300
 LOCAL_S, REMOTE_FACTOR, VARIATION = 10.0, 2.0, 0.3
 START_EVERY_S = 1.0
 #: The delay of each scenario; None stands for static partitions.
 SCENARIOS: dict[str, float | None] = {"static": None, "no delay": 0.0, "1 s delay": 1.0, "5 s delay": 5.0}
 
 NOTES = (
-    "Locality of static partitions holds within 3 points; with a delay it holds if it is at least the paper's. The "
-    "speed-up holds within 15 %.",
+    "Locality holds within 3 points of the paper's number, or on its side of a bound. The speed-up holds within 15 %.",
     "Chosen, since the paper does not say: a file of its own for each instance in 1,600 blocks of 64 MiB, three "
     "replicas on random nodes; instances start 1 s apart; a local task takes 10 s on average (log-normal, coefficient "
-    "of variation 0.3), a remote one twice as long, as delay scheduling was reported to raise throughput by up to 2×. "
+    "of variation 0.3), a remote one twice as long (our choice; the paper does not say, and the speed-up follows from it). "
     "The speed-up follows from locality and that factor; locality hardly depends on it. 1 CPU per task.",
-    "Here an offer takes no time and a rejected slot is offered on at once, so a framework that waits sees every slot "
-    "that comes free; a real cluster has heartbeats, and less locality for the same delay.",
+    "Delays do better here than in the paper, hence the failed row: an offer takes no time and a rejected slot is "
+    "offered on at once, so a framework that waits sees every slot that comes free. A real cluster has heartbeats.",
 )
 QUICK_NOTE = "A quick run: files of {} blocks. So short a job is mostly beginning and end; its speed-up is not judged."
 
@@ -123,7 +122,7 @@ def _rows(results: Sequence[dict[str, Measured]], whole: bool) -> tuple[Row, ...
         measured("local tasks, static partitions", 0.18, local["static"], abs(static - 0.18) <= 0.03),
         measured("local tasks, offers without delay", "more than static", local["no delay"], free > static),
         measured("local tasks, 1 s delay", "above 0.90", local["1 s delay"], one_s > 0.90),
-        measured("local tasks, 5 s delay", 0.95, local["5 s delay"], five_s >= 0.95),
+        measured("local tasks, 5 s delay", 0.95, local["5 s delay"], abs(five_s - 0.95) <= 0.03),
         measured("jobs faster than static, 5 s delay", 1.7, faster["5 s delay"], close if whole else None),
         measured("jobs faster than static, 1 s delay", None, faster["1 s delay"]),
         measured("jobs faster than static, no delay", None, faster["no delay"]),

@@ -26,7 +26,7 @@ from murmuration.simulation.offers_messages import assemble, lasts_payload
 
 SLOT: Vector = (10**6, 10**9)
 #: A framework's own tasks where the model takes its work to be divisible at will.
-GRAIN = 0.05
+GRAIN = 0.1
 
 
 def slots(count: int) -> Vector:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from murmuration import __version__
+from murmuration.cluster.version import __version__
 from murmuration.cluster import allocation_types
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Bars, Chart, Series

@@ -37,6 +37,16 @@ def measured(quantity: str, paper: str | float | None, values: Sequence[float], 
     return Row(quantity, paper, mean, holds=holds) if len(values) == 1 else Row(quantity, paper, mean, low, high, holds)
 
 
+def above(bound: float, values: Sequence[float]) -> bool | None:
+    """Whether a mean lies above a bound with its whole interval; None if only the mean does."""
+    mean, low, _ = interval(values)
+    return True if low > bound else None if mean > bound else False
+
+
+def below(bound: float, values: Sequence[float]) -> bool | None:
+    return above(-bound, [-value for value in values])
+
+
 def against_paper(
     title: str,
     y_label: str,

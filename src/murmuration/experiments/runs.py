@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from murmuration.cluster.errors import InputError, did_you_mean
+from murmuration.placement.registry import is_own
 from murmuration.schedulers.architecture import KINDS
 from murmuration.simulation import files
 from murmuration.simulation import scenario as sc
 
 Summary = dict[str, Any]
+Tables = dict[str, dict[str, Any]]
 Done = Callable[[int, Summary], None]
 
 
@@ -45,28 +47,36 @@ def simulate(
 
 
 def variant_specs(tables: Mapping[str, Any], names: Sequence[str]) -> list[Spec]:
-    """One run for each named scheduler: a variant of the scenario, an architecture, or the user's own by path."""
+    """One run for each named scheduler: a variant of the scenario, an architecture, or the user's own by module path.
+
+    Without names: the scenario as it is and all its variants, or every architecture if it has none.
+    """
     variants = sc.variants(tables)
-    chosen = list(names) or list(variants) or list(KINDS)
     base = {key: value for key, value in tables.items() if key != "variant"}
-    return [Spec(name, sc.override(base, _changes(name, variants))) for name in chosen]
+    chosen = list(dict.fromkeys(names)) or list(variants) or list(KINDS)
+    specs = [Spec(name, sc.override(base, _changes(name, variants))) for name in chosen]
+    if not names and variants and all(spec.tables != base for spec in specs):
+        specs.insert(0, Spec(str(base.get("scheduler", {}).get("kind", "monolithic")), base))
+    return specs
 
 
 def _changes(name: str, variants: Mapping[str, Any]) -> Mapping[str, Any]:
     if name in variants:
         return dict(variants[name])
-    if name in KINDS or ":" in name:
+    if name in KINDS or is_own(name):
         return {"scheduler.kind": name}
     raise InputError(f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *KINDS])} (or module:Class)")
 
 
 def grid_specs(tables: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> list[Spec]:
-    """One run for each combination of values."""
+    """One run for each combination of values, labelled by the last part of each key unless two are the same."""
     base = {key: value for key, value in tables.items() if key != "variant"}
+    last = [key.rsplit(".", 1)[-1] for key in axes]
+    names = last if len(set(last)) == len(last) else list(axes)
     specs = []
     for values in itertools.product(*axes.values()):
         changes = dict(zip(axes, values, strict=True))
-        label = ", ".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in changes.items())
+        label = ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
         specs.append(Spec(label or str(base.get("name", "run")), sc.override(base, changes), vary=changes))
     return specs
 
@@ -96,8 +106,8 @@ def in_folders(specs: Sequence[Spec], root: Path) -> list[Spec]:
     return placed
 
 
-def execute(spec: Spec, progress: Callable[[float], None] = lambda share: None) -> Summary:
-    """Run one; write its results if it has a folder. The summary carries its times under `timing`."""
+def compute(spec: Spec, progress: Callable[[float], None] = lambda share: None) -> tuple[Summary, Tables]:
+    """Run one: its summary, with its times under `timing`, and the tables it leaves if it has a folder."""
     from murmuration.simulation import engine, results
 
     wall, cpu = time.perf_counter(), time.process_time()
@@ -105,33 +115,61 @@ def execute(spec: Spec, progress: Callable[[float], None] = lambda share: None) 
     engine.finish(run, progress)
     summary = results.summary(run, spec.label)
     timing = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+    return {**summary, **_varied(spec), "timing": timing}, {} if spec.folder is None else result_tables(run)
+
+
+def execute(spec: Spec, progress: Callable[[float], None] = lambda share: None) -> Summary:
+    """Run one, and write its results if it has a folder."""
+    summary, tables = compute(spec, progress)
     if spec.folder is not None:
-        write_run(Path(spec.folder), spec, run, summary, timing)
-    return {**summary, **({} if spec.vary is None else {"vary": spec.vary}), "timing": timing}
+        write_run(Path(spec.folder), spec, summary, tables)
+    return summary
 
 
-def write_run(folder: Path, spec: Spec, run: Any, summary: Summary, timing: Mapping[str, float]) -> None:
-    """The results of a run; the summary last, so that its presence says that the folder is complete."""
+def _varied(spec: Spec) -> Summary:
+    return {} if spec.vary is None else {"vary": dict(spec.vary)}
+
+
+def result_tables(run: Any) -> Tables:
+    """The tables of a run, by the name of their file."""
     from murmuration.simulation import results
 
-    files.ready_folder(folder)
-    files.write_json(folder / files.SCENARIO, {"label": spec.label, "tables": spec.tables})
-    files.write_parquet(folder / files.JOBS, results.job_table(run))
-    files.write_parquet(folder / files.SERIES, results.series(run))
-    files.write_json(folder / files.TIMING, timing)
-    files.write_json(folder / files.SUMMARY, summary)
+    return {files.JOBS: results.job_table(run), files.SERIES: results.series(run)}
+
+
+def write_run(folder: Path, spec: Spec, summary: Summary, tables: Tables) -> None:
+    """The results of a run; the summary last, so that its presence says that the folder is complete."""
+    begin_folder(folder, spec)
+    for name, table in tables.items():
+        files.write_parquet(folder / name, table)
+    files.write_json(folder / files.TIMING, summary["timing"])
+    files.write_json(folder / files.SUMMARY, {k: v for k, v in summary.items() if k not in ("vary", "timing")})
     (folder / files.SNAPSHOT).unlink(missing_ok=True)
+
+
+def begin_folder(folder: Path, spec: Spec) -> None:
+    """A folder that says what is run in it, and no longer that it is complete."""
+    files.ready_folder(folder)
+    (folder / files.SUMMARY).unlink(missing_ok=True)
+    files.write_json(folder / files.SCENARIO, {"label": spec.label, "tables": spec.tables})
+
+
+def stored_spec(folder: Path) -> dict[str, Any]:
+    """What was run in a folder."""
+    stored = files.read_json(folder / files.SCENARIO)
+    if not isinstance(stored, dict) or not isinstance(stored.get("tables"), dict):
+        raise InputError(f"{folder / files.SCENARIO}: expected the label and tables of a run")
+    return stored
 
 
 def finished(spec: Spec) -> Summary | None:
     """The summary of a run that is already there, if it is of the same scenario."""
     if spec.folder is None or not (Path(spec.folder) / files.SUMMARY).exists():
         return None
-    stored = files.read_json(Path(spec.folder) / files.SCENARIO)
-    if stored != {"label": spec.label, "tables": dict(spec.tables)}:
+    if stored_spec(Path(spec.folder)) != {"label": spec.label, "tables": dict(spec.tables)}:
         return None
     summary: Summary = files.read_json(Path(spec.folder) / files.SUMMARY)
-    return {**summary, "timing": files.read_json(Path(spec.folder) / files.TIMING)}
+    return {**summary, **_varied(spec), "timing": files.read_json(Path(spec.folder) / files.TIMING)}
 
 
 def run_all(
@@ -162,15 +200,27 @@ def _elsewhere(todo: Sequence[tuple[int, Spec]], workers: int, on: str | None) -
 
 
 def _on_processes(todo: Sequence[tuple[int, Spec]], workers: int) -> Iterator[tuple[int, Summary]]:
-    """Fresh processes (not forks: libraries with threads do not survive one), each kept for many runs."""
+    """Fresh processes (not forks: libraries with threads do not survive one), each kept for many runs.
+
+    No more runs are handed out than there are processes: after Ctrl-C only those under way are waited for.
+    """
     import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet)
+    left, under_way = iter(_mixed(todo)), dict[Future[Summary], int]()
+
+    def hand_out(count: int) -> None:
+        for index, spec in itertools.islice(left, count):
+            under_way[pool.submit(execute, spec)] = index
+
     try:
-        futures = {pool.submit(execute, spec): index for index, spec in _mixed(todo)}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        hand_out(workers)
+        while under_way:
+            ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            hand_out(len(ended))
+            for future in ended:
+                yield under_way.pop(future), future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -202,8 +252,13 @@ def _on_ray(todo: Sequence[tuple[int, Spec]], address: str) -> Iterator[tuple[in
         raise InputError("--on ray: Ray is not installed; install the extra: pip install 'murmuration[ray]'") from error
     if not ray.is_initialized():
         ray.init(address=None if address == "ray" else address, log_to_driver=False, include_dashboard=False)
-    remote = ray.remote(execute)
+    # The results come back to be written here: a worker's own disk may be anywhere.
+    remote, specs = ray.remote(compute), dict(todo)
     waiting = {remote.remote(spec): index for index, spec in todo}
     while waiting:
         ready, _ = ray.wait(list(waiting), num_returns=1)
-        yield waiting.pop(ready[0]), ray.get(ready[0])
+        index, (summary, tables) = waiting.pop(ready[0]), ray.get(ready[0])
+        folder = specs[index].folder
+        if folder is not None:
+            write_run(Path(folder), specs[index], summary, tables)
+        yield index, summary

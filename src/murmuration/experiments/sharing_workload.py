@@ -89,31 +89,33 @@ class Workload:
     kinds: dict[str, str] = field(default_factory=dict)
 
 
-def make_workload(rng: np.random.Generator, types: tuple[JobType, ...] = TYPES) -> Workload:
-    """One draw of the workload: the order and gaps of the Facebook jobs, and all task durations."""
+def make_workload(rng: np.random.Generator, part: float = 1.0) -> Workload:
+    """One draw of the workload, or of the first part of it: the order and gaps of Facebook jobs, all task durations."""
     work = Workload()
-    _add_facebook(work, rng, [kind for kind in types if kind.framework == FACEBOOK])
-    for kind in types:
+    _add_facebook(work, rng, part)
+    for kind in TYPES:
         if kind.framework in (LARGE, SPARK):
             request = HADOOP_TASK if kind.framework == LARGE else SPARK_TASK
-            jobs = [_job(work, kind, i, request, rng) for i in range(kind.jobs)]
+            jobs = [_job(work, kind, i, request, rng) for i in range(math.ceil(part * kind.jobs))]
             work.series[kind.framework] = Series(jobs, ALS_PAUSE_S if kind.framework == SPARK else 0.0)
-    _add_torque(work, [kind for kind in types if kind.framework == TORQUE])
+    _add_torque(work, part)
     return work
 
 
-def _add_facebook(work: Workload, rng: np.random.Generator, types: list[JobType]) -> None:
+def _add_facebook(work: Workload, rng: np.random.Generator, part: float) -> None:
+    types = [kind for kind in TYPES if kind.framework == FACEBOOK]
     order = rng.permutation([i for i, kind in enumerate(types) for _ in range(kind.jobs)])
+    order = order[: math.ceil(part * len(order))]
     times = np.cumsum(rng.exponential(GAP_S, len(order)))
     for serial, (which, at) in enumerate(zip(order, times, strict=True)):
         job = _job(work, types[which], serial, HADOOP_TASK, rng)
         work.fixed.append((float(at), Submit(FACEBOOK, job)))
 
 
-def _add_torque(work: Workload, types: list[JobType]) -> None:
+def _add_torque(work: Workload, part: float) -> None:
     """Every third tachyon job is a large one."""
-    small, large = types
-    for serial in range(small.jobs + large.jobs):
+    small, large = (kind for kind in TYPES if kind.framework == TORQUE)
+    for serial in range(math.ceil(part * (small.jobs + large.jobs))):
         kind = large if serial % 3 == 2 else small
         job = GangJob(f"{kind.name} {serial}", kind.stages[0], MPI_TASK, kind.task_s)
         work.kinds[job.name] = kind.name

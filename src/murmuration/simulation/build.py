@@ -112,10 +112,10 @@ def _pickiness(scenario: sc.Scenario, nodes: int, jobs: JobList) -> tuple[NDArra
     masks = [np.empty((0, nodes), dtype=np.bool_)]
     if sc.is_replay(scenario.workload):
         return masks[0], picked
-    for index, (name, table) in enumerate(sc.generators(scenario).items()):
+    for name, table in sc.generators(scenario).items():
         if table.picky > 0.0:
             rng = generator(scenario.seed, "picky", name)
-            rows = np.flatnonzero(jobs.workload == index)
+            rows = np.flatnonzero(jobs.workload == jobs.workloads.index(name))
             picked[rows] = sum(map(len, masks)) + rng.integers(0, PICKY_MASKS, len(rows))
             masks.append(picky_masks(nodes, table.picky, rng))
     return np.concatenate(masks), picked

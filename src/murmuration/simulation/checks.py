@@ -87,7 +87,7 @@ def _scheduler(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator
         yield from _number(f"scheduler.policy.{name}.quota", policy.quota, above=0.0, most=1.0)
         yield from _number(f"scheduler.policy.{name}.headroom", policy.headroom, least=0.0, most=1.0)
     yield from _offers(scheduler.offers)
-    yield from _names(scheduler, workloads)
+    yield from unknown_workloads(scheduler, workloads) if workloads is not None else ()
 
 
 def _offers(offers: sc.OfferRules) -> Iterator[str]:
@@ -95,20 +95,21 @@ def _offers(offers: sc.OfferRules) -> Iterator[str]:
         yield from _number(f"scheduler.offers.{name}", getattr(offers, name), least=0.0)
     yield from _number("scheduler.offers.short_share", offers.short_share, least=0.0, most=0.99)
     parse_quantity(offers.min_cpu, "scheduler.offers.min_cpu")
+    if offers.optimistic and offers.short_share > 0.0:
+        yield "scheduler.offers.short_share: expected 0 with optimistic offers, which reserve nothing"
     for name, framework in offers.framework.items():
         key = f"scheduler.offers.framework.{name}"
         yield from _number(f"{key}.weight", framework.weight, above=0.0)
         yield from _number(f"{key}.guaranteed", framework.guaranteed, least=0.0, most=1.0)
+        parse_quantity(framework.filter_cpu, f"{key}.filter_cpu")
         for text in framework.filter:
             parse_constraint(text, f"{key}.filter")
     if sum(f.guaranteed for f in offers.framework.values()) > 1.0 + 1e-9:
         yield "scheduler.offers.framework: expected guaranteed shares of at most 1 in all"
 
 
-def _names(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator[str]:
-    """Tables per workload must name one that exists (known up front unless the jobs come from a file)."""
-    if workloads is None:
-        return
+def unknown_workloads(scheduler: sc.Scheduler, workloads: Collection[str]) -> Iterator[str]:
+    """Tables per workload must name one that exists: known up front, or once the jobs are read from their file."""
     tables: dict[str, Collection[str]] = {
         "agents": scheduler.agents, "partition": scheduler.partition, "policy": scheduler.policy,
         "offers.framework": scheduler.offers.framework,

@@ -74,7 +74,7 @@ def return_offer(w: World, agent: int) -> None:
 
 @inlined
 def start_offered(w: World, agent: int, job: int, accepted: int) -> None:
-    """Start the tasks; with a reservation, long ones count against their part and declared short ones end at the limit."""
+    """Start the tasks; with a reservation, long ones count against their part, declared short ones end at the limit."""
     lasts = w.jobs[job].duration
     if w.long_free.shape[0] > 0:
         if not is_short(w.state, w.workloads, w.jobs, job):

@@ -25,8 +25,8 @@ from murmuration.simulation import loop, offers
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.adopt import adopt, show_offer
-from murmuration.simulation.checks import unknown_workloads
 from murmuration.simulation.build import Setup, find_hopeless, grown, job_masks, make_world, prefilled
+from murmuration.simulation.checks import unknown_workloads
 from murmuration.simulation.inputs import make_jobs, make_nodes
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
@@ -248,7 +248,8 @@ def answer(run: Run) -> None:
     placed = chosen[chosen >= 0].astype(np.int32)
     bad = adopt(run.world, agent, placed, rows[placed], run.setup.is_offers)
     if bad >= 0:
-        raise InputError(f"{run.setup.placement.name}: job {job.id}: {view.names[placed[bad]]} has no room for this task")
+        name, node = run.setup.placement.name, view.names[placed[bad]]
+        raise InputError(f"{name}: job {job.id}: node {node} has no room for this task")
 
 
 def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> NDArray[np.int64]:
@@ -271,7 +272,7 @@ def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> NDArray
         )
     refused = chosen[(chosen >= 0) & ~view.allowed[chosen]]
     if len(refused):
-        raise InputError(f"{placement.name}: job {job.id}: {view.names[refused[0]]} is not one it may use")
+        raise InputError(f"{placement.name}: job {job.id}: node {view.names[refused[0]]} is not one it may use")
     return chosen.astype(np.int64)
 
 

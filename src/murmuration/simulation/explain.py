@@ -60,8 +60,14 @@ def _decision(run: Run, attempt: int) -> Explanation:
         chosen=tuple((view.names[node], count) for node, count in counts.items()), placed=placed,
         verdict=None if placed == job.tasks else Wait(_short_of(view, job, placed, filtered)),
         unblock=_unblock(view, job) if placed < job.tasks else (),
-        queue_ahead=int(run.world.agents["queued"][agent]),
+        queued_behind=_queued(run, agent),
     )  # fmt: skip
+
+
+def _queued(run: Run, agent: int) -> int:
+    """How many jobs wait behind this one, which a framework takes off its queue only when its offer has room."""
+    slots = int(run.world.state["slots"][0])
+    return int(run.world.agents["queued"][agent // slots * slots]) - int(run.setup.is_offers)
 
 
 def _must_equal_kernel(run: Run, agent: int, chosen: NDArray[np.int32]) -> None:

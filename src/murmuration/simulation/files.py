@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration import __version__
+from murmuration.cluster.version import __version__
 from murmuration.cluster.errors import InputError
 from murmuration.simulation.world import World
 
@@ -21,7 +23,7 @@ JOBS, SERIES = "jobs.parquet", "series.parquet"
 
 
 def ready_folder(path: str | Path) -> Path:
-    """A folder that can be written, made if it is not there; known before a long run starts, not after."""
+    """A folder that can be written, made if it is not there."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -30,6 +32,18 @@ def ready_folder(path: str | Path) -> Path:
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
     return folder
+
+
+def check_folder(path: str | Path) -> Path:
+    """A folder that could be written, told before a long run starts and not after; nothing is left behind."""
+    folder = Path(path)
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        return ready_folder(folder)
+    finally:
+        for place in missing:
+            if place.is_dir():
+                place.rmdir()
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -89,5 +103,5 @@ def load_world(path: Path, label: str) -> World:
             if version != __version__ or found != label:
                 raise InputError(f"{path}: expected a snapshot of this version and scenario, found another")
             return World(**{name: np.ascontiguousarray(stored[name]) for name in World._fields})
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
         raise InputError(f"{path}: expected a snapshot of a run: {error}") from error

@@ -119,6 +119,15 @@ def passes(state: Array, workloads: Array, filters: Array, framework: int, node:
     return bool(row[0] >= least and (filters.shape[1] == 0 or filters[framework, node]))
 
 
+@helper
+def any_passes(state: Array, workloads: Array, filters: Array, framework: int, free: Array) -> bool:
+    """Whether any row passes as it is."""
+    for node in range(free.shape[0]):
+        if passes(state, workloads, filters, framework, node, free[node]):
+            return True
+    return False
+
+
 @inlined
 def offer_some(w: World, agent: int, framework: int) -> None:
     """The available rows that pass the framework's filter and the minimum offer size go to one scheduler."""

@@ -61,7 +61,8 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
     if sc.is_replay(scenario.workload):
         jobs = read_replay(sc.replay(scenario), scenario.seed, resources)
     else:
-        streams = sc.generators(scenario)
+        # In the order of their names, as a job list read from a file has them: replayed, it gives the same run.
+        streams = dict(sorted(sc.generators(scenario).items()))
         jobs = merge([_stream_jobs(name, g, resources, seconds, scenario.seed) for name, g in streams.items()])
     jobs = jobs.until(seconds)
     if len(jobs) == 0:

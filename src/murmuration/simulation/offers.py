@@ -24,7 +24,14 @@ from murmuration.simulation.claims import (
     run_ends,
     start_offered,
 )  # fmt: skip
-from murmuration.simulation.holdings import amount_held, hide_others, is_selective, offer_everything, offer_some
+from murmuration.simulation.holdings import (
+    amount_held,
+    any_passes,
+    hide_others,
+    is_selective,
+    offer_everything,
+    offer_some,
+)
 from murmuration.simulation.loop import (
     DECIDE,
     FINISHED,
@@ -194,14 +201,12 @@ def launch_offer(w: World, agent: int) -> None:
         return_offer(w, agent)
         w.workloads[framework].refusals += 1
         w.state[0].offers_rejected += 1
-        revoke(w, agent, framework, job)
     else:
         begin_attempt(w.agents, w.jobs, agent, job, w.state[0].now)
         w.agents[agent].claimed = claimed
         note_answer(w.state, w.agents, w.agenda, agent, decision_time(w.times, w.jobs, agent, job))
     count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
     w.state[0].pending = -1
-    schedule_offer(w.state, w.agents, w.workloads, w.agenda)
 
 
 @helper
@@ -275,38 +280,32 @@ def happen(w: World) -> bool:
 def open_offer(w: World, framework: int) -> int:
     """Offer what is available to a framework, for the first job of its queue; returns the scheduler that looks.
 
-    Nothing is no offer: then nobody looks (−1), and the framework waits until something comes free.
+    Nothing is no offer: then the scheduler stays idle, and the framework waits until something comes free.
     """
     agent = idle_slot(w.agents, w.state[0].slots, framework)
-    job = next_job(w.queue, framework * w.state[0].slots)
-    w.agents[agent].job = job
+    w.agents[agent].job = next_job(w.queue, framework * w.state[0].slots)
     w.agents[agent].claimed = 0
     make_offer(w, agent, framework)
-    if is_nothing(w, agent, job):
+    if is_nothing(w, agent):
         w.agents[agent].job = -1
         return_offer(w, agent)
         w.workloads[framework].refusals = REFUSALS_MAX
-        revoke(w, agent, framework, job)
-        schedule_offer(w.state, w.agents, w.workloads, w.agenda)
-        agent = -1
     else:
         w.state[0].offers_made += 1
     return agent
 
 
 @inlined
-def is_nothing(w: World, agent: int, job: int) -> bool:
+def is_nothing(w: World, agent: int) -> bool:
     """Whether there is nothing in an offer."""
     amount = 0
-    if not w.state[0].optimistic:
-        for r in range(w.totals.shape[0]):
-            amount += amount_held(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, agent, r)
-    elif is_selective(w.state, w.workloads, w.filters, agent // w.state[0].slots):
-        amount = offered_table(w, agent, job)
-    else:
-        for r in range(w.totals.shape[0]):
+    for r in range(w.totals.shape[0]):
+        if w.state[0].optimistic:
             amount += w.totals[r] - w.sums[0, r]
-    return amount == 0
+        else:
+            amount += amount_held(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, agent, r)
+    framework = agent // w.state[0].slots
+    return amount == 0 or (w.state[0].optimistic and not any_passes(w.state, w.workloads, w.filters, framework, w.free))
 
 
 @loop_kernel
@@ -315,7 +314,12 @@ def advance_offers(w: World, place: Any, score: Any, allocate: Any, ask: int, wa
     looking = w.state[0].pending
     while True:
         if looking >= 0:
-            launch_offer(w, looking)
+            job = next_job(w.queue, looking // w.state[0].slots * w.state[0].slots)
+            if w.agents[looking].job >= 0:
+                launch_offer(w, looking)
+            if w.agents[looking].job < 0 and w.guarantee[looking // w.state[0].slots] > 0.0:
+                revoke(w, looking, job)
+            schedule_offer(w.state, w.agents, w.workloads, w.agenda)
             looking = -1
         time = next_time(w.state, w.jobs, w.agenda)
         ended = time > w.state[0].horizon
@@ -337,7 +341,7 @@ def advance_offers(w: World, place: Any, score: Any, allocate: Any, ask: int, wa
             framework = choose_framework(w, allocate)
         if framework >= 0:
             looking = open_offer(w, framework)
-        if looking >= 0:
+        if looking >= 0 and w.agents[looking].job >= 0:
             if ask == PYTHON or (ask == ONE_JOB and w.agents[looking].job == watch):
                 w.state[0].pending = looking
                 return DECIDE

@@ -91,7 +91,7 @@ def _cluster(run: Run) -> Summary:
         "required": required,
         "guaranteed": {name: float(mean[1, r]) for r, name in enumerate(names)},
         "used": dict(required),
-        "offered_fraction": float(world.state["offered_s"][0] / seconds / world.totals[0]),
+        "offered_fraction": float(world.state["offered_s"][0] / seconds / max(world.totals[0], 1)),
         "allocation_types": dict(zip(allocation_types.NAMES, map(float, types), strict=True)),
         "migrations_per_min": 0.0,
         "migrations_forced_per_min": 0.0,
@@ -132,7 +132,7 @@ def series(run: Run) -> dict[str, NDArray[np.float64]]:
     table = {
         "time_s": rows[:, wd.S_TIME],
         "tasks_running": rows[:, wd.S_RUNNING],
-        "offered.cpu": rows[:, wd.S_OFFERED] / world.totals[0],
+        "offered.cpu": rows[:, wd.S_OFFERED] / max(world.totals[0], 1),
     }
     for kind, name in enumerate(allocation_types.NAMES):
         table[f"nodes.{name}"] = rows[:, wd.S_TYPES + kind]

@@ -18,17 +18,19 @@ from murmuration.simulation.world import KIND_BITS, KIND_MASK, TASKS_END, WAITIN
 revocable = helper(allocators.revocable)
 
 
-@inlined
-def revoke(w: World, agent: int, framework: int, job: int) -> None:
-    """Make room for what the next job of an idle framework still needs, up to its guarantee.
+@helper
+def revoke(w: World, agent: int, job: int) -> None:
+    """Make room for what a job of an idle framework still needs, up to its guarantee.
 
     At most once at any one time, or frameworks that decide in no time could kill and restart the same tasks for ever.
     """
+    framework = agent // w.state[0].slots
     reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
     wanted, tasks, promised = w.offer_total[0], 0, 0
-    if w.guarantee[framework] > 0.0 and w.workloads[framework].revoked_at < w.state[0].now:
+    if w.workloads[framework].revoked_at < w.state[0].now:
         w.workloads[framework].revoked_at = w.state[0].now
-        wanted[:] = w.request[job]
+        for r in range(wanted.shape[0]):
+            wanted[r] = w.request[job, r]
         wanted[0] = max(wanted[0], w.state[0].min_cpu, w.workloads[framework].filter_cpu)
         mark_usable(w, framework, job)
         tasks = tasks_owed(w.jobs, w.request, w.held, w.totals, w.guarantee, framework, job)

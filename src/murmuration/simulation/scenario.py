@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from murmuration.cluster.errors import InputError, did_you_mean, unknown
 
 Quantity = str | int | float
+T = TypeVar("T")
 PRESETS = Path(__file__).parent / "presets"
+#: Keys that name a file of jobs or nodes, and what else of their table goes with one.
+TRACES = {"workload.trace": ("multiply",), "cluster.trace": ("prefill",)}
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -110,8 +114,8 @@ class Scheduler(Part, frozen=True):
     paths: Literal["single", "multi"] = "multi"
     agents: dict[str, int] = {}
     retry_s: float = 0.0
-    attempts_max: int = 1000
-    empty_attempts_max: int = 100
+    attempts_max: int = 0
+    empty_attempts_max: int = 0
     decision: dict[str, Decision] = {}
     partition: dict[str, float] = {}
     offers: OfferRules = OfferRules()
@@ -178,9 +182,10 @@ def _anchor(tables: dict[str, Any], folder: Path) -> None:
 
 
 def override(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy with dotted keys set, such as `scheduler.conflict`."""
-    copy: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(tables))
+    """A copy with dotted keys set, such as `scheduler.conflict`. A trace takes the place of what it stands for."""
+    copy: dict[str, Any] = deepcopy(dict(tables))
     for dotted, value in changes.items():
+        _make_way(copy, dotted)
         *path, last = dotted.split(".")
         table = copy
         for step in path:
@@ -189,6 +194,13 @@ def override(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
                 raise InputError(f"{dotted}: {step!r} is a value, not a table")
         table[last] = value
     return copy
+
+
+def _make_way(tables: dict[str, Any], dotted: str) -> None:
+    """Drop what a trace that is about to be named stands for."""
+    name = dotted.split(".")[0]
+    if dotted in TRACES and isinstance(tables.get(name), dict):
+        tables[name] = {key: tables[name][key] for key in TRACES[dotted] if key in tables[name]}
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
@@ -213,6 +225,8 @@ def check(tables: Mapping[str, Any], source: str = "scenario") -> Scenario:
         scenario = msgspec.convert(tables, Scenario)
     except msgspec.ValidationError as error:
         raise InputError(f"{source}: {_readable(str(error))}") from error
+    except OverflowError as error:
+        raise InputError(f"{source}: expected numbers of at most 64 bits") from error
     from murmuration.simulation.checks import check_values
 
     check_values(scenario, source)
@@ -270,18 +284,26 @@ def names_files(scenario: Scenario) -> bool:
 
 def generators(scenario: Scenario, source: str = "scenario") -> dict[str, Generator]:
     """The named generators of a scenario."""
-    try:
-        return {name: msgspec.convert(table, Generator) for name, table in scenario.workload.items()}
-    except msgspec.ValidationError as error:
-        raise InputError(f"{source}: workload: {_readable(str(error))}") from error
+    return {name: _convert(table, Generator, f"{source}: workload.{name}") for name, table in scenario.workload.items()}
+
+
+def is_picky(scenario: Scenario) -> bool:
+    """Whether some jobs cannot use a share of the nodes, drawn at random."""
+    return not is_replay(scenario.workload) and any(g.picky > 0.0 for g in generators(scenario).values())
 
 
 def replay(scenario: Scenario, source: str = "scenario") -> Replay:
     """The job list a scenario names."""
+    return _convert(scenario.workload, Replay, f"{source}: workload")
+
+
+def _convert(table: Any, kind: type[T], where: str) -> T:
     try:
-        return msgspec.convert(scenario.workload, Replay)
+        return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
-        raise InputError(f"{source}: workload: {_readable(str(error))}") from error
+        message = _readable(str(error))
+        # A path in front of the message goes on from where the table stands.
+        raise InputError(f"{where}{'.' if message != str(error) else ': '}{message}") from error
 
 
 def _readable(message: str) -> str:

@@ -55,7 +55,8 @@ class JobList:
         """The row of a job by its id."""
         rows = np.flatnonzero(self.job_id == job_id)
         if len(rows) == 0:
-            raise InputError(f"no job {job_id!r}; ids run from {self.job_id[0]!r} to {self.job_id[-1]!r}")
+            ends = f"{str(self.job_id[0])!r} to {str(self.job_id[-1])!r}" if len(self) else "nowhere"
+            raise InputError(f"no job {job_id!r}; ids run from {ends}")
         return int(rows[0])
 
 

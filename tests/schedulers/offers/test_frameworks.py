@@ -158,7 +158,7 @@ def test_a_gang_that_loses_a_member_begins_again() -> None:
 
 
 class Run:
-    """A cluster of two nodes of two slots, run to the end; counts what happened and checks the books at every launch."""
+    """A cluster of two nodes of two slots; counts what happened and checks the books at every launch."""
 
     def __init__(
         self,

@@ -1,0 +1,337 @@
+"""The overlay: who knows whom, kept up by gossip after Jelasity et al., with Cyclon's swaps.
+
+Each round every node (1) asks a few of its neighbours for their load, which also finds the dead ones, and (2) swaps some
+links with its oldest neighbour: it gives a fresh link to itself and gets what the other gave up. Links are swapped, not
+copied, so every node is known by about as many as it knows (low-deviation in-degree); probes find a dead link within a few
+rounds, where age alone would take as many rounds as there are links. A message that gets no answer is sent three times.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.jit import compiled, helper
+from murmuration.placement.kernels import next_double
+
+Array = NDArray[Any]
+
+TRIES = 3
+#: Primes above every degree.
+DEGREE_MAX = 128
+STRIDES = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211)
+WALK_STEPS = 3
+
+
+class Views(NamedTuple):
+    """What each node knows of others, one row per node: neighbour, round of the link's birth, work heard of (requests/s)."""
+
+    node: Array
+    born: Array
+    work: Array
+    size: Array
+    cursor: Array
+    # Scratch: the last mark a node got, and the mark that was given last.
+    marked: Array
+    marks: Array
+
+
+class Averages(NamedTuple):
+    """Gossip averaging: each node's share of all work and capacity, the epoch it belongs to, and the last epoch's result."""
+
+    work: Array
+    capacity: Array
+    epoch: Array
+    load: Array
+
+
+def empty_views(nodes: int, degree: int) -> Views:
+    return Views(
+        np.empty((nodes, degree), np.int32), np.empty((nodes, degree), np.int32), np.empty((nodes, degree), np.float32),
+        np.zeros(nodes, np.int32), np.zeros(nodes, np.int32), np.zeros(nodes, np.int64), np.zeros(1, np.int64),
+    )  # fmt: skip
+
+
+def empty_averages(nodes: int) -> Averages:
+    return Averages(np.zeros(nodes), np.zeros(nodes), np.full(nodes, -1, np.int64), np.full(nodes, np.nan))
+
+
+def connect(views: Views, nodes: int, work: Array, rng: np.random.Generator) -> None:
+    """A first overlay of the nodes 0 … n − 1: random, and everyone is known by exactly as many as he knows."""
+    degree = min(views.node.shape[1], nodes - 1)
+    order = rng.permutation(nodes).astype(np.int32)
+    shifts = 1 + rng.permutation(nodes - 1)[:degree] if nodes > 1 else np.empty(0, np.int64)
+    # Shifts of one permutation would make neighbours know the same nodes; a second one breaks that up.
+    second = rng.permutation(nodes)
+    for k, shift in enumerate(shifts):
+        views.node[order, k] = order[second[(np.argsort(second) + shift) % nodes]]
+    views.born[:nodes] = -rng.integers(0, max(degree, 1), (nodes, views.born.shape[1]))
+    views.size[:nodes] = degree
+    if degree > 0:
+        views.work[:nodes, :degree] = work[views.node[:nodes, :degree]]
+
+
+@helper
+def answers(up: Array, node: int, loss: float, rng: Array) -> bool:
+    """Whether a node answers a message; both ways can lose it."""
+    if not up[node]:
+        return False
+    if loss <= 0.0:
+        return True
+    for _ in range(TRIES):
+        if next_double(rng) >= loss and next_double(rng) >= loss:
+            return True
+    return False
+
+
+@helper
+def knows(node: Array, size: int, wanted: int) -> bool:
+    """Whether a view has a link to a node. Counting has no branches, so that it runs in vectors."""
+    found = 0
+    for k in range(size):
+        found += node[k] == wanted
+    return found > 0
+
+
+@helper
+def put(views: Views, owner: int, at: int, node: int, born: int, work: float) -> None:
+    views.node[owner, at] = node
+    views.born[owner, at] = born
+    views.work[owner, at] = work
+
+
+@helper
+def drop(views: Views, owner: int, at: int) -> None:
+    """Forget a link; the last one takes its place."""
+    last = views.size[owner] - 1
+    put(views, owner, at, views.node[owner, last], views.born[owner, last], views.work[owner, last])
+    views.size[owner] = last
+
+
+@helper
+def take(views: Views, owner: int, at: int, node: int, born: int, work: float) -> None:
+    """Accept a link not known yet: into free room, else in place of the one at `at` that was given away."""
+    size = views.size[owner]
+    if size < views.node.shape[1]:
+        put(views, owner, size, node, born, work)
+        views.size[owner] = size + 1
+    elif at >= 0:
+        put(views, owner, at, node, born, work)
+
+
+@helper
+def meet(views: Views, owner: int, other: int, now: int, work: float) -> None:
+    """Accept a link unless it is known."""
+    if other != owner and not knows(views.node[owner], views.size[owner], other):
+        take(views, owner, -1, other, now, work)
+
+
+@helper
+def stride_of(fraction: float, size: int) -> int:
+    """A step, drawn by a fraction, that visits each place of a view once: a prime above every view's size, modulo that."""
+    return int(STRIDES[int(fraction * len(STRIDES))]) % size if size > 0 else 0
+
+
+@helper
+def onward(at: int, step: int, size: int) -> int:
+    """One step further round a view; a division would cost more than all the rest."""
+    at += step
+    return at - size if at >= size else at
+
+
+@helper
+def oldest(born: Array, size: int) -> int:
+    at = 0
+    for k in range(1, size):
+        if born[k] < born[at]:
+            at = k
+    return at
+
+
+@helper
+def probe(views: Views, up: Array, work: Array, owner: int, count: int, loss: float, rng: Array) -> None:
+    """Ask the next few neighbours for their load; who does not answer is forgotten."""
+    at = views.cursor[owner]
+    for _ in range(min(count, views.size[owner])):
+        if at >= views.size[owner]:
+            at = 0
+        other = views.node[owner, at]
+        if answers(up, other, loss, rng):
+            views.work[owner, at] = work[other]
+            at += 1
+        else:
+            drop(views, owner, at)
+    views.cursor[owner] = at
+
+
+@helper
+def partner(views: Views, up: Array, owner: int, loss: float, rng: Array) -> int:
+    """The oldest neighbour that answers, taken out of the view; −1 for none."""
+    for _ in range(TRIES):
+        size = views.size[owner]
+        if size == 0:
+            return -1
+        at = oldest(views.born[owner], size)
+        other = views.node[owner, at]
+        drop(views, owner, at)
+        if answers(up, other, loss, rng):
+            return int(other)
+    return -1
+
+
+@helper
+def mark(views: Views, owner: int) -> int:
+    """Mark a node and all it knows; returns the mark. Cheaper than a search for each link of a swap."""
+    mark = views.marks[0] + 1
+    views.marks[0] = mark
+    views.marked[owner] = mark
+    for k in range(views.size[owner]):
+        views.marked[views.node[owner, k]] = mark
+    return int(mark)
+
+
+@helper
+def news(views: Views, giver: int, taker: int, at: int, step: int, count: int) -> int:
+    """Which of the links the giver offers are new to the taker, as bits."""
+    known, bits, size = mark(views, taker), 0, views.size[giver]
+    for k in range(count):
+        if views.marked[views.node[giver, at]] != known:
+            bits |= 1 << k
+        at = onward(at, step, size)
+    return bits
+
+
+@helper
+def trade(views: Views, a: int, at: int, b: int, to: int, to_a: bool, to_b: bool) -> None:
+    """Two nodes swap a link each if both are new to the other, so that nobody becomes more or less known by it.
+
+    Only a view with room takes a link for nothing.
+    """
+    room_a, room_b = views.size[a] < views.node.shape[1], views.size[b] < views.node.shape[1]
+    node_a, born_a, work_a = views.node[a, at], views.born[a, at], views.work[a, at]
+    if to_a and (room_a or to_b):
+        take(views, a, at, views.node[b, to], views.born[b, to], views.work[b, to])
+    if to_b and (room_b or to_a):
+        take(views, b, to, node_a, born_a, work_a)
+
+
+@helper
+def introduce(views: Views, work: Array, owner: int, other: int, to: int, now: int) -> None:
+    """A fresh link to the owner, for one of the other's, for which the owner has room: the place of the link it came by."""
+    if knows(views.node[other], views.size[other], owner):
+        return
+    if views.size[other] > 0:
+        node, born, heard = views.node[other, to], views.born[other, to], views.work[other, to]
+        if not knows(views.node[owner], views.size[owner], node):
+            take(views, owner, -1, node, born, heard)
+    take(views, other, to, owner, now, work[owner])
+
+
+@helper
+def swap(views: Views, work: Array, owner: int, other: int, length: int, now: int, rng: Array) -> None:
+    """The owner gives a fresh link to itself and some of its own for as many of the other's."""
+    mine, theirs = views.size[owner], views.size[other]
+    draw = next_double(rng) * mine
+    at, step = int(draw), stride_of(draw - int(draw), mine)
+    draw = next_double(rng) * theirs
+    to, other_step = int(draw), stride_of(draw - int(draw), theirs)
+    count = min(length - 1, mine, theirs - 1)
+    first = to
+    to = onward(to, other_step, theirs)
+    to_other = news(views, owner, other, at, step, count)
+    to_owner = news(views, other, owner, to, other_step, count)
+    introduce(views, work, owner, other, first, now)
+    for k in range(count):
+        trade(views, owner, at, other, to, (to_owner >> k) & 1 == 1, (to_other >> k) & 1 == 1)
+        at, to = onward(at, step, mine), onward(to, other_step, theirs)
+    # A view with room left keeps its partner: in a small system nobody may lose his last link.
+    if views.size[owner] < views.node.shape[1]:
+        meet(views, owner, other, now, work[other])
+
+
+@helper
+def walk(views: Views, up: Array, start: int, rng: Array) -> int:
+    """Where a short random walk over live nodes ends."""
+    at = start
+    for _ in range(WALK_STEPS):
+        size = views.size[at]
+        if size > 0:
+            following = views.node[at, int(next_double(rng) * size)]
+            if up[following]:
+                at = int(following)
+    return at
+
+
+@helper
+def join(views: Views, up: Array, newcomer: int, introducer: int, now: int, rng: Array) -> None:
+    """Random walks find nodes that each take the newcomer in place of a link, and give him that: in-degrees stay level."""
+    views.size[newcomer] = 0
+    views.cursor[newcomer] = 0
+    for _ in range(views.node.shape[1]):
+        at = walk(views, up, introducer, rng)
+        size = views.size[at]
+        if at == newcomer or knows(views.node[at], size, newcomer):
+            continue
+        if size < views.node.shape[1]:
+            take(views, at, -1, newcomer, now, 0.0)
+            meet(views, newcomer, at, now, 0.0)
+        else:
+            k = int(next_double(rng) * size)
+            meet(views, newcomer, views.node[at, k], views.born[at, k], views.work[at, k])
+            put(views, at, k, newcomer, now, 0.0)
+
+
+@helper
+def average(averages: Averages, a: int, b: int, epoch: int) -> None:
+    """Push-pull averaging: both keep half of what they have together. Who joined meanwhile waits for the next epoch."""
+    if averages.epoch[a] == epoch and averages.epoch[b] == epoch:
+        work, capacity = averages.work[a] + averages.work[b], averages.capacity[a] + averages.capacity[b]
+        averages.work[a] = averages.work[b] = work / 2.0
+        averages.capacity[a] = averages.capacity[b] = capacity / 2.0
+
+
+@helper
+def begin_epoch(averages: Averages, work: Array, capacity: Array, node: int, epoch: int) -> None:
+    """Keep what the last epoch came to, and start from one's own load again, so that the average follows the load."""
+    if averages.epoch[node] == epoch - 1:
+        averages.load[node] = averages.work[node] / averages.capacity[node]
+    averages.epoch[node] = epoch
+    averages.work[node] = work[node]
+    averages.capacity[node] = capacity[node]
+
+
+@compiled
+def gossip(
+    views: Views, averages: Averages, up: Array, work: Array, capacity: Array, live: Array, count: int,
+    now: int, length: int, probes: int, epoch_rounds: int, loss: float, rng: Array,
+) -> None:  # fmt: skip
+    """One round of every live node, in the order of `live`; `epoch_rounds` 0 leaves averaging out."""
+    averaging = epoch_rounds > 0
+    epoch = now // epoch_rounds if averaging else 0
+    if averaging and now % epoch_rounds == 0:
+        for k in range(count):
+            begin_epoch(averages, work, capacity, live[k], epoch)
+    for k in range(count):
+        owner = live[k]
+        if views.size[owner] == 0 and count > 1:
+            other = live[int(next_double(rng) * count)]
+            if other != owner:
+                join(views, up, owner, other, now, rng)
+        probe(views, up, work, owner, probes, loss, rng)
+        other = partner(views, up, owner, loss, rng)
+        if other >= 0:
+            swap(views, work, owner, other, length, now, rng)
+            if averaging:
+                average(averages, owner, other, epoch)
+
+
+@helper
+def neighbourhood_load(views: Views, work: Array, capacity: Array, owner: int) -> float:
+    """The load of a node and its neighbours, averaged by capacity (equation 1), from what was last heard of them."""
+    done, able = float(work[owner]), float(capacity[owner])
+    for k in range(views.size[owner]):
+        done += views.work[owner, k]
+        able += capacity[views.node[owner, k]]
+    return done / able

@@ -1,0 +1,34 @@
+"""Where a container may go: never to a node that would be overloaded, and when packing only to a fuller one.
+
+Amounts on a node are those after all queued migrations, n − Q + R (eq. 18), so that a decision counts at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def has_room(used: Array, capacity: Array, request: Array, overload: float) -> bool:
+    """Eqs. 20 and 26: with the container, no resource is above the threshold."""
+    for r in range(used.shape[0]):
+        if request[r] > 0 and used[r] + request[r] > overload * capacity[r]:
+            return False
+    return True
+
+
+def is_fuller(used: Array, capacity: Array, request: Array, counted: Array, than: float) -> bool:
+    """Eqs. 21 and 27: with the container, the smallest share taken is above what it is on the source now.
+
+    Compared by fullness, not by pheromone: then the sorted list of fullnesses only ever grows, and every cloud comes to rest.
+    """
+    some = False
+    for r in range(used.shape[0]):
+        if counted[r] and capacity[r] > 0:
+            some = True
+            if (used[r] + request[r]) / capacity[r] <= than:
+                return False
+    return some

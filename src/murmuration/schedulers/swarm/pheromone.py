@@ -1,0 +1,65 @@
+"""Pheromones: how strongly a node drives its containers away, and how strongly mates attract one.
+
+Amounts are shares of a node's capacity, so that nodes and containers of any size compare; for identical containers n of n0
+serves as well. Every function here is plain Python on scalars and rows that kernels compile as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+#: The one parameter that switches a cloud: expel what is above the threshold, or also empty the nodes below it.
+SPREAD, BIN_PACK = 0, 1
+STRATEGIES = ("spread", "bin-pack")
+QUADRATIC, LINEAR = 0, 1
+PHEROMONES = ("quadratic", "linear")
+
+
+def spread(n: float, n0: float) -> float:
+    """Eq. 3: the share of its containers an overloaded node has too many; 0 if it is not overloaded."""
+    return (n - n0) / n if n > n0 else 0.0
+
+
+def bin_pack(n: float, n0: float, n_min: float, form: int) -> float:
+    """Eq. 9, or eq. 4 in its linear form: 1 on a node with its last container, 0 on a full one."""
+    if n >= n0:
+        return 0.0
+    p = 1.0 if n <= n_min else (n0 - n) / (n0 - n_min)
+    return p if form == LINEAR else p * p
+
+
+def repulsive(spreading: float, packing: float, strategy: int) -> float:
+    """Eq. 23: a node that is overloaded spreads; one that is not packs, unless the cloud is told to spread."""
+    return spreading if spreading > 0.0 or strategy == SPREAD else packing
+
+
+def weighted(p: float, size: float, largest: float) -> float:
+    """Eq. 25: the largest container of a node leaves with probability p, smaller ones in proportion."""
+    return p * size / largest if largest > 0.0 else p
+
+
+def attractive(mates_there: int, group: int) -> float:
+    """How strongly a node attracts a container: the share of its group that is there already."""
+    return mates_there / group
+
+
+def dominant(used: Array, capacity: Array, counted: Array) -> float:
+    """Eq. 1: the largest share taken of any resource; one that the node lacks or nobody counts says nothing."""
+    share = 0.0
+    for r in range(used.shape[0]):
+        if counted[r] and capacity[r] > 0:
+            share = max(share, used[r] / capacity[r])
+    return share
+
+
+def least_dominant(used: Array, capacity: Array, counted: Array) -> int:
+    """Eq. 2: the resource of which the smallest share is taken, −1 if none counts."""
+    least, found = 0.0, -1
+    for r in range(used.shape[0]):
+        if counted[r] and capacity[r] > 0 and (found < 0 or used[r] / capacity[r] < least):
+            least, found = used[r] / capacity[r], r
+    return found
