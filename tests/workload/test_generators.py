@@ -143,7 +143,9 @@ WORKLOAD = {"arrivals_per_s": 0.05, "tasks_per_job": 3.0, "task_duration_s": 60.
 
 
 def of_workload(jobs: JobList, name: str) -> JobList:
-    return replace(jobs.select(jobs.workload == jobs.workloads.index(name)), workloads=(name,), workload=np.zeros(0, dtype=np.int64))
+    """The jobs of one workload, whatever its number in the list."""
+    mine = jobs.select(jobs.workload == jobs.workloads.index(name))
+    return replace(mine, workloads=(name,), workload=np.zeros(len(mine), dtype=np.int64))
 
 
 def test_adding_a_workload_does_not_change_another() -> None:

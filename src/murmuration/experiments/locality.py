@@ -33,7 +33,7 @@ NOTES = (
     "Locality holds within 3 points of the paper's number, or on its side of a bound. The speed-up holds within 15 %.",
     "Chosen, since the paper does not say: a file of its own for each instance in 1,600 blocks of 64 MiB, three "
     "replicas on random nodes; instances start 1 s apart; a local task takes 10 s on average (log-normal, coefficient "
-    "of variation 0.3), a remote one twice as long (our choice; the paper does not say, and the speed-up follows from it). "
+    "of variation 0.3), a remote one twice as long. "
     "The speed-up follows from locality and that factor; locality hardly depends on it. 1 CPU per task.",
     "Delays do better here than in the paper, hence the failed row: an offer takes no time and a rejected slot is "
     "offered on at once, so a framework that waits sees every slot that comes free. A real cluster has heartbeats.",

@@ -49,6 +49,7 @@ def check_folder(path: str | Path) -> Path:
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file under another name, then move it to its place."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
         os.close(handle)
         try:
