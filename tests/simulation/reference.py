@@ -97,17 +97,19 @@ class Reference:
         return Agent(name, serves, times, rows, generator(self.scenario.seed, "scheduler", name))
 
     def partitions(self) -> dict[str, NDArray[np.bool_]]:
-        """Row by row to the partition most short of its share so far, if it is short of half a row."""
-        names, shares = self.list.workloads, self.rules.partition
-        rest = 1.0 - sum(shares.values())
-        share = np.array([shares.get(n, rest / max(sum(m not in shares for m in names), 1)) for n in names])
-        rows = {name: np.zeros(len(self.free), dtype=np.bool_) for name in names}
-        short = np.zeros(len(names))
+        """Row by row to whoever is most short of its share so far; what the shares leave over is nobody's."""
+        names, shares = self.list.workloads, dict(self.rules.partition)
+        without = [name for name in names if name not in shares]
+        shares |= dict.fromkeys(without, (1.0 - sum(shares.values())) / max(len(without), 1))
+        shares["nobody"] = max(1.0 - sum(shares[name] for name in names), 0.0)
+        rows = {name: np.zeros(len(self.free), dtype=np.bool_) for name in (*names, "nobody")}
+        short = dict.fromkeys(rows, 0.0)
         for row in range(len(self.free)):
-            short = short + share
-            if short.max() >= 0.5:
-                rows[names[int(short.argmax())]][row] = True
-                short[int(short.argmax())] -= 1.0
+            short = {name: owed + shares[name] for name, owed in short.items()}
+            most = max(short, key=lambda name: short[name])
+            rows[most][row] = True
+            short[most] -= 1.0
+        del rows["nobody"]
         return rows
 
     def owners(self) -> list[Agent]:

@@ -7,25 +7,23 @@ recommendations (the stabilisation window). `oracle` knows the workload to come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
 
 
-def proportional(capacity: float, load: float, target: float, band: float) -> float:
-    """The capacity a threshold scaler recommends at a measured load."""
+def proportional(present: float, up: float, load: float, target: float, band: float) -> float:
+    """What a threshold scaler recommends: the capacity there is (nodes that start count as helping), or in proportion."""
     if target - band < load < target + band:
-        return capacity
-    return capacity * load / target
+        return present
+    return up * load / target
 
 
-def stabilised(capacity: float, recent: Sequence[float]) -> float:
-    """Up to the latest recommendation at once, down only to the highest of the recent ones; `recent` ends with the latest."""
-    latest = recent[len(recent) - 1]
-    if latest >= capacity:
+def stabilised(present: float, latest: float, recent: NDArray[Any]) -> float:
+    """Up to the latest recommendation at once, down only to the highest of the recent ones."""
+    if latest >= present:
         return latest
-    highest = latest
-    for recommendation in recent:
-        highest = max(highest, recommendation)
-    return min(capacity, highest)
+    return float(min(present, max(latest, recent.max())))
 
 
 def perfect(rate: float, target: float) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.jit import compiled, helper
+from murmuration.cluster.jit import helper, loop_kernel
 from murmuration.placement.kernels import next_double
 
 Array = NDArray[Any]
@@ -33,9 +33,6 @@ class Views(NamedTuple):
     work: Array
     size: Array
     cursor: Array
-    # Scratch: the last mark a node got, and the mark that was given last.
-    marked: Array
-    marks: Array
 
 
 class Averages(NamedTuple):
@@ -50,7 +47,7 @@ class Averages(NamedTuple):
 def empty_views(nodes: int, degree: int) -> Views:
     return Views(
         np.empty((nodes, degree), np.int32), np.empty((nodes, degree), np.int32), np.empty((nodes, degree), np.float32),
-        np.zeros(nodes, np.int32), np.zeros(nodes, np.int32), np.zeros(nodes, np.int64), np.zeros(1, np.int64),
+        np.zeros(nodes, np.int32), np.zeros(nodes, np.int32),
     )  # fmt: skip
 
 
@@ -182,22 +179,15 @@ def partner(views: Views, up: Array, owner: int, loss: float, rng: Array) -> int
 
 
 @helper
-def mark(views: Views, owner: int) -> int:
-    """Mark a node and all it knows; returns the mark. Cheaper than a search for each link of a swap."""
-    mark = views.marks[0] + 1
-    views.marks[0] = mark
-    views.marked[owner] = mark
-    for k in range(views.size[owner]):
-        views.marked[views.node[owner, k]] = mark
-    return int(mark)
-
-
-@helper
 def news(views: Views, giver: int, taker: int, at: int, step: int, count: int) -> int:
-    """Which of the links the giver offers are new to the taker, as bits."""
-    known, bits, size = mark(views, taker), 0, views.size[giver]
+    """Which of the links the giver offers are new to the taker, as bits.
+
+    All are looked up before any is written: reading a row in vectors right after writing to it stalls the processor.
+    """
+    bits, size = 0, views.size[giver]
     for k in range(count):
-        if views.marked[views.node[giver, at]] != known:
+        node = views.node[giver, at]
+        if node != taker and not knows(views.node[taker], views.size[taker], node):
             bits |= 1 << k
         at = onward(at, step, size)
     return bits
@@ -302,7 +292,7 @@ def begin_epoch(averages: Averages, work: Array, capacity: Array, node: int, epo
     averages.capacity[node] = capacity[node]
 
 
-@compiled
+@loop_kernel
 def gossip(
     views: Views, averages: Averages, up: Array, work: Array, capacity: Array, live: Array, count: int,
     now: int, length: int, probes: int, epoch_rounds: int, loss: float, rng: Array,

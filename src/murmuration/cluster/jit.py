@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 _KERNEL = re.compile(r"^@(compiled|helper|inlined|loop_kernel|released)$", re.MULTILINE)
-_IMPORT = re.compile(r"^from murmuration\.([\w.]+) import ([\w, ]+)", re.MULTILINE)
+_IMPORT = re.compile(r"^from murmuration\.([\w.]+) import (?:\(([^)]*)\)|([\w, ]+))", re.MULTILINE)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,9 +35,9 @@ def source_digest() -> str:
 def _imported(text: str) -> set[str]:
     """The modules of ours a file imports from, as paths below the package."""
     found: set[str] = set()
-    for module, names in _IMPORT.findall(text):
+    for module, listed, in_line in _IMPORT.findall(text):
         folder = module.replace(".", "/")
-        found |= {folder} | {f"{folder}/{name.strip()}" for name in names.split(",")}
+        found |= {folder} | {f"{folder}/{name.strip()}" for name in (listed or in_line).split(",")}
     return found
 
 

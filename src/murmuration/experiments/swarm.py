@@ -14,8 +14,9 @@ from murmuration.experiments.result import Reproduction, Row, Settings
 from murmuration.experiments.swarm_study import CAPACITY, FILLINGS, SIZES, Point, line, study
 from murmuration.reports.charts import Chart, Series
 from murmuration.schedulers.swarm.pheromone import LINEAR
+from murmuration.schedulers.swarm.search import CHORD, RING
 from murmuration.simulation import swarm_small as small
-from murmuration.simulation.swarm_cloud import CHORD, RING, Outcomes
+from murmuration.simulation.swarm_cloud import Outcomes
 
 START = (32, 34, 34)
 #: Figures of the paper's simulator hold within this; those of its experiment with real containers within FACTOR.

@@ -11,7 +11,8 @@ import numpy as np
 from murmuration.cluster.random import state
 from murmuration.experiments.result import Settings
 from murmuration.schedulers.swarm.pheromone import PHEROMONES, QUADRATIC
-from murmuration.simulation.swarm_cloud import RING, SEARCHES, Outcomes, fewest_migrations, settle
+from murmuration.schedulers.swarm.search import RING, SEARCHES
+from murmuration.simulation.swarm_cloud import Outcomes, fewest_migrations, settle
 
 CAPACITY = 50
 FILLINGS = (49, 25, 1)

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from murmuration.cluster.jit import AMOUNTS, SCORE, VECTOR, FirstClass, compiled, helper
 from murmuration.cluster.random import next_double as plain_next_double
+from murmuration.placement.plain import MISSES_MAX
 
 Array = NDArray[Any]
-
-#: Draws in a row that find no room before first fit looks at every node. It changes speed, not the odds of any node.
-MISSES_MAX = 32
 
 PLACE = types.int64(
     AMOUNTS, AMOUNTS, types.boolean[::1], VECTOR, types.int64, types.uint64[::1], types.int32[::1],

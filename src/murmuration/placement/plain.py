@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from murmuration.cluster.resources import Amounts
 from murmuration.placement.view import JobView, View
 
+#: Draws in a row that find no room before first fit looks at every node. It changes speed, not the odds of any node.
 MISSES_MAX = 32
 Nodes = NDArray[np.int64]
 

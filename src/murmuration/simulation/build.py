@@ -21,6 +21,7 @@ from murmuration.schedulers.architecture import Agent, assign_jobs
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.inputs import DAY_S
+from murmuration.simulation.swarm_world import begin, more_tasks, swarm_arrays
 from murmuration.workload.generators import PICKY_MASKS, picky_masks
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
@@ -51,6 +52,10 @@ class Setup:
     @property
     def is_offers(self) -> bool:
         return self.scenario.scheduler.kind == "offers"
+
+    @property
+    def is_swarm(self) -> bool:
+        return self.scenario.scheduler.kind == "swarm"
 
 
 def prefilled(nodes: NodeTable, share: float, seed: int) -> Amounts:
@@ -152,7 +157,7 @@ def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDAr
     taken = (nodes.total - free).sum(axis=0)
     columns = wd.S_RESOURCES + 2 * resources + len(wd.S_PER_WORKLOAD) * workloads + agents
     room = max(SLOTS_START, 2 * widest)
-    return wd.World(
+    world = wd.World(
         state=_state(setup, agents, slots, room, round(taken[0] / setup.resources.vector(PREFILL)[0])),
         total=nodes.total.copy(), free=free.copy(), guaranteed=np.zeros_like(free),
         sequence=np.zeros(len(free), np.int64), totals=nodes.total.sum(axis=0), masks=masks,
@@ -165,7 +170,11 @@ def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDAr
         workloads=_workload_rows(setup), busy=np.zeros((workloads, agents, 2)),
         held=np.zeros((workloads, resources), np.int64), sums=np.stack([taken, np.zeros_like(taken)]),
         sums_s=np.zeros((2, resources)), samples=np.zeros((SAMPLES, columns)), **_offer_arrays(setup, agents, free),
+        **swarm_arrays(setup.is_swarm, scenario.scheduler.swarm, nodes.total, setup.jobs, room),
     )  # fmt: skip
+    if setup.is_swarm:
+        begin(world)
+    return world
 
 
 def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> NDArray[Any]:
@@ -279,5 +288,5 @@ def grown(world: wd.World) -> wd.World:
     state["slots_left"] += slots
     return world._replace(
         runs=np.concatenate([world.runs, more_runs]), slots=np.concatenate([world.slots, more_slots]),
-        agenda=np.concatenate([world.agenda, np.zeros_like(world.agenda)]),
+        agenda=np.concatenate([world.agenda, np.zeros_like(world.agenda)]), tasks=more_tasks(world.tasks),
     )  # fmt: skip

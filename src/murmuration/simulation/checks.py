@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator
 from murmuration.cluster.constraints import parse_constraint
 from murmuration.cluster.errors import InputError, did_you_mean
 from murmuration.cluster.resources import parse_quantity
+from murmuration.schedulers.swarm.pheromone import PHEROMONES, STRATEGIES
+from murmuration.schedulers.swarm.search import SEARCHES
 from murmuration.simulation import scenario as sc
 
 NODES_MAX = 1_000_000
@@ -87,6 +89,7 @@ def _scheduler(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator
         yield from _number(f"scheduler.policy.{name}.quota", policy.quota, above=0.0, most=1.0)
         yield from _number(f"scheduler.policy.{name}.headroom", policy.headroom, least=0.0, most=1.0)
     yield from _offers(scheduler.offers)
+    yield from _swarm(scheduler.swarm)
     yield from unknown_workloads(scheduler, workloads) if workloads is not None else ()
 
 
@@ -108,11 +111,25 @@ def _offers(offers: sc.OfferRules) -> Iterator[str]:
         yield "scheduler.offers.framework: expected guaranteed shares of at most 1 in all"
 
 
+def _swarm(swarm: sc.SwarmRules) -> Iterator[str]:
+    known = {"strategy": STRATEGIES, "switch_to": STRATEGIES, "pheromone": PHEROMONES, "search": SEARCHES}
+    for name, words in known.items():
+        if getattr(swarm, name) not in words:
+            yield f"scheduler.swarm.{name}: unknown word {getattr(swarm, name)!r}; {did_you_mean(getattr(swarm, name), words)}"
+    yield from _number("scheduler.swarm.overload", swarm.overload, above=0.0, most=1.0)
+    yield from _number("scheduler.swarm.underload", swarm.underload, above=0.0, most=1.0)
+    if swarm.underload > swarm.overload:
+        yield f"scheduler.swarm.underload: expected at most overload ({swarm.overload:g}), got {swarm.underload:g}"
+    yield from _number("scheduler.swarm.step_s", swarm.step_s, above=0.0)
+    for name in ("migration_s", "switch_s", "candidates"):
+        yield from _number(f"scheduler.swarm.{name}", getattr(swarm, name), least=0.0)
+
+
 def unknown_workloads(scheduler: sc.Scheduler, workloads: Collection[str]) -> Iterator[str]:
     """Tables per workload must name one that exists: known up front, or once the jobs are read from their file."""
     tables: dict[str, Collection[str]] = {
         "agents": scheduler.agents, "partition": scheduler.partition, "policy": scheduler.policy,
-        "offers.framework": scheduler.offers.framework,
+        "offers.framework": scheduler.offers.framework, "swarm.affinity": scheduler.swarm.affinity,
         "decision": [name for name in scheduler.decision if name != "default"],
     }  # fmt: skip
     for table, entries in tables.items():

@@ -21,13 +21,14 @@ from murmuration.placement.registry import Placement, is_own, load_object, resol
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers import architecture as arch
 from murmuration.schedulers.offers.allocators import ALLOCATORS
-from murmuration.simulation import loop, offers
+from murmuration.simulation import loop, offers, swarm_loop
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.adopt import adopt, show_offer
 from murmuration.simulation.build import Setup, find_hopeless, grown, job_masks, make_world, prefilled
 from murmuration.simulation.checks import unknown_workloads
 from murmuration.simulation.inputs import make_jobs, make_nodes
+from murmuration.simulation.swarm_world import gathered, never_together
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
 
@@ -60,10 +61,12 @@ def prepare(scenario: sc.Scenario) -> Run:
     """A run at time zero."""
     placement, scenario = _policy(scenario)
     cluster, work, free = _inputs(scenario)
+    work = gathered(scenario, work)
     agents = tuple(_agents(scenario, work, len(cluster.names)))
     owner = arch.assign_jobs(agents, work.workloads, work.workload)
     masks, mask = job_masks(scenario, cluster, work, agents, owner)
     hopeless = find_hopeless(scenario, cluster, work, free, masks, mask)
+    hopeless |= never_together(scenario, cluster, work, free, masks, mask)
     if len(hopeless) == len(work):
         first = next(iter(hopeless))
         raise InputError(f"{scenario.name}: no job can ever run; job {work.job_id[first]}: {hopeless[first].reason}")
@@ -109,7 +112,7 @@ def _agents(scenario: sc.Scenario, jobs: JobList, nodes: int) -> list[arch.Agent
     timing = {name: arch.Timing(t.job_time_s, t.task_time_s) for name, t in tables.items()}
     for problem in unknown_workloads(scheduler, names):
         raise InputError(problem)
-    if scheduler.kind == "monolithic":
+    if scheduler.kind in ("monolithic", "swarm"):
         return arch.monolithic(names, timing, scheduler.paths == "single")
     if scheduler.kind == "partitioned":
         return arch.partitioned(names, timing, scheduler.partition, nodes)
@@ -170,6 +173,8 @@ def _advance(run: Run, ask: int, watch: int, until: float) -> int:
     if run.setup.is_offers:
         allocate = _compiled_allocator(run.setup.scenario.scheduler.offers.allocator)
         return int(offers.advance_offers(run.world, place, score, allocate, ask, watch, until))
+    if run.setup.is_swarm:
+        return int(swarm_loop.advance_swarm(run.world, place, score, ask, watch, until))
     return int(loop.advance(run.world, place, score, ask, watch, until))
 
 

@@ -22,6 +22,8 @@ def check(run: Run) -> None:
         job = world.agents["job"][agent]
         for node in world.claim[agent, : world.agents["claimed"][agent]]:
             expected[node] -= world.request[job]
+    for task in np.flatnonzero(world.tasks["source"] >= 0):
+        _moving(world, int(task), expected, guaranteed)
     assert (world.free == expected).all(), "free is not what the running tasks and claims leave"
     assert (world.guaranteed == guaranteed).all(), "guaranteed is not the sum of the production tasks"
     taken = (world.total - start).sum(axis=0)
@@ -44,6 +46,14 @@ def _run_tasks(world: wd.World, run: int, free: wd.Array, guaranteed: wd.Array, 
         placed[job] += 1
         slot = world.slots["next"][slot]
     assert slot == -1, "a run has more tasks than it counts"
+
+
+def _moving(world: wd.World, task: int, free: wd.Array, guaranteed: wd.Array) -> None:
+    """A task under way counts on the node it leaves as well."""
+    job, source = world.tasks["job"][task], world.tasks["source"][task]
+    free[source] -= world.request[job]
+    if world.jobs["production"][job]:
+        guaranteed[source] += world.request[job]
 
 
 def _check_queues(world: wd.World) -> None:

@@ -48,12 +48,13 @@ from murmuration.simulation.steps import (
     begin_attempt,
     commit_claim,
     decision_time,
-    dequeue,
     enqueue,
     finish_job,
+    leave_queue,
     mask_of,
     needs_room,
     next_job,
+    nth_job,
     pass_time,
     settle_claim,
 )  # fmt: skip
@@ -194,14 +195,13 @@ def launch_offer(w: World, agent: int) -> None:
         drop_offer_claim(w, agent)
     settle_claim(w, agent)
     claimed = w.agents[agent].claimed
-    dequeue(w.agents, w.queue, w.jobs, w.jobs[job].agent)
     if claimed == 0:
         w.agents[agent].job = -1
-        enqueue(w.agents, w.queue, w.jobs, job)
         return_offer(w, agent)
         w.workloads[framework].refusals += 1
         w.state[0].offers_rejected += 1
     else:
+        leave_queue(w.agents, w.queue, w.jobs, job)
         begin_attempt(w.agents, w.jobs, agent, job, w.state[0].now)
         w.agents[agent].claimed = claimed
         note_answer(w.state, w.agents, w.agenda, agent, decision_time(w.times, w.jobs, agent, job))
@@ -283,7 +283,8 @@ def open_offer(w: World, framework: int) -> int:
     Nothing is no offer: then the scheduler stays idle, and the framework waits until something comes free.
     """
     agent = idle_slot(w.agents, w.state[0].slots, framework)
-    w.agents[agent].job = next_job(w.queue, framework * w.state[0].slots)
+    queue, refusals = framework * w.state[0].slots, w.workloads[framework].refusals
+    w.agents[agent].job = nth_job(w.queue, w.jobs, queue, refusals)
     w.agents[agent].claimed = 0
     make_offer(w, agent, framework)
     if is_nothing(w, agent):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from murmuration.cluster import allocation_types
 from murmuration.simulation import world as wd
 from murmuration.simulation.engine import Run
+from murmuration.simulation.swarm_world import counts
 
 Summary = dict[str, Any]
 #: A workload is saturated if more than this share of its jobs (and more than a handful) is still waiting at the end.
@@ -93,11 +94,12 @@ def _cluster(run: Run) -> Summary:
         "used": dict(required),
         "offered_fraction": float(world.state["offered_s"][0] / seconds / max(world.totals[0], 1)),
         "allocation_types": dict(zip(allocation_types.NAMES, map(float, types), strict=True)),
-        "migrations_per_min": 0.0,
+        "migrations_per_min": float(world.swarm["migrations"][0] / seconds * 60.0),
         "migrations_forced_per_min": 0.0,
-        "migrated_mb_per_min": 0.0,
+        "migrated_mb_per_min": float(world.swarm["migrated_mb"][0] / seconds * 60.0),
         "collision_fraction": None,
         **_offer_counts(run),
+        **(counts(world) if run.setup.is_swarm else {}),
     }
 
 

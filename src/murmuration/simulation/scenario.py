@@ -97,6 +97,25 @@ class OfferRules(Part, frozen=True):
     framework: dict[str, Framework] = {}
 
 
+class SwarmRules(Part, frozen=True):
+    """How tasks move as agents. `overload` and `underload` are shares of a node; `switch_s` (0: never) is when the strategy
+    becomes `switch_to`; `candidates` limits the nodes a Chord-like search asks (0: all that could do); the tasks of each job
+    of a workload in `affinity` must share a node."""
+
+    strategy: str = "bin-pack"
+    pheromone: str = "quadratic"
+    search: str = "ring"
+    overload: float = 1.0
+    underload: float = 1.0
+    step_s: float = 5.0
+    migration_s: float = 5.0
+    size_weighted: bool = False
+    candidates: int = 16
+    affinity: list[str] = []
+    switch_s: float = 0.0
+    switch_to: str = "spread"
+
+
 class Policy(Part, frozen=True):
     """Checked when a workload's transaction commits: its quota, and the share of the cluster it must leave free."""
 
@@ -119,6 +138,7 @@ class Scheduler(Part, frozen=True):
     decision: dict[str, Decision] = {}
     partition: dict[str, float] = {}
     offers: OfferRules = OfferRules()
+    swarm: SwarmRules = SwarmRules()
     policy: dict[str, Policy] = {}
 
 

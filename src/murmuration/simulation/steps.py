@@ -74,6 +74,35 @@ def dequeue(agents: Array, queue: Array, jobs: Array, agent: int) -> int:
 
 
 @helper
+def nth_job(queue: Array, jobs: Array, agent: int, n: int) -> int:
+    """The job with n others before it in the queue, −1 if there is none."""
+    for level in range(queue.shape[1]):
+        job = queue[agent, level, 0]
+        while job >= 0:
+            if n == 0:
+                return int(job)
+            n -= 1
+            job = jobs[job].behind
+    return -1
+
+
+@helper
+def leave_queue(agents: Array, queue: Array, jobs: Array, job: int) -> None:
+    """Take a job out of its queue, wherever in it the job stands."""
+    agent, level = jobs[job].agent, jobs[job].level
+    before, at = -1, queue[agent, level, 0]
+    while at != job:
+        before, at = at, jobs[at].behind
+    if before < 0:
+        queue[agent, level, 0] = jobs[job].behind
+    else:
+        jobs[before].behind = jobs[job].behind
+    if queue[agent, level, 1] == job:
+        queue[agent, level, 1] = before
+    agents[agent].queued -= 1
+
+
+@helper
 def begin_attempt(agents: Array, jobs: Array, agent: int, job: int, now: float) -> None:
     """The scheduler turns to this job."""
     agents[agent].job = job

@@ -20,6 +20,7 @@ from murmuration.cluster.errors import InputError
 from murmuration.cluster.jit import helper, inlined, released
 from murmuration.placement.kernels import next_double
 from murmuration.schedulers.swarm import levels, pheromone
+from murmuration.schedulers.swarm.search import RING
 from murmuration.simulation.world import Array
 
 arrange = helper(levels.arrange)
@@ -27,8 +28,6 @@ step_up = helper(levels.step_up)
 step_down = helper(levels.step_down)
 finger_hops = helper(levels.finger_hops)
 
-RING, CHORD = 0, 1
-SEARCHES = ("ring", "chord")
 #: Neighbours looked at one by one before the tree is asked.
 NEAR = 8
 #: A run of the paper's study takes some hundred steps; one that is not at rest after this many is a defect.

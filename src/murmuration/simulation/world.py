@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 # What an agenda entry is about; the low bits of its payload.
-ATTEMPT_ENDS, TASKS_END, JOB_RETURNS, OFFER_MADE, OFFER_TIMES_OUT = range(5)
+ATTEMPT_ENDS, TASKS_END, JOB_RETURNS, OFFER_MADE, OFFER_TIMES_OUT, AGENTS_ACT, MIGRATION_ENDS = range(7)
 KIND_BITS = 3
 KIND_MASK = (1 << KIND_BITS) - 1
 
@@ -87,6 +87,24 @@ STATE = np.dtype(
 )  # fmt: skip
 
 
+# Swarm: a task as an agent, by its slot. `source` is the node it is leaving, −1 when it is settled; `leader` the slot that
+# decides for its group; `serial` makes the end of a migration void if the task ended before.
+TASK = np.dtype([("job", "i4"), ("source", "i4"), ("leader", "i4"), ("serial", "i4")], align=True)
+SWARM = np.dtype(
+    [
+        ("overload", "f8"), ("underload", "f8"), ("step_s", "f8"), ("migration_s", "f8"), ("switch_s", "f8"),
+        ("strategy", "i8"), ("switch_to", "i8"), ("form", "i8"), ("search", "i8"), ("candidates", "i8"),
+        ("size_weighted", "?"),
+        ("migrations", "i8"), ("messages", "i8"), ("failed", "i8"), ("cut_short", "i8"), ("migrated_mb", "f8"),
+    ],
+    align=True,
+)  # fmt: skip
+# Rows of `swarm_order`, of `swarm_nodes` and of `swarm_rows`.
+LEVEL, ORDER, PLACE = range(3)
+BUSY_UNTIL, SMALLEST, LARGEST, PHEROMONE = range(4)
+COUNTED, MOST, LEAST, GROUP, USED, SOURCE = range(6)
+
+
 class World(NamedTuple):
     """Everything a run is made of."""
 
@@ -138,3 +156,12 @@ class World(NamedTuple):
     offer_free: Array
     offer_total: Array
     offer_mask: Array
+    # Swarm: settings and counts; agents; amounts queued to leave each row; rows in order of fullness; times and pheromones.
+    swarm: Array
+    tasks: Array
+    outgoing: Array
+    swarm_order: Array
+    swarm_first: Array
+    swarm_nodes: Array
+    swarm_rows: Array
+    swarm_groups: Array

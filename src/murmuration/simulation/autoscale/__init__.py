@@ -1,0 +1,1 @@
+"""Requests one by one on a changing number of nodes: the world, its loop, its scenarios and what is measured."""

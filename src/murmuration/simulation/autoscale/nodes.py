@@ -1,0 +1,281 @@
+"""A node: it is added, starts, joins the overlay, decides, leaves or crashes. What happens rarely, beside the requests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from murmuration.autoscaling import baselines, depas
+from murmuration.autoscaling.balancer import draw_some
+from murmuration.autoscaling.overlay import gossip, join, neighbourhood_load
+from murmuration.cluster.jit import helper
+from murmuration.placement.kernels import next_double
+from murmuration.simulation.agenda import note
+from murmuration.simulation.autoscale.requests import dequeue, free_request
+from murmuration.simulation.autoscale.world import (
+    BALANCER, CRASHED, DECISIONS, DEPAS, FREE, GOSSIP, LEAVING, NEVER, NODE_DECIDES, NODE_READY, ORACLE, OVERLAY, REUSE_S, STARTING, UP,
+    Array, Farm,
+)  # fmt: skip
+
+indicator = helper(depas.indicator)
+act = helper(depas.act)
+proportional = helper(baselines.proportional)
+stabilised = helper(baselines.stabilised)
+perfect = helper(baselines.perfect)
+
+
+@helper
+def pay(state: Array) -> None:
+    """Bring the cost up to date, before the price of all nodes together changes."""
+    state[0].cost += state[0].price * (state[0].now - state[0].cost_at) / 3600.0
+    state[0].cost_at = state[0].now
+
+
+@helper
+def step_at(times: Array, time: float) -> int:
+    """The step that holds at a time."""
+    return int(np.searchsorted(times, time, side="right")) - 1
+
+
+@helper
+def take_slot(f: Farm) -> int:
+    """A row for a new node, −1 if there is none."""
+    state = f.state
+    if state[0].gone_head < state[0].gone_tail:
+        slot = f.gone[state[0].gone_head % f.gone.shape[0]]
+        if f.nodes[slot].gone_at + REUSE_S <= state[0].now:
+            state[0].gone_head += 1
+            return int(slot)
+    if state[0].slots == f.nodes.shape[0]:
+        return -1
+    state[0].slots += 1
+    return int(state[0].slots - 1)
+
+
+@helper
+def add_node(f: Farm, kind: int, parent: int) -> None:
+    """Rent a node; it is ready after the start-up delay."""
+    slot = -1
+    if f.state[0].live + f.types.starting.sum() < f.rules[0].nodes_max:
+        slot = take_slot(f)
+    if slot < 0:
+        f.state[0].refused += 1
+        return
+    node = f.nodes[slot]
+    node.status, node.kind, node.parent = STARTING, kind, parent
+    node.counted, node.running, node.queued = 0, 0, 0
+    f.capacity[slot] = f.types[kind].capacity
+    f.types[kind].starting += 1
+    pay(f.state)
+    f.state[0].price += f.types[kind].price
+    f.state[0].added += 1
+    note(f.agenda, f.state, f.state[0].now + f.rules[0].start_s, NODE_READY, slot)
+
+
+@helper
+def enter_service(f: Farm, slot: int) -> None:
+    """A node is up: it counts, and can be sent requests by whoever knows it."""
+    node = f.nodes[slot]
+    node.status, node.up_at = UP, f.state[0].now
+    f.up[slot], f.work[slot] = True, 0.0
+    f.counts[:, slot] = 0
+    f.averages.epoch[slot], f.averages.load[slot] = -1, np.nan
+    node.place = f.state[0].live
+    f.live[node.place] = slot
+    f.state[0].live += 1
+    f.state[0].capacity += f.capacity[slot]
+    f.types[node.kind].up += 1
+
+
+@helper
+def next_decision(f: Farm, slot: int, time: float) -> None:
+    f.nodes[slot].decides_at = time
+    note(f.agenda, f.state, time, NODE_DECIDES, slot)
+
+
+@helper
+def node_ready(f: Farm, slot: int) -> None:
+    """A node that was added has started: its parent, or anyone if that has gone, introduces it."""
+    parent = f.nodes[slot].parent
+    if (parent < 0 or not f.up[parent]) and f.state[0].live > 0:
+        parent = f.live[int(next_double(f.rng[OVERLAY]) * f.state[0].live)]
+    f.types[f.nodes[slot].kind].starting -= 1
+    enter_service(f, slot)
+    f.views.size[slot] = 0
+    if f.state[0].live > 1:
+        join(f.views, f.up, slot, parent, f.state[0].round, f.rng[OVERLAY])
+    if f.state[0].known == 0:
+        renew_entry(f)
+    if f.rules[0].kind == DEPAS:
+        next_decision(f, slot, f.state[0].now + f.rules[0].cycle_s)
+
+
+@helper
+def out_of_service(f: Farm, slot: int) -> None:
+    """No longer counted, no longer sent anything."""
+    f.up[slot] = False
+    f.nodes[slot].decides_at = NEVER
+    last = f.live[f.state[0].live - 1]
+    f.live[f.nodes[slot].place] = last
+    f.nodes[last].place = f.nodes[slot].place
+    f.state[0].live -= 1
+    f.state[0].capacity -= f.capacity[slot]
+    f.types[f.nodes[slot].kind].up -= 1
+
+
+@helper
+def stop_paying(f: Farm, slot: int) -> None:
+    pay(f.state)
+    f.state[0].price -= f.types[f.nodes[slot].kind].price
+
+
+@helper
+def node_gone(f: Farm, slot: int) -> None:
+    """Nothing runs there any more: the slot waits to be used again."""
+    if f.nodes[slot].status == LEAVING:
+        f.types[f.nodes[slot].kind].leaving -= 1
+        stop_paying(f, slot)
+    f.nodes[slot].status, f.nodes[slot].gone_at = FREE, f.state[0].now
+    f.gone[f.state[0].gone_tail % f.gone.shape[0]] = slot
+    f.state[0].gone_tail += 1
+
+
+@helper
+def node_leaves(f: Farm, slot: int) -> None:
+    """A node takes no more requests, finishes those it has, and is given back. The last few may not go."""
+    if f.state[0].live <= f.rules[0].nodes_min:
+        return
+    out_of_service(f, slot)
+    f.state[0].removed += 1
+    f.nodes[slot].status = LEAVING
+    f.types[f.nodes[slot].kind].leaving += 1
+    if f.nodes[slot].running == 0:
+        node_gone(f, slot)
+
+
+@helper
+def crash(f: Farm) -> None:
+    """A share of the live nodes vanishes at once, with what they had."""
+    wanted = int(round(f.rules[0].crash_share * f.state[0].live))
+    for _ in range(wanted):
+        slot = f.live[int(next_double(f.rng[DECISIONS]) * f.state[0].live)]
+        out_of_service(f, slot)
+        stop_paying(f, slot)
+        f.nodes[slot].status = CRASHED
+        f.state[0].crashed += 1
+        f.state[0].lost += f.nodes[slot].running + f.nodes[slot].queued
+        while f.nodes[slot].queued > 0:
+            free_request(f.state, f.requests, dequeue(f.state, f.nodes, f.requests, slot))
+        if f.nodes[slot].running == 0:
+            node_gone(f, slot)
+
+
+@helper
+def renew_entry(f: Farm) -> None:
+    """The entry point gets to know other workers: a share of all, but no fewer than a minimum."""
+    wanted = max(f.rules[0].entry_min, int(np.ceil(f.rules[0].entry_share * f.state[0].live)))
+    f.state[0].known = draw_some(f.live, f.state[0].live, min(wanted, f.state[0].live), f.known, f.rng[BALANCER])
+
+
+@helper
+def type_on_offer(f: Farm) -> int:
+    return int(f.offer_type[step_at(f.offer_time, f.state[0].now)])
+
+
+@helper
+def estimated_load(f: Farm, slot: int) -> float:
+    """What a node takes for the load of the system; averaging has no result before its first whole epoch."""
+    if f.rules[0].estimate == GOSSIP and not np.isnan(f.averages.load[slot]):
+        return float(f.averages.load[slot])
+    return float(neighbourhood_load(f.views, f.work, f.capacity, slot))
+
+
+@helper
+def node_decides(f: Farm, slot: int) -> None:
+    """One DEPAS cycle of one node."""
+    kind, rules = type_on_offer(f), f.rules[0]
+    load = estimated_load(f, slot)
+    capacity, new = f.capacity[slot], f.types[kind].capacity
+    wish = indicator(load, rules.target, rules.band, capacity, new, rules.formula)
+    answer = act(wish, next_double(f.rng[DECISIONS]))
+    if answer == depas.LEAVE:
+        node_leaves(f, slot)
+    else:
+        for _ in range(answer):
+            add_node(f, kind, slot)
+    if f.up[slot]:
+        next_decision(f, slot, f.state[0].now + rules.cycle_s)
+
+
+@helper
+def wanted_capacity(f: Farm, present: float) -> float:
+    """What a central scaler wants, given the capacity that is up or starting."""
+    rules = f.rules[0]
+    if rules.kind == ORACLE:
+        return float(perfect(f.rate[step_at(f.rate_time, f.state[0].now + rules.start_s)], rules.target))
+    work, latest = 0.0, present
+    for k in range(f.state[0].live):
+        work += f.work[f.live[k]]
+    if f.state[0].capacity > 0:
+        up = float(f.state[0].capacity)
+        latest = proportional(present, up, work / up, rules.target, rules.band)
+    recent, count = f.recommendations, f.state[0].recommended
+    recent[count % recent.shape[0]] = latest
+    f.state[0].recommended = count + 1
+    return float(stabilised(present, latest, recent[: min(count + 1, recent.shape[0])]))
+
+
+@helper
+def central_decides(f: Farm) -> None:
+    """A central scaler adds nodes of the type on offer, or removes nodes at random, until the capacity is what it wants."""
+    kind = type_on_offer(f)
+    present = float(f.state[0].capacity)
+    for k in range(f.types.shape[0]):
+        present += f.types[k].starting * f.types[k].capacity
+    wanted = wanted_capacity(f, present)
+    refused = f.state[0].refused
+    while present < wanted and f.state[0].refused == refused:
+        add_node(f, kind, -1)
+        present += f.types[kind].capacity
+    while f.state[0].live > f.rules[0].nodes_min:
+        slot = f.live[int(next_double(f.rng[DECISIONS]) * f.state[0].live)]
+        present -= f.capacity[slot]
+        if present < wanted:
+            break
+        node_leaves(f, slot)
+
+
+@helper
+def measure_loads(f: Farm, window: int, second: int) -> None:
+    """Once a second: each node's processed and rejected requests per second over the window, or since it is up."""
+    for k in range(f.state[0].live):
+        slot = f.live[k]
+        counted = f.nodes[slot].counted
+        seconds = min(float(window), f.state[0].now - f.nodes[slot].up_at)
+        if seconds > 0.0:
+            f.work[slot] = (counted - f.counts[second % window, slot]) / seconds
+        f.counts[second % window, slot] = counted
+
+
+@helper
+def gossip_round(f: Farm) -> None:
+    rules = f.rules[0]
+    epoch = rules.epoch_rounds if rules.estimate == GOSSIP else 0
+    gossip(
+        f.views, f.averages, f.up, f.work, f.capacity, f.live, f.state[0].live, f.state[0].round, rules.exchange,
+        rules.probes, epoch, rules.loss, f.rng[OVERLAY],
+    )  # fmt: skip
+    f.state[0].round += 1
+
+
+@helper
+def sample(f: Farm) -> None:
+    """One row of the time series, in the order of `COLUMNS`."""
+    pay(f.state)
+    s, row = f.state[0], f.samples[f.state[0].sampled]
+    row[0], row[1], row[2], row[3] = s.now, f.rate[step_at(f.rate_time, s.now)], s.capacity, s.live
+    row[4], row[5] = f.types.starting.sum(), f.types.leaving.sum()
+    row[6], row[7], row[8], row[9], row[10], row[11] = s.arrived, s.done, s.rejected, s.lost, s.queued, s.hops
+    row[12], row[13], row[14], row[15] = s.response_s, s.cost, s.added, s.removed
+    for k in range(f.types.shape[0]):
+        row[16 + k] = f.types[k].up
+    f.state[0].sampled += 1
