@@ -56,11 +56,16 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Small clusters: some rows full or missing a resource, masks, up to three resources, often too many tasks."""
+    """Small clusters: some rows full or missing a resource, masks, up to three resources, often too many tasks.
+
+    Some have a hundred full rows more, so that most draws miss."""
     n, resources = draw(st.integers(1, 12)), draw(st.integers(2, 3))
-    total = np.array(draw(_matrix(n, resources, st.integers(0, 12))), dtype=np.int64)
-    used = np.array(draw(_matrix(n, resources, st.integers(0, 12))), dtype=np.int64)
-    allowed = draw(st.lists(st.booleans(), min_size=n, max_size=n)) if draw(st.booleans()) else []
+    full = np.zeros((draw(st.sampled_from([0, 100])), resources), dtype=np.int64)
+    rows = np.roll(np.arange(n + len(full)), draw(st.integers(0, n)))
+    total = np.concatenate([draw(_matrix(n, resources, st.integers(0, 12))), full + 6])[rows]
+    used = np.concatenate([draw(_matrix(n, resources, st.integers(0, 12))), full + 6])[rows]
+    some = draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    allowed = np.concatenate([some, full[:, 0] == 0])[rows] if draw(st.booleans()) else np.empty(0)
     request = draw(st.lists(st.integers(0, 3), min_size=resources, max_size=resources))
     return Case(
         total, np.maximum(total - used, 0), np.array(allowed, dtype=np.bool_), np.array(request, dtype=np.int64),

@@ -7,6 +7,7 @@ recommendations (the stabilisation window). `oracle` knows the workload to come.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -19,11 +20,14 @@ def proportional(present: float, up: float, load: float, target: float, band: fl
     return up * load / target
 
 
-def stabilised(present: float, latest: float, recent: NDArray[Any]) -> float:
+def stabilised(present: float, latest: float, recent: Sequence[float] | NDArray[Any]) -> float:
     """Up to the latest recommendation at once, down only to the highest of the recent ones."""
     if latest >= present:
         return latest
-    return float(min(present, max(latest, recent.max())))
+    highest = latest
+    for recommendation in recent:
+        highest = max(highest, recommendation)
+    return min(present, highest)
 
 
 def perfect(rate: float, target: float) -> float:

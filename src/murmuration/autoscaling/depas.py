@@ -33,7 +33,13 @@ def act(indicator: float, draw: float) -> int:
 
 
 def decide(
-    load: float, target: float, band: float, capacity: float, new_capacity: float, draw: float, formula: int = HETEROGENEOUS
+    load: float,
+    target: float,
+    band: float,
+    capacity: float,
+    new_capacity: float,
+    draw: float,
+    formula: int = HETEROGENEOUS,
 ) -> int:
     """One cycle of one node: LEAVE, or the number of nodes to add; `draw` is uniform in [0, 1)."""
     return act(indicator(load, target, band, capacity, new_capacity, formula), draw)

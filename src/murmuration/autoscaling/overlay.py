@@ -8,66 +8,16 @@ rounds, where age alone would take as many rounds as there are links. A message 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.autoscaling.views import Array, Averages, Views
 from murmuration.cluster.jit import helper, loop_kernel
 from murmuration.placement.kernels import next_double
 
-Array = NDArray[Any]
-
 TRIES = 3
-#: Primes above every degree.
-DEGREE_MAX = 128
+#: Primes above the largest degree.
 STRIDES = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211)
 WALK_STEPS = 3
-
-
-class Views(NamedTuple):
-    """What each node knows of others, one row per node: neighbour, round of the link's birth, work heard of (requests/s)."""
-
-    node: Array
-    born: Array
-    work: Array
-    size: Array
-    cursor: Array
-
-
-class Averages(NamedTuple):
-    """Gossip averaging: each node's share of all work and capacity, the epoch it belongs to, and the last epoch's result."""
-
-    work: Array
-    capacity: Array
-    epoch: Array
-    load: Array
-
-
-def empty_views(nodes: int, degree: int) -> Views:
-    return Views(
-        np.empty((nodes, degree), np.int32), np.empty((nodes, degree), np.int32), np.empty((nodes, degree), np.float32),
-        np.zeros(nodes, np.int32), np.zeros(nodes, np.int32),
-    )  # fmt: skip
-
-
-def empty_averages(nodes: int) -> Averages:
-    return Averages(np.zeros(nodes), np.zeros(nodes), np.full(nodes, -1, np.int64), np.full(nodes, np.nan))
-
-
-def connect(views: Views, nodes: int, work: Array, rng: np.random.Generator) -> None:
-    """A first overlay of the nodes 0 … n − 1: random, and everyone is known by exactly as many as he knows."""
-    degree = min(views.node.shape[1], nodes - 1)
-    order = rng.permutation(nodes).astype(np.int32)
-    shifts = 1 + rng.permutation(nodes - 1)[:degree] if nodes > 1 else np.empty(0, np.int64)
-    # Shifts of one permutation would make neighbours know the same nodes; a second one breaks that up.
-    second = rng.permutation(nodes)
-    for k, shift in enumerate(shifts):
-        views.node[order, k] = order[second[(np.argsort(second) + shift) % nodes]]
-    views.born[:nodes] = -rng.integers(0, max(degree, 1), (nodes, views.born.shape[1]))
-    views.size[:nodes] = degree
-    if degree > 0:
-        views.work[:nodes, :degree] = work[views.node[:nodes, :degree]]
 
 
 @helper

@@ -53,6 +53,8 @@ def offers(types: Sequence[NodeType], rule: Rule) -> list[tuple[float, int]]:
             raise LookupError(f"no type is on offer at second {time_s:g}")
         answer = rule(offered, time_s)
         if answer not in offered:
-            raise LookupError(f"the rule chose {getattr(answer, 'name', answer)!r} at second {time_s:g}, which is not on offer")
+            raise LookupError(
+                f"the rule chose {getattr(answer, 'name', answer)!r} at second {time_s:g}, which is not on offer"
+            )
         chosen.append((time_s, list(types).index(answer)))
     return chosen

@@ -11,10 +11,10 @@ from typing import NoReturn
 
 import click
 
-from murmuration.cluster.version import __version__
 from murmuration.cluster.errors import InputError
+from murmuration.cluster.version import __version__
 
-COMMANDS = ("simulate", "compare", "sweep", "reproduce", "trace", "why")
+COMMANDS = ("simulate", "compare", "sweep", "reproduce", "autoscale", "trace", "why")
 
 
 class Commands(click.Group):

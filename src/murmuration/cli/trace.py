@@ -10,7 +10,6 @@ import click
 
 from murmuration.cli import common
 from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import parse_quantity
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,6 +45,7 @@ def _options(
 ) -> Options:
     import numpy as np
 
+    from murmuration.cluster.resources import parse_quantity
     from murmuration.workload.trace import Options
 
     if duration is not None and not 0 <= duration < float("inf"):

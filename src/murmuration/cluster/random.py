@@ -31,7 +31,7 @@ def state(seed: int, *path: str) -> State:
 
 def load(bits: np.random.SFC64, from_state: State) -> None:
     """Make a NumPy bit generator go on where the kernel's state stands."""
-    bits.state = {"bit_generator": "SFC64", "state": {"state": from_state.copy()}, "has_uint32": 0, "uinteger": 0}
+    bits.state = {"bit_generator": "SFC64", "state": {"state": from_state}, "has_uint32": 0, "uinteger": 0}
 
 
 def save(bits: np.random.SFC64, to_state: State) -> None:

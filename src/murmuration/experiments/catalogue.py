@@ -35,6 +35,7 @@ EXPERIMENTS = {
     "locality": Entry("Figure 5.7: data locality by delay scheduling", "locality"),
     "swarm-three-nodes": Entry("Figure 1: three nodes and three ways to choose a destination", "swarm", "three_nodes"),
     "swarm-distribution": Entry("Figure 2: times to equilibrium of a swarm on 1,000 nodes", "swarm", "distribution"),
-    "swarm-scaling": Entry("Figure 3: a swarm's time to equilibrium, and ring against Chord-like search", "swarm", "scaling"),
-    "swarm-model": Entry("Section 3: the swarm as differential equations", "swarm", "model_equations"),
+    "swarm-scaling": Entry("Figure 3: a swarm against the number of nodes, and two searches", "swarm", "scaling"),
+    "swarm-model": Entry("Section 3: the swarm as differential equations", "swarm_equations", "equations"),
+    "depas": Entry("DEPAS, figures 2 and 3: auto-scaling without a centre; crash, losses, 10,000 nodes", "depas"),
 }

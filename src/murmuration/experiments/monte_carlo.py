@@ -93,7 +93,9 @@ def chart(
     names: Sequence[str] = ("batch", "service"),
 ) -> Chart:  # fmt: skip
     """One figure: cells by colour, batch solid and service dotted, saturated points hollow."""
-    series = [_line(curve, colour, name, key, names, _many(shown)) for colour, curve in enumerate(shown) for name in names]
+    series = [
+        _line(curve, colour, name, key, names, _many(shown)) for colour, curve in enumerate(shown) for name in names
+    ]
     lines = ((f"SLO {SLO_S:g} s", SLO_S),) if key.startswith("wait") else ()
     return Chart(title, x_label, unit, tuple(series), x_log=True, y_log=y_log, lines=lines)
 

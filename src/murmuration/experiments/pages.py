@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from murmuration.cluster.version import __version__
 from murmuration.cluster import allocation_types
+from murmuration.cluster.version import __version__
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Bars, Chart, Series
 from murmuration.reports.formats import human, percent
@@ -70,6 +70,7 @@ def comparison(
         sections=(
             Section("At a glance", tables=(table,)),
             Section("Waiting and busyness", figures=tuple(_bars(summaries))),
+            *_moving(summaries, series),
             Section("Over time", figures=tuple(_over_time(series))),
         ),
     )  # fmt: skip
@@ -100,6 +101,26 @@ def _bars(summaries: Sequence[Summary]) -> list[Bars]:
             )
         )  # fmt: skip
     return charts
+
+
+def _moving(summaries: Sequence[Summary], series: Mapping[str, Columns]) -> list[Section]:
+    """How well nodes are filled and what that costs, where some scheduler moves running tasks."""
+    clusters = [summary["cluster"] for summary in summaries]
+    if not any(middle(cluster["migrations_per_min"]) for cluster in clusters):
+        return []
+    groups = tuple(str(summary["scheduler"]) for summary in summaries)
+    kinds = tuple(
+        (name, tuple(float(middle(cluster["allocation_types"][name])) for cluster in clusters))
+        for name in allocation_types.NAMES
+    )
+    moves = (("migrations", tuple(float(middle(cluster["migrations_per_min"])) for cluster in clusters)),)
+    idle = {k: (v["time_s"], v["nodes.idle"]) for k, v in series.items()}
+    figures = (
+        Bars("Nodes by allocation type", "nodes", groups, kinds),
+        Bars("Migrations", "per minute", groups, moves),
+        _lines("Idle nodes", "nodes", idle, False),
+    )
+    return [Section("Packing and migrations", figures=figures)]
 
 
 def _over_time(series: Mapping[str, Columns]) -> list[Chart]:

@@ -50,7 +50,7 @@ def two_nodes(n1: float, times: Vector) -> Vector:
 
 
 def eigenvalues(point: Vector, kind: str) -> Vector:
-    """The eigenvalues of the Jacobi matrix at a point, in ascending order, as shares of the fastest rate there can be."""
+    """The eigenvalues of the Jacobi matrix at a point, in ascending order."""
     size, step = len(point), 1e-4
     columns = []
     for k in range(size):
@@ -66,10 +66,13 @@ def signs(values: Vector) -> tuple[int, int, int]:
     return int((~zero & (values < 0)).sum()), int(zero.sum()), int((~zero & (values > 0)).sum())
 
 
-def nearest(n: Vector) -> str:
-    """Which stationary state of three nodes a cloud is in: the wanted one (eq. 8), the unwanted one (eq. 15), or none."""
+def resting_place(n: Vector) -> str:
+    """Where three nodes with the quadratic pheromone are: in the wanted state (eq. 8), another stationary one or none.
+
+    n (n0 − n)² = c has three roots that add up to 2 n0 whatever c is: so the stationary states form a curve, from eq. 8
+    (c = 0) to eq. 15 (c = 4/27 n0³).
+    """
     shares = np.sort(n) / N0
-    for name, state in (("wanted", [0.0, 1.0, 1.0]), ("unwanted", [1 / 3, 1 / 3, 4 / 3])):
-        if np.abs(shares - state).max() < 0.05:
-            return name
-    return "none"
+    if np.abs(shares - [0.0, 1.0, 1.0]).max() < 0.05:
+        return "wanted"
+    return "unwanted" if np.abs(flow(n, "quadratic")).max() < 1e-3 * N0 else "none"

@@ -39,7 +39,9 @@ def study(settings: Settings, points: Sequence[Point], runs: int) -> dict[Point,
     chunks = [(point, k) for point in sorted(points, reverse=True) for k in range(0, runs, CHUNK)]
     found: dict[tuple[Point, int], Outcomes] = {}
     with ThreadPoolExecutor(max(settings.workers, 1)) as pool:
-        futures = {pool.submit(_chunk, settings.seed, point, k, min(CHUNK, runs - k)): (point, k) for point, k in chunks}
+        futures = {
+            pool.submit(_chunk, settings.seed, point, k, min(CHUNK, runs - k)): (point, k) for point, k in chunks
+        }
         for future in as_completed(futures):
             found[futures[future]] = future.result()
             settings.progress("runs", len(found) / len(chunks))

@@ -51,6 +51,10 @@ def _number(
         yield f"{key}: expected a number {words}{limit}, got {value:g}"
 
 
+#: The same check for the scenarios of other commands.
+number = _number
+
+
 def _cluster(cluster: sc.Cluster) -> Iterator[str]:
     given = [cluster.nodes is not None, bool(cluster.group), cluster.trace is not None]
     if sum(given) != 1:
@@ -114,8 +118,9 @@ def _offers(offers: sc.OfferRules) -> Iterator[str]:
 def _swarm(swarm: sc.SwarmRules) -> Iterator[str]:
     known = {"strategy": STRATEGIES, "switch_to": STRATEGIES, "pheromone": PHEROMONES, "search": SEARCHES}
     for name, words in known.items():
-        if getattr(swarm, name) not in words:
-            yield f"scheduler.swarm.{name}: unknown word {getattr(swarm, name)!r}; {did_you_mean(getattr(swarm, name), words)}"
+        word = getattr(swarm, name)
+        if word not in words:
+            yield f"scheduler.swarm.{name}: unknown word {word!r}; {did_you_mean(word, words)}"
     yield from _number("scheduler.swarm.overload", swarm.overload, above=0.0, most=1.0)
     yield from _number("scheduler.swarm.underload", swarm.underload, above=0.0, most=1.0)
     if swarm.underload > swarm.overload:

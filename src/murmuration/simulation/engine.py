@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from murmuration.cluster.errors import InputError, unknown
 from murmuration.cluster.jit import AMOUNTS, FirstClass
 from murmuration.cluster.random import load, save
+from murmuration.cluster.reasons import Never
 from murmuration.cluster.resources import Amounts
 from murmuration.placement import kernels, scores
 from murmuration.placement.registry import Placement, is_own, load_object, resolve
@@ -67,13 +68,25 @@ def prepare(scenario: sc.Scenario) -> Run:
     masks, mask = job_masks(scenario, cluster, work, agents, owner)
     hopeless = find_hopeless(scenario, cluster, work, free, masks, mask)
     hopeless |= never_together(scenario, cluster, work, free, masks, mask)
-    if len(hopeless) == len(work):
-        first = next(iter(hopeless))
-        raise InputError(f"{scenario.name}: no job can ever run; job {work.job_id[first]}: {hopeless[first].reason}")
+    _refuse_hopeless(scenario, work, hopeless)
     setup = Setup(scenario, cluster, work, agents, placement, hopeless)
     run = Run(setup, make_world(setup, free, masks, mask))
     _check_score(run)
     return run
+
+
+def _refuse_hopeless(scenario: sc.Scenario, jobs: JobList, hopeless: dict[int, Never]) -> None:
+    """A run none of whose jobs can ever run is a mistake, and so is a generator that makes no other jobs."""
+    lost = np.zeros(len(jobs), dtype=np.bool_)
+    lost[list(hopeless)] = True
+    groups = {"no job": np.ones(len(jobs), dtype=np.bool_)}
+    if not sc.is_replay(scenario.workload):
+        groups |= {f"no job of workload {name!r}": jobs.workload == k for k, name in enumerate(jobs.workloads)}
+    for what, rows in groups.items():
+        if rows.any() and lost[rows].all():
+            first = int(np.flatnonzero(rows)[0])
+            reason = hopeless[first].reason
+            raise InputError(f"{scenario.name}: {what} can ever run; job {jobs.job_id[first]}: {reason}")
 
 
 _made: dict[bytes, tuple[NodeTable, JobList, Amounts]] = {}
@@ -207,7 +220,8 @@ def pending_view(run: Run) -> tuple[View, JobView, NDArray[np.int32]]:
         rows, free = world.offer_rows[:size].copy(), world.offer_free[:size].copy()
     mask = world.jobs["mask"][job]
     allowed = _all_rows(len(rows))[1] if mask < 0 else world.masks[mask][rows]
-    whole = len(rows) == len(setup.nodes.names)
+    # An offer may list every row and yet in another order than the table.
+    whole = len(rows) == len(setup.nodes.names) and bool((rows[1:] > rows[:-1]).all())
     view = View(
         setup.resources, setup.nodes.names if whole else tuple(setup.nodes.names[i] for i in rows),
         setup.nodes.attributes if whole else tuple(setup.nodes.attributes[i] for i in rows),

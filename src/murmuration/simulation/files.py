@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.version import __version__
 from murmuration.cluster.errors import InputError
+from murmuration.cluster.version import __version__
 from murmuration.simulation.world import World
 
 SUMMARY, TIMING, SCENARIO, SNAPSHOT = "summary.json", "timing.json", "scenario.json", "snapshot.npz"

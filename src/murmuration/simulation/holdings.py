@@ -115,7 +115,7 @@ def passes(state: Array, workloads: Array, filters: Array, framework: int, node:
     """Whether what is left of a row passes the framework's filter and the minimum offer size."""
     if not is_selective(state, workloads, filters, framework):
         return True
-    least = max(state[0].min_cpu, workloads[framework].filter_cpu, 1)
+    least = max(state[0].min_cpu, workloads[framework].filter_cpu)
     return bool(row[0] >= least and (filters.shape[1] == 0 or filters[framework, node]))
 
 

@@ -23,6 +23,9 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """A table of a scenario."""
 
 
+Root = TypeVar("Root", bound=Part)
+
+
 class Group(Part, frozen=True):
     """Nodes that are alike."""
 
@@ -192,7 +195,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _anchor(tables: dict[str, Any], folder: Path) -> None:
     """Make the paths of files named in a scenario independent of the current folder."""
-    for key in ("cluster", "workload"):
+    for key in ("cluster", "workload", "requests"):
         table = tables.get(key)
         if isinstance(table, dict) and isinstance(table.get("trace"), str):
             table["trace"] = str(folder / table["trace"])
@@ -240,17 +243,24 @@ def parse_value(text: str) -> Any:
 
 def check(tables: Mapping[str, Any], source: str = "scenario") -> Scenario:
     """The scenario these tables describe, or one sentence about the first thing wrong with them."""
-    _check_keys(tables, Scenario, source, "")
-    try:
-        scenario = msgspec.convert(tables, Scenario)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{source}: {_readable(str(error))}") from error
-    except OverflowError as error:
-        raise InputError(f"{source}: expected numbers of at most 64 bits") from error
+    if "autoscaler" in tables:
+        raise InputError(f"{source}: a scenario with [autoscaler] is run by murmur autoscale")
+    scenario = convert(tables, Scenario, source)
     from murmuration.simulation.checks import check_values
 
     check_values(scenario, source)
     return scenario
+
+
+def convert(tables: Mapping[str, Any], kind: type[Root], source: str) -> Root:
+    """Tables as one kind of scenario: keys known, values of the right type."""
+    _check_keys(tables, kind, source, "")
+    try:
+        return msgspec.convert(tables, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source}: {_readable(str(error))}") from error
+    except OverflowError as error:
+        raise InputError(f"{source}: expected numbers of at most 64 bits") from error
 
 
 def _check_keys(table: Any, kind: type[Part], source: str, path: str) -> None:

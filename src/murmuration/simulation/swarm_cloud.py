@@ -1,12 +1,12 @@
 """The paper's own simulator (section 5): identical containers on identical nodes that pack themselves, in steps of T.
 
-In each step every container that is not queued to leave decides with its node's pheromone; then one container leaves each
-node that has a queue. What makes it fast changes no odds:
+In each step every container that is not queued to leave decides with its node's pheromone; then one container leaves
+each node that has a queue. What makes it fast changes no odds:
 
 - A node that is empty or full stays so (rule 21 sends nobody to an emptier node), so only the others are visited.
-- Containers that stay are not drawn one by one: with E exponential, the first of a row of trials with hazard h = −ln(1 − p) to
-  succeed is number E / h, and what is left of E serves the next node.
-- The next node of the ring with room and fuller than the source is found in a tree of maxima; messages are the distance.
+- Containers that stay are not drawn one by one: with E exponential, the first of a row of trials with hazard
+  h = −ln(1 − p) to succeed is number E / h, and what is left of E serves the next node.
+- The next node of the ring with room and fuller than the source is found in a tree of maxima; messages count the way.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def chord_search(order: Array, first: Array, capacity: int, source: int) -> int:
 
 @helper
 def suitable_exists(order: Array, level: Array, first: Array, capacity: int, source: int) -> bool:
-    """Whether some other node with room is at least as full as the source: then it will be fuller with the container."""
+    """Whether some other node with room is at least as full as the source: with the container it is fuller."""
     at = first[capacity] - 1
     if at >= 0 and order[at] == source:
         at -= 1
@@ -241,7 +241,7 @@ def run(c: Cloud, start: Array, capacity: int, search: int, counts: Array, rng: 
 
 @released
 def run_many(c: Cloud, start: Array, capacity: int, search: int, counts: Array, rng: Array, out: Array) -> None:
-    """One run for each row of `out`: steps, migrations, messages, messages of the busiest node added up over the steps."""
+    """One run for each row of `out`: steps, migrations, messages, and those of each step's busiest node added up."""
     for k in range(out.shape[0]):
         out[k, 0], out[k, 2], out[k, 3] = run(c, start, capacity, search, counts, rng)
         out[k, 1] = counts[2]
@@ -253,8 +253,22 @@ def make_cloud(nodes: int, containers: int, capacity: int, form: int) -> Cloud:
     leave = np.array([0.0, *(pheromone.bin_pack(n, capacity, 1.0, form) for n in range(1, capacity + 1))])
     with np.errstate(divide="ignore"):
         hazard = -np.log1p(-leave)
-    lengths = (nodes, nodes, 2 * size, nodes, nodes, capacity + 2, nodes, nodes, nodes, containers + 1, containers + 1, nodes)
-    return Cloud(*(np.zeros(length, dtype=np.int32) for length in lengths), hazard)
+    lengths = (
+        nodes,
+        nodes,
+        2 * size,
+        nodes,
+        nodes,
+        capacity + 2,
+        nodes,
+        nodes,
+        nodes,
+        containers + 1,
+        containers + 1,
+        nodes,
+    )
+    arrays = [np.zeros(length, dtype=np.int32) for length in lengths]
+    return Cloud(*arrays, hazard=hazard)
 
 
 class Outcomes(NamedTuple):

@@ -1,7 +1,7 @@
-"""The loop of a swarm: what arrives is placed as anywhere; then every `step_s` each task decides as an agent whether to move.
+"""The loop of a swarm: what arrives is placed as anywhere; then every `step_s` each task decides whether to move.
 
-A migration takes its room on the destination at once and gives up its room on the source when it ends; a node sends one task
-after the other. Pheromones see what the node holds once its queues are empty (eq. 18).
+A migration takes its room on the destination at once and gives up its room on the source when it ends; a node sends one
+task after the other. Pheromones see what the node holds once its queues are empty (eq. 18).
 """
 
 from __future__ import annotations
@@ -10,23 +10,65 @@ from typing import Any
 
 from murmuration.cluster import migration
 from murmuration.cluster.jit import helper, inlined, loop_kernel
-from murmuration.placement.kernels import fits, give_back, next_double, take
+from murmuration.placement.kernels import give_back, next_double, take
 from murmuration.schedulers.swarm import pheromone
 from murmuration.schedulers.swarm.pheromone import BIN_PACK
 from murmuration.simulation.agenda import note, pop
 from murmuration.simulation.loop import (
-    DECIDE, FINISHED, GROW, ONE_JOB, PAUSED, PYTHON, arrival_is_next, arrive, attempt_ends, decide, launch, next_time,
-)  # fmt: skip
+    DECIDE,
+    FINISHED,
+    GROW,
+    ONE_JOB,
+    PAUSED,
+    PYTHON,
+    arrival_is_next,
+    arrive,
+    attempt_ends,
+    decide,
+    launch,
+    next_time,
+)
 from murmuration.simulation.steps import (
-    NOTES_MAX, begin_attempt, dequeue, end_run, enqueue, mask_of, needs_room, next_job, pass_time,
-)  # fmt: skip
+    NOTES_MAX,
+    begin_attempt,
+    dequeue,
+    end_run,
+    enqueue,
+    mask_of,
+    needs_room,
+    next_job,
+    pass_time,
+)
 from murmuration.simulation.swarm_search import (
-    dominant, fill_used, has_room, least_dominant, relevel, search, set_order, suits,
-)  # fmt: skip
+    Colony,
+    dominant,
+    fill_used,
+    least_dominant,
+    relevel,
+    search,
+    set_order,
+    suits,
+)
 from murmuration.simulation.world import (
-    AGENTS_ACT, BUSY_UNTIL, COUNTED, GROUP, JOB_RETURNS, KIND_BITS, KIND_MASK, LARGEST, MIGRATION_ENDS, PHEROMONE,
-    SMALLEST, SOURCE, TASKS_END, USED, Array, World,
-)  # fmt: skip
+    AGENTS_ACT,
+    BUSY_UNTIL,
+    COUNTED,
+    FULLNESS,
+    GROUP,
+    JOB_RETURNS,
+    KIND_BITS,
+    KIND_MASK,
+    LARGEST,
+    MIGRATION_ENDS,
+    PACKING,
+    PHEROMONE,
+    RESOURCE,
+    SMALLEST,
+    TASKS_END,
+    USED,
+    Array,
+    World,
+)
 
 SLOT_BITS = 32
 MEMORY = 1
@@ -41,147 +83,141 @@ migration_mb = helper(migration.migration_mb)
 
 
 @helper
-def size_of(request: Array, capacity: Array, counted: Array, resource: int, packing: bool) -> float:
-    """The size of a task on a node: its share of the node's least dominant resource, or when spreading its largest share."""
+def size_on(c: Colony, node: int, request: Array, packing: bool) -> float:
+    """The size of a task on a node: its share of the least dominant resource, or when spreading its largest share."""
     if not packing:
-        return float(dominant(request, capacity, counted))
-    return float(request[resource] / capacity[resource]) if resource >= 0 else 0.0
+        return float(dominant(request, c.total[node], c.rows[COUNTED]))
+    resource = int(c.nodes[RESOURCE, node])
+    return float(request[resource] / c.total[node, resource]) if resource >= 0 else 0.0
 
 
-@inlined
-def strategy_now(w: World) -> Any:
+@helper
+def strategy_now(c: Colony) -> int:
     """The strategy in force."""
-    return w.swarm[0].switch_to if w.state[0].now >= w.swarm[0].switch_s else w.swarm[0].strategy
+    return int(c.rules[0].switch_to if c.state[0].now >= c.rules[0].switch_s else c.rules[0].strategy)
 
 
-@inlined
-def fullness(w: World, node: int) -> Any:
-    """The share taken of the node's least dominant resource, and which that is."""
-    used = w.swarm_rows[SOURCE]
-    fill_used(w.total, w.free, w.outgoing, node, used)
-    resource = least_dominant(used, w.total[node], w.swarm_rows[COUNTED])
-    return (used[resource] / w.total[node, resource] if resource >= 0 else 0.0), resource
+@helper
+def look_at(c: Colony, node: int) -> None:
+    """What a node holds now: its fullness, by which resource, and whether tasks leave it to pack it or for overload."""
+    used, capacity = c.rows[USED], c.total[node]
+    fill_used(c.total, c.free, c.outgoing, node, used)
+    resource = least_dominant(used, capacity, c.rows[COUNTED])
+    c.nodes[RESOURCE, node] = resource
+    c.nodes[FULLNESS, node] = used[resource] / capacity[resource] if resource >= 0 else 0.0
+    over = spread(dominant(used, capacity, c.rows[COUNTED]), c.rules[0].overload)
+    c.nodes[PACKING, node] = 1.0 if over == 0.0 and strategy_now(c) == BIN_PACK else 0.0
+    c.nodes[PHEROMONE, node] = over
 
 
-@inlined
-def set_pheromone(w: World, node: int) -> None:
-    """Eq. 23 for one node, from what it holds now."""
-    share, _ = fullness(w, node)
-    highest = dominant(w.swarm_rows[SOURCE], w.total[node], w.swarm_rows[COUNTED])
-    packing = bin_pack(share, w.swarm[0].underload, w.swarm_nodes[SMALLEST, node], w.swarm[0].form)
-    w.swarm_nodes[PHEROMONE, node] = repulsive(spread(highest, w.swarm[0].overload), packing, strategy_now(w))
+@helper
+def set_pheromone(c: Colony, node: int) -> None:
+    """Eq. 23 for one node."""
+    look_at(c, node)
+    packing = bin_pack(c.nodes[FULLNESS, node], c.rules[0].underload, c.nodes[SMALLEST, node], c.rules[0].form)
+    c.nodes[PHEROMONE, node] = repulsive(c.nodes[PHEROMONE, node], packing, strategy_now(c))
 
 
-@inlined
-def is_packing(w: World, node: int) -> Any:
-    """Whether tasks leave this node to pack it, not because it is overloaded."""
-    used = w.swarm_rows[SOURCE]
-    fill_used(w.total, w.free, w.outgoing, node, used)
-    return strategy_now(w) == BIN_PACK and dominant(used, w.total[node], w.swarm_rows[COUNTED]) <= w.swarm[0].overload
-
-
-@inlined
-def measure(w: World) -> None:
-    """At the beginning of a step: the smallest and the largest task on each node, its pheromone, its place in the order."""
-    w.swarm_nodes[SMALLEST] = 1.0
-    w.swarm_nodes[LARGEST] = 0.0
-    for slot in range(w.tasks.shape[0]):
-        job, node = w.tasks[slot].job, w.slots[slot].node
+@helper
+def measure(c: Colony) -> None:
+    """At the beginning of a step: the smallest and largest task of each node, its pheromone, its place in the order."""
+    for node in range(c.total.shape[0]):
+        look_at(c, node)
+    c.nodes[SMALLEST] = 1.0
+    c.nodes[LARGEST] = 0.0
+    for slot in range(c.rules[0].slots):
+        job, node = c.tasks[slot].job, c.slots[slot].node
         if job >= 0:
-            _, resource = fullness(w, node)
-            packing = is_packing(w, node)
-            least = size_of(w.request[job], w.total[node], w.swarm_rows[COUNTED], resource, True)
-            size = size_of(w.request[job], w.total[node], w.swarm_rows[COUNTED], resource, packing)
-            w.swarm_nodes[SMALLEST, node] = min(w.swarm_nodes[SMALLEST, node], least)
-            w.swarm_nodes[LARGEST, node] = max(w.swarm_nodes[LARGEST, node], size)
-    for node in range(w.total.shape[0]):
-        set_pheromone(w, node)
-    set_order(w)
+            size = size_on(c, node, c.request[job], True)
+            c.nodes[SMALLEST, node] = min(c.nodes[SMALLEST, node], size)
+            if c.nodes[PACKING, node] == 0.0:
+                size = size_on(c, node, c.request[job], False)
+            c.nodes[LARGEST, node] = max(c.nodes[LARGEST, node], size)
+    for node in range(c.total.shape[0]):
+        set_pheromone(c, node)
+    set_order(c)
 
 
-@inlined
-def move_task(w: World, slot: int, to: int) -> None:
+@helper
+def move_task(c: Colony, slot: int, to: int) -> None:
     """A task queues to leave its node: room is taken at its destination at once."""
-    job, source = w.tasks[slot].job, w.slots[slot].node
-    take(w.free, to, w.request[job])
-    for r in range(w.outgoing.shape[1]):
-        w.outgoing[source, r] += w.request[job, r]
-        if w.jobs[job].production:
-            w.guaranteed[to, r] += w.request[job, r]
-    w.sequence[to] += 1
-    w.slots[slot].node = to
-    w.tasks[slot].source = source
-    w.tasks[slot].serial += 1
-    ends = max(w.state[0].now, w.swarm_nodes[BUSY_UNTIL, source]) + w.swarm[0].migration_s
-    w.swarm_nodes[BUSY_UNTIL, source] = ends
-    note(w.agenda, w.state, ends, MIGRATION_ENDS, (w.tasks[slot].serial << SLOT_BITS) | slot)
-    w.swarm[0].migrations += 1
-    w.swarm[0].migrated_mb += migration_mb(w.request[job, MEMORY])
+    job, source = c.tasks[slot].job, c.slots[slot].node
+    take(c.free, to, c.request[job])
+    for r in range(c.outgoing.shape[1]):
+        c.outgoing[source, r] += c.request[job, r]
+        if c.jobs[job].production:
+            c.guaranteed[to, r] += c.request[job, r]
+    c.sequence[to] += 1
+    c.slots[slot].node = to
+    c.tasks[slot].source = source
+    c.tasks[slot].serial += 1
+    ends = max(c.state[0].now, c.nodes[BUSY_UNTIL, source]) + c.rules[0].migration_s
+    c.nodes[BUSY_UNTIL, source] = ends
+    note(c.agenda, c.state, ends, MIGRATION_ENDS, (c.tasks[slot].serial << SLOT_BITS) | slot)
+    c.rules[0].migrations += 1
+    c.rules[0].migrated_mb += migration_mb(c.request[job, MEMORY])
 
 
-@inlined
-def renew(w: World, node: int) -> None:
+@helper
+def renew(c: Colony, node: int) -> None:
     """A node of a migration has changed: so do its place in the order and its pheromone."""
-    relevel(w, node)
-    set_pheromone(w, node)
+    relevel(c, node)
+    set_pheromone(c, node)
 
 
-@inlined
-def leave_source(w: World, slot: int) -> None:
+@helper
+def leave_source(c: Colony, slot: int) -> None:
     """A task is no longer on the node it came from."""
-    job, source = w.tasks[slot].job, w.tasks[slot].source
-    give_back(w.free, source, w.request[job])
-    for r in range(w.outgoing.shape[1]):
-        w.outgoing[source, r] -= w.request[job, r]
-        if w.jobs[job].production:
-            w.guaranteed[source, r] -= w.request[job, r]
-    w.tasks[slot].source = -1
+    job, source = c.tasks[slot].job, c.tasks[slot].source
+    give_back(c.free, source, c.request[job])
+    for r in range(c.outgoing.shape[1]):
+        c.outgoing[source, r] -= c.request[job, r]
+        if c.jobs[job].production:
+            c.guaranteed[source, r] -= c.request[job, r]
+    c.tasks[slot].source = -1
 
 
-@inlined
-def migration_ends(w: World, subject: int) -> None:
+@helper
+def migration_ends(c: Colony, subject: int) -> None:
     """The task runs on its new node alone, unless it ended on the way."""
     slot, serial = subject & ((1 << SLOT_BITS) - 1), subject >> SLOT_BITS
-    if w.tasks[slot].serial == serial and w.tasks[slot].source >= 0:
-        leave_source(w, slot)
+    if c.tasks[slot].serial == serial and c.tasks[slot].source >= 0:
+        leave_source(c, slot)
 
 
-@inlined
-def wants_to_leave(w: World, node: int, request: Array) -> Any:
+@helper
+def wants_to_leave(c: Colony, node: int, request: Array) -> Any:
     """One agent draws against the pheromone of its node (eqs. 24 and 25)."""
-    p = w.swarm_nodes[PHEROMONE, node]
+    p = c.nodes[PHEROMONE, node]
     if p <= 0.0:
         return False
-    if w.swarm[0].size_weighted:
-        _, resource = fullness(w, node)
-        size = size_of(request, w.total[node], w.swarm_rows[COUNTED], resource, is_packing(w, node))
-        p = weighted(p, min(size, w.swarm_nodes[LARGEST, node]), w.swarm_nodes[LARGEST, node])
-    return next_double(w.rng[w.rng.shape[0] - 1]) < p
+    if c.rules[0].size_weighted:
+        size = size_on(c, node, request, c.nodes[PACKING, node] > 0.0)
+        p = weighted(p, min(size, c.nodes[LARGEST, node]), c.nodes[LARGEST, node])
+    return next_double(c.rng[c.rng.shape[0] - 1]) < p
 
 
-@inlined
-def find(w: World, source: int, request: Array, job: int) -> Any:
+@helper
+def find(c: Colony, source: int, request: Array, job: int) -> Any:
     """A destination by the rules that hold for this source, −1 for none; messages are counted."""
-    fuller_than = SPREADING
-    if is_packing(w, source):
-        fuller_than, _ = fullness(w, source)
-    to, messages = search(w, source, request, mask_of(w.masks, w.jobs, job), fuller_than)
-    w.swarm[0].messages += messages
+    fuller_than = c.nodes[FULLNESS, source] if c.nodes[PACKING, source] > 0.0 else SPREADING
+    to, messages = search(c, source, request, mask_of(c.masks, c.jobs, job), fuller_than)
+    c.rules[0].messages += messages
     if to < 0:
-        w.swarm[0].failed += 1
+        c.rules[0].failed += 1
     return to
 
 
-@inlined
-def act_alone(w: World, slot: int) -> None:
+@helper
+def act_alone(c: Colony, slot: int) -> None:
     """One task decides."""
-    job, node = w.tasks[slot].job, w.slots[slot].node
-    if wants_to_leave(w, node, w.request[job]):
-        to = find(w, node, w.request[job], job)
+    job, node = c.tasks[slot].job, c.slots[slot].node
+    if wants_to_leave(c, node, c.request[job]):
+        to = find(c, node, c.request[job], job)
         if to >= 0:
-            move_task(w, slot, to)
-            renew(w, node)
-            renew(w, to)
+            move_task(c, slot, to)
+            renew(c, node)
+            renew(c, to)
 
 
 @helper
@@ -197,73 +233,81 @@ def count_mates(slots: Array, tasks: Array, leader: int, node: int) -> tuple[int
     return group, mates, moving
 
 
-@inlined
-def gathering_place(w: World, leader: int, job: int) -> Any:
+@helper
+def gathering_place(c: Colony, leader: int, job: int) -> Any:
     """The node of a mate that attracts most and has room for the others, −1 for none."""
-    rest, best, found = w.swarm_rows[GROUP], 0.0, -1
+    rest, best, found = c.rows[GROUP], 0.0, -1
     slot = leader
     while slot >= 0:
-        node = w.slots[slot].node
-        group, mates, _ = count_mates(w.slots, w.tasks, leader, node)
+        node = c.slots[slot].node
+        group, mates, _ = count_mates(c.slots, c.tasks, leader, node)
         pull = attractive(mates, group)
         if pull > best:
             for r in range(rest.shape[0]):
-                rest[r] = w.request[job, r] * (group - mates)
-            mask = mask_of(w.masks, w.jobs, job)
-            if suits(w.total, w.free, w.outgoing, w.swarm_rows, mask, rest, node, w.swarm[0].overload, SPREADING):
+                rest[r] = c.request[job, r] * (group - mates)
+            mask = mask_of(c.masks, c.jobs, job)
+            if suits(c, mask, rest, node, SPREADING):
                 best, found = pull, node
-        slot = w.slots[slot].next
+        slot = c.slots[slot].next
     return found
 
 
-@inlined
-def move_group(w: World, leader: int, to: int) -> None:
+@helper
+def move_group(c: Colony, leader: int, to: int) -> None:
     """Every task of a group that is not on this node goes there."""
     slot = leader
     while slot >= 0:
-        source = w.slots[slot].node
+        source = c.slots[slot].node
         if source != to:
-            move_task(w, slot, to)
-            renew(w, source)
-            renew(w, to)
-        slot = w.slots[slot].next
+            move_task(c, slot, to)
+            renew(c, source)
+            renew(c, to)
+        slot = c.slots[slot].next
 
 
-@inlined
-def act_together(w: World, leader: int) -> None:
+@helper
+def act_together(c: Colony, leader: int) -> None:
     """A group of tasks that must share a node: apart, they gather where most are; together, they move as one."""
-    job, node = w.tasks[leader].job, w.slots[leader].node
-    group, mates, moving = count_mates(w.slots, w.tasks, leader, node)
+    job, node = c.tasks[leader].job, c.slots[leader].node
+    group, mates, moving = count_mates(c.slots, c.tasks, leader, node)
     if not moving:
         to = -1
-        whole = w.swarm_rows[GROUP]
+        whole = c.rows[GROUP]
         if mates < group:
-            to = gathering_place(w, leader, job)
+            to = gathering_place(c, leader, job)
         for r in range(whole.shape[0]):
-            whole[r] = w.request[job, r] * group
+            whole[r] = c.request[job, r] * group
         if mates < group and to < 0:
-            mask = mask_of(w.masks, w.jobs, job)
-            to, messages = search(w, node, whole, mask, SPREADING)
-            w.swarm[0].messages += messages
-        if mates == group and wants_to_leave(w, node, whole):
-            to = find(w, node, whole, job)
+            mask = mask_of(c.masks, c.jobs, job)
+            to, messages = search(c, node, whole, mask, SPREADING)
+            c.rules[0].messages += messages
+        if mates == group and wants_to_leave(c, node, whole):
+            to = find(c, node, whole, job)
         if to >= 0:
-            move_group(w, leader, to)
+            move_group(c, leader, to)
 
 
 @inlined
-def agents_act(w: World) -> None:
+def colony(w: World) -> Colony:
+    return Colony(
+        w.state, w.total, w.free, w.guaranteed, w.sequence, w.masks, w.jobs, w.request, w.rng, w.slots, w.agenda,
+        w.tasks, w.outgoing, w.swarm, w.swarm_order, w.swarm_first, w.swarm_nodes, w.swarm_rows,
+    )  # fmt: skip
+
+
+@helper
+def agents_act(c: Colony, grouped: Array) -> None:
     """Every task that is not under way decides once."""
-    measure(w)
-    for slot in range(w.tasks.shape[0]):
-        job = w.tasks[slot].job
+    measure(c)
+    for slot in range(c.rules[0].slots):
+        job = c.tasks[slot].job
         if job >= 0:
-            if w.swarm_groups[w.jobs[job].workload]:
-                if w.tasks[slot].leader == slot:
-                    act_together(w, slot)
-            elif w.tasks[slot].source < 0:
-                act_alone(w, slot)
-    note(w.agenda, w.state, w.state[0].now + w.swarm[0].step_s, AGENTS_ACT, 0)
+            if grouped[c.jobs[job].workload]:
+                if c.tasks[slot].leader == slot:
+                    act_together(c, slot)
+            elif c.tasks[slot].source < 0 and c.nodes[PHEROMONE, c.slots[slot].node] > 0.0:
+                act_alone(c, slot)
+    note(c.agenda, c.state, c.state[0].now + c.rules[0].step_s, AGENTS_ACT, 0)
 
 
 @inlined
@@ -274,6 +318,7 @@ def agents_appear(w: World, run: int) -> None:
         w.tasks[slot].job = w.runs[run].job
         w.tasks[slot].leader = w.runs[run].slot
         w.tasks[slot].source = -1
+        w.swarm[0].slots = max(w.swarm[0].slots, slot + 1)
         slot = w.slots[slot].next
 
 
@@ -283,7 +328,7 @@ def agents_die(w: World, run: int) -> None:
     slot = w.runs[run].slot
     while slot >= 0:
         if w.tasks[slot].source >= 0:
-            leave_source(w, slot)
+            leave_source(colony(w), slot)
             w.swarm[0].cut_short += 1
         w.tasks[slot].job = -1
         slot = w.slots[slot].next
@@ -296,9 +341,9 @@ def happen(w: World) -> int:
     kind, subject = what & KIND_MASK, what >> KIND_BITS
     agent = -1
     if kind == AGENTS_ACT:
-        agents_act(w)
+        agents_act(colony(w), w.swarm_groups)
     elif kind == MIGRATION_ENDS:
-        migration_ends(w, subject)
+        migration_ends(colony(w), subject)
     elif kind == TASKS_END:
         agents_die(w, subject)
         end_run(w, subject)

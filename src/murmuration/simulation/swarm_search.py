@@ -1,20 +1,27 @@
-"""Where a task of a running swarm can go: the destination rules over the table, and the two searches for a node that meets them.
+"""Where a task of a running swarm can go: the destination rules over the table, and the two searches for such a node.
 
-Both searches see the same nodes. The order by fullness also spares the simulator most of the ring: levels that leave no room,
-or lie below what the rule of the fuller node asks, hold no answer, so only the nodes between are looked at.
+Both searches see the same nodes. The order by fullness also spares the simulator most of the ring: levels that leave no
+room, or lie below what the rule of the fuller node asks, hold no answer, so only the nodes between are looked at.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from murmuration.cluster.jit import helper, inlined
+from murmuration.cluster.jit import helper
 from murmuration.placement.kernels import fits
 from murmuration.schedulers.swarm import destinations, levels, pheromone
 from murmuration.schedulers.swarm.search import RING
 from murmuration.simulation.world import (
-    COUNTED, LEAST, LEVEL, MOST, ORDER, PLACE, SOURCE, USED, Array, World,
-)  # fmt: skip
+    COUNTED,
+    LEAST,
+    LEVEL,
+    MOST,
+    ORDER,
+    PLACE,
+    USED,
+    Array,
+)
 
 arrange = helper(levels.arrange)
 step_up = helper(levels.step_up)
@@ -24,6 +31,29 @@ has_room = helper(destinations.has_room)
 is_fuller = helper(destinations.is_fuller)
 dominant = helper(pheromone.dominant)
 least_dominant = helper(pheromone.least_dominant)
+
+
+class Colony(NamedTuple):
+    """The arrays of a world that agents touch: few enough to be passed on, so that small functions compile quickly."""
+
+    state: Array
+    total: Array
+    free: Array
+    guaranteed: Array
+    sequence: Array
+    masks: Array
+    jobs: Array
+    request: Array
+    rng: Array
+    slots: Array
+    agenda: Array
+    tasks: Array
+    outgoing: Array
+    rules: Array
+    order: Array
+    first: Array
+    nodes: Array
+    rows: Array
 
 
 @helper
@@ -60,108 +90,94 @@ def most_need(request: Array, rows: Array) -> float:
 
 
 @helper
-def suits(
-    total: Array, free: Array, outgoing: Array, rows: Array, mask: Array, request: Array, node: int, overload: float,
-    fuller_than: float,
-) -> bool:  # fmt: skip
-    """Whether a node may take this request: it has the room now, is not overloaded then, and is fuller than the source was
+def suits(c: Colony, mask: Array, request: Array, node: int, fuller_than: float) -> bool:
+    """Whether a node may take this request: it has room now, is not overloaded then, and is fuller than the source was
     (a source that spreads asks for −1)."""
-    if (mask.shape[0] > 0 and not mask[node]) or not fits(free, node, request):
+    if (mask.shape[0] > 0 and not mask[node]) or not fits(c.free, node, request):
         return False
-    used = rows[USED]
-    fill_used(total, free, outgoing, node, used)
-    if not has_room(used, total[node], request, overload):
+    used = c.rows[USED]
+    fill_used(c.total, c.free, c.outgoing, node, used)
+    if not has_room(used, c.total[node], request, c.rules[0].overload):
         return False
-    return bool(fuller_than < 0.0 or is_fuller(used, total[node], request, rows[COUNTED], fuller_than))
+    return bool(fuller_than < 0.0 or is_fuller(used, c.total[node], request, c.rows[COUNTED], fuller_than))
 
 
-@inlined
-def search(w: World, source: int, request: Array, mask: Array, fuller_than: float) -> Any:
+@helper
+def search(c: Colony, source: int, request: Array, mask: Array, fuller_than: float) -> tuple[int, int]:
     """The node a task of the source finds, −1 for none, and the messages that took."""
-    steps = w.swarm_first.shape[0] - 1
+    steps = c.first.shape[0] - 1
     slack = 1.0 / (steps - 1)
-    overload = w.swarm[0].overload
-    high = as_level(overload - least_need(request, w.swarm_rows) + slack, steps)
+    high = as_level(c.rules[0].overload - least_need(request, c.rows) + slack, steps)
     low = 0
     if fuller_than >= 0.0:
-        low = as_level(fuller_than - most_need(request, w.swarm_rows) - slack, steps)
-    begin, end = w.swarm_first[low], w.swarm_first[high + 1]
-    if w.swarm[0].search == RING:
-        return search_ring(
-            w.total, w.free, w.outgoing, w.swarm_rows, mask, request, w.swarm_order, begin, end, source, overload, fuller_than
-        )
-    return search_chord(
-        w.total, w.free, w.outgoing, w.swarm_rows, mask, request, w.swarm_order, begin, end, source, overload, fuller_than,
-        w.swarm[0].candidates,
-    )  # fmt: skip
+        low = as_level(fuller_than - most_need(request, c.rows) - slack, steps)
+    begin, end = c.first[low], c.first[high + 1]
+    if c.rules[0].search == RING:
+        return search_ring(c, mask, request, begin, end, source, fuller_than)
+    return search_chord(c, mask, request, begin, end, source, fuller_than)
 
 
 @helper
 def search_ring(
-    total: Array, free: Array, outgoing: Array, rows: Array, mask: Array, request: Array, order: Array, begin: int,
-    end: int, source: int, overload: float, fuller_than: float,
-) -> tuple[int, int]:  # fmt: skip
+    c: Colony, mask: Array, request: Array, begin: int, end: int, source: int, fuller_than: float
+) -> tuple[int, int]:
     """The first suitable node after the source; each node asked is one message.
 
     Where few nodes could be suitable, the nearest of those is found instead of asking along the ring: the same node."""
-    nodes = total.shape[0]
+    nodes = c.total.shape[0]
     nearest = nodes
     if 4 * (end - begin) < nodes:
         for k in range(begin, end):
-            away = (order[ORDER, k] - source) % nodes
-            if 0 < away < nearest and suits(
-                total, free, outgoing, rows, mask, request, order[ORDER, k], overload, fuller_than
-            ):
+            away = (c.order[ORDER, k] - source) % nodes
+            if 0 < away < nearest and suits(c, mask, request, c.order[ORDER, k], fuller_than):
                 nearest = away
     else:
         for away in range(1, nodes):
-            if suits(total, free, outgoing, rows, mask, request, (source + away) % nodes, overload, fuller_than):
+            if suits(c, mask, request, (source + away) % nodes, fuller_than):
                 nearest = away
                 break
     if nearest == nodes:
         return -1, nodes - 1
-    return (source + nearest) % nodes, nearest
+    return int((source + nearest) % nodes), int(nearest)
 
 
 @helper
 def search_chord(
-    total: Array, free: Array, outgoing: Array, rows: Array, mask: Array, request: Array, order: Array, begin: int,
-    end: int, source: int, overload: float, fuller_than: float, candidates: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Fingers lead to the fullest node with room (when spreading, to the emptiest), then neighbours in that order are asked."""
-    nodes = total.shape[0]
+    c: Colony, mask: Array, request: Array, begin: int, end: int, source: int, fuller_than: float
+) -> tuple[int, int]:
+    """Fingers lead to the fullest node with room (when spreading, the emptiest); then its neighbours are asked."""
     count = end - begin
-    if candidates > 0:
-        count = min(count, candidates)
+    if c.rules[0].candidates > 0:
+        count = min(count, c.rules[0].candidates)
     if count <= 0:
         return -1, 1
     packing = fuller_than >= 0.0
-    messages = finger_hops(order[PLACE, source], end - 1 if packing else begin, nodes)
+    messages = finger_hops(c.order[PLACE, source], end - 1 if packing else begin, c.total.shape[0])
     for k in range(count):
-        node = order[ORDER, end - 1 - k if packing else begin + k]
+        node = c.order[ORDER, end - 1 - k if packing else begin + k]
         messages += 1
-        if node != source and suits(total, free, outgoing, rows, mask, request, node, overload, fuller_than):
+        if node != source and suits(c, mask, request, node, fuller_than):
             return int(node), int(messages)
     return -1, int(messages)
 
 
-@inlined
-def relevel(w: World, node: int) -> None:
+@helper
+def relevel(c: Colony, node: int) -> None:
     """A node has got fuller or emptier: it moves to its place in the order."""
-    used = w.swarm_rows[USED]
-    fill_used(w.total, w.free, w.outgoing, node, used)
-    to = as_level(dominant(used, w.total[node], w.swarm_rows[COUNTED]), w.swarm_first.shape[0] - 1)
-    while w.swarm_order[LEVEL, node] < to:
-        step_up(w.swarm_order[LEVEL], w.swarm_order[ORDER], w.swarm_order[PLACE], w.swarm_first, node)
-    while w.swarm_order[LEVEL, node] > to:
-        step_down(w.swarm_order[LEVEL], w.swarm_order[ORDER], w.swarm_order[PLACE], w.swarm_first, node)
+    used = c.rows[USED]
+    fill_used(c.total, c.free, c.outgoing, node, used)
+    to = as_level(dominant(used, c.total[node], c.rows[COUNTED]), c.first.shape[0] - 1)
+    while c.order[LEVEL, node] < to:
+        step_up(c.order[LEVEL], c.order[ORDER], c.order[PLACE], c.first, node)
+    while c.order[LEVEL, node] > to:
+        step_down(c.order[LEVEL], c.order[ORDER], c.order[PLACE], c.first, node)
 
 
-@inlined
-def set_order(w: World) -> None:
+@helper
+def set_order(c: Colony) -> None:
     """Put all nodes in order of fullness."""
-    used, counted = w.swarm_rows[SOURCE], w.swarm_rows[COUNTED]
-    for node in range(w.total.shape[0]):
-        fill_used(w.total, w.free, w.outgoing, node, used)
-        w.swarm_order[LEVEL, node] = as_level(dominant(used, w.total[node], counted), w.swarm_first.shape[0] - 1)
-    arrange(w.swarm_order[LEVEL], w.swarm_order[ORDER], w.swarm_order[PLACE], w.swarm_first)
+    used, counted = c.rows[USED], c.rows[COUNTED]
+    for node in range(c.total.shape[0]):
+        fill_used(c.total, c.free, c.outgoing, node, used)
+        c.order[LEVEL, node] = as_level(dominant(used, c.total[node], counted), c.first.shape[0] - 1)
+    arrange(c.order[LEVEL], c.order[ORDER], c.order[PLACE], c.first)

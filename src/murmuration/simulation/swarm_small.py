@@ -1,6 +1,7 @@
 """The small cloud of section 4, container by container, with any of the three ways to choose a destination.
 
-The fast simulator of large clouds rests on both destination rules; here full nodes may be overfilled and empty ones refilled.
+The fast simulator of large clouds rests on both destination rules; here full nodes may be overfilled and empty ones
+refilled.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def choose(n: Array, capacity: int, rule: int, source: int, rng: Array) -> int:
                 return node
         return -1
     node = (source + 1 + int(next_double(rng) * (nodes - 1))) % nodes
-    return node if rule == ANY or n[node] < capacity else -1
+    return int(node) if rule == ANY or n[node] < capacity else -1
 
 
 @compiled
 def run(start: Array, capacity: int, form: int, rule: int, rng: Array, track: Array) -> tuple[int, int]:
-    """Steps and migrations until every node is empty or full and no container is under way; −1 steps if that never comes.
+    """Steps and migrations until every node is empty or full and no container is under way; −1 steps for never.
 
     `track` gets the containers on each node after every step, as far as it reaches."""
     nodes = start.shape[0]
@@ -73,9 +74,14 @@ def run(start: Array, capacity: int, form: int, rule: int, rng: Array, track: Ar
 
 
 def track(
-    start: NDArray[np.int64], capacity: int, rule: int, rng: NDArray[np.uint64], steps_max: int, form: int = pheromone.QUADRATIC
+    start: NDArray[np.int64],
+    capacity: int,
+    rule: int,
+    rng: NDArray[np.uint64],
+    steps_max: int,
+    form: int = pheromone.QUADRATIC,
 ) -> tuple[int, int, NDArray[np.int32]]:
-    """One run: its steps (−1 if it is not at rest after `steps_max`), its migrations, and the containers on each node."""
+    """One run: its steps (−1 if it is not at rest after `steps_max`), its migrations, the containers on each node."""
     seen = np.zeros((steps_max, len(start)), dtype=np.int32)
     steps, migrations = run(np.asarray(start, dtype=np.int64), capacity, form, rule, rng, seen)
     return int(steps), int(migrations), seen[: steps if steps > 0 else steps_max]

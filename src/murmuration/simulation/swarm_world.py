@@ -22,13 +22,16 @@ LEVELS = 256
 NEVER_S = np.inf
 
 
-def swarm_arrays(swarm: bool, rules: sc.SwarmRules, nodes: Amounts, jobs: JobList, room: int) -> dict[str, NDArray[Any]]:
+def swarm_arrays(
+    swarm: bool, rules: sc.SwarmRules, nodes: Amounts, jobs: JobList, room: int
+) -> dict[str, NDArray[Any]]:
     """The arrays of a swarm; next to nothing where the architecture is another."""
     count, resources = len(nodes) if swarm else 0, nodes.shape[1]
     return {
-        "swarm": _settings(rules), "tasks": _unused(room if swarm else 0), "outgoing": np.zeros((count, resources), np.int64),
+        "swarm": _settings(rules), "tasks": _unused(room if swarm else 0),
+        "outgoing": np.zeros((count, resources), np.int64),
         "swarm_order": np.zeros((3, count), np.int32), "swarm_first": np.zeros(LEVELS + 1 if swarm else 0, np.int32),
-        "swarm_nodes": np.zeros((4, count)), "swarm_rows": _rows(nodes, jobs.request),
+        "swarm_nodes": np.zeros((7, count)), "swarm_rows": _rows(nodes, jobs.request),
         "swarm_groups": np.array([swarm and name in rules.affinity for name in jobs.workloads]),
     }  # fmt: skip
 
@@ -59,13 +62,13 @@ def _settings(rules: sc.SwarmRules) -> NDArray[Any]:
 
 
 def _rows(total: Amounts, request: Amounts) -> NDArray[np.int64]:
-    """Per resource: whether it counts for fullness, the most and the least a node has, and three rows of scratch.
+    """Per resource: whether it counts for fullness, the most and the least a node has, and two rows of scratch.
 
-    A resource that some task does not ask for cannot say how full a node is (section 2: each container uses all kinds)."""
+    A resource that some task does not ask for cannot say how full a node is (section 2: a container uses all kinds)."""
     counted = (request > 0).all(axis=0)
     if not counted.any():
         counted = (request > 0).any(axis=0)
-    rows = np.zeros((6, total.shape[1]), np.int64)
+    rows = np.zeros((5, total.shape[1]), np.int64)
     rows[wd.COUNTED], rows[wd.MOST] = counted, total.max(axis=0)
     rows[wd.LEAST] = np.where(total > 0, total, np.iinfo(np.int64).max).min(axis=0)
     return rows
@@ -88,7 +91,12 @@ def gathered(scenario: sc.Scenario, jobs: JobList) -> JobList:
 
 
 def never_together(
-    scenario: sc.Scenario, nodes: NodeTable, jobs: JobList, free: Amounts, masks: NDArray[np.bool_], mask: NDArray[np.int64]
+    scenario: sc.Scenario,
+    nodes: NodeTable,
+    jobs: JobList,
+    free: Amounts,
+    masks: NDArray[np.bool_],
+    mask: NDArray[np.int64],
 ) -> dict[int, Never]:
     """The jobs whose tasks must share a node when no node could ever hold them all."""
     rules = scenario.scheduler.swarm
@@ -100,7 +108,9 @@ def never_together(
     for row in np.flatnonzero(np.isin(jobs.workload, wanted)):
         most = _most_on_one(room if mask[row] < 0 else room[masks[mask[row]]], jobs.request[row])
         if most < jobs.tasks[row]:
-            found[int(row)] = Never(f"its {jobs.tasks[row]} tasks must share a node and no node holds more than {most} of them")
+            found[int(row)] = Never(
+                f"its {jobs.tasks[row]} tasks must share a node and no node holds more than {most} of them"
+            )
     return found
 
 

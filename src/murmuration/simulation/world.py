@@ -87,22 +87,22 @@ STATE = np.dtype(
 )  # fmt: skip
 
 
-# Swarm: a task as an agent, by its slot. `source` is the node it is leaving, −1 when it is settled; `leader` the slot that
-# decides for its group; `serial` makes the end of a migration void if the task ended before.
+# Swarm: a task as an agent, by its slot. `source` is the node it is leaving, −1 when it is settled; `leader` the slot
+# that decides for its group; `serial` makes the end of a migration void if the task ended before.
 TASK = np.dtype([("job", "i4"), ("source", "i4"), ("leader", "i4"), ("serial", "i4")], align=True)
 SWARM = np.dtype(
     [
         ("overload", "f8"), ("underload", "f8"), ("step_s", "f8"), ("migration_s", "f8"), ("switch_s", "f8"),
         ("strategy", "i8"), ("switch_to", "i8"), ("form", "i8"), ("search", "i8"), ("candidates", "i8"),
-        ("size_weighted", "?"),
+        ("size_weighted", "?"), ("slots", "i8"),  # no slot from here on was ever used
         ("migrations", "i8"), ("messages", "i8"), ("failed", "i8"), ("cut_short", "i8"), ("migrated_mb", "f8"),
     ],
     align=True,
 )  # fmt: skip
 # Rows of `swarm_order`, of `swarm_nodes` and of `swarm_rows`.
 LEVEL, ORDER, PLACE = range(3)
-BUSY_UNTIL, SMALLEST, LARGEST, PHEROMONE = range(4)
-COUNTED, MOST, LEAST, GROUP, USED, SOURCE = range(6)
+BUSY_UNTIL, FULLNESS, RESOURCE, PACKING, SMALLEST, LARGEST, PHEROMONE = range(7)
+COUNTED, MOST, LEAST, GROUP, USED = range(5)
 
 
 class World(NamedTuple):
@@ -156,7 +156,7 @@ class World(NamedTuple):
     offer_free: Array
     offer_total: Array
     offer_mask: Array
-    # Swarm: settings and counts; agents; amounts queued to leave each row; rows in order of fullness; times and pheromones.
+    # Swarm: settings and counts; agents; amounts queued to leave each row; rows in order of fullness; pheromones.
     swarm: Array
     tasks: Array
     outgoing: Array

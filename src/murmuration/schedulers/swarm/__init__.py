@@ -1,1 +1,1 @@
-"""Containers as mobile agents: pheromones that drive them off a node, and the search for one that takes them (Rusek, Dwornicki 2021)."""
+"""Containers as agents: pheromones drive them off a node, and a search finds one that takes them (Rusek, Dwornicki)."""

@@ -23,7 +23,8 @@ def has_room(used: Array, capacity: Array, request: Array, overload: float) -> b
 def is_fuller(used: Array, capacity: Array, request: Array, counted: Array, than: float) -> bool:
     """Eqs. 21 and 27: with the container, the smallest share taken is above what it is on the source now.
 
-    Compared by fullness, not by pheromone: then the sorted list of fullnesses only ever grows, and every cloud comes to rest.
+    Compared by fullness, not by pheromone: then the sorted list of fullnesses only ever grows, and every cloud comes to
+    rest.
     """
     some = False
     for r in range(used.shape[0]):

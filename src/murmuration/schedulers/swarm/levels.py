@@ -1,7 +1,7 @@
 """Nodes in order of fullness: the ring a structured search walks with fingers.
 
-`order` lists the nodes by level, `place` is where each stands in it, and `first[level]` is where a level begins; `first` has
-one entry more than there are levels. A node that changes its level by one changes places with one node at the border.
+`order` lists the nodes by level, `place` is where each stands in it, and `first[level]` is where a level begins, with
+one entry more than there are levels. A node that changes its level by one changes places with one at the border.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pheromones: how strongly a node drives its containers away, and how strongly mates attract one.
 
-Amounts are shares of a node's capacity, so that nodes and containers of any size compare; for identical containers n of n0
-serves as well. Every function here is plain Python on scalars and rows that kernels compile as it is.
+Amounts are shares of a node's capacity, so that nodes and containers of any size compare; for identical containers
+numbers serve as well. Every function here is plain Python on scalars and rows that kernels compile as it is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def repulsive(spreading: float, packing: float, strategy: int) -> float:
 
 def weighted(p: float, size: float, largest: float) -> float:
     """Eq. 25: the largest container of a node leaves with probability p, smaller ones in proportion."""
-    return p * size / largest if largest > 0.0 else p
+    return p * (size / largest) if largest > 0.0 else p
 
 
 def attractive(mates_there: int, group: int) -> float:

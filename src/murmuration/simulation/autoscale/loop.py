@@ -5,7 +5,15 @@ from __future__ import annotations
 from murmuration.cluster.jit import helper, loop_kernel
 from murmuration.simulation.agenda import pop
 from murmuration.simulation.autoscale.nodes import (
-    central_decides, crash, gossip_round, measure_loads, node_decides, node_gone, node_ready, renew_entry, sample,
+    central_decides,
+    crash,
+    gossip_round,
+    measure_loads,
+    node_decides,
+    node_gone,
+    node_ready,
+    renew_entry,
+    sample,
 )  # fmt: skip
 from murmuration.simulation.autoscale.requests import arrive, end_request
 from murmuration.simulation.autoscale.world import NEVER, NODE_READY, Array, Farm

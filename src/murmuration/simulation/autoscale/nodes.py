@@ -7,13 +7,13 @@ import numpy as np
 from murmuration.autoscaling import baselines, depas
 from murmuration.autoscaling.balancer import draw_some
 from murmuration.autoscaling.overlay import gossip, join, neighbourhood_load
-from murmuration.cluster.jit import helper
+from murmuration.cluster.jit import helper, loop_kernel
 from murmuration.placement.kernels import next_double
 from murmuration.simulation.agenda import note
-from murmuration.simulation.autoscale.requests import dequeue, free_request
+from murmuration.simulation.autoscale.requests import dequeue, free_request, next_arrival
 from murmuration.simulation.autoscale.world import (
-    BALANCER, CRASHED, DECISIONS, DEPAS, FREE, GOSSIP, LEAVING, NEVER, NODE_DECIDES, NODE_READY, ORACLE, OVERLAY, REUSE_S, STARTING, UP,
-    Array, Farm,
+    BALANCER, CRASHED, DECISIONS, DEPAS, FREE, GOSSIP, LEAVING, NEVER, NODE_DECIDES, NODE_READY, ORACLE, OVERLAY, REQUESTS,
+    REUSE_S, STARTING, UP, Array, Farm,
 )  # fmt: skip
 
 indicator = helper(depas.indicator)
@@ -33,7 +33,14 @@ def pay(state: Array) -> None:
 @helper
 def step_at(times: Array, time: float) -> int:
     """The step that holds at a time."""
-    return int(np.searchsorted(times, time, side="right")) - 1
+    low, high = 0, times.shape[0]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if times[middle] <= time:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @helper
@@ -52,10 +59,19 @@ def take_slot(f: Farm) -> int:
 
 
 @helper
+def starting(types: Array) -> int:
+    """How many nodes are starting."""
+    count = 0
+    for k in range(types.shape[0]):
+        count += types[k].starting
+    return count
+
+
+@helper
 def add_node(f: Farm, kind: int, parent: int) -> None:
     """Rent a node; it is ready after the start-up delay."""
     slot = -1
-    if f.state[0].live + f.types.starting.sum() < f.rules[0].nodes_max:
+    if f.state[0].live + starting(f.types) < f.rules[0].nodes_max:
         slot = take_slot(f)
     if slot < 0:
         f.state[0].refused += 1
@@ -90,6 +106,20 @@ def enter_service(f: Farm, slot: int) -> None:
 def next_decision(f: Farm, slot: int, time: float) -> None:
     f.nodes[slot].decides_at = time
     note(f.agenda, f.state, time, NODE_DECIDES, slot)
+
+
+@loop_kernel
+def first_nodes(f: Farm, kinds: Array, decide_at: Array) -> None:
+    """Nodes of these types are up from the start, and the first request is on its way."""
+    for k in range(kinds.shape[0]):
+        slot, kind = take_slot(f), kinds[k]
+        f.nodes[slot].kind = kind
+        f.capacity[slot] = f.types[kind].capacity
+        f.state[0].price += f.types[kind].price
+        enter_service(f, slot)
+        if f.rules[0].kind == DEPAS:
+            next_decision(f, slot, decide_at[k])
+    f.state[0].arrival = next_arrival(f.state, f.rate_time, f.rate, f.rng[REQUESTS])
 
 
 @helper
@@ -211,7 +241,8 @@ def wanted_capacity(f: Farm, present: float) -> float:
     """What a central scaler wants, given the capacity that is up or starting."""
     rules = f.rules[0]
     if rules.kind == ORACLE:
-        return float(perfect(f.rate[step_at(f.rate_time, f.state[0].now + rules.start_s)], rules.target))
+        coming = f.rate[step_at(f.rate_time, f.state[0].now + rules.start_s)]
+        return float(perfect(coming * rules.execution_s, rules.target))
     work, latest = 0.0, present
     for k in range(f.state[0].live):
         work += f.work[f.live[k]]
@@ -246,13 +277,16 @@ def central_decides(f: Farm) -> None:
 
 @helper
 def measure_loads(f: Farm, window: int, second: int) -> None:
-    """Once a second: each node's processed and rejected requests per second over the window, or since it is up."""
+    """Once a second: each node's work, its processed and rejected requests per second over the window, or since it is up.
+
+    Times the mean execution time: then the capacity that work is compared with is the number of requests in parallel.
+    """
     for k in range(f.state[0].live):
         slot = f.live[k]
         counted = f.nodes[slot].counted
         seconds = min(float(window), f.state[0].now - f.nodes[slot].up_at)
         if seconds > 0.0:
-            f.work[slot] = (counted - f.counts[second % window, slot]) / seconds
+            f.work[slot] = (counted - f.counts[second % window, slot]) / seconds * f.rules[0].execution_s
         f.counts[second % window, slot] = counted
 
 
@@ -273,9 +307,10 @@ def sample(f: Farm) -> None:
     pay(f.state)
     s, row = f.state[0], f.samples[f.state[0].sampled]
     row[0], row[1], row[2], row[3] = s.now, f.rate[step_at(f.rate_time, s.now)], s.capacity, s.live
-    row[4], row[5] = f.types.starting.sum(), f.types.leaving.sum()
+    row[4], row[5] = starting(f.types), 0.0
     row[6], row[7], row[8], row[9], row[10], row[11] = s.arrived, s.done, s.rejected, s.lost, s.queued, s.hops
     row[12], row[13], row[14], row[15] = s.response_s, s.cost, s.added, s.removed
     for k in range(f.types.shape[0]):
+        row[5] += f.types[k].leaving
         row[16 + k] = f.types[k].up
     f.state[0].sampled += 1

@@ -9,7 +9,16 @@ from murmuration.autoscaling.overlay import drop
 from murmuration.cluster.jit import helper, inlined
 from murmuration.placement.kernels import next_double
 from murmuration.simulation.autoscale.world import (
-    BALANCER, BIN_LEAST_S, BIN_RATIO, BINS, CRASHED, LEAVING, NEVER, REQUESTS, Array, Farm,
+    BALANCER,
+    BIN_LEAST_S,
+    BIN_RATIO,
+    BINS,
+    CRASHED,
+    LEAVING,
+    NEVER,
+    REQUESTS,
+    Array,
+    Farm,
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.autoscaling.overlay import Averages, Views
+from murmuration.autoscaling.views import Averages, Views
 
 Array = NDArray[Any]
 

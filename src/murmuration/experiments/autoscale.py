@@ -1,0 +1,170 @@
+"""Auto-scaling runs: one scaler or several on the same requests, and the page that shows them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration import __version__
+from murmuration.reports.charts import Chart, Series
+from murmuration.reports.formats import human, percent
+from murmuration.reports.page import Page, Section, Table
+from murmuration.simulation.autoscale import build, results, scenario
+
+Columns = Mapping[str, NDArray[np.float64]]
+FOOTER = f"Murmuration {__version__}. Optimum: rate × execution time ÷ target load; band: the same at target ± δ. \
+Oscillations: turns of the capacity by more than the band's half-width, beyond those of the optimum."
+#: Points of a plotted line.
+POINTS = 700
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run: its summary (times under `timing`) and its time series."""
+
+    summary: dict[str, Any]
+    series: Columns
+
+
+def execute(
+    tables: Mapping[str, Any],
+    folder: Path | None = None,
+    source: str = "scenario",
+    progress: Callable[[float], None] = lambda share: None,
+) -> Outcome:
+    """Run one scenario; write its results if it has a folder."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    run = build.finish(build.prepare(scenario.check(tables, source), source), progress)
+    found = results.summary(run)
+    timing = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+    if folder is not None:
+        results.write(folder, run, tables, found, timing)
+    return Outcome({**found, "timing": timing}, results.series(run))
+
+
+def overview(summaries: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[object]]]:
+    """One row per scaler: is the capacity right, what did it do to requests, what did it cost."""
+    columns = [
+        "autoscaler", "inside band", "below", "above", "oscillations", "nodes mean", "added", "removed", "rejected",
+        "response s", "p95 s", "hops", "cost",
+    ]  # fmt: skip
+    return columns, [_row(summary) for summary in summaries]
+
+
+def _row(summary: Mapping[str, Any]) -> list[object]:
+    capacity, nodes, requests, response = (summary[key] for key in ("capacity", "nodes", "requests", "response_s"))
+    return [
+        summary["autoscaler"], *(percent(capacity[f"{side}_fraction"]) for side in ("inside", "below", "above")),
+        capacity["oscillations"], nodes["mean"], nodes["added"], nodes["removed"], percent(requests["rejected_fraction"], 2),
+        response["mean"], response["p95"], requests["hops_mean"], summary["cost"]["total"],
+    ]  # fmt: skip
+
+
+def page(outcomes: Sequence[Outcome]) -> Page:
+    """The report: capacity against the band, nodes, rejections, response times, cost."""
+    first = outcomes[0].summary
+    columns, rows = overview([outcome.summary for outcome in outcomes])
+    table = Table("Each scaler on the same requests" if len(outcomes) > 1 else "The run", columns, rows)
+    wide = [capacity_chart(outcome.summary["autoscaler"], outcome.series) for outcome in outcomes]
+    return Page(
+        title=str(first["scenario"]), subtitle="Capacity against demand", footer=FOOTER,
+        facts=(
+            ("seconds", human(first["seconds"])), ("requests", f"{first['requests']['arrived']:,}"),
+            ("nodes, most", human(first["nodes"]["max"])), ("seed", str(first["seed"])),
+        ),
+        sections=(
+            Section("At a glance", tables=(table,)),
+            Section("Capacity against the band", figures=tuple(wide)),
+            Section("Over time", figures=tuple(_figures(outcomes))),
+            Section("One cycle, by the binomial formula", tables=(_analysis(first["one_cycle"]),)),
+        ),
+    )  # fmt: skip
+
+
+def thin(count: int) -> NDArray[np.int64]:
+    """Which samples to plot."""
+    return np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(np.int64))
+
+
+def capacity_chart(name: str, columns: Columns, note: str = "") -> Chart:
+    at = thin(len(columns["time_s"]))
+    x = columns["time_s"][at].tolist()
+    optimum = Series(
+        "optimum and band", x, columns["optimum"][at].tolist(), columns["band_low"][at].tolist(),
+        columns["band_high"][at].tolist(), dotted=True, colour=1,
+    )  # fmt: skip
+    capacity = Series(f"capacity, {name}", x, columns["capacity"][at].tolist(), colour=0)
+    return Chart(
+        f"Capacity against the optimum: {name}", "second", "requests in parallel", (optimum, capacity), note=note
+    )
+
+
+def _figures(outcomes: Sequence[Outcome]) -> list[Chart]:
+    def chart(
+        title: str,
+        unit: str,
+        values: Callable[[Columns], NDArray[np.float64]],
+        as_percent: bool = False,
+        note: str = "",
+    ) -> Chart:
+        lines = []
+        for outcome in outcomes:
+            at = thin(len(outcome.series["time_s"]))
+            y = values(outcome.series)[at]
+            lines.append(Series(outcome.summary["autoscaler"], outcome.series["time_s"][at].tolist(), y.tolist()))
+        return Chart(title, "second", unit, tuple(lines), y_percent=as_percent, note=note)
+
+    return [
+        *(_types_chart(outcome) for outcome in outcomes),
+        chart("Rejected requests", "share of those that arrived", _rejected, True, "Over the last minute."),
+        chart("Response time", "seconds, mean", _response, note="Of the requests that ended in the last minute."),
+        chart("Cost so far", "price units", lambda c: c["cost"]),
+        chart("Nodes added and removed so far", "nodes", lambda c: c["added"] + c["removed"]),
+    ]
+
+
+def _types_chart(outcome: Outcome) -> Chart:
+    columns = outcome.series
+    at = thin(len(columns["time_s"]))
+    x = columns["time_s"][at].tolist()
+    kinds = [name for name in columns if name.startswith("nodes.")]
+    lines = [Series(name.removeprefix("nodes."), x, columns[name][at].tolist()) for name in kinds]
+    if len(kinds) > 1:
+        lines.append(Series("all", x, columns["nodes"][at].tolist(), dotted=True))
+    return Chart(f"Nodes by type: {outcome.summary['autoscaler']}", "second", "nodes up", tuple(lines))
+
+
+def _per(columns: Columns, above: str, below: str) -> NDArray[np.float64]:
+    """How one running total grows by another's, over the last minute (at least two samples)."""
+    times = columns["time_s"]
+    step = float(times[1] - times[0]) if len(times) > 1 else 1.0
+    back = np.maximum(np.arange(len(times)) - max(1, round(60.0 / step)), 0)
+    grown = columns[below] - columns[below][back]
+    ratio = np.full(len(times), np.nan)
+    np.divide(columns[above] - columns[above][back], grown, out=ratio, where=grown > 0)
+    return ratio
+
+
+def _rejected(columns: Columns) -> NDArray[np.float64]:
+    return _per(columns, "rejected", "arrived")
+
+
+def _response(columns: Columns) -> NDArray[np.float64]:
+    return _per(columns, "response_s", "done")
+
+
+def _analysis(found: Mapping[str, Any]) -> Table:
+    rows = [
+        [f"workload {word} by half", percent(found[f"inside_{side}"], 2), found[f"smallest_band_{side}"]]
+        for side, word in (("up", "up"), ("down", "down"))
+    ]
+    caption = f"{found['nodes']:,} equal nodes that all know the load"
+    return Table(
+        caption, ("change", "ends inside the band", f"smallest δ for {percent(found['probability'], 0)}"), rows
+    )
