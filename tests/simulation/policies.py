@@ -11,10 +11,11 @@ from murmuration.placement.view import JobView, View
 
 
 class InOrder:
-    """Each task to the first node by number that has room: it draws nothing, and the order of the view does not matter."""
+    """Each task to the first node by number that has room: it draws nothing, and the order of its view is free."""
 
     def decide(self, view: View, job: JobView, rng: np.random.Generator) -> list[int]:
-        rows, free = [], view.free.copy()
+        rows: list[int] = []
+        free = view.free.copy()
         for row in sorted(range(len(view.names)), key=lambda row: int(view.names[row].rpartition("-")[2])):
             while len(rows) < job.tasks and view.allowed[row] and (free[row] >= job.request).all():
                 free[row] -= job.request

@@ -55,7 +55,6 @@ class Agent:
     busy: bool = False
 
 
-
 class Reference:
     """Monolithic, partitioned and shared-state scheduling."""
 
@@ -124,7 +123,7 @@ class Reference:
         return owners
 
     def name(self, job: Job) -> str:
-        return self.list.workloads[self.list.workload[job.row]]
+        return self.list.workloads[int(self.list.workload[job.row])]
 
     def allowed(self, job: Job) -> NDArray[np.bool_]:
         constraints = self.list.constraint_sets[self.list.constraint[job.row]]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.simulation.reference import Agent, Job, Reference
 
 from murmuration.cluster.constraints import node_mask, parse_constraint
 from murmuration.cluster.random import generator
 from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.simulation import scenario as sc
-from tests.simulation.reference import Agent, Job, Reference
 
 #: A framework looks at this many jobs of its queue at most before something must change.
 LOOKS_MAX = 16
@@ -103,8 +103,10 @@ class OffersReference(Reference):
         """What it has been offered counts toward its share, whatever it is going to use of it."""
         if self.rules.offers.optimistic:
             return np.zeros(len(self.total), dtype=np.int64)
-        zero = np.zeros((1, len(self.total)), dtype=np.int64)
-        return np.concatenate([zero, *(o.amounts for o in framework.offers if not o.rescinded)]).sum(axis=0)
+        amount = np.zeros(len(self.total), dtype=np.int64)
+        for offer in framework.offers:
+            amount += 0 if offer.rescinded else offer.amounts.sum(axis=0)
+        return amount
 
     def open(self, framework: Framework) -> None:
         """An offer of nothing is none; one in which nothing fits is rejected at once, and the next job is tried."""
@@ -135,7 +137,8 @@ class OffersReference(Reference):
     def usable(self, job: Job, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
         if self.rules.offers.short_share == 0.0 or self.is_short(job):
             return amounts
-        return np.minimum(amounts, np.maximum(self.long_free, 0))
+        left: NDArray[np.int64] = np.minimum(amounts, np.maximum(self.long_free, 0))
+        return left
 
     def consider(self, framework: Framework, job: Job, offer: Offer, chosen: NDArray[np.int64]) -> None:
         """The framework decides, and holds the offer until it answers or is too late."""
@@ -158,9 +161,7 @@ class OffersReference(Reference):
             self.free += offer.amounts
         self.changed()
 
-    def answer(
-        self, framework: Framework, job: Job, offer: Offer, chosen: NDArray[np.int64], began: float
-    ) -> None:
+    def answer(self, framework: Framework, job: Job, offer: Offer, chosen: NDArray[np.int64], began: float) -> None:
         self.events += 1
         framework.offers.remove(offer)
         accepted: list[int] = []

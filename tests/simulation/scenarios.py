@@ -1,4 +1,4 @@
-"""Small random scenarios: a few unequal nodes, a few dozen jobs at times that often coincide, every feature mixed in."""
+"""Small random scenarios: a few unequal nodes, a few dozen jobs at times that often coincide, every feature in them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ Tables = dict[str, Any]
 HEADER = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task,priority,gang,production,constraints"
 WORKLOADS = ("batch", "service")
 HORIZON_S = 60.0
+#: Nodes on which every job of a scenario can run.
+ROOMY: Tables = {"count": 2, "cpu": 4, "memory": "8G", "attributes": {"zone": "a", "gen": 2.0}}
 
 MONOLITHIC: list[Tables] = [{"kind": "monolithic", "paths": "single"}, {"kind": "monolithic", "paths": "multi"}]
 PARTITIONED: list[Tables] = [

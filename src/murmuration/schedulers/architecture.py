@@ -4,7 +4,7 @@ monolithic   one scheduler, all rows, exclusive
 partitioned  one scheduler per workload, its own rows, exclusive
 offers       one scheduler per workload (a framework), the rows it was offered, exclusive while it holds the offer
 shared-state any number of schedulers per workload, all rows, committed optimistically
-swarm        one scheduler that places what arrives; then each task is an agent that reads its own node and those it asks
+swarm        one scheduler that places what arrives; then each task is an agent that reads its node and those it asks
 """
 
 from __future__ import annotations

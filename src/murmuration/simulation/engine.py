@@ -153,13 +153,23 @@ def _compiled_score(function: Any) -> FirstClass:
 
 
 def _check_score(run: Run) -> None:
-    """A compiled score is called without any check of what it answers, so a user's is tried once before the run."""
+    """A user's score is tried once before the run: a kernel calls it without any check of what it answers."""
     placement, world = run.setup.placement, run.world
-    if not placement.fast or placement.score is None or placement.score in scores.SCORES.values():
+    if placement.score is None or placement.score in scores.SCORES.values():
         return
-    answered = _compiled_score(placement.score).compiled(world.total, world.free, world.request[0])
-    if answered.shape != (len(world.total),) or np.isnan(answered).any():
+    score = _compiled_score(placement.score).compiled if placement.fast else placement.score
+    try:
+        answered = np.asarray(score(world.total, world.free.copy(), world.request[0]))
+    except Exception as error:
+        raise InputError(f"{placement.name}: {_what_failed(error)}") from error
+    if answered.shape != (len(world.total),) or answered.dtype.kind not in "iuf" or np.isnan(answered).any():
         raise InputError(f"{placement.name}: expected one number for each of the {len(world.total)} nodes")
+
+
+def _what_failed(error: Exception) -> str:
+    """A failure in a user's own code, in one sentence."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
 
 
 @cache
@@ -279,10 +289,7 @@ def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> NDArray
     except Exception as error:
         if placement.fast:
             raise
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        raise InputError(
-            f"{placement.name}: job {job.id}: {type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
-        ) from error
+        raise InputError(f"{placement.name}: job {job.id}: {_what_failed(error)}") from error
     whole = chosen.dtype.kind in "iu" and chosen.shape == (job.tasks,)
     if not whole or chosen.min() < -1 or chosen.max() >= len(view.names):
         raise InputError(
