@@ -20,7 +20,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from murmuration.simulation import engine
 from murmuration.simulation import scenario as sc
 
-TARGETS = {"monolithic-multi": 15.0, "monolithic-single": 15.0, "shared-state": 8.0, "offers": 3.0, "python policy": 0.3}
+TARGETS = {
+    "monolithic-multi": 15.0,
+    "monolithic-single": 15.0,
+    "shared-state": 8.0,
+    "offers": 3.0,
+    "python policy": 0.3,
+}
 REFERENCE = {"monolithic-multi": 2.0, "monolithic-single": 2.0, "shared-state": 1.0, "offers": 0.03}
 
 
@@ -81,7 +87,9 @@ def main() -> None:
         print(f"{name:<20}{events:>12,}{seconds:>9.3f}{rate / 1e6:>9.2f}{target:>8}{rate / simpy:>9.1f}{against:>17}")
     one, week = (measure("monolithic-multi", days, options.repeat)[0] for days in (options.days / 7, options.days))
     longer, _ = measure("monolithic-multi", options.days * 2, options.repeat)
-    print(f"CPU s for {options.days / 7:g}, {options.days:g} and {options.days * 2:g} days: {one:.3f}, {week:.3f}, {longer:.3f}")
+    print(
+        f"CPU s for {options.days / 7:g}, {options.days:g} and {options.days * 2:g} days: {one:.3f}, {week:.3f}, {longer:.3f}"
+    )
     print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB (target: under 500 MB)")
 
 

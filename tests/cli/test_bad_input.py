@@ -1,4 +1,4 @@
-"""Bad input gets one clear sentence that names what was wrong and what was expected, exit code 2, and leaves nothing behind."""
+"""Bad input gets one clear sentence on what was wrong and what was expected, exit code 2, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JOBS = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task\
 
 
 def check(murmur: Murmur, tmp_path: Path, arguments: tuple[str, ...], *words: str) -> None:
-    before = {path for path in tmp_path.rglob("*")}
+    before = set(tmp_path.rglob("*"))
     answer = murmur(*arguments)
     assert answer.code == 2, (answer.code, answer.out, answer.err)
     assert answer.out == ""
@@ -20,7 +20,7 @@ def check(murmur: Murmur, tmp_path: Path, arguments: tuple[str, ...], *words: st
     assert len(said) == 1 and said[0].startswith("murmur: "), answer.err
     for word in words:
         assert word in said[0], said[0]
-    assert {path for path in tmp_path.rglob("*")} == before
+    assert set(tmp_path.rglob("*")) == before
 
 
 SETTINGS = [
@@ -56,7 +56,14 @@ def test_a_wrong_value_is_named_with_its_key(murmur: Murmur, tmp_path: Path, set
 
 def test_every_task_too_large_is_said_at_once(murmur: Murmur, tmp_path: Path) -> None:
     both = ("--set", "workload.batch.task_cpu=99", "--set", "workload.service.task_cpu=99")
-    check(murmur, tmp_path, ("simulate", "small.toml", *both), "no job can ever run", "99 CPU", "no node has more than 4 CPU")
+    check(
+        murmur,
+        tmp_path,
+        ("simulate", "small.toml", *both),
+        "no job can ever run",
+        "99 CPU",
+        "no node has more than 4 CPU",
+    )
 
 
 @pytest.mark.parametrize(

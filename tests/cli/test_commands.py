@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.cli.conftest import Murmur
 
 WORKLOAD_KEYS = {
@@ -60,7 +59,18 @@ def digests(folder: Path) -> dict[str, str]:
 
 def test_a_summary_has_the_stable_names(murmur: Murmur) -> None:
     run = document(murmur("simulate", "small.toml", "--json"))
-    assert {"scenario", "scheduler", "seed", "days", "path", "events", "workloads", "schedulers", "cluster", "timing"} == set(run)
+    assert {
+        "scenario",
+        "scheduler",
+        "seed",
+        "days",
+        "path",
+        "events",
+        "workloads",
+        "schedulers",
+        "cluster",
+        "timing",
+    } == set(run)
     assert set(run["workloads"]) == {"batch", "service"}
     assert set(run["workloads"]["batch"]) == WORKLOAD_KEYS
     assert set(run["cluster"]) >= CLUSTER_KEYS
@@ -91,7 +101,9 @@ def test_compare_puts_every_architecture_on_the_same_jobs(murmur: Murmur) -> Non
 
 
 def test_replicas_turn_figures_into_intervals(murmur: Murmur) -> None:
-    run = document(murmur("compare", "small.toml", "-s", "offers", "--replicas", "3", "--jobs", "1", "--json"))["runs"][0]
+    run = document(murmur("compare", "small.toml", "-s", "offers", "--replicas", "3", "--jobs", "1", "--json"))["runs"][
+        0
+    ]
     wait = run["workloads"]["batch"]["wait_full_s_mean"]
     assert set(wait) == {"mean", "low", "high", "n"} and wait["n"] == 3
     assert wait["low"] <= wait["mean"] <= wait["high"]
@@ -126,7 +138,9 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(murmur: Murmur, tmp_path: Path)
         assert murmur("simulate", "small.toml", "-s", kind, "--out", whole).code == 0
         assert murmur("simulate", "small.toml", "-s", kind, "--out", parts, "--stop-after", "0.007").code == 0
         assert not (tmp_path / parts / "summary.json").exists()
-        assert murmur("simulate", "small.toml", "-s", kind, "--out", parts, "--stop-after", "0.013", "--resume").code == 0
+        assert (
+            murmur("simulate", "small.toml", "-s", kind, "--out", parts, "--stop-after", "0.013", "--resume").code == 0
+        )
         assert murmur("simulate", "small.toml", "-s", kind, "--out", parts, "--resume").code == 0
         assert digests(tmp_path / whole) == digests(tmp_path / parts)
 

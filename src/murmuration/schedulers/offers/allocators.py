@@ -1,7 +1,7 @@
-"""Allocators: who gets the next offer. Plain leaf functions on arrays, called as they are by a master and compiled by kernels.
+"""Allocators: who gets the next offer. Plain leaf functions on arrays: a master calls them, kernels compile them.
 
-Row f of `allocated` and `offered` is what framework f holds and has been offered; `wants[f]` says whether it would use more.
-Each answers with a framework, or −1 for nobody. `draw` is a number in [0, 1) that only the lottery uses.
+Row f of `allocated` and `offered` is what framework f holds and has been offered; `wants[f]` says whether it would
+use more. Each answers with a framework, or −1 for nobody. `draw` is a number in [0, 1) that only the lottery uses.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ ALLOCATORS: dict[str, Allocator] = {"drf": drf, "priority": priority, "lottery":
 
 
 def entitled(allocated: Array, total: Array, guaranteed: Array, wants: Array) -> bool:
-    """Frameworks whose dominant share is below their guarantee go before all others: if there are any, keep only them in
-    `wants` and say so."""
+    """Frameworks whose dominant share is below their guarantee go before all others: if there are any, keep only them
+    in `wants` and say so."""
     found = False
     for only in range(2):
         for f in range(wants.shape[0]):
