@@ -2,8 +2,8 @@
 
     python benchmarks/events.py [--days 7] [--repeat 3]
 
-Events are jobs submitted + attempts ended + tasks ended; metrics are on. The first run of each kernel compiles and is not
-counted. Job lists and prefill are made before the clock starts. Every figure is the median of the repeats.
+Events are jobs submitted + attempts ended + tasks ended; metrics are on. The first run of each kernel compiles and is
+not counted. Job lists and prefill are made before the clock starts. Every figure is the median of the repeats.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def main() -> None:
     one, week = (measure("monolithic-multi", days, options.repeat)[0] for days in (options.days / 7, options.days))
     longer, _ = measure("monolithic-multi", options.days * 2, options.repeat)
     print(
-        f"CPU s for {options.days / 7:g}, {options.days:g} and {options.days * 2:g} days: {one:.3f}, {week:.3f}, {longer:.3f}"
+        f"CPU s for {options.days / 7:g}, {options.days:g} and {options.days * 2:g} days: "
+        f"{one:.3f}, {week:.3f}, {longer:.3f}"
     )
     print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB (target: under 500 MB)")
 

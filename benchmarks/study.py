@@ -2,8 +2,8 @@
 
     python benchmarks/study.py [--days 7]
 
-Prints CPU seconds by scheduler and in all, after one warm-up run of each kernel. The JVM reference needs about 65 CPU-minutes
-for the same 126 runs (9.5 without offers).
+Prints CPU seconds by scheduler and in all, after one warm-up run of each kernel. The JVM reference needs about 65
+CPU-minutes for the same 126 runs (9.5 without offers).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Two fidelities, one set of rules: the master that exchanges messages and the bulk kernel give the same schedule.
 
-Jobs of one task each, nodes that are alike, decisions and offers that take no time: whenever a slot comes free both must
-give it to the framework furthest below its share, and that framework to its oldest job. So every task starts at the same
-time in both.
+Jobs of one task each, nodes that are alike, decisions and offers that take no time: whenever a slot comes free both
+must give it to the framework furthest below its share, and that framework to its oldest job. So every task starts at
+the same time in both.
 """
 
 from __future__ import annotations

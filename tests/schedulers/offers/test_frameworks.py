@@ -91,7 +91,7 @@ def test_only_short_tasks_use_what_is_reserved() -> None:
     framework.handle(Submit("f", Job("long", (specs[:2],))), 0.0)
     framework.handle(Submit("f", Job("short", (specs[2:],))), 0.0)
     out = framework.handle(ResourceOffer("f", 1, (Slice("n", (2, 2), (1, 1)),), 30.0), 0.0)
-    assert sorted(payload for _, payload in launched(out)) == ["long", "short"]
+    assert sorted(str(payload) for _, payload in launched(out)) == ["long", "short"]
 
 
 def test_delay_scheduling_waits_for_data_and_then_takes_any_node() -> None:
