@@ -1,4 +1,4 @@
-"""One cycle of equal nodes: exact sums of binomial terms, against SciPy and against nodes that decide for themselves."""
+"""One cycle of equal nodes: sums of binomial terms, against SciPy and against nodes that decide for themselves."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_what_is_heard_of_neighbours_is_fresh() -> None:
     net.gossip(20)
     net.work[:] = 1.2
     net.gossip(25)
-    heard = net.views.work[:400]
+    heard = net.views.about["work"][:400]
     assert np.mean(np.isclose(heard, 1.2)) > 0.98
 
 

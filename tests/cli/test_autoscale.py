@@ -68,7 +68,9 @@ def test_results_in_a_folder_are_the_same_for_the_same_seed(murmur: Murmur, web:
     for name in ("summary.json", "series.parquet", "scenario.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     series = pl.read_parquet(tmp_path / "a" / "series.parquet")
-    assert {"time_s", "rate", "capacity", "optimum", "band_low", "band_high", "nodes.small", "cost"} <= set(series.columns)
+    assert {"time_s", "rate", "capacity", "optimum", "band_low", "band_high", "nodes.small", "cost"} <= set(
+        series.columns
+    )
     assert len(series) == 241
     page = (tmp_path / "a" / "report.html").read_text()
     for title in ("Capacity against the optimum", "Nodes by type", "Rejected requests", "Response time", "Cost so far"):
@@ -132,9 +134,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("setting", "words"), BAD, ids=[setting for setting, _ in BAD])
-def test_bad_input_gets_one_sentence(
-    murmur: Murmur, web: Path, tmp_path: Path, setting: str, words: list[str]
-) -> None:
+def test_bad_input_gets_one_sentence(murmur: Murmur, web: Path, tmp_path: Path, setting: str, words: list[str]) -> None:
     check(murmur, tmp_path, ("autoscale", "web.toml", "--set", setting, "--out", "out"), *words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from murmuration.experiments import depas, depas_cycle
 from murmuration.experiments.result import Settings
 
 
-def made_up(capacity: list[float]) -> depas.Run:
+def made_up(capacity: Sequence[float]) -> depas.Run:
     rate = [70.0] * 5 + [140.0] * 5
-    columns = {"time_s": list(range(10)), "rate": rate, "capacity": capacity}
+    columns: dict[str, Sequence[float]] = {"time_s": list(range(10)), "rate": rate, "capacity": capacity}
     columns["band_low"] = [r / 0.8 for r in rate]
     columns["band_high"] = [r / 0.6 for r in rate]
     return {name: np.array(values, dtype=np.float64) for name, values in columns.items()}

@@ -49,7 +49,7 @@ def test_a_straight_line_is_found() -> None:
 
 
 @settings(deadline=None, max_examples=12)
-@given(shares=st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5), kind=st.sampled_from(["quadratic", "linear"]))
+@given(shares=st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5), kind=st.sampled_from(["quadratic", "spread"]))
 def test_integrated_as_scipy_does(shares: list[float], kind: str) -> None:
     scipy = pytest.importorskip("scipy.integrate")
     start, times = np.array(shares) * model.N0, np.linspace(0.0, 8.0, 9)

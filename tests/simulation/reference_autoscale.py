@@ -1,13 +1,16 @@
 """A second simulator of requests on a changing number of nodes, in plain Python, for scenarios without neighbours.
 
-It draws from the same streams as the kernel. With no hops allowed nobody needs the overlay, so what is left is all here:
-arrivals, the entry point, queues, loads over the window, central scalers, start-up, leaving, the crash and the cost.
+It draws from the same streams as the kernel. With no hops allowed nobody needs the overlay, so what is left is all
+here: arrivals, the entry point, queues, loads over the window, central scalers, start-up, leaving, the crash and the
+cost.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from murmuration.autoscaling import baselines
 from murmuration.cluster.random import generator
@@ -166,7 +169,8 @@ class Reference:
         for node in self.live:
             seconds = min(float(window), self.now - node.up_at)
             if seconds > 0:
-                node.work = (node.counted - node.past.get(number % window, 0)) / seconds * self.requests.execution_s
+                work = (node.counted - node.past.get(number % window, 0)) / seconds * self.requests.execution_s
+                node.work = float(np.float32(work))  # what nodes tell each other has single precision
             node.past[number % window] = node.counted
         self.capacity_by_second.append(sum(node.capacity for node in self.live))
 

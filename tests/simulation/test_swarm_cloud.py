@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,11 @@ from murmuration.schedulers.swarm.pheromone import LINEAR, QUADRATIC
 from murmuration.schedulers.swarm.search import CHORD, RING
 from murmuration.simulation import swarm_cloud as cloud
 from murmuration.simulation import swarm_small as small
+
+
+def python(kernel: Any) -> Any:
+    """A function that kernels call, as Python runs it."""
+    return kernel.py_func
 
 
 def plain(start: list[int], n0: int, form: int, rng: np.random.Generator) -> tuple[int, int, int]:
@@ -95,8 +101,8 @@ def test_both_searches_find_a_suitable_node_or_neither_does(start: list[int], so
     suitable = [j for j in range(nodes) if j != i and start[i] <= start[j] < n0]
     arrays = cloud.make_cloud(nodes, sum(start), n0, QUADRATIC)
     level = np.array(start, np.int32)
-    cloud.arrange.py_func(level, arrays.order, arrays.place, arrays.first)
-    exists = cloud.suitable_exists.py_func(arrays.order, level, arrays.first, n0, i)
+    python(cloud.arrange)(level, arrays.order, arrays.place, arrays.first)
+    exists = python(cloud.suitable_exists)(arrays.order, level, arrays.first, n0, i)
     assert exists == bool(suitable)
     if suitable:
         size = len(arrays.tree) // 2
@@ -104,10 +110,10 @@ def test_both_searches_find_a_suitable_node_or_neither_does(start: list[int], so
         for at in range(size - 1, 0, -1):
             arrays.tree[at] = max(arrays.tree[2 * at], arrays.tree[2 * at + 1])
         nearest = min(suitable, key=lambda j: (j - i) % nodes)
-        assert cloud.ring_search.py_func(arrays.tree, nodes, i, start[i]) == nearest
-        found = cloud.chord_search.py_func(arrays.order, arrays.first, n0, i)
+        assert python(cloud.ring_search)(arrays.tree, nodes, i, start[i]) == nearest
+        found = python(cloud.chord_search)(arrays.order, arrays.first, n0, i)
         assert found in suitable and start[found] == max(start[j] for j in suitable)
-        hops = cloud.finger_hops.py_func(arrays.place[i], arrays.place[found], nodes)
+        hops = python(cloud.finger_hops)(arrays.place[i], arrays.place[found], nodes)
         assert hops <= math.ceil(math.log2(nodes))
 
 

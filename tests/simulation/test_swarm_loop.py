@@ -17,6 +17,7 @@ from murmuration.simulation import engine, files, invariants, results
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 HEADER = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task\n"
 Tables = dict[str, Any]
 
@@ -54,7 +55,8 @@ def finished(tables: Tables) -> engine.Run:
 
 def shares(run: engine.Run) -> np.ndarray:
     """The largest share taken of each node; 0 where it has nothing."""
-    return (1.0 - run.world.free / np.maximum(run.world.total, 1)).max(axis=1) * (run.world.total[:, 0] > 0)
+    taken: np.ndarray = (1.0 - run.world.free / np.maximum(run.world.total, 1)).max(axis=1)
+    return np.where(run.world.total[:, 0] > 0, taken, 0.0)
 
 
 VARIANTS: list[Tables] = [
@@ -107,7 +109,7 @@ def test_one_parameter_switches_the_strategy_at_run_time(tmp_path: Path) -> None
 
 
 def test_bursts_deaths_and_new_nodes(tmp_path: Path) -> None:
-    """A burst is packed, half of it dies and the rest packs again; nodes that join under a threshold take their part."""
+    """A burst is packed; part of it dies and the rest packs again; nodes that join take what is above a threshold."""
     jobs = ["a,web,0,20,2000,1,2", "b,web,10,36,99999,1,2"]
     run = engine.prepare(sc.check(replay(tmp_path, jobs, step_s=2)))
     joined = np.arange(15, 20)
@@ -248,6 +250,20 @@ def test_compared_beside_kubernetes_scores() -> None:
     assert math.isclose(swarm["cluster"]["required"]["cpu"], kubernetes["cluster"]["required"]["cpu"], rel_tol=0.01)
 
 
+def test_pods_of_a_real_cluster_need_fewer_nodes_than_kubernetes_scores_give_them() -> None:
+    openb = DATA / "alibaba-openb-2023"
+    if not openb.is_dir():
+        pytest.skip("the published traces are not here")
+    tables: Tables = {
+        "name": "openb", "days": 30.0, "cluster": {"trace": str(openb / "openb_node_list_all_node.csv")},
+        "workload": {"trace": str(openb / "openb_pod_list_default.csv.gz")},
+        "scheduler": {"kind": "swarm", "swarm": {"step_s": 600.0, "migration_s": 30.0, "search": "chord"}},
+    }  # fmt: skip
+    most = sc.override(tables, {"scheduler.kind": "monolithic", "scheduler.placement": "most-allocated"})
+    swarm, packed = (simulate(each)["cluster"]["allocation_types"]["idle"] for each in (tables, most))
+    assert swarm >= packed
+
+
 def test_a_python_placement_may_place_what_arrives(tmp_path: Path) -> None:
     tables = replay(tmp_path, ["a,web,0,20,99999,1,2", "b,web,60,10,300,1,2"])
     tables["scheduler"]["placement"] = "tests.simulation.policies:InOrder"
@@ -255,7 +271,7 @@ def test_a_python_placement_may_place_what_arrives(tmp_path: Path) -> None:
     assert run.path == "python" and (shares(run) > 0).sum() == 5
 
 
-BAD = {
+BAD: dict[str, Tables] = {
     "scheduler.swarm.strategy: unknown word 'bin-pak'; did you mean 'bin-pack'?": {"strategy": "bin-pak"},
     "scheduler.swarm.pheromone: unknown word 'cubic'": {"pheromone": "cubic"},
     "scheduler.swarm.search: unknown word 'cord'; did you mean 'chord'?": {"search": "cord"},

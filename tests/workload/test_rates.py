@@ -80,7 +80,7 @@ def test_published_series_are_read(name: str) -> None:
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published series are not beside this checkout")
 def test_a_published_series_with_gaps_says_so() -> None:
     path = PUBLISHED / "aws-elb_request_count_8c0756.csv"
-    with pytest.raises(InputError, match="line [0-9]+: a gap of 600 s where samples are 300 s apart"):
+    with pytest.raises(InputError, match=r"line [0-9]+: a gap of 600 s where samples are 300 s apart"):
         rates.read(path)
     assert rates.read(path, hold_gaps=True).end_s > 1e6
     assert rates.read(PUBLISHED / "azure-llm-2023-code.csv.xz", count_s=60).rate.sum() * 60 == 8819

@@ -1,1 +1,1 @@
-"""How many nodes: DEPAS without a centre, the overlay it lives on, its analysis, and central baselines. Pure: told the load, it answers."""
+"""How many nodes: DEPAS without a centre, its overlay and analysis, central baselines. Pure."""

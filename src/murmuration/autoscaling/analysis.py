@@ -1,8 +1,8 @@
-"""One DEPAS cycle of a homogeneous system, exactly: the nodes that act are binomial, so sums of binomial terms say where it ends.
+"""One DEPAS cycle of a homogeneous system, exactly: the nodes that act are binomial, so a sum says where it ends.
 
-Every node knows the load L and acts independently. Below the band K ~ B(n, (L₀ − L)/L₀) nodes leave; above it each adds the
-whole part of (L − L₀)/L₀ and K ~ B(n, fraction) of them one more. The cycle ends inside the band if the load that is left,
-n·L / nodes, is within L₀ ± δ.
+Every node knows the load L and acts independently. Below the band K ~ B(n, (L₀ − L)/L₀) nodes leave; above it each
+adds the whole part of (L − L₀)/L₀ and K ~ B(n, fraction) of them one more. The cycle ends inside the band if the load
+that is left, n·L / nodes, is within L₀ ± δ.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def probability_inside(n: int, load: float, target: float, band: float) -> float
 
 
 def smallest_band(n: int, load: float, target: float, probability: float) -> float:
-    """The smallest δ with which one cycle of n nodes from this load ends inside the band with at least this probability.
+    """The smallest δ with which one cycle of n nodes from this load ends inside the band that surely.
 
     The outcomes nearest to the target are taken until their probabilities suffice. A band wider than |L − L₀| needs no
     action at all, so that is the most it can be.

@@ -28,7 +28,7 @@ def admits(queued: int, running: int, capacity: int, queue_max: float) -> bool:
 def weighted(candidates: Array, count: int, capacity: Array, most: int, rng: Array) -> int:
     """Where in a list a node stands that was drawn with a probability in proportion to its capacity.
 
-    By rejection: the whole part of one draw names a candidate, its fraction accepts him; `most` is the largest capacity.
+    By rejection: the whole part of a draw names a candidate, its fraction accepts him; `most` is the largest capacity.
     """
     while True:
         draw = next_double(rng) * count

@@ -1,7 +1,7 @@
 """The DEPAS node (Algorithm 1): from the load it estimates it decides to leave, to add nodes, or to do nothing.
 
-Plain functions of plain numbers; the kernel compiles `indicator` and `act`. Algorithm 1 writes `p < random()`; with it the expected
-capacity would not be the optimal one (Theorems 3 and 4), so a node acts when the draw is below p.
+Plain functions of plain numbers; the kernel compiles `indicator` and `act`. Algorithm 1 writes `p < random()`; with
+it the expected capacity would not be the optimal one (Theorems 3 and 4), so a node acts when the draw is below p.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FORMULAS = ("heterogeneous", "homogeneous")
 
 
 def indicator(load: float, target: float, band: float, capacity: float, new_capacity: float, formula: int) -> float:
-    """The probability indicator: −p to remove oneself (equation 2), or how many nodes to add on average, or 0 in the band.
+    """The probability indicator: −p to remove oneself (equation 2), the nodes to add on average, or 0 in the band.
 
     Additions follow equation 3, or the older equation 4, which is right only where all nodes have one capacity.
     """

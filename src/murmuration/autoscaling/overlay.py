@@ -1,14 +1,13 @@
 """The overlay: who knows whom, kept up by gossip after Jelasity et al., with Cyclon's swaps.
 
-Each round every node (1) asks a few of its neighbours for their load, which also finds the dead ones, and (2) swaps some
-links with its oldest neighbour: it gives a fresh link to itself and gets what the other gave up. Links are swapped, not
-copied, so every node is known by about as many as it knows (low-deviation in-degree); probes find a dead link within a few
-rounds, where age alone would take as many rounds as there are links. A message that gets no answer is sent three times.
+Each round every node (1) asks a few of its neighbours for their load, which also finds the dead ones, and (2) swaps
+some links with its oldest neighbour: it gives a fresh link to itself and gets what the other gave up. Links are
+swapped, not copied, so every node is known by about as many as it knows (low-deviation in-degree); probes find a dead
+link within a few rounds, where age alone would take as many rounds as there are links. A message that gets no answer
+is sent three times.
 """
 
 from __future__ import annotations
-
-import numpy as np
 
 from murmuration.autoscaling.views import Array, Averages, Views
 from murmuration.cluster.jit import helper, loop_kernel
@@ -45,15 +44,15 @@ def knows(node: Array, size: int, wanted: int) -> bool:
 @helper
 def put(views: Views, owner: int, at: int, node: int, born: int, work: float) -> None:
     views.node[owner, at] = node
-    views.born[owner, at] = born
-    views.work[owner, at] = work
+    views.about[owner, at].born = born
+    views.about[owner, at].work = work
 
 
 @helper
 def drop(views: Views, owner: int, at: int) -> None:
     """Forget a link; the last one takes its place."""
     last = views.size[owner] - 1
-    put(views, owner, at, views.node[owner, last], views.born[owner, last], views.work[owner, last])
+    put(views, owner, at, views.node[owner, last], views.about[owner, last].born, views.about[owner, last].work)
     views.size[owner] = last
 
 
@@ -77,7 +76,7 @@ def meet(views: Views, owner: int, other: int, now: int, work: float) -> None:
 
 @helper
 def stride_of(fraction: float, size: int) -> int:
-    """A step, drawn by a fraction, that visits each place of a view once: a prime above every view's size, modulo that."""
+    """A step, drawn by a fraction, that visits each place of a view once: a prime above any size, modulo the size."""
     return int(STRIDES[int(fraction * len(STRIDES))]) % size if size > 0 else 0
 
 
@@ -89,11 +88,14 @@ def onward(at: int, step: int, size: int) -> int:
 
 
 @helper
-def oldest(born: Array, size: int) -> int:
+def oldest(about: Array, size: int) -> int:
+    """Where the oldest link stands. The least birth first, without branches, so that it runs in vectors."""
+    least = about[0].born
+    for k in range(size):
+        least = min(least, about[k].born)
     at = 0
-    for k in range(1, size):
-        if born[k] < born[at]:
-            at = k
+    while about[at].born != least:
+        at += 1
     return at
 
 
@@ -106,7 +108,7 @@ def probe(views: Views, up: Array, work: Array, owner: int, count: int, loss: fl
             at = 0
         other = views.node[owner, at]
         if answers(up, other, loss, rng):
-            views.work[owner, at] = work[other]
+            views.about[owner, at].work = work[other]
             at += 1
         else:
             drop(views, owner, at)
@@ -120,7 +122,7 @@ def partner(views: Views, up: Array, owner: int, loss: float, rng: Array) -> int
         size = views.size[owner]
         if size == 0:
             return -1
-        at = oldest(views.born[owner], size)
+        at = oldest(views.about[owner], size)
         other = views.node[owner, at]
         drop(views, owner, at)
         if answers(up, other, loss, rng):
@@ -150,20 +152,20 @@ def trade(views: Views, a: int, at: int, b: int, to: int, to_a: bool, to_b: bool
     Only a view with room takes a link for nothing.
     """
     room_a, room_b = views.size[a] < views.node.shape[1], views.size[b] < views.node.shape[1]
-    node_a, born_a, work_a = views.node[a, at], views.born[a, at], views.work[a, at]
+    node_a, born_a, work_a = views.node[a, at], views.about[a, at].born, views.about[a, at].work
     if to_a and (room_a or to_b):
-        take(views, a, at, views.node[b, to], views.born[b, to], views.work[b, to])
+        take(views, a, at, views.node[b, to], views.about[b, to].born, views.about[b, to].work)
     if to_b and (room_b or to_a):
         take(views, b, to, node_a, born_a, work_a)
 
 
 @helper
 def introduce(views: Views, work: Array, owner: int, other: int, to: int, now: int) -> None:
-    """A fresh link to the owner, for one of the other's, for which the owner has room: the place of the link it came by."""
+    """A fresh link to the owner for one of the other's; the owner has room where its link to the other was."""
     if knows(views.node[other], views.size[other], owner):
         return
     if views.size[other] > 0:
-        node, born, heard = views.node[other, to], views.born[other, to], views.work[other, to]
+        node, born, heard = views.node[other, to], views.about[other, to].born, views.about[other, to].work
         if not knows(views.node[owner], views.size[owner], node):
             take(views, owner, -1, node, born, heard)
     take(views, other, to, owner, now, work[owner])
@@ -206,7 +208,7 @@ def walk(views: Views, up: Array, start: int, rng: Array) -> int:
 
 @helper
 def join(views: Views, up: Array, newcomer: int, introducer: int, now: int, rng: Array) -> None:
-    """Random walks find nodes that each take the newcomer in place of a link, and give him that: in-degrees stay level."""
+    """Random walks find nodes that each take the newcomer in place of a link, and give him that one."""
     views.size[newcomer] = 0
     views.cursor[newcomer] = 0
     for _ in range(views.node.shape[1]):
@@ -219,7 +221,7 @@ def join(views: Views, up: Array, newcomer: int, introducer: int, now: int, rng:
             meet(views, newcomer, at, now, 0.0)
         else:
             k = int(next_double(rng) * size)
-            meet(views, newcomer, views.node[at, k], views.born[at, k], views.work[at, k])
+            meet(views, newcomer, views.node[at, k], views.about[at, k].born, views.about[at, k].work)
             put(views, at, k, newcomer, now, 0.0)
 
 
@@ -272,6 +274,6 @@ def neighbourhood_load(views: Views, work: Array, capacity: Array, owner: int) -
     """The load of a node and its neighbours, averaged by capacity (equation 1), from what was last heard of them."""
     done, able = float(work[owner]), float(capacity[owner])
     for k in range(views.size[owner]):
-        done += views.work[owner, k]
+        done += views.about[owner, k].work
         able += capacity[views.node[owner, k]]
     return done / able

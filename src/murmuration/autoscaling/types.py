@@ -1,4 +1,4 @@
-"""Node types, and the rules that choose the one to add: told the types on offer and the time, they answer with one of them."""
+"""Node types, and the rules that choose the one to add: told the types on offer and the time, they name one."""
 
 from __future__ import annotations
 

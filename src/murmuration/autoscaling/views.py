@@ -1,4 +1,4 @@
-"""What nodes know of each other: the arrays of the overlay, made and first filled without the kernels that keep them up."""
+"""What nodes know of each other: the arrays of the overlay, apart from the kernels that keep them up."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 DEGREE_MAX = 128
+#: What a node knows about a neighbour: the round of the link's birth, and the work it heard of (requests/s).
+ABOUT = np.dtype([("born", "i4"), ("work", "f4")], align=True)
 
 
 class Views(NamedTuple):
-    """What each node knows of others, one row per node: neighbour, round of the link's birth, work heard of (requests/s)."""
+    """What each node knows of others, one row per node: its neighbours and what it heard of each."""
 
     node: Array
-    born: Array
-    work: Array
+    about: Array
     size: Array
     cursor: Array
 
 
 class Averages(NamedTuple):
-    """Gossip averaging: each node's share of all work and capacity, the epoch it belongs to, and the last epoch's result."""
+    """Gossip averaging: each node's share of work and capacity, the epoch they belong to, and what the last came to."""
 
     work: Array
     capacity: Array
@@ -32,10 +33,10 @@ class Averages(NamedTuple):
 
 
 def empty_views(nodes: int, degree: int) -> Views:
+    shape = (nodes, degree)
     return Views(
-        np.empty((nodes, degree), np.int32), np.empty((nodes, degree), np.int32), np.empty((nodes, degree), np.float32),
-        np.zeros(nodes, np.int32), np.zeros(nodes, np.int32),
-    )  # fmt: skip
+        np.empty(shape, np.int32), np.empty(shape, ABOUT), np.zeros(nodes, np.int32), np.zeros(nodes, np.int32)
+    )
 
 
 def empty_averages(nodes: int) -> Averages:
@@ -47,11 +48,9 @@ def connect(views: Views, nodes: int, work: Array, rng: np.random.Generator) -> 
     degree = min(views.node.shape[1], nodes - 1)
     order = rng.permutation(nodes).astype(np.int32)
     shifts = 1 + rng.permutation(nodes - 1)[:degree] if nodes > 1 else np.empty(0, np.int64)
-    # Shifts of one permutation would make neighbours know the same nodes; a second one breaks that up.
-    second = rng.permutation(nodes)
     for k, shift in enumerate(shifts):
-        views.node[order, k] = order[second[(np.argsort(second) + shift) % nodes]]
-    views.born[:nodes] = -rng.integers(0, max(degree, 1), (nodes, views.born.shape[1]))
+        views.node[order, k] = np.roll(order, -shift)
+    views.about["born"][:nodes] = -rng.integers(0, max(degree, 1), (nodes, views.about.shape[1]))
     views.size[:nodes] = degree
     if degree > 0:
-        views.work[:nodes, :degree] = work[views.node[:nodes, :degree]]
+        views.about["work"][:nodes, :degree] = work[views.node[:nodes, :degree]]

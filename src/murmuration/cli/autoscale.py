@@ -33,7 +33,7 @@ def autoscale(
 
 
 def _tables(name: str, settings: Sequence[str], seed: int | None) -> dict[str, Any]:
-    """The scenario with the overrides of the command line; what it needs of files is read before anything is written."""
+    """The scenario with the overrides of the command line; files it names are read before anything is written."""
     from murmuration.simulation import scenario as sc
     from murmuration.simulation.autoscale.scenario import check, type_schedule, workload
 

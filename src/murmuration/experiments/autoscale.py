@@ -20,6 +20,8 @@ from murmuration.simulation.autoscale import build, results, scenario
 Columns = Mapping[str, NDArray[np.float64]]
 FOOTER = f"Murmuration {__version__}. Optimum: rate × execution time ÷ target load; band: the same at target ± δ. \
 Oscillations: turns of the capacity by more than the band's half-width, beyond those of the optimum."
+Values = Callable[[Columns], NDArray[np.float64]]
+HOURS_FROM_S = 10_800.0
 #: Points of a plotted line.
 POINTS = 700
 
@@ -52,7 +54,7 @@ def overview(summaries: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
     """One row per scaler: is the capacity right, what did it do to requests, what did it cost."""
     columns = [
         "autoscaler", "inside band", "below", "above", "oscillations", "nodes mean", "added", "removed", "rejected",
-        "response s", "p95 s", "hops", "cost",
+        "response s", "p95 s", "cost",
     ]  # fmt: skip
     return columns, [_row(summary) for summary in summaries]
 
@@ -61,8 +63,9 @@ def _row(summary: Mapping[str, Any]) -> list[object]:
     capacity, nodes, requests, response = (summary[key] for key in ("capacity", "nodes", "requests", "response_s"))
     return [
         summary["autoscaler"], *(percent(capacity[f"{side}_fraction"]) for side in ("inside", "below", "above")),
-        capacity["oscillations"], nodes["mean"], nodes["added"], nodes["removed"], percent(requests["rejected_fraction"], 2),
-        response["mean"], response["p95"], requests["hops_mean"], summary["cost"]["total"],
+        capacity["oscillations"], nodes["mean"], nodes["added"], nodes["removed"],
+        percent(requests["rejected_fraction"], 2),
+        response["mean"], response["p95"], summary["cost"]["total"],
     ]  # fmt: skip
 
 
@@ -92,52 +95,64 @@ def thin(count: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(np.int64))
 
 
-def capacity_chart(name: str, columns: Columns, note: str = "") -> Chart:
+def axis(columns: Columns) -> tuple[str, list[float], NDArray[np.int64]]:
+    """What stands below a plot: its name, its values, and which samples they belong to. Long runs are shown in hours."""
     at = thin(len(columns["time_s"]))
-    x = columns["time_s"][at].tolist()
-    optimum = Series(
-        "optimum and band", x, columns["optimum"][at].tolist(), columns["band_low"][at].tolist(),
-        columns["band_high"][at].tolist(), dotted=True, colour=1,
-    )  # fmt: skip
-    capacity = Series(f"capacity, {name}", x, columns["capacity"][at].tolist(), colour=0)
-    return Chart(
-        f"Capacity against the optimum: {name}", "second", "requests in parallel", (optimum, capacity), note=note
+    if columns["time_s"][-1] > HOURS_FROM_S:
+        return "hour", (columns["time_s"][at] / 3600.0).tolist(), at
+    return "second", columns["time_s"][at].tolist(), at
+
+
+def capacity_chart(name: str, columns: Columns) -> Chart:
+    """The capacity on the optimum and its band."""
+    label, x, at = axis(columns)
+    optimum, low, high = (columns[key][at].tolist() for key in ("optimum", "band_low", "band_high"))
+    lines = (
+        Series("optimum and band", x, optimum, low, high, dotted=True, colour=1),
+        Series(f"capacity, {name}", x, columns["capacity"][at].tolist(), colour=0),
     )
+    return Chart(f"Capacity against the optimum: {name}", label, "requests in parallel", lines)
 
 
 def _figures(outcomes: Sequence[Outcome]) -> list[Chart]:
-    def chart(
-        title: str,
-        unit: str,
-        values: Callable[[Columns], NDArray[np.float64]],
-        as_percent: bool = False,
-        note: str = "",
-    ) -> Chart:
-        lines = []
+    def chart(title: str, unit: str, values: Values, as_percent: bool = False, note: str = "") -> Chart:
+        label, lines = "", []
         for outcome in outcomes:
-            at = thin(len(outcome.series["time_s"]))
-            y = values(outcome.series)[at]
-            lines.append(Series(outcome.summary["autoscaler"], outcome.series["time_s"][at].tolist(), y.tolist()))
-        return Chart(title, "second", unit, tuple(lines), y_percent=as_percent, note=note)
+            label, x, at = axis(outcome.series)
+            lines.append(Series(outcome.summary["autoscaler"], x, values(outcome.series)[at].tolist()))
+        return Chart(title, label, unit, tuple(lines), y_percent=as_percent, note=note)
 
     return [
         *(_types_chart(outcome) for outcome in outcomes),
         chart("Rejected requests", "share of those that arrived", _rejected, True, "Over the last minute."),
         chart("Response time", "seconds, mean", _response, note="Of the requests that ended in the last minute."),
-        chart("Cost so far", "price units", lambda c: c["cost"]),
-        chart("Nodes added and removed so far", "nodes", lambda c: c["added"] + c["removed"]),
+        chart("Cost so far", "price units", lambda columns: columns["cost"]),
+        chart(
+            "Oscillation", "capacity ÷ optimum", _ratio, note="A curve that swings round 1 adds and removes in turn."
+        ),
+        chart("Nodes added and removed so far", "nodes", lambda columns: columns["added"] + columns["removed"]),
     ]
 
 
 def _types_chart(outcome: Outcome) -> Chart:
     columns = outcome.series
-    at = thin(len(columns["time_s"]))
-    x = columns["time_s"][at].tolist()
-    kinds = [name for name in columns if name.startswith("nodes.")]
+    label, x, at = axis(columns)
+    kinds = [name for name in columns if name.startswith("nodes.") and columns[name].any()]
     lines = [Series(name.removeprefix("nodes."), x, columns[name][at].tolist()) for name in kinds]
     if len(kinds) > 1:
         lines.append(Series("all", x, columns["nodes"][at].tolist(), dotted=True))
-    return Chart(f"Nodes by type: {outcome.summary['autoscaler']}", "second", "nodes up", tuple(lines))
+    return Chart(f"Nodes by type: {outcome.summary['autoscaler']}", label, "nodes up", tuple(lines))
+
+
+def _ratio(columns: Columns) -> NDArray[np.float64]:
+    """The capacity by the optimum; nothing where nothing arrives."""
+    return _quotient(columns["capacity"], columns["optimum"])
+
+
+def _quotient(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+    found = np.full(len(above), np.nan)
+    np.divide(above, below, out=found, where=below > 0)
+    return found
 
 
 def _per(columns: Columns, above: str, below: str) -> NDArray[np.float64]:
@@ -145,10 +160,7 @@ def _per(columns: Columns, above: str, below: str) -> NDArray[np.float64]:
     times = columns["time_s"]
     step = float(times[1] - times[0]) if len(times) > 1 else 1.0
     back = np.maximum(np.arange(len(times)) - max(1, round(60.0 / step)), 0)
-    grown = columns[below] - columns[below][back]
-    ratio = np.full(len(times), np.nan)
-    np.divide(columns[above] - columns[above][back], grown, out=ratio, where=grown > 0)
-    return ratio
+    return _quotient(columns[above] - columns[above][back], columns[below] - columns[below][back])
 
 
 def _rejected(columns: Columns) -> NDArray[np.float64]:

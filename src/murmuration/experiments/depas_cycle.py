@@ -14,7 +14,7 @@ TARGET, BAND = 0.7, 0.1
 #: Loads a cycle starts from, by what became of a workload that was right.
 LOADS = {"up by half": 1.05, "2.5 times": 1.75, "halved": 0.35}
 SIZES = (5, 10, 20, 50, 100, 200, 500)
-SIZES_SIMULATED = (10, 50, 100)
+SIZES_SIMULATED = (5, 10, 20, 50, 100, 200)
 CYCLES, CYCLES_QUICK = 4000, 400
 SURE = 0.99
 ERRORS = 3.3

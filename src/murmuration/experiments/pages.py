@@ -103,6 +103,10 @@ def _bars(summaries: Sequence[Summary]) -> list[Bars]:
     return charts
 
 
+def _kind_label(kind: str) -> str:
+    return kind.upper() if kind in ("sta", "ta", "pa", "da") else kind
+
+
 def _moving(summaries: Sequence[Summary], series: Mapping[str, Columns]) -> list[Section]:
     """How well nodes are filled and what that costs, where some scheduler moves running tasks."""
     clusters = [summary["cluster"] for summary in summaries]
@@ -110,7 +114,7 @@ def _moving(summaries: Sequence[Summary], series: Mapping[str, Columns]) -> list
         return []
     groups = tuple(str(summary["scheduler"]) for summary in summaries)
     kinds = tuple(
-        (name, tuple(float(middle(cluster["allocation_types"][name])) for cluster in clusters))
+        (_kind_label(name), tuple(float(middle(cluster["allocation_types"][name])) for cluster in clusters))
         for name in allocation_types.NAMES
     )
     moves = (("migrations", tuple(float(middle(cluster["migrations_per_min"])) for cluster in clusters)),)
@@ -169,10 +173,7 @@ def single(title: str, summary: Summary, series: Columns, facts: Sequence[tuple[
         for key in summary["workloads"][names[0]]
     ]
     days = [t / DAY_S for t in series["time_s"]]
-    types = tuple(
-        Series(kind.upper() if kind in ("sta", "ta", "pa", "da") else kind, days, series[f"nodes.{kind}"])
-        for kind in allocation_types.NAMES
-    )
+    types = tuple(Series(_kind_label(kind), days, series[f"nodes.{kind}"]) for kind in allocation_types.NAMES)
     resources = [name.removeprefix("required.") for name in series if name.startswith("required.")]
     used = {name: (series["time_s"], series[f"required.{name}"]) for name in resources}
     busy = {name: (series["time_s"], _rate(series["time_s"], series[f"{name}.busy_s"])) for name in names}

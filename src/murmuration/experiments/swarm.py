@@ -17,6 +17,7 @@ from murmuration.reports.charts import Chart, Series
 from murmuration.schedulers.swarm.pheromone import LINEAR
 from murmuration.schedulers.swarm.search import CHORD, RING
 from murmuration.simulation import swarm_small as small
+from murmuration.simulation.swarm_cloud import STEPS_MAX as CLOUD_STEPS_MAX
 from murmuration.simulation.swarm_cloud import Outcomes
 
 Steps = NDArray[np.int64]
@@ -121,7 +122,8 @@ def distribution(settings: Settings) -> Reproduction:
     mean = float(np.mean(more))
     rows.append(Row("migrations beyond the fewest, mean of the three", 0.8, mean, holds=_near(1 + mean, 1.8)))
     rows += [_tail(found[p], p.filling) for p in points[:2]]
-    rows.append(Row("runs that never come to rest", 0, 0, holds=True))
+    never = sum(int((found[p].steps >= CLOUD_STEPS_MAX).sum()) for p in points)
+    rows.append(Row("runs that never come to rest", 0, never, holds=never == 0))
     series = tuple(_histogram(f"n(0) = {p.filling}", found[p].steps) for p in points[:2])
     title = "Figure 2: time until every node is empty or full, N = 1,000"
     notes = (

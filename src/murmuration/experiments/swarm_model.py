@@ -23,7 +23,8 @@ def leaving(n: Vector, kind: str) -> Vector:
 def flow(n: Vector, kind: str) -> Vector:
     """T dn/dt of every node (eq. 5): what leaves it, and its part of what leaves the others."""
     out = leaving(n, kind)
-    return -out + (out.sum() - out) / (len(n) - 1)
+    arriving: Vector = (out.sum() - out) / (len(n) - 1)
+    return arriving - out
 
 
 def integrate(start: Vector, kind: str, times: Vector, step: float = 0.02) -> Vector:

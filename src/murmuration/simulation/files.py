@@ -99,7 +99,7 @@ def save_world(path: Path, world: World, label: str) -> None:
 def load_world(path: Path, label: str) -> World:
     """The world of a snapshot, refused if it is of another version or another scenario."""
     try:
-        with np.load(path) as stored:
+        with path.open("rb") as handle, np.load(handle) as stored:
             version, found = stored["_label"]
             if version != __version__ or found != label:
                 raise InputError(f"{path}: expected a snapshot of this version and scenario, found another")

@@ -101,9 +101,9 @@ class OfferRules(Part, frozen=True):
 
 
 class SwarmRules(Part, frozen=True):
-    """How tasks move as agents. `overload` and `underload` are shares of a node; `switch_s` (0: never) is when the strategy
-    becomes `switch_to`; `candidates` limits the nodes a Chord-like search asks (0: all that could do); the tasks of each job
-    of a workload in `affinity` must share a node."""
+    """How tasks move as agents. `overload` and `underload` are shares of a node; `switch_s` (0: never) is when the
+    strategy becomes `switch_to`; `candidates` limits the nodes a Chord-like search asks (0: all that could do); the
+    tasks of each job of a workload in `affinity` must share a node."""
 
     strategy: str = "bin-pack"
     pheromone: str = "quadratic"

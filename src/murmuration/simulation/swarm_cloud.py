@@ -11,7 +11,7 @@ each node that has a queue. What makes it fast changes no odds:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -267,8 +267,8 @@ def make_cloud(nodes: int, containers: int, capacity: int, form: int) -> Cloud:
         containers + 1,
         nodes,
     )
-    arrays = [np.zeros(length, dtype=np.int32) for length in lengths]
-    return Cloud(*arrays, hazard=hazard)
+    arrays: list[NDArray[Any]] = [np.zeros(length, dtype=np.int32) for length in lengths]
+    return Cloud._make([*arrays, hazard])
 
 
 class Outcomes(NamedTuple):

@@ -26,7 +26,7 @@ repulsive = helper(pheromone.repulsive)
 @helper
 def choose(n: Array, capacity: int, rule: int, source: int, rng: Array) -> int:
     """A destination for one container of the source, −1 for none. `n` counts queues (n − Q + R)."""
-    nodes = n.shape[0]
+    nodes: int = n.shape[0]
     if rule == FULLER:
         for step in range(1, nodes):
             node = (source + step) % nodes
@@ -34,7 +34,9 @@ def choose(n: Array, capacity: int, rule: int, source: int, rng: Array) -> int:
                 return node
         return -1
     node = (source + 1 + int(next_double(rng) * (nodes - 1))) % nodes
-    return int(node) if rule == ANY or n[node] < capacity else -1
+    if rule == ROOM and n[node] >= capacity:
+        return -1
+    return node
 
 
 @compiled

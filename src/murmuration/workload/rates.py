@@ -1,8 +1,9 @@
 """Rates of requests over time, as steps: from a CSV of time and rate, or of single requests that are counted.
 
-The first column is the time, in seconds or as a date and time; the second the rate. A header is skipped, and so is a first
-line of one number (some published series put their step there). Times must rise. A file in which nine of ten steps are
-equally long is sampled regularly: there a longer step means missing samples, which are refused unless gaps are held.
+The first column is the time, in seconds or as a date and time; the second the rate. A header is skipped, and so is a
+first line of one number (some published series put their step there). Times must rise. A file in which nine of ten
+steps are equally long is sampled regularly: there a longer step means missing samples, which are refused unless gaps
+are held.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def read(path: str | Path, hold_gaps: bool = False, count_s: float | None = None
     times = np.array([time - start for _, time, _ in samples])
     if count_s is not None:
         counts = np.bincount((times // count_s).astype(np.int64))
-        return Rates(np.arange(len(counts)) * float(count_s), counts.astype(np.float64) / count_s, len(counts) * count_s)
+        starts = np.arange(len(counts), dtype=np.float64) * count_s
+        return Rates(starts.astype(np.float64), (counts / count_s).astype(np.float64), len(counts) * count_s)
     usual = _usual_step(times)
     if not hold_gaps:
         _check_gaps(source.path, samples, times, usual)

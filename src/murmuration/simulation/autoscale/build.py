@@ -71,7 +71,7 @@ def finish(run: Run, progress: Callable[[float], None] = lambda share: None, pie
 
 
 def _initial(scenario: AutoscaleScenario, rates: Rates, offered: int, source: str) -> list[int]:
-    """Nodes of each type at the start; where the scenario names none, enough of the type on offer for the first rate."""
+    """Nodes of each type at the start; where none is named, enough of the type on offer for the first rate."""
     scaler = scenario.autoscaler
     counts = [kind.initial for kind in scaler.type]
     if not any(counts):
@@ -125,7 +125,8 @@ def _rules(scenario: AutoscaleScenario) -> w.Array:
         "kind": w.KINDS.index(scaler.kind), "estimate": w.ESTIMATES.index(scaler.estimate),
         "formula": depas.FORMULAS.index(scaler.formula), "target": scaler.target_load, "band": scaler.band,
         # The oracle sees every change as it comes.
-        "cycle_s": 1.0 if scaler.kind == "oracle" else scaler.cycle_s, "start_s": scaler.start_s, "nodes_min": scaler.nodes_min, "nodes_max": scaler.nodes_max,
+        "cycle_s": 1.0 if scaler.kind == "oracle" else scaler.cycle_s, "start_s": scaler.start_s,
+        "nodes_min": scaler.nodes_min, "nodes_max": scaler.nodes_max,
         "most": max(kind.capacity for kind in scaler.type), "overlay_s": scaler.overlay.cycle_s,
         "exchange": scaler.overlay.exchange, "probes": scaler.overlay.probes,
         "epoch_rounds": max(1, round(scaler.overlay.epoch_s / scaler.overlay.cycle_s)),

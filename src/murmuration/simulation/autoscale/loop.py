@@ -48,7 +48,7 @@ def node_event(f: Farm) -> None:
 @helper
 def second(f: Farm) -> None:
     """Each second the loads are measured; every so many a sample is taken."""
-    number = int(round(f.state[0].now))
+    number = round(f.state[0].now)
     measure_loads(f, f.counts.shape[0], number)
     if number % f.state[0].sample_every == 0 and f.state[0].sampled < f.samples.shape[0]:
         sample(f)

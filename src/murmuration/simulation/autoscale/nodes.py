@@ -1,4 +1,4 @@
-"""A node: it is added, starts, joins the overlay, decides, leaves or crashes. What happens rarely, beside the requests."""
+"""A node: it is added, starts, joins the overlay, decides, leaves or crashes. What happens rarely."""
 
 from __future__ import annotations
 
@@ -12,8 +12,24 @@ from murmuration.placement.kernels import next_double
 from murmuration.simulation.agenda import note
 from murmuration.simulation.autoscale.requests import dequeue, free_request, next_arrival
 from murmuration.simulation.autoscale.world import (
-    BALANCER, CRASHED, DECISIONS, DEPAS, FREE, GOSSIP, LEAVING, NEVER, NODE_DECIDES, NODE_READY, ORACLE, OVERLAY, REQUESTS,
-    REUSE_S, STARTING, UP, Array, Farm,
+    BALANCER,
+    CRASHED,
+    DECISIONS,
+    DEPAS,
+    FREE,
+    GOSSIP,
+    LEAVING,
+    NEVER,
+    NODE_DECIDES,
+    NODE_READY,
+    ORACLE,
+    OVERLAY,
+    REQUESTS,
+    REUSE_S,
+    STARTING,
+    UP,
+    Array,
+    Farm,
 )  # fmt: skip
 
 indicator = helper(depas.indicator)
@@ -185,7 +201,7 @@ def node_leaves(f: Farm, slot: int) -> None:
 @helper
 def crash(f: Farm) -> None:
     """A share of the live nodes vanishes at once, with what they had."""
-    wanted = int(round(f.rules[0].crash_share * f.state[0].live))
+    wanted = round(f.rules[0].crash_share * f.state[0].live)
     for _ in range(wanted):
         slot = f.live[int(next_double(f.rng[DECISIONS]) * f.state[0].live)]
         out_of_service(f, slot)
@@ -257,7 +273,7 @@ def wanted_capacity(f: Farm, present: float) -> float:
 
 @helper
 def central_decides(f: Farm) -> None:
-    """A central scaler adds nodes of the type on offer, or removes nodes at random, until the capacity is what it wants."""
+    """A central scaler adds nodes of the type on offer, or removes some at random, until it has what it wants."""
     kind = type_on_offer(f)
     present = float(f.state[0].capacity)
     for k in range(f.types.shape[0]):
@@ -277,7 +293,7 @@ def central_decides(f: Farm) -> None:
 
 @helper
 def measure_loads(f: Farm, window: int, second: int) -> None:
-    """Once a second: each node's work, its processed and rejected requests per second over the window, or since it is up.
+    """Once a second: each node's work, requests per second processed or rejected over the window, or since it is up.
 
     Times the mean execution time: then the capacity that work is compared with is the number of requests in parallel.
     """

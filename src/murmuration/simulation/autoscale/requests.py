@@ -1,4 +1,4 @@
-"""A request: it arrives, finds a worker, waits, runs and ends. The steps of the loop that are taken for every request."""
+"""A request: it arrives, finds a worker, waits, runs and ends. The steps that are taken for every one."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def dequeue(state: Array, nodes: Array, requests: Array, node: int) -> int:
 
 @inlined
 def next_worker(f: Farm, sender: int) -> int:
-    """Whom the entry point (−1) or a worker sends a request to, in proportion to capacity; −1 if it knows nobody alive."""
+    """Whom the entry point (−1) or a worker sends a request to, by capacity; −1 if it knows nobody alive."""
     target = -1
     most, rng = f.rules[0].most, f.rng[BALANCER]
     if sender < 0:

@@ -1,7 +1,7 @@
 """What is measured: the summary of a run under stable names, and its time series.
 
-Optimum: rate × execution time ÷ target load. Band: the same at target ± δ. Oscillations: how often the capacity turns round
-by more than the band's half-width, beyond the turns of the optimum itself.
+Optimum: rate × execution time ÷ target load. Band: the same at target ± δ. Oscillations: how often the capacity turns
+round by more than the band's half-width, beyond the turns of the optimum itself.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def series(run: Run) -> dict[str, Floats]:
 
 def turns(values: Sequence[float] | Floats, threshold: float) -> int:
     """How often a curve turns round by more than a share of where it is."""
-    count, direction, last = 0, 0, float(values[0])
+    count, direction, last = 0, 0, float(values[0])  # `last`: the extreme in the present direction
     for value in values:
-        if direction >= 0 and value > last or direction <= 0 and value < last:
+        if (direction >= 0 and value > last) or (direction <= 0 and value < last):
             moved = abs(value - last) > threshold * max(last, 1e-9)
             if direction != 0 or moved:
                 direction = 1 if value > last else -1
@@ -85,7 +85,8 @@ def summary(run: Run) -> Summary:
             **{f"p{round(100 * share)}": quantile(run.farm.responses, share) for share in (0.5, 0.95, 0.99)},
         },
         "capacity": {
-            "mean": float(capacity.mean()), "optimum_mean": float(columns["optimum"].mean()), "max": float(capacity.max()),
+            "mean": float(capacity.mean()), "max": float(capacity.max()),
+            "optimum_mean": float(columns["optimum"].mean()),
             "inside_fraction": float(np.mean((capacity >= low) & (capacity <= high))),
             "below_fraction": float(np.mean(capacity < low)), "above_fraction": float(np.mean(capacity > high)),
             "oscillations": oscillations(columns, scaler.target_load, scaler.band),
@@ -98,7 +99,10 @@ def summary(run: Run) -> Summary:
             name: {"mean": float(columns[f"nodes.{name}"].mean()), "last": int(columns[f"nodes.{name}"][-1])}
             for name in run.type_names
         },
-        "cost": {"total": float(columns["cost"][-1]), "per_million": float(columns["cost"][-1]) / done * 1e6 if done else None},
+        "cost": {
+            "total": float(columns["cost"][-1]),
+            "per_million": float(columns["cost"][-1]) / done * 1e6 if done else None,
+        },
         "one_cycle": one_cycle(run, columns),
     }  # fmt: skip
 
@@ -109,7 +113,7 @@ PROBABILITY = 0.99
 
 
 def one_cycle(run: Run, columns: Mapping[str, Floats]) -> Summary:
-    """For as many equal nodes as the run had on average: how sure one DEPAS cycle is after a change of half the workload."""
+    """For as many equal nodes as the run had on average: how sure one DEPAS cycle is after a change of workload."""
     scaler, nodes = run.scenario.autoscaler, max(1, round(float(columns["nodes"].mean())))
     target, band = scaler.target_load, scaler.band
     found: Summary = {"nodes": nodes, "probability": PROBABILITY}

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from murmuration.autoscaling.depas import FORMULAS
 from murmuration.autoscaling.types import RULES, NodeType, Rule, offers
 from murmuration.autoscaling.views import DEGREE_MAX
@@ -25,13 +27,13 @@ CHOICES = {
 
 
 class Overlay(Part, frozen=True):
-    """The gossip: links per node, seconds per round, links swapped and neighbours probed per round, averaging's epochs."""
+    """The gossip: links per node, seconds per round, links swapped and neighbours probed in one, averaging's epochs."""
 
     degree: int = 50
     cycle_s: float = 0.5
     exchange: int = 5
     probes: int = 10
-    epoch_s: float = 15.0
+    epoch_s: float = 5.0
 
 
 class Type(Part, frozen=True):
@@ -61,7 +63,7 @@ class Autoscaler(Part, frozen=True):
     nodes_max: int = 20_000
     stabilise_s: float = 300.0
     overlay: Overlay = Overlay()
-    type: list[Type] = []
+    type: list[Type] = msgspec.field(default_factory=list)
 
 
 class Requests(Part, frozen=True):

@@ -1,7 +1,8 @@
 """The world of an auto-scaling run: named arrays, and nothing else, like `simulation.world`.
 
-A node is a row (a slot) in every array with one row per node; columns that are read for many nodes at a time stand alone. A
-slot is used again only two minutes after its node has gone, as an address would be, so that an old link never misleads.
+A node is a row (a slot) in every array with one row per node; columns that are read for many nodes at a time stand
+alone. A slot is used again only two minutes after its node has gone, as an address would be, so that an old link
+never misleads.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ BINS, BIN_LEAST_S, BIN_RATIO = 256, 1e-3, 1.07
 
 #: Columns of a sample; the nodes that are up follow, by type.
 COLUMNS = (
-    "time_s", "rate", "capacity", "nodes", "starting", "leaving", "arrived", "done", "rejected", "lost", "queued", "hops",
-    "response_s", "cost", "added", "removed",
+    "time_s", "rate", "capacity", "nodes", "starting", "leaving", "arrived", "done", "rejected", "lost", "queued",
+    "hops", "response_s", "cost", "added", "removed",
 )  # fmt: skip
 
 NODE = np.dtype(
