@@ -96,7 +96,7 @@ def thin(count: int) -> NDArray[np.int64]:
 
 
 def axis(columns: Columns) -> tuple[str, list[float], NDArray[np.int64]]:
-    """What stands below a plot: its name, its values, and which samples they belong to. Long runs are shown in hours."""
+    """What stands below a plot: its name, its values, and which samples they belong to. Long runs show hours."""
     at = thin(len(columns["time_s"]))
     if columns["time_s"][-1] > HOURS_FROM_S:
         return "hour", (columns["time_s"][at] / 3600.0).tolist(), at

@@ -224,14 +224,14 @@ def pending_view(run: Run) -> tuple[View, JobView, NDArray[np.int32]]:
     """What the scheduler that must decide now sees, its job, and the node behind each row of the view."""
     world, setup = run.world, run.setup
     agent, job = int(world.state["pending"][0]), pending_job(run)
-    rows, free = _all_rows(len(world.free))[0], world.free
+    rows, free, whole = _all_rows(len(world.free))[0], world.free, True
     if setup.is_offers:
         size = show_offer(world, agent)
         rows, free = world.offer_rows[:size].copy(), world.offer_free[:size].copy()
+        # An offer may list every row and yet in another order than the table.
+        whole = size == len(setup.nodes.names) and bool((rows[1:] > rows[:-1]).all())
     mask = world.jobs["mask"][job]
     allowed = _all_rows(len(rows))[1] if mask < 0 else world.masks[mask][rows]
-    # An offer may list every row and yet in another order than the table.
-    whole = len(rows) == len(setup.nodes.names) and bool((rows[1:] > rows[:-1]).all())
     view = View(
         setup.resources, setup.nodes.names if whole else tuple(setup.nodes.names[i] for i in rows),
         setup.nodes.attributes if whole else tuple(setup.nodes.attributes[i] for i in rows),
@@ -272,17 +272,16 @@ def answer(run: Run) -> None:
     view, job, rows = pending_view(run)
     bits = _bits()
     load(bits, run.world.rng[agent])
-    chosen = decide(run, view, job, bits)
+    placed = decide(run, view, job, bits)
     save(bits, run.world.rng[agent])
-    placed = chosen[chosen >= 0].astype(np.int32)
     bad = adopt(run.world, agent, placed, rows[placed], run.setup.is_offers)
     if bad >= 0:
         name, node = run.setup.placement.name, view.names[placed[bad]]
         raise InputError(f"{name}: job {job.id}: node {node} has no room for this task")
 
 
-def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> NDArray[np.int64]:
-    """The rows the plain policy chooses, one for each task (−1 for none), refused if they make no sense."""
+def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> NDArray[np.int32]:
+    """The rows the plain policy chooses for the tasks it places, refused if they make no sense."""
     placement = run.setup.placement
     try:
         chosen = np.asarray(placement.policy.decide(view, job, np.random.Generator(bits)))
@@ -290,16 +289,17 @@ def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> NDArray
         if placement.fast:
             raise
         raise InputError(f"{placement.name}: job {job.id}: {_what_failed(error)}") from error
-    whole = chosen.dtype.kind in "iu" and chosen.shape == (job.tasks,)
-    if not whole or chosen.min() < -1 or chosen.max() >= len(view.names):
+    placed = chosen[chosen >= 0] if chosen.dtype.kind in "iu" and chosen.shape == (job.tasks,) else None
+    if placed is None or placed.max(initial=-1) >= len(view.names) or (len(placed) < job.tasks and chosen.min() < -1):
         raise InputError(
             f"{placement.name}: job {job.id}: expected {job.tasks} rows from 0 to {len(view.names) - 1}, one for each "
             "task, or -1 for a task that is not placed"
         )
-    refused = chosen[(chosen >= 0) & ~view.allowed[chosen]]
-    if len(refused):
-        raise InputError(f"{placement.name}: job {job.id}: node {view.names[refused[0]]} is not one it may use")
-    return chosen.astype(np.int64)
+    allowed = view.allowed[placed]
+    if not allowed.all():
+        node = view.names[placed[~allowed][0]]
+        raise InputError(f"{placement.name}: job {job.id}: node {node} is not one it may use")
+    return placed.astype(np.int32)
 
 
 def kernel_choice(run: Run) -> NDArray[np.int32]:

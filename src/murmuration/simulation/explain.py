@@ -45,8 +45,7 @@ def _decision(run: Run, attempt: int) -> Explanation:
     agent = int(run.world.state["pending"][0])
     bits = np.random.SFC64(0)
     load(bits, run.world.rng[agent])
-    nodes = engine.decide(run, view, job, bits)
-    chosen = nodes[nodes >= 0]
+    chosen = engine.decide(run, view, job, bits)
     _must_equal_kernel(run, agent, rows[chosen])
     counts = Counter(int(node) for node in chosen)
     if job.gang and len(chosen) < job.tasks:

@@ -36,16 +36,14 @@ def series(run: Run) -> dict[str, Floats]:
 
 
 def turns(values: Sequence[float] | Floats, threshold: float) -> int:
-    """How often a curve turns round by more than a share of where it is."""
-    count, direction, last = 0, 0, float(values[0])  # `last`: the extreme in the present direction
+    """How often a curve turns round by more than a share of its last extreme."""
+    count, direction, extreme = 0, 0, float(values[0])
     for value in values:
-        if (direction >= 0 and value > last) or (direction <= 0 and value < last):
-            moved = abs(value - last) > threshold * max(last, 1e-9)
-            if direction != 0 or moved:
-                direction = 1 if value > last else -1
-                last = float(value)
-        elif abs(value - last) > threshold * max(last, 1e-9):
-            count, direction, last = count + 1, -direction, float(value)
+        if direction * (value - extreme) > 0:
+            extreme = float(value)
+        elif abs(value - extreme) > threshold * max(extreme, 1e-9):
+            count += direction != 0
+            direction, extreme = (1 if value > extreme else -1), float(value)
     return count
 
 
