@@ -32,7 +32,7 @@ REFERENCE = {"monolithic-multi": 2.0, "monolithic-single": 2.0, "shared-state": 
 
 def tables_for(name: str, days: float) -> dict[str, object]:
     tables = sc.load("omega-a")
-    changes = {"scheduler.kind": "benchmarks_policy:RandomRoom"} if name == "python policy" else tables["variant"][name]
+    changes = {"scheduler.kind": "benchmarks_policy:FirstRoom"} if name == "python policy" else tables["variant"][name]
     return sc.override(tables, {**changes, "days": days})
 
 
