@@ -15,7 +15,11 @@ from murmuration.experiments.depas_cycle import close, inside, simulated_loads
 TARGET = 0.7
 
 
-@given(n=st.integers(1, 3000), share=st.floats(0.0, 1.0), p=st.floats(0.0, 1.0))
+# SciPy overflows below about 1e-300, which no load leads to.
+PROBABILITIES = st.sampled_from([0.0, 1.0]) | st.floats(1e-12, 1.0 - 1e-12)
+
+
+@given(n=st.integers(1, 3000), share=st.floats(0.0, 1.0), p=PROBABILITIES)
 def test_a_binomial_term(n: int, share: float, p: float) -> None:
     k = round(share * n)
     assert analysis.binomial_term(n, k, p) == pytest.approx(float(binom.pmf(k, n, p)), rel=1e-8, abs=1e-12)

@@ -65,8 +65,8 @@ NOTES = (
     "with probability 0.2. Both hold by the rule of settling. The paper shows neither; it says that DEPAS is robust.",
     "Chosen, since the paper's table and figure lost them: the steps of the track, execution time 1 s, at most 2 "
     "queued requests per unit of capacity, 8 hops, an entry point that knows 20 % of the workers; nodes start at once.",
-    "The paper's nodes start at once. With a start-up delay of a cycle there are oscillations, because nobody knows of a "
-    "node that starts; the row shows them and judges nothing.",
+    "The paper's nodes start at once. With a start-up delay of a cycle there are oscillations, because nobody knows of "
+    "a node that starts; the row shows them and judges nothing.",
     "One cycle: every node acts once and knows the load exactly; simulated cycles against the binomial formula. Holds "
     "within 3.3 standard errors.",
 )

@@ -186,11 +186,20 @@ def single(title: str, summary: Summary, series: Columns, facts: Sequence[tuple[
         _lines("Conflicts so far", "failed job transactions", failed, False),
         Chart("Nodes by allocation type", "day", "nodes", types),
     )
-    table = Table("Each workload", ("figure", *names), rows)
+    tables = (Table("Each workload", ("figure", *names), rows), *_moved(summary["cluster"]))
     return Page(
         title=title, subtitle=f"{summary['scheduler']}, seed {summary['seed']}", facts=tuple(facts), footer=FOOTER,
-        sections=(Section("At a glance", tables=(table,)), Section("Over time", figures=figures)),
+        sections=(Section("At a glance", tables=tables), Section("Over time", figures=figures)),
     )  # fmt: skip
+
+
+def _moved(cluster: Summary) -> list[Table]:
+    """What moving running tasks came to, where a scheduler does so."""
+    if not middle(cluster["migrations_per_min"]):
+        return []
+    keys = [key for key in cluster if key.startswith(("migrat", "messages", "searches", "groups", "collision"))]
+    rows = [[key.replace("_", " "), middle(cluster[key])] for key in keys]
+    return [Table("Tasks that moved", ("figure", "cluster"), rows)]
 
 
 def facts_of(summary: Summary) -> list[tuple[str, str]]:
