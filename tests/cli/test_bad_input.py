@@ -32,7 +32,7 @@ SETTINGS = [
     ("cluster.cpu=-4", ["cluster.cpu", "negative", "-4"]),
     ("workload.batch.task_cpu=-1", ["workload.batch.task_cpu", "negative"]),
     ("workload.batch.task_cpu=99", ["workload 'batch'", "99 CPU", "no node has more than 4 CPU"]),
-    ("workload.batch.resources.gpu=1", ["gpu", "known: cpu, memory"]),
+    ("workload.batch.resources.gpu=1", ["workload.batch.resources.gpu", "unknown resource 'gpu'", "cpu"]),
     ("workload.batch.constraints=['zone ~ a']", ["zone ~ a", "expected"]),
     ("workload.batch.arrivals_per_s=0", ["workload.batch.arrivals_per_s", "above 0"]),
     ("workload.batch.picky=2", ["workload.batch.picky", "up to 1"]),
@@ -118,7 +118,7 @@ def test_a_truncated_trace_is_refused(murmur: Murmur, tmp_path: Path) -> None:
 def test_a_resource_the_cluster_lacks_is_named(murmur: Murmur, tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text(JOBS.strip() + ",gpu_per_task\n1,batch,0,1,5,1,1,2\n")
     replayed(tmp_path, "jobs.csv")
-    check(murmur, tmp_path, ("simulate", "replay.toml"), "jobs.csv", "gpu", "cpu, memory")
+    check(murmur, tmp_path, ("simulate", "replay.toml"), "jobs.csv", "unknown resource 'gpu'")
 
 
 def replayed(folder: Path, trace: str) -> None:

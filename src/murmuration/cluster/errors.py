@@ -14,7 +14,7 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the same in other letters' case, the closest known one, else all of them."""
     names = sorted(known)
     same = [name for name in names if name.casefold() == wrong.casefold()]
-    close = same or difflib.get_close_matches(wrong, names, n=1, cutoff=0.7)
+    close = same or difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
     return f"known: {', '.join(names)}"

@@ -15,13 +15,19 @@ from murmuration.simulation import scenario as sc
 NODES_MAX = 1_000_000
 DAYS_MAX = 3650.0
 AGENTS_MAX = 256
+#: Of whole numbers without a limit of their own: what a float holds to the last digit.
+WHOLE_MAX = 2**53
 
 
 def check_values(scenario: sc.Scenario, source: str) -> None:
     """Raise for the first value that makes no sense."""
     if not scenario.workload:
         raise InputError(f"{source}: workload: expected at least one, such as [workload.batch]")
-    for problem in _problems(scenario):
+    try:
+        problem = next(_problems(scenario), None)
+    except InputError as error:
+        problem = str(error)
+    if problem is not None:
         raise InputError(f"{source}: {problem}")
 
 
@@ -72,14 +78,15 @@ def _generator(key: str, generator: sc.Generator) -> Iterator[str]:
     yield from _number(f"{key}.tasks_per_job", generator.tasks_per_job, above=0.0, most=1e6)
     yield from _number(f"{key}.task_duration_s", generator.task_duration_s, above=0.0)
     yield from _number(f"{key}.picky", generator.picky, least=0.0, most=1.0)
+    yield from _number(f"{key}.priority", generator.priority, least=-WHOLE_MAX, most=WHOLE_MAX)
     for text in generator.constraints:
         parse_constraint(text, f"{key}.constraints")
 
 
 def _scheduler(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator[str]:
     yield from _number("scheduler.retry_s", scheduler.retry_s, least=0.0)
-    yield from _number("scheduler.attempts_max", scheduler.attempts_max, least=0)
-    yield from _number("scheduler.empty_attempts_max", scheduler.empty_attempts_max, least=0)
+    yield from _number("scheduler.attempts_max", scheduler.attempts_max, least=0, most=WHOLE_MAX)
+    yield from _number("scheduler.empty_attempts_max", scheduler.empty_attempts_max, least=0, most=WHOLE_MAX)
     for name, decision in scheduler.decision.items():
         yield from _number(f"scheduler.decision.{name}.job_time_s", decision.job_time_s, least=0.0)
         yield from _number(f"scheduler.decision.{name}.task_time_s", decision.task_time_s, least=0.0)

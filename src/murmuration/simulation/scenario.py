@@ -312,9 +312,9 @@ def names_files(scenario: Scenario) -> bool:
     return bool(scenario.cluster.trace or is_replay(scenario.workload) or any(t.get("empirical") for t in tables))
 
 
-def generators(scenario: Scenario, source: str = "scenario") -> dict[str, Generator]:
+def generators(scenario: Scenario) -> dict[str, Generator]:
     """The named generators of a scenario."""
-    return {name: _convert(table, Generator, f"{source}: workload.{name}") for name, table in scenario.workload.items()}
+    return {name: _convert(table, Generator, f"workload.{name}") for name, table in scenario.workload.items()}
 
 
 def is_picky(scenario: Scenario) -> bool:
@@ -322,26 +322,25 @@ def is_picky(scenario: Scenario) -> bool:
     return not is_replay(scenario.workload) and any(g.picky > 0.0 for g in generators(scenario).values())
 
 
-def replay(scenario: Scenario, source: str = "scenario") -> Replay:
+def replay(scenario: Scenario) -> Replay:
     """The job list a scenario names."""
-    return _convert(scenario.workload, Replay, f"{source}: workload")
+    return _convert(scenario.workload, Replay, "workload")
 
 
 def _convert(table: Any, kind: type[T], where: str) -> T:
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
-        message = _readable(str(error))
-        # A path in front of the message goes on from where the table stands.
-        raise InputError(f"{where}{'.' if message != str(error) else ': '}{message}") from error
+        raise InputError(_readable(str(error), where)) from error
 
 
-def _readable(message: str) -> str:
-    """msgspec's `… - at `$.a.b`` as `a.b: …`."""
+def _readable(message: str, where: str = "") -> str:
+    """msgspec's `… - at `$.a.b`` as `a.b: …`, below the table that stands at `where`."""
     text, separator, path = message.rpartition(" - at `$")
     if not separator:
-        return message
-    return f"{path.rstrip('`').lstrip('.')}: {text[0].lower()}{text[1:]}"
+        text, path = message, ""
+    at = f"{where}{path.rstrip('`')}".lstrip(".")
+    return f"{at}: {text[0].lower()}{text[1:]}" if at else text
 
 
 def variants(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

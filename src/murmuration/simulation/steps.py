@@ -335,7 +335,8 @@ def sample(w: World) -> None:
     count_types(w.total, w.free, w.guaranteed, row)
     sample_sums(w.sums, w.workloads, w.busy, w.agents, row)
     w.state[0].sampled += 1
-    w.state[0].sample_at = w.state[0].sampled * w.state[0].sample_step
+    # Rounding must not put the last sample after the end.
+    w.state[0].sample_at = min(w.state[0].sampled * w.state[0].sample_step, w.state[0].horizon)
 
 
 @helper
