@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,11 +47,11 @@ def times(settings: Settings) -> tuple[float, ...]:
 def curves(
     settings: Settings,
     variants: Mapping[str, Mapping[str, Any]],
-    axes: Sequence[str],
+    at: Callable[[str, float], Mapping[str, Any]],
     x: Sequence[float],
     replicas: int = 3,
 ) -> list[Curve]:
-    """Every cell under every variant, with the keys in `axes` set to each x; seeds replicated."""
+    """Every cell under every variant, with the keys that `at` gives for the cell and each x; seeds replicated."""
     days = settings.days or (0.25 if settings.quick else 7.0)
     replicas = 4 if settings.quick else replicas
     specs, keys = [], []
@@ -59,10 +59,21 @@ def curves(
         base = {key: value for key, value in sc.load(preset).items() if key != "variant"}
         for label, changes in variants.items():
             for value in x:
-                fixed = {**changes, **dict.fromkeys(axes, value), "days": days, "seed": settings.seed}
+                fixed = {**changes, **at(cell, value), "days": days, "seed": settings.seed}
                 specs += runs.replicated([runs.Spec(label, sc.override(base, fixed))], replicas)
                 keys += [(cell, label, value)] * replicas
     return _collect(keys, _run(settings, specs), list(variants), tuple(x))
+
+
+def varying(key: str) -> Callable[[str, float], Mapping[str, Any]]:
+    """One key is what varies along x."""
+    return lambda cell, x: {key: x}
+
+
+def faster(cell: str, factor: float) -> Mapping[str, Any]:
+    """Every workload of the cell arrives this many times as fast."""
+    tables = sc.load(CELLS[cell])["workload"]
+    return {f"workload.{name}.arrivals_per_s": table["arrivals_per_s"] * factor for name, table in tables.items()}
 
 
 def _run(settings: Settings, specs: list[runs.Spec]) -> list[Point]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from murmuration.experiments import monte_carlo as mc
@@ -64,7 +65,7 @@ def _single_rows(curve: Curve) -> list[Row]:
 
 def mss_single(settings: Settings) -> Reproduction:
     """Figure 3.3, left: one decision time for all jobs."""
-    shown = mc.curves(settings, {"single-path": SINGLE}, [mc.ALL], mc.times(settings))
+    shown = mc.curves(settings, {"single-path": SINGLE}, mc.varying(mc.ALL), mc.times(settings))
     rows = [row for curve in shown for row in _single_rows(curve)]
     title, figures = "Figure 3.3 (left): single-path monolithic scheduling", _wait_and_busy(shown, "job time (s)")
     notes = (
@@ -77,8 +78,8 @@ def mss_single(settings: Settings) -> Reproduction:
 def mss_multi(settings: Settings) -> Reproduction:
     """Figure 3.3, right: a fast path for batch jobs."""
     x = mc.times(settings)
-    multi = mc.curves(settings, {"multi-path": MULTI}, [mc.SERVICE], x)
-    single = mc.curves(settings, {"single-path": SINGLE}, [mc.ALL], x)
+    multi = mc.curves(settings, {"multi-path": MULTI}, mc.varying(mc.SERVICE), x)
+    single = mc.curves(settings, {"single-path": SINGLE}, mc.varying(mc.ALL), x)
     rows = []
     for fast, slow in zip(multi, single, strict=True):
         for at in (1.0, 10.0):
@@ -123,14 +124,9 @@ def _multi_formula(curve: Curve) -> list[Row]:
 def mss_arrivals(settings: Settings) -> Reproduction:
     """Figure 3.4: single-path scheduling as jobs arrive faster."""
     factors = (1.0, 4.0, 12.0) if settings.quick else (1.0, 2.0, 4.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0)
-    curves = []
-    for factor in factors:
-        changes = {**SINGLE, "cluster.nodes": 40_000, "cluster.prefill": 0.0, mc.ALL: 0.1}
-        curves.append(_faster(settings, changes, factor))
-    shown = [
-        Curve(part[0].cell, "single-path", factors, tuple(p.points[0] for p in part))
-        for part in zip(*curves, strict=True)
-    ]
+    changes = {**SINGLE, "cluster.nodes": 40_000, "cluster.prefill": 0.0, mc.ALL: 0.1}
+    settings = replace(settings, days=settings.days or (0.25 if settings.quick else 1.0))
+    shown = mc.curves(settings, {"single-path": changes}, mc.faster, factors)
     rows = [row for curve in shown for row in _arrival_rows(curve)]
     notes = (
         "40,000 empty nodes, so that the scheduler, not the room, is what runs out "
@@ -139,21 +135,6 @@ def mss_arrivals(settings: Settings) -> Reproduction:
     )
     title = "Figure 3.4: single-path scheduling as jobs arrive faster"
     return Reproduction("mss-arrivals", title, tuple(rows), _wait_and_busy(shown, "arrivals ÷ Table 3.1"), notes)
-
-
-def _faster(settings: Settings, changes: dict[str, Any], factor: float) -> list[Curve]:
-    from dataclasses import replace
-
-    from murmuration.simulation import scenario as sc
-
-    days = settings.days or (0.25 if settings.quick else 1.0)
-    curves = []
-    for cell in mc.CELLS:
-        tables = sc.load(mc.CELLS[cell])["workload"]
-        rates = {f"workload.{name}.arrivals_per_s": table["arrivals_per_s"] * factor for name, table in tables.items()}
-        part = mc.curves(replace(settings, days=days), {"single-path": {**changes, **rates}}, [], [factor], replicas=2)
-        curves.append(next(curve for curve in part if curve.cell == cell))
-    return curves
 
 
 def _arrival_rows(curve: Curve) -> list[Row]:
@@ -175,8 +156,8 @@ def _arrival_rows(curve: Curve) -> list[Row]:
 def dps(settings: Settings) -> Reproduction:
     """Figure 4.4: offers, as the service scheduler takes longer."""
     x = mc.times(settings)
-    offers = mc.curves(settings, {"offers": OFFERS}, [mc.SERVICE], x)
-    multi = mc.curves(settings, {"multi-path": MULTI}, [mc.SERVICE], x)
+    offers = mc.curves(settings, {"offers": OFFERS}, mc.varying(mc.SERVICE), x)
+    multi = mc.curves(settings, {"multi-path": MULTI}, mc.varying(mc.SERVICE), x)
     rows = []
     for curve, reference in zip(offers, multi, strict=True):
         for name in ("batch", "service"):
@@ -211,7 +192,7 @@ def rss(settings: Settings) -> Reproduction:
     """Figure 6.4: shared state, as the service scheduler takes longer."""
     x = mc.times(settings)
     labels = {"shared state": SHARED, "offers": OFFERS, "multi-path": MULTI}
-    shown = mc.curves(settings, labels, [mc.SERVICE], x)
+    shown = mc.curves(settings, labels, mc.varying(mc.SERVICE), x)
     rows = []
     for cell in mc.CELLS:
         shared, offers, multi = (next(c for c in shown if c.cell == cell and c.label == label) for label in labels)
@@ -236,7 +217,7 @@ def rss(settings: Settings) -> Reproduction:
 
 def rss_modes(settings: Settings) -> Reproduction:
     """Figure 6.5: conflict detection and transaction modes."""
-    shown = mc.curves(settings, MODES, [mc.SERVICE], mc.times(settings))
+    shown = mc.curves(settings, MODES, mc.varying(mc.SERVICE), mc.times(settings))
     rows = []
     for cell in mc.CELLS:
         by_label = {c.label: c for c in shown if c.cell == cell}
