@@ -6,6 +6,7 @@ import math
 from collections import deque
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,9 +20,23 @@ from murmuration.simulation import swarm_cloud as cloud
 from murmuration.simulation import swarm_small as small
 
 
-def python(kernel: Any) -> Any:
-    """A function that kernels call, as Python runs it."""
-    return kernel.py_func
+@numba.njit  # type: ignore[untyped-decorator]
+def searched(
+    level: Any, tree: Any, order: Any, place: Any, first: Any, n0: int, source: int
+) -> tuple[bool, int, int, int]:
+    """Whether a suitable node exists, the ones both searches find, and the messages of the second."""
+    nodes = level.shape[0]
+    cloud.arrange(level, order, place, first)
+    size = tree.shape[0] // 2
+    for i in range(nodes):
+        tree[size + i] = level[i] if level[i] < n0 else 0
+    for at in range(size - 1, 0, -1):
+        tree[at] = max(tree[2 * at], tree[2 * at + 1])
+    if not cloud.suitable_exists(order, level, first, n0, source):
+        return False, -1, -1, 0
+    found = cloud.chord_search(order, first, n0, source)
+    hops = cloud.finger_hops(place[source], place[found], nodes)
+    return True, cloud.ring_search(tree, nodes, source, level[source]), found, hops
 
 
 def plain(start: list[int], n0: int, form: int, rng: np.random.Generator) -> tuple[int, int, int]:
@@ -93,27 +108,19 @@ def test_every_cloud_comes_to_rest_with_all_its_containers(
     assert messages <= migrations * len(start) * n0 * 50 and longest <= messages
 
 
+@settings(deadline=None)
 @given(start=st.lists(st.integers(0, 10), min_size=2, max_size=40), source=st.integers(0, 39))
 def test_both_searches_find_a_suitable_node_or_neither_does(start: list[int], source: int) -> None:
     n0, nodes = 10, len(start)
     i = source % nodes
     start[i] = min(max(start[i], 1), n0 - 1)
     suitable = [j for j in range(nodes) if j != i and start[i] <= start[j] < n0]
-    arrays = cloud.make_cloud(nodes, sum(start), n0, QUADRATIC)
-    level = np.array(start, np.int32)
-    python(cloud.arrange)(level, arrays.order, arrays.place, arrays.first)
-    exists = python(cloud.suitable_exists)(arrays.order, level, arrays.first, n0, i)
+    c = cloud.make_cloud(nodes, sum(start), n0, QUADRATIC)
+    exists, ring, chord, hops = searched(np.array(start, np.int32), c.tree, c.order, c.place, c.first, n0, i)
     assert exists == bool(suitable)
     if suitable:
-        size = len(arrays.tree) // 2
-        arrays.tree[size : size + nodes] = np.where(level < n0, level, 0)
-        for at in range(size - 1, 0, -1):
-            arrays.tree[at] = max(arrays.tree[2 * at], arrays.tree[2 * at + 1])
-        nearest = min(suitable, key=lambda j: (j - i) % nodes)
-        assert python(cloud.ring_search)(arrays.tree, nodes, i, start[i]) == nearest
-        found = python(cloud.chord_search)(arrays.order, arrays.first, n0, i)
-        assert found in suitable and start[found] == max(start[j] for j in suitable)
-        hops = python(cloud.finger_hops)(arrays.place[i], arrays.place[found], nodes)
+        assert ring == min(suitable, key=lambda j: (j - i) % nodes)
+        assert chord in suitable and start[chord] == max(start[j] for j in suitable)
         assert hops <= math.ceil(math.log2(nodes))
 
 
