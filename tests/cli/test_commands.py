@@ -285,6 +285,13 @@ def test_why(murmur: Murmur) -> None:
     assert gone.code == 2 and gone.err.startswith("murmur: no job 'batch-99999'; ids run from ")
 
 
+def test_why_of_a_comparison_names_the_runs_below_it(murmur: Murmur) -> None:
+    murmur("compare", "small.toml", "-s", "machine,monolithic", "--jobs", "1", "--out", "several")
+    answer = murmur("why", "batch-3", "--in", "several")
+    assert answer.code == 2
+    assert "expected the folder of one run, such as several/machine-seed3, this one holds 2" in answer.err
+
+
 def test_why_shows_names_as_they_are(murmur: Murmur, tmp_path: Path) -> None:
     """An id in brackets is no mark-up."""
     header = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task\n"

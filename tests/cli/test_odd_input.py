@@ -68,6 +68,24 @@ def test_a_wrong_value(murmur: Murmur, tmp_path: Path, setting: str, words: list
     check(murmur, tmp_path, ("simulate", "small.toml", "--set", setting, "--out", "out"), *words)
 
 
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("scheduler.offers.min_cpu=5", ["scheduler.offers.min_cpu", "no node has that much"]),
+        ("scheduler.offers.framework.batch.filter=['zone = a']", ["framework.batch.filter", "no node passes"]),
+        ("scheduler.offers.allocator=fair", ["unknown allocator 'fair'", "drf"]),
+        ("scheduler.offers.allocator=own:SETTING", ["own:SETTING", "expected an allocator that can be compiled"]),
+        ("scheduler.offers.allocator=own:words", ["own:words", "expected an allocator that can be compiled"]),
+        ("scheduler.offers.allocator=own:nobody", ["own:nobody", "unknown name"]),
+    ],
+)
+def test_offers_that_would_never_be_made(murmur: Murmur, tmp_path: Path, setting: str, words: list[str]) -> None:
+    """Only where offers are made: the other architectures do not look at these rules."""
+    (tmp_path / "own.py").write_text("SETTING = 3\ndef words(*arguments):\n    return 'a'\n")
+    check(murmur, tmp_path, ("simulate", "small.toml", "-s", "offers", "--set", setting, "--json"), *words)
+    assert murmur("simulate", "small.toml", "-s", "monolithic", "--set", setting, "--json").code == 0
+
+
 @pytest.mark.parametrize("command", ["simulate", "compare", "sweep"])
 def test_nothing_is_left_of_a_run_that_never_began(murmur: Murmur, tmp_path: Path, command: str) -> None:
     """The folder is known to be writable before the run, but made when there is something to put in it."""

@@ -45,6 +45,15 @@ class Needs:
     def __init__(self, something): ...
     def decide(self, view, job, rng): ...
 
+def last_first(allocated, offered, total, weight, wants, draw):
+    for framework in range(wants.shape[0] - 1, -1, -1):
+        if wants[framework]:
+            return framework
+    return -1
+
+def beyond(allocated, offered, total, weight, wants, draw):
+    return 99
+
 SETTING = 3
 """
 
@@ -82,6 +91,18 @@ def test_a_policy_by_module_path(
     summary = json.loads(answer.out)
     assert (summary["path"], set(summary["schedulers"])) == (path, schedulers)
     assert summary["workloads"]["batch"]["jobs_scheduled"] > 0
+
+
+def test_an_allocator_of_ones_own(here: Murmur, tmp_path: Path) -> None:
+    """The last framework first, as by strict priority to the other; one that names nobody offers nothing."""
+    rules = ("-s", "offers", "--set", "scheduler.offers.offer_time_s=5", "--json", "--set")
+    own = f"scheduler.offers.allocator={name_of(tmp_path)}"
+    mine = json.loads(here("simulate", "small.toml", *rules, f"{own}:last_first").out)
+    heavy = ("scheduler.offers.allocator=priority", "--set", "scheduler.offers.framework.service.weight=2")
+    priority = json.loads(here("simulate", "small.toml", *rules, *heavy).out)
+    assert mine["workloads"] == priority["workloads"]
+    nobody = json.loads(here("simulate", "small.toml", *rules, f"{own}:beyond", "--check").out)
+    assert nobody["workloads"]["batch"]["tasks_placed"] == 0
 
 
 def test_the_compiled_score_is_the_plain_one(here: Murmur, tmp_path: Path) -> None:

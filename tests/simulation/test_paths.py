@@ -136,7 +136,7 @@ short_kernel, nan_kernel, bad_kernel = map(murmuration.kernel, (short_score, nan
         ("broken_score", "IndexError"),
         ("short_kernel", "expected one number for each of the 9 nodes"),
         ("nan_kernel", "expected one number for each of the 9 nodes"),
-        ("bad_kernel", "not_compilable: cannot be compiled as a score"),
+        ("bad_kernel", "not_compilable: expected a score that can be compiled"),
     ],
 )
 def test_a_score_that_makes_no_sense_is_refused_before_the_run(name: str, sentence: str) -> None:

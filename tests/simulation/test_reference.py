@@ -14,6 +14,7 @@ from tests.simulation.scenarios import (
     MONOLITHIC,
     OFFERS,
     PARTITIONED,
+    ROOMY,
     SHARED_STATE,
     WORKLOADS,
     Draw,
@@ -97,6 +98,8 @@ def offers_tables(seed: int, folder: Path) -> Tables:
     for _ in range(draw.upto(0, 2)):
         framework = scheduler["offers"]["framework"].setdefault(draw.some(*WORKLOADS), {})
         framework |= draw.some(*FRAMEWORK_RULES)
+    # A filter that no node passes is refused.
+    tables["cluster"]["group"].append({**ROOMY, "count": 1})
     return {**tables, "scheduler": scheduler}
 
 

@@ -156,6 +156,9 @@ def begin_folder(folder: Path, spec: Spec) -> None:
 
 def stored_spec(folder: Path) -> dict[str, Any]:
     """What was run in a folder."""
+    below = sorted(path.parent for path in folder.glob(f"*/{files.SCENARIO}"))
+    if below and not (folder / files.SCENARIO).exists():
+        raise InputError(f"{folder}: expected the folder of one run, such as {below[0]}, this one holds {len(below)}")
     stored = files.read_json(folder / files.SCENARIO)
     if not isinstance(stored, dict) or not isinstance(stored.get("tables"), dict):
         raise InputError(f"{folder / files.SCENARIO}: expected the label and tables of a run")

@@ -179,6 +179,9 @@ def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDAr
 
 def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> NDArray[Any]:
     scenario, rules = setup.scenario, setup.scenario.scheduler.offers
+    min_cpu = setup.resources.exact("cpu", rules.min_cpu, "scheduler.offers.min_cpu")
+    if setup.is_offers and min_cpu > setup.nodes.total[:, 0].max():
+        raise InputError("scheduler.offers.min_cpu: no node has that much, so nothing would be offered")
     horizon = scenario.days * DAY_S
     state = np.zeros(1, wd.STATE)
     values = {
@@ -186,7 +189,7 @@ def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> ND
         "slots_left": room, "running": running, "retry_s": scenario.scheduler.retry_s,
         "attempts_max": scenario.scheduler.attempts_max, "empty_max": scenario.scheduler.empty_attempts_max,
         "bulk": agents, "slots": slots, "optimistic": rules.optimistic,
-        "min_cpu": setup.resources.exact("cpu", rules.min_cpu, "scheduler.offers.min_cpu"),
+        "min_cpu": min_cpu,
         "offer_time_s": rules.offer_time_s, "period_s": rules.period_s, "timeout_s": rules.timeout_s,
         "short_max_s": rules.short_max_s,
     }  # fmt: skip
@@ -276,7 +279,11 @@ def _filters(setup: Setup, frameworks: list[sc.Framework]) -> NDArray[np.bool_]:
     if not any(f.filter for f in frameworks):
         return np.zeros((len(frameworks), 0), dtype=np.bool_)
     parsed = [[parse_constraint(text, "scheduler.offers.framework.filter") for text in f.filter] for f in frameworks]
-    return np.stack([node_mask(constraints, setup.nodes.attributes) for constraints in parsed])
+    masks = np.stack([node_mask(constraints, setup.nodes.attributes) for constraints in parsed])
+    for name, mask in zip(setup.jobs.workloads, masks, strict=True):
+        if setup.is_offers and not mask.any():
+            raise InputError(f"scheduler.offers.framework.{name}.filter: no node passes, so nothing would be offered")
+    return masks
 
 
 def grown(world: wd.World) -> wd.World:

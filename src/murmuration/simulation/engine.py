@@ -143,13 +143,20 @@ def _compiled_placement(ranked: bool) -> FirstClass:
 @cache
 def _compiled_score(function: Any) -> FirstClass:
     """A score of ours is cached on disk; a user's is compiled for this process."""
+    if function in scores.SCORES.values():
+        return kernels.as_score(function)
+    return _compiled_own(lambda: kernels.as_score(function, cache=False), f"{function.__name__}: expected a score")
+
+
+def _compiled_own(compile_it: Callable[[], FirstClass], what: str) -> FirstClass:
+    """Compile what a user wrote; what the compiler says of it is long, and its first lines are the ones that help."""
     from numba.core.errors import NumbaError
 
     try:
-        return kernels.as_score(function, cache=function in scores.SCORES.values())
-    except NumbaError as error:
+        return compile_it()
+    except (NumbaError, TypeError) as error:
         said = " ".join(line.strip() for line in str(error).splitlines()[:4] if line.strip())
-        raise InputError(f"{function.__name__}: cannot be compiled as a score: {said}") from error
+        raise InputError(f"{what} that can be compiled: {said}") from error
 
 
 def _check_score(run: Run) -> None:
@@ -178,10 +185,13 @@ def _compiled_allocator(name: str) -> FirstClass:
 
     if name not in ALLOCATORS and ":" not in name:
         raise InputError(f"scheduler.offers.allocator: {unknown('allocator', name, ALLOCATORS)}")
-    function = ALLOCATORS[name] if name in ALLOCATORS else load_object(name)
     vector, flags = types.int64[::1], types.boolean[::1]
     signature = types.int64(AMOUNTS, AMOUNTS, vector, types.float64[::1], flags, types.float64)
-    return FirstClass(function, signature, cache=name in ALLOCATORS)
+    if name in ALLOCATORS:
+        return FirstClass(ALLOCATORS[name], signature)
+    own = load_object(name)
+    function = getattr(own, "function", own)
+    return _compiled_own(lambda: FirstClass(function, signature, cache=False), f"{name}: expected an allocator")
 
 
 def _compiled_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:

@@ -121,9 +121,9 @@ def passes(state: Array, workloads: Array, filters: Array, framework: int, node:
 
 @helper
 def any_passes(state: Array, workloads: Array, filters: Array, framework: int, free: Array) -> bool:
-    """Whether any row passes as it is."""
+    """Whether any row that is not empty passes as it is."""
     for node in range(free.shape[0]):
-        if passes(state, workloads, filters, framework, node, free[node]):
+        if free[node].sum() > 0 and passes(state, workloads, filters, framework, node, free[node]):
             return True
     return False
 

@@ -28,7 +28,7 @@ from murmuration.simulation.steps import (
 from murmuration.simulation.world import ATTEMPT_ENDS, JOB_RETURNS, KIND_BITS, KIND_MASK, NEVER, TASKS_END, Array, World
 
 # Why `advance` stopped.
-FINISHED, PAUSED, DECIDE, GROW = range(4)
+FINISHED, PAUSED, DECIDE, GROW, GO_ON = range(5)
 # Whom to ask for decisions: the compiled placement, or Python for every job, or for one job only.
 COMPILED, PYTHON, ONE_JOB = range(3)
 
@@ -119,6 +119,35 @@ def happen(w: World) -> int:
     return agent
 
 
+@inlined
+def to_next_event(w: World, until: float, full: bool) -> int:
+    """Let time pass to the next event and GO_ON, or say why to stop before it: it is past the horizon (then time passes
+    to that), past `until`, or the arrays are too full for it."""
+    time, horizon = next_time(w.state, w.jobs, w.agenda), w.state[0].horizon
+    why = GO_ON
+    if time > horizon:
+        why = FINISHED
+    elif time > until:
+        why = PAUSED
+    elif full:
+        why = GROW
+    if why in (GO_ON, FINISHED):
+        pass_time(w, min(time, horizon))
+    if why == GO_ON:
+        w.state[0].now = time
+    return why
+
+
+@inlined
+def next_attempt(w: World, agent: int) -> int:
+    """An idle scheduler with something in its queue begins an attempt; returns the job, or −1."""
+    job = -1
+    if agent >= 0 and w.agents[agent].job < 0 and next_job(w.queue, agent) >= 0:
+        job = dequeue(w.agents, w.queue, w.jobs, agent)
+        begin_attempt(w.agents, w.jobs, agent, job, w.state[0].now)
+    return job
+
+
 @loop_kernel
 def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float) -> int:
     """Run until the horizon (FINISHED), past `until` (PAUSED), a decision for Python (DECIDE) or full arrays (GROW).
@@ -130,23 +159,15 @@ def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float
         if deciding >= 0:
             launch(w, deciding)
             deciding = -1
-        time = next_time(w.state, w.jobs, w.agenda)
-        ended = time > w.state[0].horizon
-        if not ended and time > until:
-            return PAUSED
-        if not ended and needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]):
-            return GROW
-        pass_time(w, min(time, w.state[0].horizon))
-        if ended:
-            return FINISHED
-        w.state[0].now = time
+        why = to_next_event(w, until, needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]))
+        if why != GO_ON:
+            return why
         if arrival_is_next(w.state, w.jobs, w.agenda):
             agent = arrive(w.state, w.agents, w.queue, w.jobs)
         else:
             agent = happen(w)
-        if agent >= 0 and w.agents[agent].job < 0 and next_job(w.queue, agent) >= 0:
-            job = dequeue(w.agents, w.queue, w.jobs, agent)
-            begin_attempt(w.agents, w.jobs, agent, job, time)
+        job = next_attempt(w, agent)
+        if job >= 0:
             if ask == PYTHON or (ask == ONE_JOB and job == watch):
                 w.state[0].pending = agent
                 return DECIDE

@@ -34,14 +34,12 @@ from murmuration.simulation.holdings import (
 )
 from murmuration.simulation.loop import (
     DECIDE,
-    FINISHED,
-    GROW,
+    GO_ON,
     ONE_JOB,
-    PAUSED,
     PYTHON,
     arrival_is_next,
     arrive,
-    next_time,
+    to_next_event,
 )
 from murmuration.simulation.revocation import revoke
 from murmuration.simulation.steps import (
@@ -55,7 +53,6 @@ from murmuration.simulation.steps import (
     needs_room,
     next_job,
     nth_job,
-    pass_time,
     settle_claim,
 )  # fmt: skip
 from murmuration.simulation.world import (
@@ -145,7 +142,11 @@ def choose_framework(w: World, allocate: Any) -> Any:
     count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
     entitled(w.held, w.totals, w.guarantee, w.wants)
     draw = next_double(w.rng[w.rng.shape[0] - 1])
-    return allocate(w.held, w.offered, w.totals, w.weight, w.wants, draw)
+    chosen = allocate(w.held, w.offered, w.totals, w.weight, w.wants, draw)
+    # A user's own allocator may name one that wants nothing, or none at all: then nobody gets the offer.
+    if chosen >= w.wants.shape[0] or (chosen >= 0 and not w.wants[chosen]):
+        chosen = -1
+    return chosen
 
 
 @inlined
@@ -299,14 +300,13 @@ def open_offer(w: World, framework: int) -> int:
 @inlined
 def is_nothing(w: World, agent: int) -> bool:
     """Whether there is nothing in an offer."""
-    amount = 0
-    for r in range(w.totals.shape[0]):
-        if w.state[0].optimistic:
-            amount += w.totals[r] - w.sums[0, r]
-        else:
+    framework, amount = agent // w.state[0].slots, 0
+    if w.state[0].optimistic:
+        amount = int(any_passes(w.state, w.workloads, w.filters, framework, w.free))
+    else:
+        for r in range(w.totals.shape[0]):
             amount += amount_held(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, agent, r)
-    framework = agent // w.state[0].slots
-    return amount == 0 or (w.state[0].optimistic and not any_passes(w.state, w.workloads, w.filters, framework, w.free))
+    return amount == 0
 
 
 @loop_kernel
@@ -322,16 +322,9 @@ def advance_offers(w: World, place: Any, score: Any, allocate: Any, ask: int, wa
                 revoke(w, looking, job)
             schedule_offer(w.state, w.agents, w.workloads, w.agenda)
             looking = -1
-        time = next_time(w.state, w.jobs, w.agenda)
-        ended = time > w.state[0].horizon
-        if not ended and time > until:
-            return PAUSED
-        if not ended and needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]):
-            return GROW
-        pass_time(w, min(time, w.state[0].horizon))
-        if ended:
-            return FINISHED
-        w.state[0].now = time
+        why = to_next_event(w, until, needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]))
+        if why != GO_ON:
+            return why
         framework = -1
         if arrival_is_next(w.state, w.jobs, w.agenda):
             agent = arrive(w.state, w.agents, w.queue, w.jobs)

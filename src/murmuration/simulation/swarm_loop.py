@@ -16,28 +16,23 @@ from murmuration.schedulers.swarm.pheromone import BIN_PACK
 from murmuration.simulation.agenda import note, pop
 from murmuration.simulation.loop import (
     DECIDE,
-    FINISHED,
-    GROW,
+    GO_ON,
     ONE_JOB,
-    PAUSED,
     PYTHON,
     arrival_is_next,
     arrive,
     attempt_ends,
     decide,
     launch,
-    next_time,
+    next_attempt,
+    to_next_event,
 )
 from murmuration.simulation.steps import (
     NOTES_MAX,
-    begin_attempt,
-    dequeue,
     end_run,
     enqueue,
     mask_of,
     needs_room,
-    next_job,
-    pass_time,
 )
 from murmuration.simulation.swarm_search import (
     Colony,
@@ -375,25 +370,16 @@ def advance_swarm(w: World, place: Any, score: Any, ask: int, watch: int, until:
         if deciding >= 0:
             launch(w, deciding)
             deciding = -1
-        time = next_time(w.state, w.jobs, w.agenda)
-        ended = time > w.state[0].horizon
-        if not ended and time > until:
-            return PAUSED
-        if not ended and (
-            needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]) or agents_need_room(w.state, w.agenda, w.slots)
-        ):
-            return GROW
-        pass_time(w, min(time, w.state[0].horizon))
-        if ended:
-            return FINISHED
-        w.state[0].now = time
+        full = needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]) or agents_need_room(w.state, w.agenda, w.slots)
+        why = to_next_event(w, until, full)
+        if why != GO_ON:
+            return why
         if arrival_is_next(w.state, w.jobs, w.agenda):
             agent = arrive(w.state, w.agents, w.queue, w.jobs)
         else:
             agent = happen(w)
-        if agent >= 0 and w.agents[agent].job < 0 and next_job(w.queue, agent) >= 0:
-            job = dequeue(w.agents, w.queue, w.jobs, agent)
-            begin_attempt(w.agents, w.jobs, agent, job, time)
+        job = next_attempt(w, agent)
+        if job >= 0:
             if ask == PYTHON or (ask == ONE_JOB and job == watch):
                 w.state[0].pending = agent
                 return DECIDE
