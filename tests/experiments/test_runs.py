@@ -142,14 +142,3 @@ def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"Ray is not installed; install the extra: pip install 'murmuration\[ray\]'"):
         runs.run_all([runs.Spec("a", BASE)], 1, on="ray")
-
-
-def test_on_a_real_ray(tmp_path: Path) -> None:
-    ray = pytest.importorskip("ray")
-    specs = runs.in_folders(runs.grid_specs(BASE, {"seed": [1, 2]}), tmp_path)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        answers = runs.run_all(specs, 2, on="ray")
-    finally:
-        ray.shutdown()
-    assert [answer["workloads"] for answer in answers] == [runs.execute(spec)["workloads"] for spec in specs]

@@ -72,6 +72,9 @@ class Reference:
         self.placed = self.events = self.order = 0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.now = 0.0
+        #: What `levels` says, summed up over time.
+        self.area = np.zeros(2 + len(self.nodes.resources))
+        self.running = 0
         self.agents = self.make_agents()
         self.owner = self.owners()
 
@@ -148,7 +151,9 @@ class Reference:
         while True:
             arrival = self.list.submit_s[arrived] if arrived < len(self.jobs) else math.inf
             following = self.heap[0][0] if self.heap else math.inf
-            self.now = float(min(arrival, following))
+            at = float(min(arrival, following))
+            self.area += self.levels() * (min(at, horizon) - min(self.now, horizon))
+            self.now = at
             if self.now > horizon:
                 return [job.result() for job in self.jobs]
             if arrival <= following:
@@ -156,6 +161,14 @@ class Reference:
                 arrived += 1
             else:
                 heapq.heappop(self.heap)[2]()
+
+    def levels(self) -> NDArray[np.float64]:
+        """Tasks running, CPU on offer, and what all tasks require of each resource."""
+        required = sum(self.held.values())
+        return np.array([self.running, self.cpu_offered(), *np.asarray(required)], dtype=np.float64)
+
+    def cpu_offered(self) -> int:
+        return 0
 
     def arrive(self, job: Job) -> None:
         self.events += 1
@@ -248,11 +261,13 @@ class Reference:
 
     def start(self, job: Job, nodes: list[int]) -> None:
         self.placed += len(nodes)
+        self.running += len(nodes)
         self.held[self.name(job)] += len(nodes) * self.list.request[job.row]
         self.at(self.now + float(self.list.duration_s[job.row]), lambda: self.tasks_end(job, nodes))
 
     def tasks_end(self, job: Job, nodes: list[int]) -> None:
         self.events += len(nodes)
+        self.running -= len(nodes)
         np.add.at(self.free, nodes, self.list.request[job.row])
         self.held[self.name(job)] -= len(nodes) * self.list.request[job.row]
 

@@ -108,6 +108,9 @@ class OffersReference(Reference):
             amount += 0 if offer.rescinded else offer.amounts.sum(axis=0)
         return amount
 
+    def cpu_offered(self) -> int:
+        return int(sum(self.offered(framework)[0] for framework in self.frameworks()))
+
     def open(self, framework: Framework) -> None:
         """An offer of nothing is none; one in which nothing fits is rejected at once, and the next job is tried."""
         amounts = np.where(self.passing(framework)[:, None], self.free, 0)
@@ -190,6 +193,7 @@ class OffersReference(Reference):
                 lasts = rules.short_max_s
                 self.killed += len(nodes)
         self.placed += len(nodes)
+        self.running += len(nodes)
         self.held[self.name(job)] += len(nodes) * self.list.request[job.row]
         self.at(self.now + lasts, lambda: self.tasks_end(job, nodes))
 

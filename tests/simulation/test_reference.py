@@ -52,6 +52,8 @@ def must_agree(tables: Tables, expected: Reference) -> engine.Run | None:
     assert run.world.state["events"][0] == expected.events
     busy = dict(zip(run.setup.jobs.workloads, run.world.busy[:, :, 0].sum(axis=1), strict=True))
     assert busy == pytest.approx(expected.busy)
+    state = run.world.state[0]
+    assert [state["running_s"], state["offered_s"], *run.world.sums_s[0]] == pytest.approx(expected.area.tolist())
     return run
 
 
