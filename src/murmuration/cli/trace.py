@@ -146,7 +146,7 @@ def _show(file: str, described: dict[str, Any]) -> None:
     console = Console()
 
     def say(line: str, style: str = "") -> None:
-        console.print(line, style=style, markup=False, highlight=False)
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
     say(f"{file}: {described['kind']}, {described['rows']:,} rows", style="bold")
     if jobs := described["jobs"]:
