@@ -188,6 +188,19 @@ def test_revocation_goes_no_further_than_the_guarantee(tmp_path: Path) -> None:
     assert ended["a"]["tasks_placed"] == 6
 
 
+def test_a_framework_keeps_what_it_was_guaranteed(tmp_path: Path) -> None:
+    """a has three CPUs of each node, six of eight in all, and is guaranteed more than five: one may not be killed."""
+    story = Story(tmp_path, nodes=2, cpu=4, seconds=60)
+    story.job("a", "a", tasks=6)
+    story.job("b", "b", at=20.0, cpu=2.0)
+    rules = {"a": {"guaranteed": 0.7}, "b": {"guaranteed": 0.3}}
+    ended = story.run(placement="worst-fit", offers={"framework": rules})
+    assert ended.count("tasks_revoked") == 0 and ended["b"]["status"] == "waiting"
+    rules["a"] = {"guaranteed": 0.6}
+    ended = story.run(placement="worst-fit", offers={"framework": rules})
+    assert ended.count("tasks_revoked") == 1 and ended["b"]["status"] == "scheduled"
+
+
 def test_revocation_makes_room_on_one_node_for_a_large_task(tmp_path: Path) -> None:
     """Four tasks must go from one node; one each from four nodes would help nobody."""
     story = Story(tmp_path, nodes=4, cpu=4, seconds=60)

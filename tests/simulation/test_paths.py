@@ -150,12 +150,12 @@ def test_a_score_that_makes_no_sense_is_refused_before_the_run(name: str, senten
 def test_a_policy_sees_no_more_than_its_offer(tmp_path: Path) -> None:
     """A framework may not place on what is free but on offer to another."""
     story = Story(tmp_path, nodes=1, cpu=4)
-    story.job("filler", "a", cpu=2.0, lasts=10.0)
-    story.job("slow", "a", at=5.0, cpu=1.0)
-    story.job("greedy", "b", at=11.0, tasks=4)
-    times = {"a": {"job_time_s": 20.0}, "default": {"job_time_s": 0.0}}
+    story.job("filler", "c", cpu=2.0, lasts=10.0)
+    story.job("slow", "a", at=5.0)
+    story.job("greedy", "b", at=11.0, tasks=3)
+    times = {"a": {"job_time_s": 20.0}, "default": {"job_time_s": 0.0, "task_time_s": 0.0}}
     with pytest.raises(InputError, match="Greedy: job greedy: node node-0 has no room for this task"):
-        # From 5 to 25 s two CPUs are on offer to a; the two that come free at 10 s are all that b is shown.
+        # From 5 to 25 s a has two CPUs on offer and claims one; the other is free but not what b is shown at 11 s.
         story.run(decision=times, placement=f"{NONSENSE}:Greedy")
 
 
