@@ -1,0 +1,1 @@
+"""Real time: transport, store, API, clock, and the processes of a live cluster. It wires; it decides nothing."""
