@@ -107,9 +107,7 @@ class Isolation(Protocol):
 def checked_name(task: str) -> str:
     """The name of a task, if it can be the name of a folder and nothing else."""
     if not _NAME.fullmatch(task) or ".." in task:
-        raise InputError(
-            f"task {task!r}: expected letters, digits and . _ + -, at most 128, the first a letter or digit"
-        )
+        raise InputError(f"task {task!r}: expected at most 128 letters, digits and . _ + -, no '..', no sign in front")
     return task
 
 
