@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from murmuration.runtime.isolation.choose import choose
 from murmuration.runtime.isolation.interface import (
     Exit,
     Handle,
@@ -12,4 +13,4 @@ from murmuration.runtime.isolation.interface import (
     task_folder,
 )
 
-__all__ = ["Exit", "Handle", "Isolation", "Limits", "StartFailed", "TaskSpec", "task_folder"]
+__all__ = ["Exit", "Handle", "Isolation", "Limits", "StartFailed", "TaskSpec", "choose", "task_folder"]

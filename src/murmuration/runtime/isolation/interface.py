@@ -54,6 +54,13 @@ class Exit(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Order(msgspec.Struct, frozen=True):
+    """A task is to end, for this reason; from `deadline` (the system's monotonic clock) on by force."""
+
+    reason: str
+    deadline: float
+
+
 class Handle(msgspec.Struct, eq=False):
     """A started task. `fileno()` turns readable when it has ended, so an event loop need not ask again and again."""
 
@@ -61,10 +68,12 @@ class Handle(msgspec.Struct, eq=False):
     folder: Path
     pid: int
     limits: Limits
-    own: bool = True  # a child of this process, so its number is not given away before it is waited for
+    child: bool = True  # of this process, so its number is not given away before it is waited for
     ended: Exit | None = None
+    order: Order | None = None
     spent: tuple[float, int] = (0.0, 0)
     watched: float = 0.0
+    cgroups: dict[str, str] = {}
     pidfd: int = -1
 
     def fileno(self) -> int:
