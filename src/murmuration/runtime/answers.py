@@ -180,11 +180,8 @@ def node_rows(master: LiveMaster, used: dict[str, dict[str, float]], lease_left:
     resources, rows = master.settings.resources, []
     for name, node in sorted(master.nodes.items()):
         row = master.books.ledger.nodes.get(name)
-        held = (
-            tuple(sum(task.task.request[r] for task in row.tasks.values()) for r in range(len(resources)))
-            if row
-            else ()
-        )
+        free = row.available if row else node.total
+        held = tuple(map(int.__sub__, node.total, free))
         state, reason = "up", ""
         if not node.up:
             state, reason = "unreachable", f"given up in {lease_left.get(name, 0.0):.0f} s unless it comes back"
@@ -193,7 +190,7 @@ def node_rows(master: LiveMaster, used: dict[str, dict[str, float]], lease_left:
         rows.append(
             NodeRow(
                 name, state, reason, len(row.tasks) if row else 0, natural(resources, node.total),
-                natural(resources, held or (0,) * len(resources)), used.get(name, {}), dict(node.attributes),
+                natural(resources, held), used.get(name, {}), dict(node.attributes),
             )
         )  # fmt: skip
     return rows

@@ -247,7 +247,7 @@ class Api:
             after = int(request.headers["last-event-id"])
         if request.query.get("follow") == "1":
             return Reply(kind="text/event-stream", stream=self._stream(after))
-        return reply([row for row in self._process.facts(after, EVENTS_MAX)])
+        return reply(self._process.facts(after, EVENTS_MAX))
 
     async def _stream(self, after: int) -> AsyncIterator[bytes]:
         while True:

@@ -7,6 +7,7 @@ is lost: the batch is tried again until it is written, and new jobs are refused 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 import time
@@ -56,7 +57,8 @@ class Engine:
         self._writer = ThreadPoolExecutor(1, "store")
         self.index = store.last_number()
         self.recent: deque[tuple[int, float, Any]] = deque(maxlen=RECENT)
-        self.news = asyncio.Condition()
+        #: Set, and replaced by a fresh one, whenever there are new facts.
+        self.news = asyncio.Event()
         #: What keeps the store from being written; empty if nothing does.
         self.trouble = ""
 
@@ -91,7 +93,7 @@ class Engine:
             while self.master.due <= now:
                 self._handle(Wake(), now, entries, out)
             await self._write(entries)
-            await self._publish(entries)
+            self._publish(entries)
             for message in out:
                 if isinstance(message, (Send, *_CALLBACKS)):
                     self._deliver(message)
@@ -119,10 +121,8 @@ class Engine:
         delay = min(self.master.due - self.clock.now(), 3600.0)
         if not self._inbox and delay > 0.0:
             self._bell.clear()
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._bell.wait(), delay)
-            except TimeoutError:
-                pass
         self._bell.clear()
 
     async def _write(self, entries: list[Entry]) -> None:
@@ -148,10 +148,10 @@ class Engine:
             return f"the store cannot be written: {error}"
         return ""
 
-    async def _publish(self, entries: list[Entry]) -> None:
+    def _publish(self, entries: list[Entry]) -> None:
         self.recent.extend((e.number, e.at_s, e.value) for e in entries if e.side == "fact")
-        async with self.news:
-            self.news.notify_all()
+        news, self.news = self.news, asyncio.Event()
+        news.set()
 
     def close(self) -> None:
         self._writer.shutdown()

@@ -11,6 +11,7 @@ import msgspec
 from murmuration.cluster.errors import InputError
 
 TOKEN, API, STORE, NODES, UP = "token", "api.json", "store.db", "nodes", "up.json"
+MASTER_LOCK = "master.lock"
 
 
 class ApiAddress(msgspec.Struct):

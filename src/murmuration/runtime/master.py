@@ -22,8 +22,10 @@ from murmuration.placement.registry import is_own, resolve
 from murmuration.runtime.answers import EventRow, NodeRow, node_rows
 from murmuration.runtime.api import Api, refuse
 from murmuration.runtime.engine import Clock, Engine
-from murmuration.runtime.folder import API, STORE, ApiAddress, make_folder, read_token, write_private
+from murmuration.runtime.folder import API, MASTER_LOCK, STORE, ApiAddress, make_folder, read_token, write_private
 from murmuration.runtime.http import BadRequest, HttpServer
+from murmuration.runtime.locks import hold
+from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store import Store
 from murmuration.runtime.transport import HELLO_MAX, Connection
 from murmuration.runtime.wire import Hello, HelloAnswer, Output, ReadOutput
@@ -60,26 +62,12 @@ from murmuration.workload.job_spec import NAME
 LIVE_KINDS = ("monolithic", "shared-state", "offers")
 #: What a scheduler from outside may say.
 ACTIONS = (
-    Register, Unregister, ReplyToOffer, SetNeedsOffers, SetFilters, GetGuaranteedShare, KillTask, SyncTable, CommitTasks,
+    Register, Unregister, ReplyToOffer, SetNeedsOffers, SetFilters, GetGuaranteedShare, KillTask, SyncTable,
+    CommitTasks,
 )  # fmt: skip
 TICK_S = 0.5
 
 log = logging.getLogger("murmuration.master")
-
-
-class Options(msgspec.Struct, kw_only=True):
-    """How a master is started."""
-
-    folder: str
-    host: str = "127.0.0.1"
-    port: int = 0
-    scheduler: str = "monolithic"
-    placement: str = "first-fit"
-    allocator: str = "drf"
-    resources: list[str] = []
-    seed: int = 1
-    agent_timeout_s: float = 60.0
-    isolation: str = "auto"
 
 
 @dataclass
@@ -91,7 +79,7 @@ class Peer:
     sessions: dict[str, int] = field(default_factory=dict)
 
 
-def live_settings(options: Options) -> tuple[Settings, str, str]:
+def live_settings(options: MasterOptions) -> tuple[Settings, str, str]:
     """The scheduler and placement by the names a simulation knows them by."""
     kind, placement = options.scheduler, options.placement
     if kind not in KINDS and is_own(kind):
@@ -114,9 +102,10 @@ def lease_margin_s(agent_timeout_s: float) -> float:
 class MasterProcess:
     """One master. It is the only writer of its folder's store."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: MasterOptions) -> None:
         self.folder = Path(options.folder)
         make_folder(self.folder)
+        self._lock = hold(self.folder / MASTER_LOCK, "a master")
         settings, options.scheduler, options.placement = live_settings(options)
         self.options = options
         self.clock = Clock()
@@ -319,11 +308,9 @@ class MasterProcess:
     async def wait_for_news(self, timeout_s: float) -> bool:
         """Until a fact is new; False if none was in time."""
         try:
-            async with asyncio.timeout(timeout_s), self.engine.news:
-                await self.engine.news.wait()
+            return await asyncio.wait_for(self.engine.news.wait(), timeout_s)
         except TimeoutError:
             return False
-        return True
 
     def facts(self, after: int, limit: int) -> list[EventRow]:
         """Facts after an index, from memory if they are recent."""
@@ -358,7 +345,7 @@ async def _first_free(asked: int, before: int, start: Any) -> Any:
     raise AssertionError("any port is free")
 
 
-def main(options: Options) -> None:
+def main(options: MasterOptions) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     asyncio.run(MasterProcess(options).run())
 
@@ -367,7 +354,7 @@ if __name__ == "__main__":
     import sys
 
     try:
-        main(msgspec.json.decode(sys.argv[1], type=Options))
+        main(msgspec.json.decode(sys.argv[1], type=MasterOptions))
     except InputError as problem:
         print(f"murmur: {problem}", file=sys.stderr)
         sys.exit(2)

@@ -27,6 +27,8 @@ from murmuration.schedulers.live.messages import (
 )
 from murmuration.schedulers.offers.messages import Status, Vector, Wake
 
+LEFT = "its node agent was stopped"
+
 
 class Phase(StrEnum):
     STARTING = "starting"
@@ -48,6 +50,11 @@ class Connected:
 @dataclass(frozen=True, slots=True)
 class Disconnected:
     pass
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The agent is to end: all its tasks end with it, and none is begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,7 @@ class NodeAgent:
     session: int = 0
     connected: bool = False
     welcome: bool = False
+    leaving: bool = False
     #: When the lease ends, counted from the last heartbeat that was answered.
     lease_s: float = math.inf
     _heartbeat_s: float = 5.0
@@ -231,6 +239,10 @@ class NodeAgent:
         if event.session != self.session or not self.welcome or event.run in self.runs:
             return
         self.runs[event.run] = RunRecord(event.framework, event.request, Phase.STARTING)
+        if self.leaving:
+            self._stop(event.run, LEFT, Status.LOST)
+            self._on_exited(Exited(event.run, started=False), now)
+            return
         limit = event.order.time_limit_s
         ends = now + limit if limit is not None else math.inf
         if limit is not None:
@@ -249,6 +261,15 @@ class NodeAgent:
         if record.phase is Phase.RUNNING:
             record.phase = Phase.STOPPING
             self._out.append(Kill(run, reason, at_once))
+
+    def _on_leave(self, event: Leave, now: float) -> None:
+        self.leaving = True
+        for run in list(self.runs):
+            self._stop(run, LEFT, Status.LOST)
+
+    @property
+    def busy(self) -> bool:
+        return any(record.phase is not Phase.ENDED for record in self.runs.values())
 
     def _on_started(self, event: Started, now: float) -> None:
         record = self.runs.get(event.run)
@@ -322,6 +343,7 @@ _ON: dict[type, Callable[[NodeAgent, Any, float], None]] = {
     Stop: NodeAgent._on_stop,
     Started: NodeAgent._on_started,
     Exited: NodeAgent._on_exited,
+    Leave: NodeAgent._on_leave,
     EndRecorded: NodeAgent._on_recorded,
     Wake: NodeAgent._on_wake,
 }
