@@ -19,8 +19,8 @@ from pathlib import Path
 
 from murmuration.runtime.isolation import bundle, cgroups, processes, shim
 from murmuration.runtime.isolation import folder as files
+from murmuration.runtime.isolation.ending import Ending, has_ended
 from murmuration.runtime.isolation.interface import (
-    KILLED,
     OUT_OF_MEMORY,
     Exit,
     Handle,
@@ -52,7 +52,7 @@ def missing(root: Path = Path("/")) -> str:
     return found if isinstance(found, str) else ""
 
 
-class Container:
+class Container(Ending):
     """Tasks as runc containers over the node's root or a given one; `hidden` folders of the node look empty to them."""
 
     name = "runc"
@@ -83,6 +83,8 @@ class Container:
             said = files.await_state(spec.folder, LAUNCH_S)
             if code != 0 or said.pid is None:
                 raise StartFailed(why(spec, code, said))
+        except files.TakenError:
+            raise
         except StartFailed:
             self.clean(spec.folder)
             raise
@@ -97,22 +99,11 @@ class Container:
         lost = handle.ended is not None and handle.ended.code is handle.ended.signal is None
         return None if lost else handle
 
-    def kill(self, handle: Handle, grace_s: float, reason: str = KILLED) -> None:
-        if handle.ended or processes.has_ended(handle.fileno()):
-            return
-        if handle.order is None:
-            handle.order = Order(reason, time.monotonic() + grace_s)
-            files.give_order(handle.folder, handle.order)
-        if grace_s > 0:
-            processes.send(cgroups.pids(handle.cgroups) - {handle.pid}, signal.SIGTERM)
-        else:
-            end(handle)
-
     def poll(self, handle: Handle) -> Exit | None:
-        if handle.ended is None and processes.has_ended(handle.fileno()):
+        if handle.ended is None and has_ended(handle):
             handle.ended = self._finish(handle)
-        elif handle.ended is None and handle.order and time.monotonic() >= handle.order.deadline:
-            end(handle)
+        elif handle.ended is None:
+            self._press(handle)
         return handle.ended
 
     def usage(self, handle: Handle) -> tuple[float, int]:
@@ -131,6 +122,14 @@ class Container:
         cgroups.remove(groups)
         shutil.rmtree(folder / bundle.BUNDLE, ignore_errors=True)
         processes.reap_orphans(())
+
+    def _others(self, handle: Handle) -> set[int]:
+        return cgroups.pids(handle.cgroups) - {handle.pid}
+
+    def _end(self, handle: Handle) -> None:
+        """With its first process the kernel ends the whole container."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle.fileno(), signal.SIGKILL)
 
     def _found(self, task: str, folder: Path, limits: Limits, folders: cgroups.Folders) -> Handle:
         """The container of a folder, by its groups: running, or ended."""
@@ -186,12 +185,6 @@ def launchers(folder: Path) -> set[int]:
     """What is still on its way to a container for this folder."""
     mark = processes.mark(folder)
     return {pid for pid in processes.all_pids() if pid != os.getpid() and processes.carries(pid, mark)}
-
-
-def end(handle: Handle) -> None:
-    """With its first process the kernel ends the whole container."""
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(handle.fileno(), signal.SIGKILL)
 
 
 def why(spec: TaskSpec, code: int, said: shim.State) -> str:

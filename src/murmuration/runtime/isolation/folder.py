@@ -27,6 +27,10 @@ STATE_BYTES_MAX = 4096
 KILL_SIGNAL = 9
 
 
+class TakenError(StartFailed):
+    """Somebody holds the folder; it is not ours to clean."""
+
+
 class Record(msgspec.Struct, frozen=True):
     """What was started here, written before anything is."""
 
@@ -65,7 +69,7 @@ def opened(spec: TaskSpec, record: Record) -> Iterator[Files]:
         try:
             fcntl.flock(fds[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StartFailed(f"task {spec.task} runs already in {spec.folder}") from None
+            raise TakenError(f"task {spec.task} runs already in {spec.folder}") from None
         os.ftruncate(fds[0], 0)
         os.posix_fallocate(fds[0], 0, STATE_BYTES)
         (spec.folder / ORDER).unlink(missing_ok=True)

@@ -102,6 +102,15 @@ def carries(pid: int, mark: str) -> bool:
         return False
 
 
+def command_line(pid: int) -> bytes:
+    """Words ended by NUL; empty for what has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 def send(pids: Iterable[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
