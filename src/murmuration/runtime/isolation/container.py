@@ -32,6 +32,8 @@ from murmuration.runtime.isolation.interface import (
 from murmuration.runtime.isolation.spawn import DEFAULT_PATH, spawn
 
 LAUNCH_S = 60.0
+#: How long a shim may take for its first word once nobody has to do anything for it.
+WORD_S = 5.0
 ENDING_S = 30.0
 #: Arguments: the bundle, options of the overlay. Descriptor 3, the lock, goes on to the container.
 LAUNCH = f"""cd "$1" || exit 1
@@ -80,7 +82,7 @@ class Container(Ending):
                 path = self._cgroups.runc_path(name)
                 place = bundle.write(spec, environment, path, self._root, self._hidden)
                 code = launch(place, opened, self._root)
-            said = files.await_state(spec.folder, LAUNCH_S)
+            said = heard(spec.folder) if code == 0 else files.state(spec.folder)
             if code != 0 or said.pid is None:
                 raise StartFailed(why(spec, code, said))
         except files.TakenError:
@@ -94,7 +96,8 @@ class Container(Ending):
         record = files.record(folder, self.name)
         if record is None:
             return None
-        files.await_state(folder, LAUNCH_S)
+        if heard(folder).pid is None:
+            self.clean(folder)
         handle = self._found(record.task, folder, record.limits, record.cgroups)
         lost = handle.ended is not None and handle.ended.code is handle.ended.signal is None
         return None if lost else handle
@@ -135,10 +138,7 @@ class Container(Ending):
         """The container of a folder, by its groups: running, or ended."""
         order = files.order(folder)
         handle = Handle(task, folder, 0, limits, child=False, order=order, cgroups=folders)
-        deadline = time.monotonic() + LAUNCH_S
         while files.locked(folder):
-            if time.monotonic() > deadline:
-                self.clean(folder)
             handle.pid = cgroups.first_process(folders) or 0
             if handle.pid:
                 with contextlib.suppress(ProcessLookupError):
@@ -179,6 +179,16 @@ def launch(place: Path, opened: files.Files, lower: Path) -> int:
         if not processes.has_ended(watched.fileno(), LAUNCH_S):
             processes.send([pid], signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def heard(folder: Path) -> shim.State:
+    """The shim's first word, or none if nobody is on the way to it: whoever cut off a launch may have left a container
+    that waits for ever to be told to begin."""
+    while True:
+        coming = bool(launchers(folder))
+        said = files.await_state(folder, WORD_S)
+        if said != shim.State() or not coming:
+            return said
 
 
 def launchers(folder: Path) -> set[int]:

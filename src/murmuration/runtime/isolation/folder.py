@@ -95,13 +95,17 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def read_bytes(path: Path, most: int = STATE_BYTES_MAX) -> bytes:
-    """The beginning of a file of the folder, empty if it is not there or is a link."""
+    """The beginning of a file of the folder, empty if it is no plain file or not there."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return b""
-    with os.fdopen(fd, "rb") as file:
-        return file.read(most)
+    try:
+        return os.read(fd, most)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 def record(folder: Path, isolation: str) -> Record | None:
