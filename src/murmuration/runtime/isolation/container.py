@@ -19,8 +19,8 @@ from pathlib import Path
 
 from murmuration.runtime.isolation import bundle, cgroups, processes, shim
 from murmuration.runtime.isolation import folder as files
+from murmuration.runtime.isolation.ending import Ending, has_ended
 from murmuration.runtime.isolation.interface import (
-    KILLED,
     OUT_OF_MEMORY,
     Exit,
     Handle,
@@ -32,6 +32,8 @@ from murmuration.runtime.isolation.interface import (
 from murmuration.runtime.isolation.spawn import DEFAULT_PATH, spawn
 
 LAUNCH_S = 60.0
+#: How long a shim may take for its first word once nobody has to do anything for it.
+WORD_S = 5.0
 ENDING_S = 30.0
 #: Arguments: the bundle, options of the overlay. Descriptor 3, the lock, goes on to the container.
 LAUNCH = f"""cd "$1" || exit 1
@@ -52,7 +54,7 @@ def missing(root: Path = Path("/")) -> str:
     return found if isinstance(found, str) else ""
 
 
-class Container:
+class Container(Ending):
     """Tasks as runc containers over the node's root or a given one; `hidden` folders of the node look empty to them."""
 
     name = "runc"
@@ -80,9 +82,11 @@ class Container:
                 path = self._cgroups.runc_path(name)
                 place = bundle.write(spec, environment, path, self._root, self._hidden)
                 code = launch(place, opened, self._root)
-            said = files.await_state(spec.folder, LAUNCH_S)
+            said = heard(spec.folder) if code == 0 else files.state(spec.folder)
             if code != 0 or said.pid is None:
                 raise StartFailed(why(spec, code, said))
+        except files.TakenError:
+            raise
         except StartFailed:
             self.clean(spec.folder)
             raise
@@ -92,27 +96,17 @@ class Container:
         record = files.record(folder, self.name)
         if record is None:
             return None
-        files.await_state(folder, LAUNCH_S)
+        if heard(folder).pid is None:
+            self.clean(folder)
         handle = self._found(record.task, folder, record.limits, record.cgroups)
         lost = handle.ended is not None and handle.ended.code is handle.ended.signal is None
         return None if lost else handle
 
-    def kill(self, handle: Handle, grace_s: float, reason: str = KILLED) -> None:
-        if handle.ended or processes.has_ended(handle.fileno()):
-            return
-        if handle.order is None:
-            handle.order = Order(reason, time.monotonic() + grace_s)
-            files.give_order(handle.folder, handle.order)
-        if grace_s > 0:
-            processes.send(cgroups.pids(handle.cgroups) - {handle.pid}, signal.SIGTERM)
-        else:
-            end(handle)
-
     def poll(self, handle: Handle) -> Exit | None:
-        if handle.ended is None and processes.has_ended(handle.fileno()):
+        if handle.ended is None and has_ended(handle):
             handle.ended = self._finish(handle)
-        elif handle.ended is None and handle.order and time.monotonic() >= handle.order.deadline:
-            end(handle)
+        elif handle.ended is None:
+            self._press(handle)
         return handle.ended
 
     def usage(self, handle: Handle) -> tuple[float, int]:
@@ -132,14 +126,19 @@ class Container:
         shutil.rmtree(folder / bundle.BUNDLE, ignore_errors=True)
         processes.reap_orphans(())
 
+    def _others(self, handle: Handle) -> set[int]:
+        return cgroups.pids(handle.cgroups) - {handle.pid}
+
+    def _end(self, handle: Handle) -> None:
+        """With its first process the kernel ends the whole container."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle.fileno(), signal.SIGKILL)
+
     def _found(self, task: str, folder: Path, limits: Limits, folders: cgroups.Folders) -> Handle:
         """The container of a folder, by its groups: running, or ended."""
         order = files.order(folder)
         handle = Handle(task, folder, 0, limits, child=False, order=order, cgroups=folders)
-        deadline = time.monotonic() + LAUNCH_S
         while files.locked(folder):
-            if time.monotonic() > deadline:
-                self.clean(folder)
             handle.pid = cgroups.first_process(folders) or 0
             if handle.pid:
                 with contextlib.suppress(ProcessLookupError):
@@ -182,16 +181,20 @@ def launch(place: Path, opened: files.Files, lower: Path) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def heard(folder: Path) -> shim.State:
+    """The shim's first word, or none if nobody is on the way to it: whoever cut off a launch may have left a container
+    that waits for ever to be told to begin."""
+    while True:
+        coming = bool(launchers(folder))
+        said = files.await_state(folder, WORD_S)
+        if said != shim.State() or not coming:
+            return said
+
+
 def launchers(folder: Path) -> set[int]:
     """What is still on its way to a container for this folder."""
     mark = processes.mark(folder)
     return {pid for pid in processes.all_pids() if pid != os.getpid() and processes.carries(pid, mark)}
-
-
-def end(handle: Handle) -> None:
-    """With its first process the kernel ends the whole container."""
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(handle.fileno(), signal.SIGKILL)
 
 
 def why(spec: TaskSpec, code: int, said: shim.State) -> str:

@@ -27,6 +27,10 @@ STATE_BYTES_MAX = 4096
 KILL_SIGNAL = 9
 
 
+class TakenError(StartFailed):
+    """Somebody holds the folder; it is not ours to clean."""
+
+
 class Record(msgspec.Struct, frozen=True):
     """What was started here, written before anything is."""
 
@@ -65,7 +69,7 @@ def opened(spec: TaskSpec, record: Record) -> Iterator[Files]:
         try:
             fcntl.flock(fds[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StartFailed(f"task {spec.task} runs already in {spec.folder}") from None
+            raise TakenError(f"task {spec.task} runs already in {spec.folder}") from None
         os.ftruncate(fds[0], 0)
         os.posix_fallocate(fds[0], 0, STATE_BYTES)
         (spec.folder / ORDER).unlink(missing_ok=True)
@@ -91,13 +95,17 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def read_bytes(path: Path, most: int = STATE_BYTES_MAX) -> bytes:
-    """The beginning of a file of the folder, empty if it is not there or is a link."""
+    """The beginning of a file of the folder, empty if it is no plain file or not there."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return b""
-    with os.fdopen(fd, "rb") as file:
-        return file.read(most)
+    try:
+        return os.read(fd, most)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 def record(folder: Path, isolation: str) -> Record | None:

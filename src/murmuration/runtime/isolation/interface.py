@@ -71,6 +71,7 @@ class Handle(msgspec.Struct, eq=False):
     child: bool = True  # of this process, so its number is not given away before it is waited for
     ended: Exit | None = None
     order: Order | None = None
+    asked: bool = False
     spent: tuple[float, int] = (0.0, 0)
     watched: float = 0.0
     cgroups: dict[str, str] = {}

@@ -17,13 +17,12 @@ from pathlib import Path
 
 from murmuration.runtime.isolation import folder as files
 from murmuration.runtime.isolation import processes, shim
+from murmuration.runtime.isolation.ending import Ending, has_ended
 from murmuration.runtime.isolation.interface import (
-    KILLED,
     OUT_OF_MEMORY,
     TOO_MANY_PROCESSES,
     Exit,
     Handle,
-    Order,
     StartFailed,
     TaskSpec,
 )
@@ -39,7 +38,7 @@ NICE_STEP = math.log(1.25)
 NICE_MAX = 19
 
 
-class PlainProcess:
+class PlainProcess(Ending):
     """Tasks as sessions of the agent's own user."""
 
     name = "process"
@@ -47,7 +46,7 @@ class PlainProcess:
     def __init__(self) -> None:
         processes.adopt_orphans()
         self._running: dict[Path, Handle] = {}
-        self._reaped = 0.0
+        self._buried = 0.0
 
     def start(self, spec: TaskSpec) -> Handle:
         files.check(spec)
@@ -81,28 +80,14 @@ class PlainProcess:
             None if ended.code is ended.signal is None else Handle(record.task, folder, 0, record.limits, ended=ended)
         )
 
-    def kill(self, handle: Handle, grace_s: float, reason: str = KILLED) -> None:
-        if handle.ended or has_ended(handle):
-            return
-        if handle.order is None:
-            handle.order = Order(reason, time.monotonic() + grace_s)
-            files.give_order(handle.folder, handle.order)
-        if grace_s > 0:
-            processes.send(self._members(handle), signal.SIGTERM)
-        else:
-            self._end(handle)
-
     def poll(self, handle: Handle) -> Exit | None:
         if handle.ended:
             return handle.ended
         if has_ended(handle):
             handle.ended = self._finish(handle)
             return handle.ended
-        now = time.monotonic()
-        if handle.order and now >= handle.order.deadline:
-            self._end(handle)
-        elif now >= handle.watched + WATCH_S:
-            handle.watched = now
+        self._press(handle)
+        if time.monotonic() >= handle.watched + WATCH_S:
             self._watch(handle)
         return None
 
@@ -117,9 +102,12 @@ class PlainProcess:
             self._end(handle)
             self._finish(handle)
         self._end_strays(folder, adopted_only=handle is not None and handle.child)
-        self._reap()
+        self._bury()
         if handle:
             handle.close()
+
+    def _others(self, handle: Handle) -> set[int]:
+        return self._members(handle) - {handle.pid}
 
     def _members(self, handle: Handle) -> set[int]:
         """The shim and all below it, and what has left it."""
@@ -131,7 +119,7 @@ class PlainProcess:
 
     def _strays(self, folder: Path, adopted_only: bool) -> list[int]:
         """Processes of the task that descend from the shim no more. Those of our own tasks came to us."""
-        shims = {handle.pid for handle in self._running.values()}
+        shims = {handle.pid for handle in list(self._running.values())}
         pids = processes.children(os.getpid()) if adopted_only else processes.all_pids()
         mark = processes.mark(folder)
         return [pid for pid in pids if pid not in shims and pid != os.getpid() and processes.carries(pid, mark)]
@@ -157,6 +145,7 @@ class PlainProcess:
         return files.exit_of(handle.folder, handle.order)
 
     def _watch(self, handle: Handle) -> None:
+        handle.watched = time.monotonic()
         members = self._seen(handle)
         handle.spent = measure(members)
         limits, memory = handle.limits, handle.spent[1]
@@ -165,25 +154,21 @@ class PlainProcess:
             self.kill(handle, 0.0, OUT_OF_MEMORY)
         elif limits.pids and len(members) - 1 > limits.pids:
             self.kill(handle, 0.0, TOO_MANY_PROCESSES)
-        self._reap()
+        if handle.watched >= self._buried + WATCH_S:
+            self._bury()
 
-    def _reap(self) -> None:
-        now = time.monotonic()
-        if now >= self._reaped + WATCH_S:
-            self._reaped = now
-            processes.reap_orphans(handle.pid for handle in self._running.values())
+    def _bury(self) -> None:
+        """Wait for what came to us when its parent died."""
+        self._buried = time.monotonic()
+        processes.reap_orphans(handle.pid for handle in list(self._running.values()))
 
 
 def find_program(spec: TaskSpec, path: str) -> None:
-    """Say at once what cannot run."""
+    """Say at once what cannot run, in the shim's words."""
     program = spec.command[0]
-    if os.sep in program:
-        place = spec.folder / files.WORK / program
-        if place.is_file() and os.access(place, os.X_OK):
-            return
-        raise StartFailed(f"command {program}: {'not executable' if place.exists() else 'no such file'}")
-    if shutil.which(program, path=path) is None:
-        raise StartFailed(f"command {program} not found in PATH {path}")
+    place = str(spec.folder / files.WORK / program) if os.sep in program else program
+    if shutil.which(place, path=path) is None:
+        raise StartFailed(f"command {program}: not found, or not a program")
 
 
 def weigh(pid: int, cpu: float) -> None:
@@ -200,12 +185,3 @@ def measure(pids: set[int]) -> tuple[float, int]:
     """CPU seconds and resident bytes of processes together."""
     found = [seen for pid in pids if (seen := processes.stat(pid))]
     return sum(seen.cpu_s for seen in found), sum(seen.memory for seen in found)
-
-
-def has_ended(handle: Handle) -> bool:
-    if not handle.child:
-        return processes.has_ended(handle.fileno())
-    try:
-        return os.waitid(os.P_PID, handle.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # somebody else has waited for it
-        return True

@@ -22,7 +22,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 #: Not every kernel lists children; where it does not, every process is looked at.
 LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()
-ENDING_ROUNDS = 200
+ENDING_ROUNDS = 1000
 
 
 class Stat(msgspec.Struct, frozen=True):
@@ -102,6 +102,15 @@ def carries(pid: int, mark: str) -> bool:
         return False
 
 
+def command_line(pid: int) -> bytes:
+    """Words ended by NUL; empty for what has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 def send(pids: Iterable[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -109,14 +118,20 @@ def send(pids: Iterable[int], number: int) -> None:
 
 
 def end_all(find: Callable[[], set[int]]) -> None:
-    """SIGKILL until none is found: stopped first, so that none can multiply meanwhile; zombies do not count."""
+    """SIGKILL until none is found and those found have ended: stopped first, so that none can multiply meanwhile."""
+    dying: set[int] = set()
     for _ in range(ENDING_ROUNDS):
-        found = {pid for pid in find() if (seen := stat(pid)) and not seen.zombie}
-        if not found:
+        dying = {pid for pid in dying | find() if runs(pid)}  # what is exiting can no longer be told whose it is
+        if not dying:
             return
-        send(found, signal.SIGSTOP)
-        send(found, signal.SIGKILL)
+        send(dying, signal.SIGSTOP)
+        send(dying, signal.SIGKILL)
         time.sleep(0.002)
+
+
+def runs(pid: int) -> bool:
+    found = stat(pid)
+    return found is not None and not found.zombie
 
 
 def has_ended(pidfd: int, within_s: float = 0.0) -> bool:

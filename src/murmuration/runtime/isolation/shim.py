@@ -16,7 +16,14 @@ SHIM = """exec 4>&2 2>/dev/null
 trap : HUP INT QUIT TERM ALRM USR1 USR2
 cd "$1" || { echo "failed cannot enter $1" >&3; exit 1; }
 data=$2; shift 2
-command -v -- "$1" >&2 || { echo "failed command $1 not found" >&3; exit 127; }
+runs() { [ -x "$1" ] && [ ! -d "$1" ]; }
+found() {
+  case $1 in */*) runs "$1"; return;; esac
+  set -f; IFS=:
+  for d in $PATH; do if runs "${d:-.}/$1"; then unset IFS; set +f; return 0; fi; done
+  return 1
+}
+found "$1" || { echo "failed command $1: not found, or not a program" >&3; exit 127; }
 echo "pid $$" >&3
 (ulimit -c 0; ulimit -d "$data"; exec "$@" 2>&4 3>&- 4>&-)
 echo "exit $?" >&3"""

@@ -1,0 +1,118 @@
+"""A house to start tasks in, for each isolation; at the end it checks that nothing of them is left."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from murmuration.runtime.isolation import Exit, Handle, Isolation, Limits, TaskSpec, choose, container, processes
+from murmuration.runtime.isolation.interface import task_folder
+
+ROOMY = Limits(cpu=1.0, memory=256 * 2**20)
+
+
+class House:
+    """One isolation and the folders of its tasks."""
+
+    def __init__(self, isolation: Isolation, base: Path) -> None:
+        self.isolation, self.base = isolation, base
+        self.handles: list[Handle] = []
+
+    def spec(self, task: str, *command: str, limits: Limits = ROOMY, **env: str) -> TaskSpec:
+        folder = task_folder(self.base, task)
+        folder.mkdir(exist_ok=True)
+        return TaskSpec(task, list(command), env, limits, folder)
+
+    def start(self, task: str, *command: str, limits: Limits = ROOMY, **env: str) -> Handle:
+        handle = self.isolation.start(self.spec(task, *command, limits=limits, **env))
+        self.handles.append(handle)
+        return handle
+
+    def shell(self, task: str, script: str, limits: Limits = ROOMY, **env: str) -> Handle:
+        return self.start(task, "sh", "-c", script, limits=limits, **env)
+
+    def wait(self, handle: Handle, seconds: float = 30.0) -> Exit:
+        until(lambda: self.isolation.poll(handle) is not None, seconds)
+        assert handle.ended is not None
+        return handle.ended
+
+    def run(self, task: str, script: str, limits: Limits = ROOMY, **env: str) -> tuple[Exit, str]:
+        handle = self.shell(task, script, limits, **env)
+        return self.wait(handle), self.output(task)
+
+    def output(self, task: str, name: str = "stdout") -> str:
+        return (self.base / task / name).read_text()
+
+    def close(self) -> None:
+        for folder in self.base.iterdir():
+            self.isolation.clean(folder)
+        for handle in self.handles:
+            handle.close()
+
+
+def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait for what must come; how long it takes proves nothing."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.01)
+
+
+def left_behind(base: Path) -> list[str]:
+    """Processes, mounts and control groups of the tasks in a folder."""
+    marks = [(processes.mark(folder), container.group_name(folder.name, folder)) for folder in base.iterdir()]
+    pids = [pid for pid in processes.all_pids() if any(processes.carries(pid, mark) for mark, _ in marks)]
+    adopted = [pid for pid in processes.children(os.getpid()) if is_stranger(pid)]
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(base) in line]
+    names = {name for _, name in marks}
+    groups = [place for place, below, _ in os.walk("/sys/fs/cgroup") for name in below if name in names]
+    return [f"process {pid}" for pid in pids + adopted] + mounts + groups
+
+
+def is_stranger(pid: int) -> bool:
+    found = processes.stat(pid)
+    return found is not None and found.session != os.getsid(0)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[Path]:
+    """Where tasks' folders are. Orphans are adopted no more afterwards: other tests have their own idea of children."""
+    base = tmp_path / "tasks"
+    base.mkdir()
+    yield base
+    ctypes.CDLL(None).prctl(processes.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def open_isolation(name: str) -> Isolation:
+    if name == "runc" and (reason := container.missing()):
+        pytest.skip(reason)
+    return choose(name)
+
+
+def house(name: str, base: Path) -> Iterator[House]:
+    house = House(open_isolation(name), base)
+    try:
+        yield house
+    finally:
+        house.close()
+    assert left_behind(base) == []
+
+
+@pytest.fixture(params=["process", "runc"])
+def home(request: pytest.FixtureRequest, base: Path) -> Iterator[House]:
+    yield from house(request.param, base)
+
+
+@pytest.fixture
+def plain(base: Path) -> Iterator[House]:
+    yield from house("process", base)
+
+
+@pytest.fixture
+def runc(base: Path) -> Iterator[House]:
+    yield from house("runc", base)

@@ -1,0 +1,119 @@
+"""Limits hold on the node the tests run on: the task over its limit pays, its neighbours do not."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from tests.runtime.isolation.conftest import House, until
+
+from murmuration.runtime.isolation import Exit, Limits, processes
+from murmuration.runtime.isolation.plain import PlainProcess, measure
+
+MB = 2**20
+#: Takes memory for good, 16 MB at a time, in a child of the task's first process.
+GREEDY = "python3 -c 'import time; x = [bytearray(b\"x\" * (1 << 24)) for _ in range(20)]; time.sleep(300)'; exit $?"
+BUSY = "while :; do :; done"
+
+
+def test_over_its_memory_a_task_is_ended_and_says_so(home: House) -> None:
+    modest = home.shell("modest", "echo up; sleep 300", limits=Limits(memory=64 * MB))
+    greedy = home.shell("greedy", GREEDY, limits=Limits(memory=96 * MB))
+    ended = home.wait(greedy)
+    assert (ended.signal, ended.reason) == (9, "out of memory")
+    assert home.isolation.poll(modest) is None
+    found = home.isolation.recover(greedy.folder)
+    assert found is not None and found.ended == ended, "the next agent knows it too"
+
+
+def test_within_its_memory_a_task_ends_well(home: House) -> None:
+    script = "python3 -c 'x = bytearray(b\"x\" * (1 << 25))'"
+    assert home.run("a", script, limits=Limits(memory=128 * MB))[0] == Exit(0, None)
+
+
+def test_what_several_processes_share_counts_once(plain: House) -> None:
+    """Six forks of one process that holds 40 MB are 40 MB, not 280."""
+    script = (
+        "import os, time; x = bytearray(b'x' * (40 << 20)); pids = [os.fork() for _ in range(1)]\n"
+        "for _ in range(5):\n    if pids[0] and os.fork() == 0: break\n"
+        "print('up', flush=True); time.sleep(300)"
+    )
+    handle = plain.start("a", "python3", "-c", script, limits=Limits(memory=100 * MB))
+    until(lambda: plain.output("a").count("up") == 7)
+    assert measure(processes.trees([handle.pid]))[1] > 200 * MB
+    handle.watched = 0.0
+    assert plain.isolation.poll(handle) is None
+    assert plain.isolation.poll(handle) is None and handle.order is None
+
+
+def test_one_burst_of_a_plain_process_has_an_end(plain: House) -> None:
+    script = "python3 -c 'bytearray(1 << 33)'"
+    ended, _ = plain.run("a", script, limits=Limits(memory=64 * MB))
+    assert ended.code == 1 and "MemoryError" in plain.output("a", "stderr")
+
+
+def test_too_many_processes(home: House) -> None:
+    script = "for i in 1 2 3 4 5 6 7 8 9; do sleep 300 & done; echo all; wait"
+    handle = home.shell("a", script, limits=Limits(pids=5))
+    if isinstance(home.isolation, PlainProcess):
+        assert home.wait(handle) == Exit(None, 9, "too many processes")
+    else:
+        ended = home.wait(handle)
+        assert ended.code == 2 and "Cannot fork" in home.output("a", "stderr") and "all" not in home.output("a")
+
+
+def test_pids_up_to_the_limit_are_given(home: House) -> None:
+    script = "for i in 1 2 3 4; do sleep 1 & done; wait"  # with the shell itself five
+    assert home.run("a", script, limits=Limits(pids=5))[0] == Exit(0, None)
+
+
+def throttled(folder: str) -> int:
+    """How often the kernel made a group wait for its next share of CPU."""
+    lines = Path(folder, "cpu.stat").read_text().splitlines()
+    return int(dict(line.split() for line in lines)["nr_throttled"])
+
+
+def test_over_its_cpu_a_task_is_slowed_and_its_neighbour_is_not(runc: House) -> None:
+    hog = runc.shell("hog", f"for i in 1 2 3; do ({BUSY}) & done; {BUSY}", limits=Limits(cpu=0.25))
+    where = "cpu" if "cpu" in hog.cgroups else ""
+    # Beside other work its small weight alone could hold it back: let the ceiling do it.
+    name, most = ("cpu.shares", "100000") if where else ("cpu.weight", "10000")
+    Path(hog.cgroups[where], name).write_text(most)
+    neighbour = runc.shell("neighbour", BUSY, limits=Limits(cpu=2.0))
+    before, started = runc.isolation.usage(hog)[0], time.monotonic()
+    time.sleep(1.5)
+    spent, lasted = runc.isolation.usage(hog)[0] - before, time.monotonic() - started
+    # One period may be cut at either end; four processes on idle cores would use several times as much.
+    assert spent <= 0.25 * (lasted + 0.2)
+    assert throttled(hog.cgroups[where]) > 0
+    assert throttled(neighbour.cgroups[where]) == 0
+
+
+def test_cpu_is_a_weight_among_plain_processes(plain: House) -> None:
+    """Asked for a tenth, a task weighs a tenth: ten steps of nice, each a quarter, for it and for its session."""
+    small = plain.shell("small", "sleep 300", limits=Limits(cpu=0.1))
+    large = plain.shell("large", "sleep 300", limits=Limits(cpu=3.0))
+    nices = [
+        int(Path(f"/proc/{handle.pid}/stat").read_text().rpartition(")")[2].split()[16]) for handle in (small, large)
+    ]
+    assert nices[1] == 0 and nices[0] == pytest.approx(10, abs=1)
+    assert 1.25 ** nices[0] == pytest.approx(10, rel=0.13)
+
+
+def test_limits_reach_the_kernel(runc: House) -> None:
+    handle = runc.shell("a", "sleep 300", limits=Limits(cpu=0.5, memory=64 * MB, pids=7))
+    if "" in handle.cgroups and len(handle.cgroups) == 1:
+        (folder,) = handle.cgroups.values()
+        expected = {"cpu.max": "50000 100000", "memory.max": str(64 * MB), "memory.swap.max": "0", "pids.max": "8"}
+        read = {name: Path(folder, name).read_text().strip() for name in expected}
+    else:
+        expected = {
+            "cpu.cfs_quota_us": "50000", "cpu.shares": "512", "memory.limit_in_bytes": str(64 * MB), "pids.max": "8",
+        }  # fmt: skip
+        read = {name: Path(handle.cgroups[name.split(".")[0]], name).read_text().strip() for name in expected}
+    assert read == expected
+
+
+def test_no_limit_is_no_limit(home: House) -> None:
+    assert home.run("a", "exit 0", limits=Limits())[0] == Exit(0, None)
