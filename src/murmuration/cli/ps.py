@@ -20,6 +20,7 @@ ROWS = 1000
 def ps(job: str | None, tasks: bool, ended_too: bool, folder: Path | None, as_json: bool) -> None:
     """The jobs of the cluster; with JOB (or --tasks) its tasks."""
     client = live.client(folder)
+    headers: tuple[str, ...]
     if job is not None or tasks:
         found = client.get("tasks", **({"job": job} if job else {}))
         rows, cells, headers = found["tasks"], live.task_cells, live.TASK_HEADERS

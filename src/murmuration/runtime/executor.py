@@ -1,7 +1,7 @@
 """The executor: it starts, watches and ends the processes of a node's tasks through an isolation.
 
-Each run has a folder of its own with its output, what was ordered and how it ended, so that a node agent that starts
-again finds everything. A folder without the mark `done` is one whose end the master has not recorded yet.
+Each run has a folder of its own with its output and what the isolation knows of it; what was ordered and how it ended
+is in the journal of the node. A node agent that starts again finds everything there.
 """
 
 from __future__ import annotations
@@ -18,34 +18,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from murmuration.cluster.errors import InputError
 from murmuration.runtime.isolation import Handle, Isolation, Limits, StartFailed, TaskSpec, task_folder
+from murmuration.runtime.journal import Begun, Journal, Over, Settled
 from murmuration.runtime.wire import Output
 from murmuration.schedulers.live.agent import Exited, Found, Start, Started
 from murmuration.schedulers.live.messages import JOBS, Ended
 from murmuration.schedulers.offers.messages import Status
 
-RUN, ENDED, DONE = "run.json", "ended.json", "done"
 #: Folders of ended runs that are kept for their output.
-KEEP = 1000
+KEEP = 500
 GRACE_S = 5.0
 PIDS_MAX = 4096
 MICRO = 1_000_000
+NEVER_STARTED = "it was never started"
 
 log = logging.getLogger("murmuration.agent")
 Tell = Callable[[Any], None]
-
-
-class RunFile(msgspec.Struct):
-    """What was ordered, for an agent that comes after this one."""
-
-    framework: str
-    run: str
-    request: tuple[int, ...]
-    #: By the clock that counts from the host's start; None without a time limit.
-    ends_s: float | None
 
 
 def folder_name(framework: str, run: str) -> str:
@@ -60,48 +49,50 @@ class Executor:
         self.folder, self.isolation, self._tell = folder, isolation, tell
         self._handles: dict[str, Handle] = {}
         self._folders: dict[str, Path] = {}
-        self._early: dict[str, tuple[str, bool]] = {}
         self._done: deque[Path] = deque()
         # A process starts in a millisecond, a container in a tenth of a second: that must not hold up heartbeats.
         self._threads = None if isolation.name == "process" else ThreadPoolExecutor(4, "start")
         folder.mkdir(parents=True, exist_ok=True)
+        self._journal = Journal(folder.parent / "journal")
 
     # Another agent was here before.
 
     def find(self) -> tuple[list[Found], list[Ended]]:
         """The runs that go on, and the ends nobody has recorded."""
         found: list[Found] = []
-        ended: list[Ended] = []
+        ended: list[Ended] = list(self._journal.over.values())
+        open_folders = {folder_name(begun.framework, run): begun for run, begun in self._journal.begun.items()}
         for folder in sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime):
-            if (folder / DONE).exists():
+            begun = open_folders.pop(folder.name, None)
+            if begun is None:
                 self._done.append(folder)
                 continue
-            file = _decode(folder / RUN, RunFile)
-            if file is None:
-                # Nothing was started before this was written.
-                shutil.rmtree(folder, ignore_errors=True)
+            self._folders[begun.run] = folder
+            if begun.run in self._journal.over:
                 continue
-            self._folders[file.run] = folder
-            end = _decode(folder / ENDED, Ended) or self._look(file, folder)
+            end = self._look(begun, folder)
             if end is None:
-                ends = float("inf") if file.ends_s is None else file.ends_s
-                found.append(Found(file.framework, file.run, file.request, ends))
+                ends = float("inf") if begun.ends_s is None else begun.ends_s
+                found.append(Found(begun.framework, begun.run, begun.request, ends))
             else:
+                self.note_end(end)
                 ended.append(end)
-        return found, ended
+        # What has no folder was never started.
+        gone = [begun for begun in open_folders.values() if begun.run not in self._journal.over]
+        return found, ended + [Ended(b.framework, b.run, Status.LOST, reason=NEVER_STARTED) for b in gone]
 
-    def _look(self, file: RunFile, folder: Path) -> Ended | None:
+    def _look(self, begun: Begun, folder: Path) -> Ended | None:
         handle = self.isolation.recover(folder)
         if handle is None:
             self.isolation.clean(folder)
-            return Ended(file.framework, file.run, Status.LOST, reason="it ended without a trace")
+            return Ended(begun.framework, begun.run, Status.LOST, reason="it ended without a trace")
         exit_ = self.isolation.poll(handle)
         if exit_ is None:
-            self._handles[file.run] = handle
+            self._handles[begun.run] = handle
             return None
         self.isolation.clean(folder)
         status = Status.FINISHED if exit_.code == 0 else Status.FAILED
-        return Ended(file.framework, file.run, status, exit_.code, exit_.signal, exit_.reason)
+        return Ended(begun.framework, begun.run, status, exit_.code, exit_.signal, exit_.reason)
 
     def watch_found(self) -> None:
         for run, handle in self._handles.items():
@@ -113,10 +104,9 @@ class Executor:
         launch = command.launch
         try:
             folder = task_folder(self.folder, folder_name(launch.framework, launch.run))
-            folder.mkdir()
             ends = None if command.ends_s == float("inf") else command.ends_s
-            file = RunFile(launch.framework, launch.run, launch.request, ends)
-            (folder / RUN).write_bytes(msgspec.json.encode(file))
+            self._journal.write(Begun(launch.framework, launch.run, launch.request, ends))
+            folder.mkdir()
             environment = {**launch.order.environment, **ports(launch.order.ports)}
         except (OSError, StartFailed, InputError) as error:
             self._tell(Exited(launch.run, reason=_sentence(error), started=False))
@@ -179,21 +169,18 @@ class Executor:
 
     def note_end(self, ended: Ended) -> None:
         """Keep an end until it is recorded; a full disk loses it only if the agent dies too."""
-        folder = self._folders.get(ended.run)
-        if folder is not None:
-            with contextlib.suppress(OSError):
-                (folder / ENDED).write_bytes(msgspec.json.encode(ended))
+        with contextlib.suppress(OSError):
+            self._journal.write(Over(ended))
 
     def forget(self, run: str) -> None:
         """The end is recorded: only the output is kept, and that not for ever."""
-        folder = self._folders.pop(run, None)
-        if folder is None:
-            return
         with contextlib.suppress(OSError):
-            (folder / DONE).touch()
-        self._done.append(folder)
-        while len(self._done) > KEEP:
-            shutil.rmtree(self._done.popleft(), ignore_errors=True)
+            self._journal.write(Settled(run))
+        folder = self._folders.pop(run, None)
+        if folder is not None:
+            self._done.append(folder)
+        if len(self._done) > KEEP:
+            asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, self._done.popleft(), True)
 
     # Looking.
 
@@ -226,13 +213,6 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'starting it'}: {error.strerror.lower()}"
     return str(error)
-
-
-def _decode(path: Path, kind: Any) -> Any:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError):
-        return None
 
 
 def ports(asked: tuple[int, ...]) -> dict[str, str]:

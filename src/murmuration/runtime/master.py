@@ -160,7 +160,7 @@ class MasterProcess:
         async def start(port: int) -> asyncio.Server:
             return await loop.create_server(lambda: Connection(self._receive, self._lose, HELLO_MAX), host, port)
 
-        frames = await _first_free(0, before[1], start)
+        frames: asyncio.Server = await _first_free(0, before[1], start)
         at = frames.sockets[0].getsockname()[1]
         self.url = f"http://{host}:{api}"
         address = ApiAddress(self.url, f"{host}:{at}", os.getpid())

@@ -16,8 +16,11 @@ import msgspec
 
 from murmuration.cluster.errors import InputError
 from murmuration.runtime.client import Client
+from murmuration.runtime.executor import folder_name
 from murmuration.runtime.folder import API, MASTER_LOCK, NODES, TOKEN, UP, make_folder, write_private
 from murmuration.runtime.isolation.choose import choose
+from murmuration.runtime.isolation.folder import locked
+from murmuration.runtime.journal import Journal
 from murmuration.runtime.locks import hold, holder
 from murmuration.runtime.options import AgentOptions, MasterOptions
 from murmuration.runtime.warden import AGENT_LOCK, end_warden
@@ -164,11 +167,13 @@ def sweep(folder: Path) -> None:
 
 
 def _clean_tasks(node: Path) -> None:
+    unsettled = {folder_name(begun.framework, run) for run, begun in Journal(node / "journal").begun.items()}
     ways = [choose("process")]
     with contextlib.suppress(InputError):
         ways.append(choose("runc"))
     for task in (node / "tasks").glob("*"):
-        if not (task / "done").exists():
+        # What has ended was cleaned by its agent; what was to be is in the journal.
+        if locked(task) or task.name in unsettled:
             for isolation in ways:
                 isolation.clean(task)
 

@@ -13,8 +13,8 @@ import struct
 import time
 from pathlib import Path
 
-from murmuration.runtime.executor import DONE
 from murmuration.runtime.isolation import Isolation
+from murmuration.runtime.isolation.folder import locked
 from murmuration.runtime.locks import hold, holder
 
 AGENT_LOCK, WARDEN_LOCK, LEASE = "agent.lock", "warden.lock", "lease"
@@ -83,8 +83,8 @@ def _watch(folder: Path, tasks: Path, isolation: Isolation) -> None:
 
 
 def _open_runs(tasks: Path) -> list[Path]:
-    """The folders of runs that may still run."""
+    """The folders of runs that still run."""
     try:
-        return [path for path in tasks.iterdir() if not (path / DONE).exists()]
+        return [path for path in tasks.iterdir() if locked(path)]
     except OSError:
         return []

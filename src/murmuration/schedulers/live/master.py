@@ -8,7 +8,8 @@ the events it was told, so the log of a cluster gives the same decisions again i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -357,23 +358,27 @@ def requirements(resources: Resources, spec: JobSpec) -> tuple[Vector, tuple[Con
     for name in spec.resources:
         if name not in resources.names:
             raise FieldError(f"resources.{name}", f"unknown resource; {did_you_mean(name, resources.names)}")
-    request = tuple(
-        _field(f"resources.{name}", lambda where, name=name: resources.exact(name, spec.resources.get(name, 0), where))
-        for name in resources.names
-    )
-    tests = tuple(
-        _field(f"constraints[{k}]", lambda where, text=text: parse_constraint(text, where))
-        for k, text in enumerate(spec.constraints)
-    )
-    return request, tests
+    request = tuple(_amount(resources, name, spec) for name in resources.names)
+    return request, tuple(_constraint(k, text) for k, text in enumerate(spec.constraints))
 
 
-def _field(field: str, read: Callable[[str], Any]) -> Any:
-    """What `read` makes of a field; what it says against it is said of this field."""
+def _amount(resources: Resources, name: str, spec: JobSpec) -> int:
+    with _about(f"resources.{name}") as field:
+        return resources.exact(name, spec.resources.get(name, 0), field)
+
+
+def _constraint(k: int, text: str) -> Constraint:
+    with _about(f"constraints[{k}]") as field:
+        return parse_constraint(text, field)
+
+
+@contextmanager
+def _about(name: str) -> Iterator[str]:
+    """What is said against bad input in here is said of this field."""
     try:
-        return read(field)
+        yield name
     except InputError as error:
-        raise FieldError(field, str(error).removeprefix(f"{field}: ")) from error
+        raise FieldError(name, str(error).removeprefix(f"{name}: ")) from error
 
 
 #: The events after which a task that waits may find a node. Others are woken for by a time of their own.
