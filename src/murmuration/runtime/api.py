@@ -163,7 +163,7 @@ class Api:
             spec = job_from_tables(msgspec.json.decode(request.body))
         except msgspec.DecodeError as error:
             raise BadRequest(400, f"expected a job as JSON: {error}") from error
-        event = SubmitJob(spec)
+        event = SubmitJob(spec, _number(request, "duration_s", 0.0) or None)
         self._master.check(spec)
         if request.query.get("dry_run") == "1":
             return reply(dry_run(self._master, event, self._now()))
@@ -279,7 +279,10 @@ ROUTES = (
     Route("GET", "/v1/jobs", "All jobs", Api.jobs, an.Listing, query=_JOB_QUERY),
     Route(
         "POST", "/v1/jobs", "Submit a job, or try it", Api.submit, an.Submitted | Trial, JobSpec,
-        (("dry_run", "1: say where its tasks would go, reserve nothing"),),
+        (
+            ("dry_run", "1: say where its tasks would go, reserve nothing"),
+            ("duration_s", "how long emulated executors run its tasks"),
+        ),
     ),
     Route("GET", "/v1/jobs/{job}", "How a job stands", Api.job, an.JobResult, query=(("wait_s", "wait for its end"),)),
     Route("DELETE", "/v1/jobs/{job}", "Kill a job", Api.kill, an.Submitted),

@@ -102,7 +102,8 @@ class Supervisor:
         write_private(self.folder / UP, msgspec.json.encode(parts).decode())
         self.agents = [Child(a.name, self.folder, "murmuration.runtime.agent", a) for a in parts.agents]
         self.master = Child("master", self.folder, "murmuration.runtime.master", parts.master)
-        self._names = {agent.name for agent in parts.agents}
+        self._names = {node.name for agent in parts.agents for node in agent.emulated}
+        self._names |= {agent.name for agent in parts.agents if not agent.emulated}
         self._stop = False
 
     def start(self) -> None:
