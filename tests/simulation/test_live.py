@@ -86,7 +86,7 @@ def test_the_margin_is_what_keeps_tasks_from_running_twice() -> None:
     found = False
     for seed in range(10):
         made = world(seed, margin_s=-6.0)
-        inflict(made, "network", seed % 3, 3.0, 20.0)
+        inflict(made, "network", seed % 3, 8.0, 20.0)
         made.run(40.0)
         found |= bool(made.overlaps())
     assert found

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from tests.schedulers.live.clusters import Cluster, facts, sent, spec
 
 from murmuration.schedulers.live.jobs import KILLED_CODE, State, backoff_s
 from murmuration.schedulers.live.messages import JobEnded, KillJob, Stop, TaskEnded
 from murmuration.schedulers.offers.messages import Status, Wake
 from murmuration.workload.job_spec import Restart
-from tests.schedulers.live.clusters import Cluster, facts, sent, spec
 
 
 def test_a_terminating_job_ends_when_its_last_task_has() -> None:

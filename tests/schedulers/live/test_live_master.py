@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.schedulers.live.clusters import CPU, GB, Cluster, facts, sent, spec
 
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Resources
@@ -34,8 +35,8 @@ from murmuration.schedulers.live.messages import (
     TaskEnded,
 )
 from murmuration.schedulers.offers.messages import (
-    Committed,
     CommitTasks,
+    Committed,
     ReplyToOffer,
     ResourceOffer,
     SetNeedsOffers,
@@ -46,7 +47,6 @@ from murmuration.schedulers.offers.messages import (
     Task,
 )
 from murmuration.workload.job_spec import FieldError
-from tests.schedulers.live.clusters import CPU, GB, Cluster, facts, sent, spec
 
 REQUEST = (CPU, GB)
 
@@ -367,5 +367,5 @@ def test_a_dry_run_deducts_as_it_goes_and_changes_nothing() -> None:
 
 
 def test_an_unknown_unit_is_bad_input() -> None:
-    with pytest.raises(InputError, match="resources.cpu"):
+    with pytest.raises(InputError, match=r"resources\.cpu"):
         requirements(Resources(), spec(resources={"cpu": "3 lightyears"}))
