@@ -233,6 +233,8 @@ class MasterProcess:
             self._measure(message)
         elif isinstance(message, RunStarted | RunEnded):
             self.engine.tell(message)
+        else:
+            self.engine.tell(AgentLost(node))
 
     def _join(self, connection: Connection, message: AgentJoined) -> None:
         answer = self.leases.join(message, self.clock.now())

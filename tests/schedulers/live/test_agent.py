@@ -25,6 +25,7 @@ from murmuration.schedulers.live.leases import Leases
 from murmuration.schedulers.live.messages import (
     JOBS,
     AgentJoined,
+    AgentLeaves,
     Ended,
     EndRecorded,
     Heartbeat,
@@ -173,7 +174,7 @@ def test_an_agent_that_starts_again_finds_its_tasks() -> None:
 
 def test_an_agent_that_leaves_ends_its_tasks_and_takes_no_more() -> None:
     agent = running()
-    assert agent.handle(Leave(), 1.0) == [Kill("a.0.1", "its node agent was stopped")]
+    assert agent.handle(Leave(), 1.0) == [AgentLeaves("n"), Kill("a.0.1", "its node agent was stopped")]
     assert agent.busy
     (told,) = agent.handle(launch("b.0.1"), 1.0)
     assert isinstance(told, RunEnded) and told.ended.status is Status.LOST
