@@ -229,9 +229,10 @@ def task_row(job: JobRecord, task: TaskRecord, reasons: Reasons, usage: Usage, n
     reason = task.reason
     if task.state is State.WAITING:
         reason = f"runs again in {task.ready_s - now:.1f} s: {reason}" if task.ready_s > now else reasons.of(job)
+    node = "" if task.state is State.WAITING else task.node
     used = usage.get(f"{job.name}.{task.index}.{task.run}") if task.state in ACTIVE else None
     return TaskRow(
-        f"{job.name}.{task.index}", job.name, str(task.state), task.node, task.run, reason, task.code,
+        f"{job.name}.{task.index}", job.name, str(task.state), node, task.run, reason, task.code,
         task.started_s or None, task.ended_s or None, now - (task.started_s or job.submit_s),
         None if used is None else used[0], None if used is None else used[1],
     )  # fmt: skip
