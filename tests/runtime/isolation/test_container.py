@@ -21,7 +21,7 @@ def test_what_a_task_writes_stays_in_its_folder(runc: House) -> None:
     assert not Path("/etc/murmur-was-here").exists() and Path("/etc/hostname").exists()
     assert not Path("/tmp/z").exists()
     runc.isolation.clean(runc.base / "a")
-    assert {path.name for path in (runc.base / "a").iterdir()} == {"stdout", "stderr", "state", "record", "work"}
+    assert {path.name for path in (runc.base / "a").iterdir()} == {"stdout", "stderr", "state", "work"}
     assert (runc.base / "a/work/file").read_text() == "kept\n"
 
 
@@ -110,6 +110,13 @@ def test_isolation_is_chosen_by_name() -> None:
     assert choose().name == ("process" if container.missing() else "runc")
 
 
+def test_one_container_is_tried_before_all_are_trusted(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose(trial=base).name == ("process" if container.missing() else "runc")
+    monkeypatch.setattr(container, "LAUNCH", "exit 1")
+    assert choose(trial=base).name == "process"
+    assert list(base.iterdir()) == []
+
+
 def test_the_node_sees_no_mount_while_a_container_runs(runc: House) -> None:
     handle = runc.shell("a", "echo up; sleep 300")
     until(lambda: "up" in runc.output("a"))
@@ -118,8 +125,8 @@ def test_the_node_sees_no_mount_while_a_container_runs(runc: House) -> None:
 
 def test_a_folder_that_cannot_be_used_is_told(runc: House) -> None:
     spec = runc.spec("a", "true")
-    (spec.folder / "record").mkdir()
-    with pytest.raises(StartFailed, match="record: Is a directory"):
+    (spec.folder / "state").mkdir()
+    with pytest.raises(StartFailed, match="state: Is a directory"):
         runc.isolation.start(spec)
 
 

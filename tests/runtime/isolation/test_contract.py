@@ -8,7 +8,6 @@ import signal
 import threading
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.runtime.isolation.conftest import ROOMY, House, until
 
@@ -76,7 +75,7 @@ def test_a_name_that_leaves_the_folder_is_refused(home: House) -> None:
         home.isolation.start(TaskSpec("../a", ["true"], {}, ROOMY, home.base))
 
 
-@pytest.mark.parametrize("name", ["state", "stdout", "stderr", "record", "work"])
+@pytest.mark.parametrize("name", ["state", "stdout", "stderr", "work"])
 def test_no_file_of_a_task_is_written_through_a_link(home: House, tmp_path: Path, name: str) -> None:
     """A task owns its folder of work only, but one that got further must not make the agent write elsewhere."""
     target = tmp_path / "precious"
@@ -213,11 +212,14 @@ def test_what_ended_without_a_trace_is_not_found(home: House) -> None:
 
 def test_the_task_of_another_isolation_is_left_alone(home: House) -> None:
     started = home.shell("a", "sleep 300")
-    record = files.record(started.folder, home.isolation.name)
-    assert record is not None and files.record(started.folder, "another") is None
-    (started.folder / files.RECORD).write_bytes(b'{"isolation": "pro')
-    assert home.isolation.recover(started.folder) is None
-    files._write(started.folder / files.RECORD, msgspec.json.encode(record))
+    state = started.folder / files.STATE
+    whole = state.read_bytes()
+    name = home.isolation.name.encode()
+    for other in (whole.replace(name, b"another"), whole[:20], b""):
+        state.write_bytes(other)
+        assert home.isolation.recover(started.folder) is None
+        assert files.locked(started.folder)
+    state.write_bytes(whole)
 
 
 def test_cleaning_ends_what_runs_and_may_be_repeated(home: House) -> None:

@@ -43,15 +43,16 @@ STEPS = {
     "process": [
         ("before", f"{HERE}.folder", "_open"),
         ("after", f"{HERE}.folder", "_open"),
-        ("after", f"{HERE}.folder", "_write"),
+        ("before", "os", "posix_fallocate"),
+        ("after", "os", "posix_fallocate"),
         ("before", f"{HERE}.plain", "spawn"),
         ("after", f"{HERE}.plain", "spawn"),
         ("before", f"{HERE}.plain", "weigh"),
         ("", "", ""),
     ],
     "runc": [
+        ("before", "os", "posix_fallocate"),
         ("after", "os", "posix_fallocate"),
-        ("after", f"{HERE}.folder", "_write"),
         ("before", f"{HERE}.bundle", "configuration"),
         ("after", f"{HERE}.bundle", "write"),
         ("before", f"{HERE}.container", "spawn"),

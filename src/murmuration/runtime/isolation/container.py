@@ -43,15 +43,18 @@ exec runc --root {bundle.RUNC} --log {bundle.LOG} --log-format json run --detach
 
 def missing(root: Path = Path("/")) -> str:
     """Why no container can be run here, in a sentence; empty if one can."""
-    if os.geteuid() != 0:
-        return "containers need root"
+    if os.geteuid() != 0 or not processes.may(processes.CAP_SYS_ADMIN):
+        return "containers need root and its power over mounts and namespaces"
     for program in ("runc", "unshare", "mount"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
     if not (root / "bin/sh").exists():
         return f"the root folder {root} has no /bin/sh"
     found = cgroups.find()
-    return found if isinstance(found, str) else ""
+    if isinstance(found, str):
+        return found
+    own = Path(found.folders("task").get("memory") or found.folders("task")[""]).parent
+    return "" if os.access(own, os.W_OK) else f"control groups cannot be made in {own}"
 
 
 class Container(Ending):

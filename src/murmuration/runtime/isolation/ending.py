@@ -24,8 +24,8 @@ class Ending(ABC):
         """SIGKILL to all, the shim too."""
 
     def kill(self, handle: Handle, grace_s: float, reason: str = KILLED) -> None:
-        if handle.ended or has_ended(handle):
-            return
+        if handle.ended or has_ended(handle) or files.state(handle.folder).code is not None:
+            return  # it has ended by itself, and is to say so
         if handle.order is None:
             handle.order = Order(reason, time.monotonic() + grace_s)
             files.give_order(handle.folder, handle.order)

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 PR_SET_CHILD_SUBREAPER = 36
+CAP_SYS_ADMIN = 21
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 #: Not every kernel lists children; where it does not, every process is looked at.
@@ -39,6 +40,13 @@ def adopt_orphans() -> None:
     """From now on a process whose parent dies becomes this process's child, not that of process 1."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become the parent of orphans")
+
+
+def may(capability: int) -> bool:
+    """Whether this process has one of root's powers."""
+    with open("/proc/self/status") as file:
+        effective = next(line.split()[1] for line in file if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> capability & 1)
 
 
 def stat(pid: int) -> Stat | None:
