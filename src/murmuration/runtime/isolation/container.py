@@ -102,8 +102,7 @@ class Container(Ending):
         if heard(folder).pid is None:
             self.clean(folder)
         handle = self._found(record.task, folder, record.limits, record.cgroups)
-        lost = handle.ended is not None and handle.ended.code is handle.ended.signal is None
-        return None if lost else handle
+        return None if handle.ended and handle.ended.lost else handle
 
     def poll(self, handle: Handle) -> Exit | None:
         if handle.ended is None and has_ended(handle):

@@ -53,6 +53,10 @@ class Exit(msgspec.Struct, frozen=True):
     signal: int | None
     reason: str = ""
 
+    @property
+    def lost(self) -> bool:
+        return self.code is None and self.signal is None
+
 
 class Order(msgspec.Struct, frozen=True):
     """A task is to end, for this reason; from `deadline` (the system's monotonic clock) on by force."""
