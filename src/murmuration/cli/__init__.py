@@ -14,7 +14,10 @@ import click
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.version import __version__
 
-COMMANDS = ("simulate", "compare", "sweep", "reproduce", "autoscale", "trace", "why")
+COMMANDS = (
+    "simulate", "compare", "sweep", "reproduce", "autoscale", "trace", "why",
+    "up", "down", "run", "ps", "wait", "logs", "kill", "drain", "status", "top", "events", "master", "agent",
+)  # fmt: skip
 
 
 class Commands(click.Group):

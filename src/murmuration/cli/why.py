@@ -1,4 +1,4 @@
-"""`murmur why`: one decision of a run, with the nodes it considered, what ruled them out, and what was chosen."""
+"""`murmur why`: one decision, of a live cluster or of a run: what was considered, ruled out and chosen, and why."""
 
 from __future__ import annotations
 
@@ -7,56 +7,85 @@ from typing import Any
 
 import click
 
-from murmuration.cli import common
+from murmuration.cli import common, live
+from murmuration.cluster.errors import InputError
 
 
 @click.command()
 @click.argument("job")
-@click.option("--in", "folder", required=True, type=click.Path(path_type=Path), metavar="RUN", help="Folder of a run.")
-@click.option("--attempt", type=click.IntRange(min=1), default=1, show_default=True, help="Which attempt at the job.")
-@common.JSON
-def why(job: str, folder: Path, attempt: int, as_json: bool) -> None:
-    """One decision about JOB: nodes considered, filtered and why, scores, the choice, and what would unblock it."""
+@click.option("--in", "run", type=click.Path(path_type=Path), metavar="RUN", help="Folder of a simulated run.")
+@click.option("--attempt", type=click.IntRange(min=1), help="Which attempt at the job of a run (default: the first).")
+@common.with_options(*live.CLIENT)
+def why(job: str, run: Path | None, attempt: int | None, folder: Path | None, as_json: bool) -> None:
+    """Why JOB waits, or went where it went: nodes considered, filtered and why, scores, what would unblock it."""
+    if run is not None:
+        document = _simulated(job, run, attempt or 1)
+    elif attempt is not None:
+        raise InputError("--attempt: expected with --in RUN; a live cluster tells of now")
+    else:
+        document = _live(job, folder)
+    if as_json:
+        common.print_json(document)
+    elif run is not None:
+        print_decision(document, attempt or 1)
+    else:
+        _print_live(document)
+
+
+def _live(job: str, folder: Path | None) -> Any:
+    try:
+        client = live.client(folder)
+    except InputError as error:
+        raise InputError(f"{error}; or name a simulated run with --in RUN") from error
+    return client.get("jobs", live.split_task(job)[0], "why")
+
+
+def _simulated(job: str, run: Path, attempt: int) -> dict[str, Any]:
     import msgspec
 
     from murmuration.experiments.runs import stored_spec
     from murmuration.simulation import engine, explain, files
     from murmuration.simulation import scenario as sc
 
-    run = engine.prepare(sc.check(stored_spec(folder)["tables"], str(folder / files.SCENARIO)))
-    found = explain.explain(run, job, attempt)
-    if as_json:
-        document = msgspec.to_builtins(found)
-        document["verdict_kind"] = None if found.verdict is None else type(found.verdict).__name__.lower()
-        common.print_json(document)
-        return
-    _print(found)
+    prepared = engine.prepare(sc.check(stored_spec(run)["tables"], str(run / files.SCENARIO)))
+    found = explain.explain(prepared, job, attempt)
+    document: dict[str, Any] = msgspec.to_builtins(found)
+    document["verdict_kind"] = None if found.verdict is None else type(found.verdict).__name__.lower()
+    return document
 
 
-def _print(found: Any) -> None:
-    from rich.console import Console
-    from rich.markup import escape
+def _print_live(found: dict[str, Any]) -> None:
+    tasks = ", ".join(f"{count} {state}" for state, count in found["tasks"].items())
+    click.echo(f"{found['job']} is {found['state']} ({tasks})")
+    if found["reason"]:
+        click.echo(f"{found['tier']}: {found['reason']}" if found["tier"] else found["reason"])
+    if found["position"]:
+        ahead = f", behind {', '.join(found['ahead'])}" if found["ahead"] else ""
+        click.echo(f"position {found['position']} in the queue{ahead}; wakes when {found['wakes_on']}")
+    for reason, count in found["closed"].items():
+        click.echo(f"  {count:>8,}  {reason}")
+    if found["decision"] is not None:
+        print_decision(found["decision"])
 
-    from murmuration.cluster.reasons import Never
-    from murmuration.reports.terminal import comparison_table
 
-    console = Console(width=None if Console().is_terminal else 120)
-    console.print(
-        f"[bold]{escape(found.job)}[/] ({escape(found.workload)}), attempt {found.attempt} at {found.at_s:,.3f} s: "
-        f"{found.tasks} tasks of {found.request}"
-    )
-    console.print(f"{found.considered:,} nodes considered, {found.feasible:,} could take a task")
-    for reason, count in found.filtered.items():
-        console.print(f"  {count:>8,}  {reason}")
-    if found.best:
-        rows = [[c.node, c.free, c.score] for c in found.best]
-        console.print(comparison_table(["best nodes", "free", "score"], rows))
-    if found.chosen:
-        few = ", ".join(f"{node}" + (f" ×{count}" if count > 1 else "") for node, count in found.chosen[:12])
-        more = f" and {len(found.chosen) - 12} more" if len(found.chosen) > 12 else ""
-        console.print(f"[green]placed {found.placed} of {found.tasks}[/]: {few}{more}")
-    if found.verdict is not None:
-        word = "never" if isinstance(found.verdict, Never) else "waits"
-        console.print(f"[red]{word}[/]: {found.verdict.reason}")
-    for hint in found.unblock:
-        console.print(f"  would help: {hint}")
+def print_decision(found: dict[str, Any], attempt: int = 0) -> None:
+    """A decision as text."""
+    head = f"{found['job']} ({found['workload']})"
+    if attempt:
+        head += f", attempt {attempt} at {found['at_s']:,.3f} s"
+    click.echo(f"{head}: {found['tasks']} tasks of {found['request']}")
+    click.echo(f"{found['considered']:,} nodes considered, {found['feasible']:,} could take a task")
+    for reason, count in found["filtered"].items():
+        click.echo(f"  {count:>8,}  {reason}")
+    if found["best"]:
+        rows = [[c["node"], c["free"], "–" if c["score"] is None else f"{c['score']:.4g}"] for c in found["best"]]
+        live.print_rows(("best nodes", "free", "score"), rows)
+    if found["chosen"]:
+        few = ", ".join(f"{node}" + (f" ×{count}" if count > 1 else "") for node, count in found["chosen"][:12])
+        more = f" and {len(found['chosen']) - 12} more" if len(found["chosen"]) > 12 else ""
+        click.echo(f"placed {found['placed']} of {found['tasks']}: {few}{more}")
+    if found["verdict"] is not None:
+        word = "waits" if "wakes_on" in found["verdict"] else "never"
+        click.echo(f"{word}: {found['verdict']['reason']}")
+    for hint in found["unblock"]:
+        click.echo(f"  would help: {hint}")

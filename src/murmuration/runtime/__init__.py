@@ -1,1 +1,1 @@
-"""Real time: the transport, the clock, the store and the isolation of a live cluster. It wires; it never decides."""
+"""Real time: transport, store, API, clock, and the processes of a live cluster. It wires; it decides nothing."""

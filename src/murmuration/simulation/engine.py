@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -18,6 +17,8 @@ from murmuration.cluster.random import load, save
 from murmuration.cluster.reasons import Never
 from murmuration.cluster.resources import Amounts
 from murmuration.placement import kernels, scores
+from murmuration.placement.decide import decide as checked_decision
+from murmuration.placement.decide import what_failed
 from murmuration.placement.registry import Placement, is_own, load_object, resolve
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers import architecture as arch
@@ -168,15 +169,9 @@ def _check_score(run: Run) -> None:
     try:
         answered = np.asarray(score(world.total, world.free.copy(), world.request[0]))
     except Exception as error:
-        raise InputError(f"{placement.name}: {_what_failed(error)}") from error
+        raise InputError(f"{placement.name}: {what_failed(error)}") from error
     if answered.shape != (len(world.total),) or answered.dtype.kind not in "iuf" or np.isnan(answered).any():
         raise InputError(f"{placement.name}: expected one number for each of the {len(world.total)} nodes")
-
-
-def _what_failed(error: Exception) -> str:
-    """A failure in a user's own code, in one sentence."""
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
 
 
 @cache
@@ -292,24 +287,7 @@ def answer(run: Run) -> None:
 
 def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> NDArray[np.int32]:
     """The rows the plain policy chooses for the tasks it places, refused if they make no sense."""
-    placement = run.setup.placement
-    try:
-        chosen = np.asarray(placement.policy.decide(view, job, np.random.Generator(bits)))
-    except Exception as error:
-        if placement.fast:
-            raise
-        raise InputError(f"{placement.name}: job {job.id}: {_what_failed(error)}") from error
-    placed = chosen[chosen >= 0] if chosen.dtype.kind in "iu" and chosen.shape == (job.tasks,) else None
-    if placed is None or placed.max(initial=-1) >= len(view.names) or (len(placed) < job.tasks and chosen.min() < -1):
-        raise InputError(
-            f"{placement.name}: job {job.id}: expected {job.tasks} rows from 0 to {len(view.names) - 1}, one for each "
-            "task, or -1 for a task that is not placed"
-        )
-    allowed = view.allowed[placed]
-    if not allowed.all():
-        node = view.names[placed[~allowed][0]]
-        raise InputError(f"{placement.name}: job {job.id}: node {node} is not one it may use")
-    return placed.astype(np.int32)
+    return checked_decision(run.setup.placement, view, job, np.random.Generator(bits))
 
 
 def kernel_choice(run: Run) -> NDArray[np.int32]:

@@ -10,15 +10,11 @@ from numpy.typing import NDArray
 
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.random import load
-from murmuration.cluster.reasons import Candidate, Explanation, Never, Wait
-from murmuration.cluster.resources import format_amount
-from murmuration.placement.plain import Ranked
-from murmuration.placement.view import JobView, View
+from murmuration.cluster.reasons import Explanation, Never, Wait
+from murmuration.placement.explain import best, filters, short_of, unblock
 from murmuration.simulation import engine, loop
 from murmuration.simulation import world as wd
 from murmuration.simulation.engine import Run
-
-BEST = 5
 
 
 def explain(run: Run, job_id: str, attempt: int) -> Explanation:
@@ -51,14 +47,14 @@ def _decision(run: Run, attempt: int) -> Explanation:
     if job.gang and len(chosen) < job.tasks:
         counts.clear()
     placed = sum(counts.values())
-    filtered = _filters(view, job)
+    filtered = filters(view, job)
     return Explanation(
         job=job.id, workload=job.workload, attempt=attempt, at_s=run.now_s, tasks=job.tasks,
         request=view.resources.describe(job.request), considered=len(view.names), filtered=filtered,
-        feasible=int(view.feasible(job.request).sum()), best=_best(run, view, job),
+        feasible=int(view.feasible(job.request).sum()), best=best(run.setup.placement.policy, view, job),
         chosen=tuple((view.names[node], count) for node, count in counts.items()), placed=placed,
-        verdict=None if placed == job.tasks else Wait(_short_of(view, job, placed, filtered)),
-        unblock=_unblock(view, job) if placed < job.tasks else (),
+        verdict=None if placed == job.tasks else Wait(short_of(job, placed, filtered)),
+        unblock=unblock(view, job) if placed < job.tasks else (),
         queued_behind=_queued(run, agent),
     )  # fmt: skip
 
@@ -77,53 +73,6 @@ def _must_equal_kernel(run: Run, agent: int, chosen: NDArray[np.int32]) -> None:
     claimed = engine.kernel_choice(copy)
     if list(claimed) != list(chosen):
         raise AssertionError("the explainer and the kernel chose different nodes; please report this run")
-
-
-def _filters(view: View, job: JobView) -> dict[str, int]:
-    """How many nodes each reason rules out, the first that applies: constraints, then each resource in turn."""
-    left = view.allowed.copy()
-    reasons = {"not allowed by its constraints": int((~left).sum())}
-    for r, name in enumerate(view.resources.names):
-        enough = view.free[:, r] >= job.request[r]
-        reasons[f"too little {name} free"] = int((left & ~enough).sum())
-        left &= enough
-    return {reason: count for reason, count in reasons.items() if count}
-
-
-def _best(run: Run, view: View, job: JobView) -> tuple[Candidate, ...]:
-    """The best few nodes with their scores; without a score, the emptiest."""
-    rows = np.flatnonzero(view.feasible(job.request))
-    policy = run.setup.placement.policy
-    if isinstance(policy, Ranked):
-        scores = np.asarray(policy.score(view.total, view.free, job.request), dtype=np.float64)
-        order = rows[np.argsort(-scores[rows], kind="stable")][:BEST]
-        return tuple(Candidate(view.names[i], view.resources.describe(view.free[i]), float(scores[i])) for i in order)
-    order = rows[np.argsort(-view.free[rows, 0], kind="stable")][:BEST]
-    return tuple(Candidate(view.names[i], view.resources.describe(view.free[i])) for i in order)
-
-
-def _short_of(view: View, job: JobView, placed: int, filtered: dict[str, int]) -> str:
-    worst = max(filtered, key=lambda reason: filtered[reason], default="no room")
-    whole = " at once (it is a gang)" if job.gang else ""
-    return f"{job.tasks - placed} of {job.tasks} tasks found no node{whole}; most nodes: {worst}"
-
-
-def _unblock(view: View, job: JobView) -> tuple[str, ...]:
-    """What would make room: the same question with one thing relaxed."""
-    relaxed = []
-    everywhere = View(**{**vars(view), "allowed": np.ones_like(view.allowed)})
-    more = int(everywhere.feasible(job.request).sum() - view.feasible(job.request).sum())
-    if more:
-        relaxed.append(f"without its constraints {more} more nodes would fit")
-    for r, name in enumerate(view.resources.names):
-        smaller = job.request.copy()
-        smaller[r] = 0
-        more = int(view.feasible(smaller).sum() - view.feasible(job.request).sum())
-        if more:
-            relaxed.append(
-                f"asking for less {name} than {format_amount(name, int(job.request[r]))}: up to {more} more nodes"
-            )
-    return tuple(relaxed)
 
 
 def _hopeless(run: Run, row: int) -> Explanation:

@@ -33,6 +33,10 @@ class NodeRow:
     columns: Vector
     available: list[int]
     tasks: dict[Key, Held] = field(default_factory=dict)
+    #: Raised by every task that is assigned to it, and by no release.
+    sequence: int = 0
+    #: Whether it takes new tasks.
+    open: bool = True
 
 
 @dataclass
@@ -92,6 +96,7 @@ class Ledger:
         held = Held(framework, task, self.cost(task))
         row = self.nodes[task.node]
         row.tasks[framework, task.task] = self.tasks[framework, task.task] = held
+        row.sequence += 1
         _add(row.available, held.cost, -1)
         self._count(self.allocated, framework, task.request, +1)
 

@@ -19,6 +19,8 @@ from murmuration.schedulers.offers.allocators import Allocator, drf, entitled
 from murmuration.schedulers.offers.client import Client
 from murmuration.schedulers.offers.ledger import Key, Ledger, fits
 from murmuration.schedulers.offers.messages import (
+    CommitTasks,
+    Committed,
     FromMaster,
     GetGuaranteedShare,
     GuaranteedShare,
@@ -33,10 +35,14 @@ from murmuration.schedulers.offers.messages import (
     ResourceOffer,
     SetFilters,
     SetNeedsOffers,
+    SetOpen,
     Slice,
     Status,
     StatusUpdate,
     StopTask,
+    SyncTable,
+    Table,
+    TableRow,
     Task,
     TaskReport,
     ToMaster,
@@ -45,6 +51,7 @@ from murmuration.schedulers.offers.messages import (
     Wake,
 )
 from murmuration.schedulers.offers.revocation import to_revoke
+from murmuration.schedulers.offers.transactions import accepted_by
 
 
 @dataclass(frozen=True)
@@ -138,9 +145,19 @@ class Master:
             self._drop_node(event.node, set())
             self._out += [NodeLost(framework, event.node) for framework in self.clients]
 
-    def _drop_node(self, node: str, kept: set[Key]) -> None:
+    def _on_open(self, event: SetOpen) -> None:
+        if event.node in self.ledger.nodes:
+            self.ledger.nodes[event.node].open = event.open
+            self._changed[event.node] = None
+            if not event.open:
+                self._rescind_of(event.node)
+
+    def _rescind_of(self, node: str) -> None:
         for offer in [o for o in self.offers.values() if any(part.node == node for part in o.slices)]:
             self._rescind(offer)
+
+    def _drop_node(self, node: str, kept: set[Key]) -> None:
+        self._rescind_of(node)
         for held in self.ledger.drop_node(node):
             key = (held.framework, held.task.task)
             self.stopping.pop(key, None)
@@ -160,6 +177,29 @@ class Master:
                 status, reason = asked
             self._changed[self.ledger.end(key).task.node] = None
         self._out.append(StatusUpdate(event.framework, event.task, status, reason))
+
+    # Schedulers of shared state (6.1).
+
+    def _on_sync(self, event: SyncTable) -> None:
+        self._client(event.framework)
+        count = self.ledger.resources
+        rows = tuple(
+            TableRow(node, row.columns[:count], tuple(row.available[:count]), row.sequence)
+            for node, row in self.ledger.nodes.items()
+            if row.open
+        )
+        self._out.append(Table(event.framework, rows))
+
+    def _on_commit(self, event: CommitTasks) -> None:
+        """What is accepted is launched; what is on offer to somebody is as good as taken."""
+        self._client(event.framework)
+        accepted = accepted_by(self.ledger, event)
+        for task in accepted:
+            self.ledger.start(event.framework, task)
+        names = tuple(task.task for task in accepted)
+        refused = tuple(task.task for task in event.tasks if task.task not in set(names))
+        self._out.append(Committed(event.framework, event.transaction, names, refused))
+        self._out += [LaunchTask(event.framework, task) for task in accepted]
 
     # Frameworks.
 
@@ -264,7 +304,8 @@ class Master:
             self._make_offer(framework, tuple(parts))
 
     def _is_worth_offering(self, node: str, left: Vector | list[int]) -> bool:
-        return all(map(int.__le__, map(min, self.rules.min_offer, self.ledger.nodes[node].columns), left))
+        row = self.ledger.nodes[node]
+        return row.open and all(map(int.__le__, map(min, self.rules.min_offer, row.columns), left))
 
     def _choose(self, part: Slice) -> str | None:
         """The framework that is offered this slice; those below their guaranteed share come first."""
@@ -384,6 +425,9 @@ _ON: dict[type, Callable[[Master, Any], None]] = {
     SetFilters: Master._on_filters,
     GetGuaranteedShare: Master._on_get_guaranteed,
     KillTask: Master._on_kill,
+    SetOpen: Master._on_open,
+    SyncTable: Master._on_sync,
+    CommitTasks: Master._on_commit,
     Wake: Master._on_wake,
 }
 _WHEN: dict[str, Callable[[Master, Any], None]] = {

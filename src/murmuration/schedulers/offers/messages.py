@@ -67,6 +67,14 @@ class NodeLeft:
 
 
 @dataclass(frozen=True, slots=True)
+class SetOpen:
+    """Whether a node takes new tasks. One that does not is neither offered nor committed to; its tasks go on."""
+
+    node: str
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TaskReport:
     """The executor's sendStatus."""
 
@@ -101,6 +109,25 @@ class ReplyToOffer:
     offer: int
     tasks: tuple[Task, ...] = ()
     refuse_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTable:
+    """A scheduler of shared state (6.1) asks for its private copy of the table."""
+
+    framework: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTasks:
+    """A transaction on that copy: the tasks of one job, and the sequence number of each one's row when it was read."""
+
+    framework: str
+    transaction: int
+    tasks: tuple[Task, ...]
+    seen: tuple[int, ...]
+    machine: bool = False
+    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +166,32 @@ class ResourceOffer:
     offer: int
     slices: tuple[Slice, ...]
     limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    node: str
+    total: Vector
+    free: Vector
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows a scheduler of shared state may write: nodes that are open, and what is neither held nor on offer."""
+
+    framework: str
+    rows: tuple[TableRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of a transaction: its tasks by name."""
+
+    framework: str
+    transaction: int
+    accepted: tuple[str, ...]
+    refused: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +260,9 @@ class JobFinished:
 
 ToMaster = (
     NodeJoined | NodeLeft | TaskReport | Register | Unregister | ReplyToOffer | SetNeedsOffers | SetFilters
-    | GetGuaranteedShare | KillTask | Wake
+    | GetGuaranteedShare | KillTask | Wake | SetOpen | SyncTable | CommitTasks
 )  # fmt: skip
-Callback = ResourceOffer | OfferRescinded | StatusUpdate | NodeLost | GuaranteedShare
+Callback = ResourceOffer | OfferRescinded | StatusUpdate | NodeLost | GuaranteedShare | Table | Committed
 ToNode = LaunchTask | StopTask
 FromMaster = Callback | ToNode
 ToFramework = Callback | Submit | Wake

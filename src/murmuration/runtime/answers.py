@@ -1,0 +1,204 @@
+"""What the API answers with: rows for listings, each with a reason. The types are the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from murmuration.cluster.resources import Resources
+from murmuration.schedulers.live.explain import explain, job_state, last_reason, waiting_reason
+from murmuration.schedulers.live.jobs import ACTIVE, JobRecord, State, TaskRecord
+from murmuration.schedulers.live.master import LiveMaster
+from murmuration.schedulers.offers.messages import Vector
+
+
+class JobRow(msgspec.Struct):
+    job: str
+    kind: str
+    state: str
+    #: How many tasks are in each state.
+    tasks: dict[str, int]
+    count: int
+    reason: str
+    priority: int
+    user: str
+    submit_s: float
+    age_s: float
+    ended_s: float | None
+    code: int | None
+
+
+class TaskRow(msgspec.Struct):
+    task: str
+    job: str
+    state: str
+    node: str
+    run: int
+    reason: str
+    code: int | None
+    started_s: float | None
+    ended_s: float | None
+    age_s: float
+    cpu_s: float | None
+    memory: int | None
+
+
+class NodeRow(msgspec.Struct):
+    node: str
+    state: str
+    reason: str
+    tasks: int
+    total: dict[str, float]
+    required: dict[str, float]
+    #: Measured: CPUs in use and bytes of memory.
+    used: dict[str, float]
+    attributes: dict[str, str | float]
+
+
+class FrameworkRow(msgspec.Struct):
+    framework: str
+    tasks: int
+    needs_offers: bool
+    offers: int
+
+
+class Listing(msgspec.Struct):
+    """The index is the number of the last fact in the log when this was so."""
+
+    index: int
+    jobs: list[JobRow] | msgspec.UnsetType = msgspec.UNSET
+    tasks: list[TaskRow] | msgspec.UnsetType = msgspec.UNSET
+    nodes: list[NodeRow] | msgspec.UnsetType = msgspec.UNSET
+
+
+class StatusAnswer(msgspec.Struct):
+    index: int
+    version: str
+    scheduler: str
+    placement: str
+    isolation: str
+    api: str
+    uptime_s: float
+    epoch: int
+    #: Empty if all is well; e.g. a full disk.
+    trouble: str
+    nodes: list[NodeRow]
+    jobs: dict[str, int]
+    tasks: dict[str, int]
+    frameworks: list[FrameworkRow]
+
+
+class Submitted(msgspec.Struct):
+    job: str
+    tasks: int
+    index: int
+
+
+class ErrorAnswer(msgspec.Struct):
+    error: str
+    #: The field of the job that is wrong, as a dotted path.
+    field: str = ""
+
+
+class OutputAnswer(msgspec.Struct):
+    """A part of what a task has written; go on from `next` until `ended`."""
+
+    task: str
+    run: int
+    text: str
+    next: int
+    ended: bool
+
+
+class JobResult(msgspec.Struct):
+    job: str
+    state: str
+    ended: bool
+    code: int | None
+    reason: str
+
+
+class EventRow(msgspec.Struct):
+    index: int
+    at_s: float
+    kind: str
+    fact: msgspec.Raw
+
+
+Usage = dict[str, tuple[float, int]]
+
+
+def natural(resources: Resources, amounts: Vector) -> dict[str, float]:
+    """Exact amounts in CPUs, bytes and so on."""
+    return {name: a / resources.unit(name) for name, a in zip(resources.names, amounts, strict=True)}
+
+
+class Reasons:
+    """Why tasks wait, worked out once per job and once for jobs that are alike."""
+
+    def __init__(self, master: LiveMaster, now: float) -> None:
+        self._master, self._now = master, now
+        self._known: dict[object, str] = {}
+
+    def of(self, job: JobRecord) -> str:
+        if not job.waiting:
+            return last_reason(job)
+        plain = not (job.spec.affinity or job.spec.anti_affinity or job.spec.spread or job.spec.ports)
+        waits = any(job.tasks[index].ready_s > self._now for index in job.waiting)
+        alike = plain and not waits and job.name not in self._master.wrong
+        key: object = (job.request, job.constraints, len(job.waiting)) if alike else job.name
+        if key not in self._known:
+            decision = explain(self._master, job, self._now)
+            tier, reason, _ = waiting_reason(self._master, job, self._now, decision)
+            self._known[key] = f"{tier}: {reason}"
+        return self._known[key]
+
+
+def job_row(job: JobRecord, reasons: Reasons, now: float) -> JobRow:
+    counts = {str(state): count for state, count in job.counts().items()}
+    ended = job.ended_s if job.status else None
+    return JobRow(
+        job.name, job.spec.kind, job_state(job), counts, job.spec.count, reasons.of(job), job.spec.priority,
+        job.spec.user, job.submit_s, now - job.submit_s, ended, job.code if job.status else None,
+    )  # fmt: skip
+
+
+def task_row(job: JobRecord, task: TaskRecord, reasons: Reasons, usage: Usage, now: float) -> TaskRow:
+    reason = task.reason
+    if task.state is State.WAITING:
+        reason = f"runs again in {task.ready_s - now:.1f} s: {reason}" if task.ready_s > now else reasons.of(job)
+    used = usage.get(f"{job.name}.{task.index}.{task.run}") if task.state in ACTIVE else None
+    return TaskRow(
+        f"{job.name}.{task.index}", job.name, str(task.state), task.node, task.run, reason, task.code,
+        task.started_s or None, task.ended_s or None, now - (task.started_s or job.submit_s),
+        None if used is None else used[0], None if used is None else used[1],
+    )  # fmt: skip
+
+
+def node_rows(master: LiveMaster, used: dict[str, dict[str, float]], lease_left: dict[str, float]) -> list[NodeRow]:
+    resources, rows = master.settings.resources, []
+    for name, node in sorted(master.nodes.items()):
+        row = master.books.ledger.nodes.get(name)
+        free = row.available if row else node.total
+        held = tuple(map(int.__sub__, node.total, free))
+        state, reason = "up", ""
+        if not node.up:
+            state, reason = "unreachable", f"given up in {lease_left.get(name, 0.0):.0f} s unless it comes back"
+        elif name in master.draining:
+            state, reason = "draining", "takes no new tasks"
+        rows.append(
+            NodeRow(
+                name, state, reason, len(row.tasks) if row else 0, natural(resources, node.total),
+                natural(resources, held), used.get(name, {}), dict(node.attributes),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def framework_rows(master: LiveMaster) -> list[FrameworkRow]:
+    tasks = Counter(framework for framework, _ in master.books.ledger.tasks)
+    offers = Counter(offer.framework for offer in master.books.offers.values())
+    return [
+        FrameworkRow(name, tasks[name], client.needs, offers[name]) for name, client in master.books.clients.items()
+    ]

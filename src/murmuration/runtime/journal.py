@@ -1,0 +1,77 @@
+"""A node agent's journal: which runs it was given, how they ended, and which ends the master has recorded.
+
+Lines are only added, each in one write, so a line that was cut off was never acted on. An agent that starts again reads
+it, and writes it anew without what is settled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from murmuration.schedulers.live.messages import Ended
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """A run was ordered; written before anything of it is started."""
+
+    framework: str
+    run: str
+    request: tuple[int, ...]
+    #: By the clock that counts from the host's start; None without a time limit.
+    ends_s: float | None
+
+
+class Over(msgspec.Struct, frozen=True, tag=True):
+    ended: Ended
+
+
+class Settled(msgspec.Struct, frozen=True, tag=True):
+    """The master has recorded the end."""
+
+    run: str
+
+
+Line = Begun | Over | Settled
+_encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Line)
+
+
+class Journal:
+    """The runs that are not settled, in memory and on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.begun: dict[str, Begun] = {}
+        self.over: dict[str, Ended] = {}
+        self.settled: list[str] = []
+        if path.exists():
+            for text in path.read_bytes().splitlines():
+                with contextlib.suppress(msgspec.DecodeError):
+                    self._take(_decoder.decode(text))
+        fresh = path.with_suffix(".new")
+        lines: list[Line] = [*self.begun.values(), *map(Over, self.over.values())]
+        fresh.write_bytes(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+        fresh.replace(path)
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def write(self, line: Line) -> None:
+        """Add a line; an OSError says that it is not there."""
+        text = _encoder.encode(line) + b"\n"
+        # A full disk may take half a line; the newline in front of the next one keeps them apart.
+        if os.write(self._file, text) != len(text):
+            os.write(self._file, b"\n")
+            raise OSError(28, "No space left on device")
+        self._take(line)
+
+    def _take(self, line: Line) -> None:
+        match line:
+            case Begun(run=run):
+                self.begun[run] = line
+            case Over(ended):
+                self.over[ended.run] = ended
+            case Settled(run):
+                self.settled.append(run)
+                self.begun.pop(run, None)
+                self.over.pop(run, None)

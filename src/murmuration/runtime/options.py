@@ -1,0 +1,33 @@
+"""How the processes of a live cluster are started; apart from them, so that nobody imports what it does not need."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class MasterOptions(msgspec.Struct, kw_only=True):
+    """How a master is started."""
+
+    folder: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    scheduler: str = "monolithic"
+    placement: str = "first-fit"
+    allocator: str = "drf"
+    resources: list[str] = []
+    seed: int = 1
+    agent_timeout_s: float = 60.0
+    isolation: str = "auto"
+
+
+class AgentOptions(msgspec.Struct, kw_only=True):
+    """How a node agent is started; `resources` are exact amounts."""
+
+    folder: str
+    name: str
+    resources: dict[str, int]
+    attributes: dict[str, str | float] = {}
+    isolation: str = "auto"
+    root: str = "/"
+    #: So many node agents without processes, named NAME-1 and on.
+    emulate: int = 0

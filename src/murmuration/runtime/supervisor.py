@@ -1,0 +1,257 @@
+"""`murmur up`: one process that starts a master and its node agents, starts again what dies, and ends them all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from murmuration.cluster.errors import InputError
+from murmuration.runtime.client import Client
+from murmuration.runtime.executor import folder_name
+from murmuration.runtime.folder import API, MASTER_LOCK, NODES, TOKEN, UP, make_folder, write_private
+from murmuration.runtime.isolation.choose import choose
+from murmuration.runtime.isolation.folder import locked
+from murmuration.runtime.journal import Journal
+from murmuration.runtime.locks import hold, holder
+from murmuration.runtime.options import AgentOptions, MasterOptions
+from murmuration.runtime.warden import AGENT_LOCK, end_warden
+
+LOCK = "up.lock"
+READY_S = 30.0
+END_S = 20.0
+RESTART_S = 0.2
+RESTART_MAX_S = 10.0
+
+
+class Parts(msgspec.Struct):
+    """What `murmur up` starts."""
+
+    master: MasterOptions
+    agents: list[AgentOptions]
+
+
+class Child:
+    """One part: started again when it dies, later each time it dies at once."""
+
+    def __init__(self, name: str, folder: Path, module: str, options: msgspec.Struct) -> None:
+        self.name, self._folder = name, folder
+        self._command = [sys.executable, "-m", module, msgspec.json.encode(options).decode()]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._delay = RESTART_S
+        self._started = self._next = 0.0
+
+    def start(self) -> None:
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        with open(self._folder / f"{self.name}.log", "ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+        self._started = time.monotonic()
+
+    def look(self) -> str:
+        """Start it again if it has died; what it said last if it will not come up."""
+        assert self._process is not None
+        code = self._process.poll()
+        now = time.monotonic()
+        if code is None:
+            return ""
+        if not self._next:
+            self._delay = RESTART_S if now - self._started > RESTART_MAX_S else min(2 * self._delay, RESTART_MAX_S)
+            self._next = now + self._delay
+        if now >= self._next:
+            self._next = 0.0
+            self.start()
+        return self.last_words() if code == 2 else ""
+
+    def last_words(self) -> str:
+        text = (self._folder / f"{self.name}.log").read_text(errors="replace")
+        said = [line for line in text.splitlines() if line.startswith("murmur: ")]
+        return said[-1].removeprefix("murmur: ") if said else ""
+
+    def end(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def wait(self, until: float) -> bool:
+        assert self._process is not None
+        try:
+            self._process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+class Supervisor:
+    """Holds the folder's lock for as long as the cluster is up."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.folder = Path(parts.master.folder)
+        make_folder(self.folder)
+        self._lock = hold(self.folder / LOCK, "a cluster")
+        (self.folder / API).unlink(missing_ok=True)
+        write_private(self.folder / UP, msgspec.json.encode(parts).decode())
+        self.agents = [Child(a.name, self.folder, "murmuration.runtime.agent", a) for a in parts.agents]
+        self.master = Child("master", self.folder, "murmuration.runtime.master", parts.master)
+        self._names = {agent.name for agent in parts.agents}
+        self._stop = False
+
+    def start(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._press)
+        for child in (self.master, *self.agents):
+            child.start()
+
+    def _press(self, number: int, frame: object) -> None:
+        self._stop = True
+
+    def await_ready(self) -> str:
+        """Until every node agent has joined; the address of the API."""
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline and not self._stop:
+            for child in (self.master, *self.agents):
+                wrong = child.look()
+                if wrong:
+                    raise InputError(wrong)
+            with contextlib.suppress(InputError, OSError):
+                client = Client(self.folder)
+                if self._names <= {
+                    node["node"] for node in client.get("nodes")["nodes"] if node["state"] != "unreachable"
+                }:
+                    return client.url
+            time.sleep(0.02)
+        raise InputError(f"the cluster did not come up within {READY_S:.0f} s; see the logs in {self.folder}")
+
+    def run(self) -> None:
+        """Until told to stop."""
+        while not self._stop:
+            time.sleep(0.1)
+            for child in (self.master, *self.agents):
+                child.look()
+
+    def end(self) -> None:
+        """The master first, lest it moves tasks from one ending node to the next."""
+        for children in ([self.master], self.agents):
+            until = time.monotonic() + END_S
+            for child in children:
+                child.end(signal.SIGTERM)
+            for child in children:
+                if not child.wait(until):
+                    child.end(signal.SIGKILL)
+                    child.wait(time.monotonic() + END_S)
+        sweep(self.folder)
+
+
+def sweep(folder: Path) -> None:
+    """End whatever parts of a cluster are left in a folder, and all of its tasks; nothing of them stays."""
+    pids = [holder(folder / MASTER_LOCK)]
+    nodes = [path for path in (folder / NODES).glob("*") if path.is_dir()]
+    pids += [holder(node / AGENT_LOCK) for node in nodes]
+    for pid in pids:
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    for node in nodes:
+        end_warden(node)
+        _clean_tasks(node)
+    (folder / API).unlink(missing_ok=True)
+
+
+def _clean_tasks(node: Path) -> None:
+    unsettled = {folder_name(begun.framework, run) for run, begun in Journal(node / "journal").begun.items()}
+    ways = [choose("process")]
+    with contextlib.suppress(InputError):
+        ways.append(choose("runc"))
+    for task in (node / "tasks").glob("*"):
+        # What has ended was cleaned by its agent; what was to be is in the journal.
+        if locked(task) or task.name in unsettled:
+            for isolation in ways:
+                isolation.clean(task)
+
+
+def bring_down(folder: Path, keep: bool) -> bool:
+    """End the cluster of a folder, whatever state it is in; False if there was none."""
+    pid = holder(folder / LOCK)
+    if pid is None and not (folder / TOKEN).exists():
+        return False
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + 2 * END_S + 10.0
+        while holder(folder / LOCK) is not None and time.monotonic() < deadline:
+            time.sleep(0.02)
+    if holder(folder / LOCK) is not None:
+        raise InputError(f"the cluster in {folder} did not end; process {pid} holds it")
+    sweep(folder)
+    if not keep:
+        _remove(folder)
+    return True
+
+
+def _remove(folder: Path) -> None:
+    """What Murmuration made in the folder; the folder too if that was all."""
+    shutil.rmtree(folder / NODES, ignore_errors=True)
+    for path in folder.iterdir():
+        known = path.name in (TOKEN, API, UP, LOCK, MASTER_LOCK) or path.name.startswith("store.db")
+        if path.is_file() and (known or path.suffix == ".log"):
+            path.unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def attached(parts: Parts, ready: Callable[[str], None]) -> None:
+    """Start a cluster and stay with it until told to stop."""
+    supervisor = Supervisor(parts)
+    supervisor.start()
+    try:
+        ready(supervisor.await_ready())
+        supervisor.run()
+    finally:
+        supervisor.end()
+
+
+def main(parts: Parts, ready: int) -> None:
+    """A detached supervisor: what is ready, or wrong, is written to a pipe."""
+    pipe = os.fdopen(ready, "w", buffering=1)
+
+    def say(url: str) -> None:
+        pipe.write(f"ready {url}\n")
+        pipe.close()
+
+    try:
+        attached(parts, say)
+    except InputError as error:
+        if pipe.closed:
+            raise
+        pipe.write(f"wrong {error}\n")
+
+
+def detached(parts: Parts) -> str:
+    """Start a supervisor of its own session, and wait until it is ready."""
+    make_folder(Path(parts.master.folder))
+    read, write = os.pipe()
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    with open(Path(parts.master.folder) / "up.log", "ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "murmuration.runtime.supervisor", str(write), msgspec.json.encode(parts).decode()],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write], start_new_session=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        word, _, rest = pipe.readline().strip().partition(" ")
+    if word != "ready":
+        raise InputError(rest or f"the cluster did not come up; see the logs in {parts.master.folder}")
+    return rest
+
+
+if __name__ == "__main__":
+    main(msgspec.json.decode(sys.argv[2], type=Parts), int(sys.argv[1]))
