@@ -1,8 +1,8 @@
 """What a node agent asks of an isolation: start a task, find it again, look at it, end it, leave nothing behind.
 
 Everything an isolation knows of a task lies in the task's folder, so an agent that was killed in the middle of
-anything can be replaced by one that knows nothing. No method waits for a task; only `start` takes time (about a
-millisecond for a process, a tenth of a second for a container) and may be called from any thread.
+anything can be replaced by one that knows nothing. No method waits for a task. `start`, `recover` and `clean` take
+time (some milliseconds for a process, up to a tenth of a second for a container) and may be called from any thread.
 """
 
 from __future__ import annotations
