@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import threading
@@ -12,7 +13,7 @@ import pytest
 from tests.runtime.isolation.conftest import ROOMY, House, until
 
 from murmuration.cluster.errors import InputError
-from murmuration.runtime.isolation import Exit, StartFailed, TaskSpec
+from murmuration.runtime.isolation import Exit, StartFailed, TaskSpec, shim
 from murmuration.runtime.isolation import folder as files
 
 
@@ -43,6 +44,13 @@ def test_arguments_arrive_untouched(home: House) -> None:
     words = ["$HOME", "a b", "", "'\"\\", "new\nline", "-n", "*", "é"]
     home.wait(home.start("a", "printf", "<%s>", *words))
     assert home.output("a") == "".join(f"<{word}>" for word in words)
+
+
+def test_a_task_has_the_usual_number_of_open_files(home: House) -> None:
+    """The agent allows itself more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft >= min(hard, 2**16)
+    assert home.run("a", "ulimit -S -n")[1] == f"{shim.OPEN_FILES}\n"
 
 
 def test_an_ignored_signal_of_the_agent_is_not_ignored_by_a_task(home: House) -> None:

@@ -73,7 +73,7 @@ class Container(Ending):
         if isinstance(found, cgroups.Version2):
             found.prepare()
         self._cgroups = found
-        processes.adopt_orphans()
+        processes.become_parent()
 
     def start(self, spec: TaskSpec) -> Handle:
         files.check(spec)

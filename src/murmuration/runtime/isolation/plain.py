@@ -46,7 +46,7 @@ class PlainProcess(Ending):
     name = "process"
 
     def __init__(self) -> None:
-        processes.adopt_orphans()
+        processes.become_parent()
         self._running: dict[Path, Handle] = {}
         self._buried = 0.0
 
