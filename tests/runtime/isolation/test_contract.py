@@ -122,7 +122,9 @@ def test_the_end_shows_on_the_descriptor(home: House) -> None:
     assert home.isolation.poll(handle) == Exit(0, None)
 
 
-TREE = "(trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done) & setsid sh -c 'echo up; exec sleep 300' & {}; wait"
+TREE = "(trap 'exit 0' TERM; echo up; {0}) & setsid sh -c 'echo up; exec sleep 300' & {{}}; {0}".format(
+    "while :; do sleep 0.05; done"
+)
 
 
 def test_the_whole_tree_is_asked_to_end(home: House) -> None:
@@ -134,7 +136,7 @@ def test_the_whole_tree_is_asked_to_end(home: House) -> None:
 
 
 def test_what_does_not_listen_is_ended_after_the_grace(home: House) -> None:
-    handle = home.shell("a", TREE.format("trap '' TERM; echo up") + "; while :; do sleep 0.05; done")
+    handle = home.shell("a", TREE.format("trap '' TERM; echo up"))
     until(lambda: home.output("a").count("up") == 3)
     home.isolation.kill(handle, 0.2)
     assert home.wait(handle) == Exit(None, 9, "killed")
