@@ -10,14 +10,19 @@ if TYPE_CHECKING:
     from murmuration.cluster.jit import Kernel as kernel  # noqa: N813
     from murmuration.experiments.runs import simulate
     from murmuration.placement.view import JobView, View
+    from murmuration.runtime.sdk import OfferScheduler, SharedStateScheduler
+    from murmuration.workload.job_spec import JobSpec
 
-__all__ = ["JobView", "View", "__version__", "kernel", "simulate"]
+__all__ = ["JobSpec", "JobView", "OfferScheduler", "SharedStateScheduler", "View", "__version__", "kernel", "simulate"]
 
 _LAZY = {
     "kernel": ("murmuration.cluster.jit", "Kernel"),
     "simulate": ("murmuration.experiments.runs", "simulate"),
     "View": ("murmuration.placement.view", "View"),
     "JobView": ("murmuration.placement.view", "JobView"),
+    "JobSpec": ("murmuration.workload.job_spec", "JobSpec"),
+    "OfferScheduler": ("murmuration.runtime.sdk", "OfferScheduler"),
+    "SharedStateScheduler": ("murmuration.runtime.sdk", "SharedStateScheduler"),
 }
 
 

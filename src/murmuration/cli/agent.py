@@ -28,14 +28,17 @@ def agent(
     """Run a node agent for the master of the folder. Ctrl-C ends its tasks and it."""
     from murmuration.runtime import agent as process
     from murmuration.runtime.folder import find_folder
-    from murmuration.runtime.options import AgentOptions
+    from murmuration.runtime.options import AgentOptions, EmulatedNode
     from murmuration.workload.job_spec import NAME
 
     if not NAME.fullmatch(name):
         raise InputError(f"--name: expected up to 63 letters, digits, - and _, no sign in front, got {name!r}")
+    resources, attributes = node_resources(1, cpu, memory, extra), parse_attributes(attribute)
+    names = [f"{name}-{k + 1}" for k in range(emulate)]
     process.main(
         AgentOptions(
-            folder=str(find_folder(folder)), name=name, resources=node_resources(1, cpu, memory, extra),
-            attributes={**parse_attributes(attribute), "node": name}, isolation=isolation, root=root, emulate=emulate,
+            folder=str(find_folder(folder)), name=name, resources=resources, attributes={**attributes, "node": name},
+            isolation=isolation, root=root,
+            emulated=[EmulatedNode(each, resources, {**attributes, "node": each, "host": each}) for each in names],
         )
     )  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from murmuration.cluster.errors import InputError
 
 
 @click.command()
-@click.argument("scenario")
+@click.argument("scenario", required=False)
 @click.option(
     "-s", "--scheduler", metavar="NAME",
     help="A variant, an architecture or module:Class instead of the scenario's own.",
@@ -25,15 +26,30 @@ from murmuration.cluster.errors import InputError
 @click.option("--stop-after", type=float, metavar="DAYS", help="Stop there and keep a snapshot; --resume goes on.")
 @common.RESUME
 @click.option("--check", is_flag=True, help="Check the invariants of the world all along (slower).")
+@click.option(
+    "--replay",
+    type=click.Path(path_type=Path),
+    metavar="LOG",
+    help="Replay the log of a live cluster (its folder or store.db) and compare the decisions.",
+)
+@click.option("--live", is_flag=True, help="Drive the scenario at real speed: a live master, emulated nodes.")
+@click.option(
+    "--speed", type=click.FloatRange(min=0, min_open=True), default=1.0, help="Times real speed, with --live."
+)
 def simulate(
-    scenario: str, scheduler: str | None, settings: tuple[str, ...], seed: int | None, days: float | None,
+    scenario: str | None, scheduler: str | None, settings: tuple[str, ...], seed: int | None, days: float | None,
     replicas: int, workers: int | None, out: Path | None, as_json: bool, stop_after: float | None, resume: bool,
-    check: bool,
+    check: bool, replay: Path | None, live: bool, speed: float,
 ) -> None:  # fmt: skip
     """One run of SCENARIO: a preset (omega-a, omega-b, omega-c) or a TOML file."""
     from murmuration.experiments import runs
     from murmuration.simulation import scenario as sc
 
+    if replay is not None:
+        _replay(replay, as_json)
+        return
+    if scenario is None:
+        raise click.MissingParameter(param_hint="SCENARIO", param_type="argument")
     _check_use(stop_after, resume, replicas, check, out is None and as_json)
     tables = common.scenario_tables(scenario, settings, seed, days)
     if scheduler is not None:
@@ -41,6 +57,9 @@ def simulate(
     else:
         base = {key: value for key, value in tables.items() if key != "variant"}
         spec = runs.Spec(sc.check(base, scenario).scheduler.kind, base)
+    if live:
+        _live(spec.tables, speed, as_json)
+        return
     checked = sc.check(spec.tables, scenario)
     folder = common.results_folder(out, as_json, f"{checked.name}-{spec.label.replace(':', '.')}-seed{checked.seed}")
     if replicas > 1:
@@ -50,6 +69,41 @@ def simulate(
     summary = _run(one, stop_after, resume, check)
     if summary is not None:
         _show(summary, folder, as_json)
+
+
+def _replay(path: Path, as_json: bool) -> None:
+    """Replay a log; exit with 1 if other decisions come out."""
+    from murmuration.experiments.live import replay_log
+
+    found = replay_log(path)
+    document = {
+        "events": found.events, "decisions": found.decisions, "facts": found.facts, "same": found.same,
+        "agrees": found.agrees, "difference": None if found.difference is None else [str(v) for v in found.difference],
+    }  # fmt: skip
+    if as_json:
+        common.print_json(document)
+    else:
+        click.echo(
+            f"{found.events:,} events, {found.decisions:,} decisions: {found.same:,} of {found.facts:,} facts again"
+        )
+        if found.difference is not None:
+            number, there, came = found.difference
+            click.echo(f"first difference at {number}: the log has {there}, the replay {came}")
+    if not found.agrees:
+        sys.exit(1)
+
+
+def _live(tables: Mapping[str, Any], speed: float, as_json: bool) -> None:
+    from murmuration.experiments.live import drive
+
+    found = drive(tables, speed, common.say)
+    if as_json:
+        common.print_json(found)
+        return
+    click.echo(
+        f"{found['decisions']:,} decisions live, {found['same_as_simulated']:,} of them as simulated; the log replays "
+        f"{'the same' if found['replay_agrees'] else 'differently'}"
+    )
 
 
 def _check_use(stop_after: float | None, resume: bool, replicas: int, check: bool, nowhere: bool) -> None:

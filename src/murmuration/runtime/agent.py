@@ -22,7 +22,7 @@ from murmuration.runtime.executor import Executor
 from murmuration.runtime.folder import NODES, read_address, read_token
 from murmuration.runtime.isolation.choose import choose
 from murmuration.runtime.locks import hold
-from murmuration.runtime.options import AgentOptions
+from murmuration.runtime.options import AgentOptions, EmulatedNode
 from murmuration.runtime.transport import Connection
 from murmuration.runtime.warden import AGENT_LOCK, Lease, end_warden, start_warden
 from murmuration.runtime.wire import Hello, HelloAnswer, ReadOutput
@@ -52,17 +52,17 @@ log = logging.getLogger("murmuration.agent")
 class Hosted:
     """One node agent of this process: its state machine, its executor, its timer."""
 
-    def __init__(self, process: AgentProcess, options: AgentOptions, name: str) -> None:
+    def __init__(self, process: AgentProcess, options: AgentOptions, node: EmulatedNode | None) -> None:
         self._process = process
         self._timer: asyncio.TimerHandle | None = None
         self._lease: Lease | None = None
         self.executor: Executor | EmulatedExecutor
-        identity = secrets.token_hex(8)
-        if options.emulate:
+        if node is not None:
             self.executor = EmulatedExecutor(self.tell)
+            self.agent = NodeAgent(node.name, secrets.token_hex(8), node.resources, node.attributes)
         else:
-            identity = self._take_folder(Path(options.folder) / NODES / name, options)
-        self.agent = NodeAgent(name, identity, options.resources, options.attributes)
+            identity = self._take_folder(Path(options.folder) / NODES / options.name, options)
+            self.agent = NodeAgent(options.name, identity, options.resources, options.attributes)
 
     def _take_folder(self, folder: Path, options: AgentOptions) -> str:
         """The folder of a node is one agent's at a time; its identity outlives the agent."""
@@ -137,8 +137,9 @@ class AgentProcess:
 
     def __init__(self, options: AgentOptions) -> None:
         self.options = options
-        names = [f"{options.name}-{k + 1}" for k in range(options.emulate)] or [options.name]
-        self._hosted = {name: Hosted(self, options, name) for name in names}
+        nodes: list[EmulatedNode | None] = [*options.emulated] or [None]
+        hosted = [Hosted(self, options, node) for node in nodes]
+        self._hosted = {one.agent.node: one for one in hosted}
         self._connection: Connection | None = None
         self._lost = asyncio.Event()
         self._wrong = ""

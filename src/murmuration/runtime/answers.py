@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any, Literal
 
 import msgspec
 
+from murmuration.cluster.reasons import Candidate
 from murmuration.cluster.resources import Resources
-from murmuration.schedulers.live.explain import explain, job_state, last_reason, waiting_reason
+from murmuration.schedulers.live.explain import Trial, Why, explain, job_state, last_reason, waiting_reason
 from murmuration.schedulers.live.jobs import ACTIVE, JobRecord, State, TaskRecord
 from murmuration.schedulers.live.master import LiveMaster
 from murmuration.schedulers.offers.messages import Vector
@@ -117,6 +119,65 @@ class JobResult(msgspec.Struct):
     ended: bool
     code: int | None
     reason: str
+
+
+class Verdict(msgspec.Struct):
+    """Why not all tasks were placed; `wakes_on` if some event may change it."""
+
+    reason: str
+    wakes_on: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Decision(msgspec.Struct):
+    """One decision: nodes considered, ruled out and why, the best of them, what was chosen, what would help."""
+
+    job: str
+    workload: str
+    attempt: int
+    at_s: float
+    tasks: int
+    request: str
+    considered: int
+    filtered: dict[str, int]
+    feasible: int
+    best: list[Candidate]
+    chosen: list[tuple[str, int]]
+    placed: int
+    verdict: Verdict | None
+    unblock: list[str]
+    queued_behind: int
+    notes: list[str]
+    verdict_kind: Literal["wait", "never"] | None
+
+
+class WhyAnswer(msgspec.Struct):
+    job: str
+    state: str
+    tasks: dict[str, int]
+    tier: str
+    reason: str
+    position: int
+    ahead: list[str]
+    wakes_on: str
+    closed: dict[str, int]
+    decision: Decision | None
+
+
+class TrialAnswer(msgspec.Struct):
+    job: str
+    placed: list[tuple[str, str]]
+    unplaced: int
+    decision: Decision
+    note: str
+
+
+def explained(found: Why | Trial) -> Any:
+    """An explanation as it is answered: `verdict_kind` says whether it waits or never can."""
+    document = msgspec.to_builtins(found)
+    if found.decision is not None:
+        verdict = found.decision.verdict
+        document["decision"]["verdict_kind"] = None if verdict is None else type(verdict).__name__.lower()
+    return document
 
 
 class EventRow(msgspec.Struct):

@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -15,7 +16,7 @@ from murmuration.cluster.errors import InputError, did_you_mean
 from murmuration.cluster.version import __version__
 from murmuration.runtime import answers as an
 from murmuration.runtime.http import BadRequest, Reply, Request
-from murmuration.schedulers.live.explain import Trial, Why, dry_run, job_state, last_reason, why
+from murmuration.schedulers.live.explain import dry_run, job_state, last_reason, why
 from murmuration.schedulers.live.jobs import ACTIVE, JobRecord
 from murmuration.schedulers.live.messages import Drain, KillJob, SubmitJob
 from murmuration.workload.job_spec import FieldError, JobSpec, job_from_tables
@@ -90,7 +91,7 @@ class Api:
             return refuse(404, f"no such path {request.path}; see /openapi.json")
         for route, match in found:
             if route.method == request.method:
-                return await route.handler(self, request, match.groupdict())
+                return await route.handler(self, request, {k: unquote(v) for k, v in match.groupdict().items()})
         return refuse(405, f"expected {' or '.join(route.method for route, _ in found)}")
 
     # Looking up.
@@ -163,10 +164,10 @@ class Api:
             spec = job_from_tables(msgspec.json.decode(request.body))
         except msgspec.DecodeError as error:
             raise BadRequest(400, f"expected a job as JSON: {error}") from error
-        event = SubmitJob(spec)
+        event = SubmitJob(spec, _number(request, "duration_s", 0.0) or None)
         self._master.check(spec)
         if request.query.get("dry_run") == "1":
-            return reply(dry_run(self._master, event, self._now()))
+            return reply(an.explained(dry_run(self._master, event, self._now())))
         hopeless = self._master.never(spec)
         if hopeless is not None:
             return refuse(422, f"it can never run here: {hopeless.reason}")
@@ -194,12 +195,7 @@ class Api:
         return reply(an.Submitted(job.name, 1, index), 202)
 
     async def why(self, request: Request, names: dict[str, str]) -> Reply:
-        found = why(self._master, self._job(names["job"]), self._now())
-        document = msgspec.to_builtins(found)
-        if found.decision is not None:
-            verdict = found.decision.verdict
-            document["decision"]["verdict_kind"] = None if verdict is None else type(verdict).__name__.lower()
-        return reply(document)
+        return reply(an.explained(why(self._master, self._job(names["job"]), self._now())))
 
     async def tasks(self, request: Request, _: dict[str, str]) -> Reply:
         now, usage = self._now(), self._process.usage
@@ -278,12 +274,15 @@ ROUTES = (
     Route("GET", "/v1/status", "The cluster at a glance", Api.status, an.StatusAnswer),
     Route("GET", "/v1/jobs", "All jobs", Api.jobs, an.Listing, query=_JOB_QUERY),
     Route(
-        "POST", "/v1/jobs", "Submit a job, or try it", Api.submit, an.Submitted | Trial, JobSpec,
-        (("dry_run", "1: say where its tasks would go, reserve nothing"),),
+        "POST", "/v1/jobs", "Submit a job, or try it", Api.submit, (an.Submitted, an.TrialAnswer), JobSpec,
+        (
+            ("dry_run", "1: say where its tasks would go, reserve nothing"),
+            ("duration_s", "how long emulated executors run its tasks"),
+        ),
     ),
     Route("GET", "/v1/jobs/{job}", "How a job stands", Api.job, an.JobResult, query=(("wait_s", "wait for its end"),)),
     Route("DELETE", "/v1/jobs/{job}", "Kill a job", Api.kill, an.Submitted),
-    Route("GET", "/v1/jobs/{job}/why", "Why a job waits", Api.why, Why),
+    Route("GET", "/v1/jobs/{job}/why", "Why a job waits", Api.why, an.WhyAnswer),
     Route("GET", "/v1/tasks", "Tasks", Api.tasks, an.Listing, query=(("job", "of one job"), ("active", "1: on nodes"))),
     Route("DELETE", "/v1/tasks/{task}", "Kill one task", Api.kill_task, an.Submitted),
     Route("GET", "/v1/tasks/{task}/output", "What a task wrote", Api.output, an.OutputAnswer, query=_OUTPUT_QUERY),
@@ -298,7 +297,7 @@ ROUTES = (
 
 def openapi() -> dict[str, Any]:
     """The OpenAPI document of the routes above."""
-    kinds = [kind for route in ROUTES for kind in (route.answers, route.body) if kind is not None]
+    kinds = [kind for route in ROUTES for kind in (*_answers(route), route.body) if kind is not None]
     kinds.append(an.ErrorAnswer)
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     by_kind = dict(zip(map(repr, kinds), schemas, strict=True))
@@ -314,9 +313,14 @@ def openapi() -> dict[str, Any]:
     }
 
 
+def _answers(route: Route) -> tuple[Any, ...]:
+    return route.answers if isinstance(route.answers, tuple) else (route.answers,)
+
+
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    def content(kind: Any) -> dict[str, Any]:
-        return {"application/json": {"schema": schemas[repr(kind)]}}
+    def content(*kinds: Any) -> dict[str, Any]:
+        found = [schemas[repr(kind)] for kind in kinds]
+        return {"application/json": {"schema": found[0] if len(found) == 1 else {"oneOf": found}}}
 
     names = re.findall(r"\{(\w+)\}", route.path)
     text = {"type": "string"}
@@ -326,7 +330,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         "parameters": [{"name": name, "in": "path", "required": True, "schema": text} for name in names]
         + [{"name": name, "in": "query", "description": what, "schema": text} for name, what in route.query],
         "responses": {
-            "2XX": {"description": "The answer", "content": content(route.answers)},
+            "2XX": {"description": "The answer", "content": content(*_answers(route))},
             "4XX": {"description": "What was wrong", "content": content(an.ErrorAnswer)},
         },
     }

@@ -62,9 +62,10 @@ class Engine:
         #: What keeps the store from being written; empty if nothing does.
         self.trouble = ""
 
-    def recover(self, event: Recover) -> list[Entry]:
+    def recover(self, event: Recover, options: Any) -> list[Entry]:
         """Start from what the store has, before anything else is heard."""
-        entries: list[Entry] = []
+        self.index += 1
+        entries = [Entry(self.index, self.clock.now(), "options", options)]
         self._handle(event, self.clock.now(), entries, [])
         return entries
 

@@ -210,6 +210,8 @@ def _try(isolation: Isolation, spec: TaskSpec) -> tuple[Handle | None, str]:
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, FileExistsError):
+        return "a task of this name has run here before"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'starting it'}: {error.strerror.lower()}"
     return str(error)

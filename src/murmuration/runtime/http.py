@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 HEAD_MAX = 16 * 1024
 BODY_MAX = 4 * 2**20
@@ -127,7 +127,7 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
     body = await _body(reader, headers)
     parts = urlsplit(words[1])
     query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50))
-    return Request(words[0], unquote(parts.path), query, headers, body)
+    return Request(words[0], parts.path, query, headers, body)
 
 
 def _headers(lines: list[str]) -> dict[str, str]:

@@ -38,6 +38,7 @@ from murmuration.schedulers.live.messages import (
     AgentLost,
     FromAgent,
     Heartbeat,
+    Order,
     Refused,
     RunEnded,
     RunStarted,
@@ -132,7 +133,7 @@ class MasterProcess:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         event = self.store.recover(self.options.seed)
         self.epoch = event.epoch
-        first = self.engine.recover(event)
+        first = self.engine.recover(event, self.options)
         self.leases.expect((task.node for _, task in self.master.jobs.runs.values()), self.clock.now())
         work = [asyncio.create_task(self.engine.run(first)), asyncio.create_task(self._tick())]
         http = HttpServer(Api(self, self._token).handle, refuse)
@@ -188,8 +189,10 @@ class MasterProcess:
         elif connection.peer.role == "agent" and isinstance(message, FromAgent) and message.node == node:
             self._from_agent(connection, message)
         elif connection.peer.role == "scheduler" and isinstance(message, ACTIONS):
-            if message.framework == connection.peer.name:
+            if message.framework == connection.peer.name and _has_orders(message):
                 self.engine.tell(message)
+            else:
+                connection.abort()
         else:
             log.warning("a %s said %s, which it may not", connection.peer.role, type(message).__name__)
             connection.abort()
@@ -230,6 +233,8 @@ class MasterProcess:
             self._measure(message)
         elif isinstance(message, RunStarted | RunEnded):
             self.engine.tell(message)
+        else:
+            self.engine.tell(AgentLost(node))
 
     def _join(self, connection: Connection, message: AgentJoined) -> None:
         answer = self.leases.join(message, self.clock.now())
@@ -322,6 +327,16 @@ class MasterProcess:
             EventRow(number, at, kind, msgspec.Raw(msgspec.json.encode(msgspec.msgpack.decode(body))))
             for number, at, kind, body in self.reader.facts(after, limit)
         ]
+
+
+def _has_orders(message: Any) -> bool:
+    """Whether every task a scheduler wants to launch says what to run."""
+    for task in getattr(message, "tasks", ()):
+        try:
+            msgspec.convert(task.payload, Order)
+        except msgspec.ValidationError:
+            return False
+    return True
 
 
 def _ports_before(folder: Path) -> tuple[int, int]:

@@ -20,6 +20,14 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     isolation: str = "auto"
 
 
+class EmulatedNode(msgspec.Struct):
+    """A node whose tasks are no processes: they take as long as they are told to."""
+
+    name: str
+    resources: dict[str, int]
+    attributes: dict[str, str | float] = {}
+
+
 class AgentOptions(msgspec.Struct, kw_only=True):
     """How a node agent is started; `resources` are exact amounts."""
 
@@ -29,5 +37,5 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     attributes: dict[str, str | float] = {}
     isolation: str = "auto"
     root: str = "/"
-    #: So many node agents without processes, named NAME-1 and on.
-    emulate: int = 0
+    #: These node agents instead, all on one connection.
+    emulated: list[EmulatedNode] = []

@@ -10,26 +10,45 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from murmuration.cluster.errors import InputError
+from murmuration.runtime.folder import STORE
+from murmuration.runtime.options import MasterOptions
 from murmuration.schedulers.live.messages import (
+    AgentJoined,
+    AgentLost,
+    Drain,
     Fact,
     JobKilled,
     JobSubmitted,
+    KillJob,
+    LeaseEnded,
     NodeDraining,
     Recover,
+    RunEnded,
+    RunStarted,
     StoredJob,
     StoredRun,
+    SubmitJob,
     TaskEnded,
     TaskPlaced,
     TaskStarted,
 )
+from murmuration.schedulers.offers.messages import ToMaster
 from murmuration.workload.job_spec import JobSpec
 
 VERSION = 1
+#: Everything that may be in the log, by its name.
+LOGGED: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        *get_args(Fact), *get_args(ToMaster), SubmitJob, KillJob, Drain, AgentJoined, AgentLost, LeaseEnded, RunStarted,
+        RunEnded, Recover, MasterOptions,
+    )
+}  # fmt: skip
 ENCODER = msgspec.msgpack.Encoder()
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -52,7 +71,8 @@ ON CONFLICT (job, idx) DO UPDATE SET run = excluded.run, node = excluded.node, s
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the log: an event the master was told (`event`) or a fact that came of it (`fact`)."""
+    """One line of the log: an event the master was told (`event`), a fact that came of it (`fact`), or how a master was
+    started (`options`)."""
 
     number: int
     at_s: float
@@ -157,10 +177,30 @@ class Store:
         draining = tuple(node for (node,) in self._db.execute("SELECT node FROM draining ORDER BY node"))
         return Recover(self.next_epoch(), seed, jobs, draining)
 
+    def entries(self) -> Iterator[Entry]:
+        """The whole log, with its values as they were told."""
+        query = "SELECT number, at_s, side, kind, body FROM log ORDER BY number"
+        for number, at_s, side, kind, body in self._db.execute(query):
+            yield Entry(number, at_s, side, msgspec.msgpack.decode(body, type=LOGGED[kind]))
+
     def facts(self, after: int, limit: int) -> Iterator[tuple[int, float, str, bytes]]:
         """The facts of the log after a number: number, time, kind and MessagePack."""
         query = "SELECT number, at_s, kind, body FROM log WHERE number > ? AND side = 'fact' ORDER BY number LIMIT ?"
         yield from self._db.execute(query, (after, limit))
+
+
+def read_log(path: Path) -> list[Entry]:
+    """The log of a cluster, from its folder or its store."""
+    file = path / STORE if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(f"{path}: expected the folder or the store of a live cluster")
+    store = Store(file)
+    try:
+        return list(store.entries())
+    except (sqlite3.DatabaseError, msgspec.DecodeError, KeyError) as error:
+        raise InputError(f"{file}: expected the log of a live cluster: {error}") from error
+    finally:
+        store.close()
 
 
 def _spec(blob: bytes) -> JobSpec:

@@ -102,7 +102,8 @@ class Supervisor:
         write_private(self.folder / UP, msgspec.json.encode(parts).decode())
         self.agents = [Child(a.name, self.folder, "murmuration.runtime.agent", a) for a in parts.agents]
         self.master = Child("master", self.folder, "murmuration.runtime.master", parts.master)
-        self._names = {agent.name for agent in parts.agents}
+        self._names = {node.name for agent in parts.agents for node in agent.emulated}
+        self._names |= {agent.name for agent in parts.agents if not agent.emulated}
         self._stop = False
 
     def start(self) -> None:
@@ -239,11 +240,12 @@ def detached(parts: Parts) -> str:
     make_folder(Path(parts.master.folder))
     read, write = os.pipe()
     path = os.pathsep.join(entry for entry in sys.path if entry)
+    command = [sys.executable, "-m", "murmuration.runtime.supervisor", str(write), msgspec.json.encode(parts).decode()]
     with open(Path(parts.master.folder) / "up.log", "ab") as log:
-        subprocess.Popen(
-            [sys.executable, "-m", "murmuration.runtime.supervisor", str(write), msgspec.json.encode(parts).decode()],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write], start_new_session=True,
-            env={**os.environ, "PYTHONPATH": path},
+        # The shell is gone at once, so that whoever called us has no child it did not ask for.
+        subprocess.run(
+            ["sh", "-c", '"$@" &', "sh", *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write],
+            start_new_session=True, env={**os.environ, "PYTHONPATH": path}, check=True,
         )  # fmt: skip
     os.close(write)
     with os.fdopen(read) as pipe:

@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -353,5 +354,5 @@ class LiveWorld:
         found = []
         for spans in by_task.values():
             spans.sort(key=lambda span: span.start_s)
-            found += [(a, b) for a, b in zip(spans, spans[1:], strict=False) if b.start_s < a.end_s]
+            found += [(a, b) for a, b in pairwise(spans) if b.start_s < a.end_s]
         return found

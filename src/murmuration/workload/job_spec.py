@@ -69,6 +69,8 @@ def job_from_tables(tables: Any) -> JobSpec:
     _check_fields(tables, JobSpec, "")
     if isinstance(tables.get("restart"), dict):
         _check_fields(tables["restart"], Restart, "restart.")
+    _check_values(tables, "resources", (str, int, float), "a number or a text such as '32Mi'")
+    _check_values(tables, "environment", (str,), "a text")
     try:
         spec = msgspec.convert(tables, JobSpec)
     except msgspec.ValidationError as error:
@@ -86,6 +88,14 @@ def _check_fields(table: dict[str, Any], kind: type[msgspec.Struct], path: str) 
         for key in ("name", "command"):
             if key not in table:
                 raise FieldError("", f"expected the field {key!r}")
+
+
+def _check_values(tables: dict[str, Any], key: str, kinds: tuple[type, ...], expected: str) -> None:
+    """The values of a table with names of the user's own, which msgspec would not name."""
+    table = tables.get(key)
+    for name, value in table.items() if isinstance(table, dict) else ():
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise FieldError(f"{key}.{name}", f"expected {expected}, got {value!r}")
 
 
 def _readable(message: str) -> FieldError:

@@ -12,6 +12,7 @@ from typing import Any
 
 from murmuration.schedulers.live.messages import (
     AgentJoined,
+    AgentLeaves,
     Ended,
     EndRecorded,
     FromAgent,
@@ -264,6 +265,7 @@ class NodeAgent:
 
     def _on_leave(self, event: Leave, now: float) -> None:
         self.leaving = True
+        self._send(AgentLeaves(self.node))
         for run in list(self.runs):
             self._stop(run, LEFT, Status.LOST)
 

@@ -312,6 +312,8 @@ class JobTable:
         for task in tasks:
             if task.state in ACTIVE:
                 self._hold(job, task)
+                if job.killed:
+                    self.stop(job, task, "killed")
             elif task.state is not State.WAITING:
                 job.open_tasks -= 1
             elif job.killed:

@@ -187,6 +187,8 @@ class LiveMaster:
         if known is None or not known.up:
             self._out.append(NodeIsUp(event.node))
         self._compare(event.node, event.running, event.ended)
+        if event.node in self.draining:
+            self._move_from(event.node, everything=False)
         self._ask_for_offers()
 
     def _compare(self, node: str, running: tuple[Running, ...], ended: tuple[Ended, ...]) -> None:

@@ -88,6 +88,13 @@ class RunEnded:
     ended: Ended
 
 
+@dataclass(frozen=True, slots=True)
+class AgentLeaves:
+    """The agent is about to end, and takes no new tasks."""
+
+    node: str
+
+
 # From the master to a node agent.
 
 
@@ -139,7 +146,7 @@ class EndRecorded:
 
 
 ToAgent = Welcome | Refused | HeartbeatSeen | Launch | Stop | EndRecorded
-FromAgent = AgentJoined | Heartbeat | RunStarted | RunEnded
+FromAgent = AgentJoined | Heartbeat | RunStarted | RunEnded | AgentLeaves
 
 # From clients and the driver to the master.
 
