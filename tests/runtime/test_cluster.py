@@ -159,8 +159,8 @@ def ask(cluster: LiveCluster, method: str, path: str, body: bytes = b"", **heade
 
 def test_nobody_is_answered_without_the_token(cluster: LiveCluster) -> None:
     assert stat.S_IMODE((cluster.folder / TOKEN).stat().st_mode) == 0o600
-    for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": read_token(cluster.folder)[:-1]}):
-        assert ask(cluster, "GET", "/v1/status", **header)[0] == 401
+    for given in ("", "Bearer wrong", read_token(cluster.folder)[:-1]):
+        assert ask(cluster, "GET", "/v1/status", Authorization=given)[0] == 401
     assert ask(cluster, "GET", "/openapi.json")[0] == 200
 
 

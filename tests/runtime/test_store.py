@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.schedulers.live.clusters import JOBS, Cluster, spec
+from tests.schedulers.live.clusters import Cluster, spec
 
 from murmuration.cluster.errors import InputError
 from murmuration.runtime.store import LOGGED, Entry, Store, read_log
 from murmuration.schedulers.live.agent import Exited
-from murmuration.schedulers.live.messages import Ended, KillJob, Recover, RunEnded, SubmitJob, TaskPlaced
+from murmuration.schedulers.live.messages import JOBS, Ended, KillJob, Recover, RunEnded, SubmitJob, TaskPlaced
 from murmuration.schedulers.offers.messages import Status
 from murmuration.simulation.live_disk import Disk
 

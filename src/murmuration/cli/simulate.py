@@ -32,6 +32,10 @@ from murmuration.cluster.errors import InputError
     metavar="LOG",
     help="Replay the log of a live cluster (its folder or store.db) and compare the decisions.",
 )
+@click.option(
+    "--faults", type=click.IntRange(min=0), metavar="N",
+    help="Drive it through the live master and node agents in virtual time, with N crashes and cuts.",
+)  # fmt: skip
 @click.option("--live", is_flag=True, help="Drive the scenario at real speed: a live master, emulated nodes.")
 @click.option(
     "--speed", type=click.FloatRange(min=0, min_open=True), default=1.0, help="Times real speed, with --live."
@@ -39,7 +43,7 @@ from murmuration.cluster.errors import InputError
 def simulate(
     scenario: str | None, scheduler: str | None, settings: tuple[str, ...], seed: int | None, days: float | None,
     replicas: int, workers: int | None, out: Path | None, as_json: bool, stop_after: float | None, resume: bool,
-    check: bool, replay: Path | None, live: bool, speed: float,
+    check: bool, replay: Path | None, live: bool, faults: int | None, speed: float,
 ) -> None:  # fmt: skip
     """One run of SCENARIO: a preset (omega-a, omega-b, omega-c) or a TOML file."""
     from murmuration.experiments import runs
@@ -59,6 +63,9 @@ def simulate(
         spec = runs.Spec(sc.check(base, scenario).scheduler.kind, base)
     if live:
         _live(spec.tables, speed, as_json)
+        return
+    if faults is not None:
+        _faults(spec.tables, faults, as_json)
         return
     checked = sc.check(spec.tables, scenario)
     folder = common.results_folder(out, as_json, f"{checked.name}-{spec.label.replace(':', '.')}-seed{checked.seed}")
@@ -104,6 +111,26 @@ def _live(tables: Mapping[str, Any], speed: float, as_json: bool) -> None:
         f"{found['decisions']:,} decisions live, {found['same_as_simulated']:,} of them as simulated; the log replays "
         f"{'the same' if found['replay_agrees'] else 'differently'}"
     )
+
+
+def _faults(tables: Mapping[str, Any], count: int, as_json: bool) -> None:
+    """Exit with 1 if a task ran twice at a time, a job was lost or a process was left."""
+    from murmuration.experiments.live import with_faults
+
+    found = with_faults(tables, count)
+    if as_json:
+        common.print_json(found)
+    else:
+        jobs = ", ".join(f"{number:,} {state}" for state, number in found["jobs"].items())
+        faults = ", ".join(f"{number:,} × {what}" for what, number in found["faults"].items())
+        click.echo(f"faults: {faults or 'none'}")
+        click.echo(f"{found['jobs_submitted']:,} jobs submitted: {jobs}")
+        click.echo(
+            f"{found['tasks_run']:,} tasks ran, {found['runs_repeated']:,} runs were repeated, "
+            f"{found['tasks_run_twice']:,} ran twice at a time; {found['processes_left']:,} processes left"
+        )
+    if found["tasks_run_twice"] or found["processes_left"] or found["jobs"] != {"finished": found["jobs_submitted"]}:
+        sys.exit(1)
 
 
 def _check_use(stop_after: float | None, resume: bool, replicas: int, check: bool, nowhere: bool) -> None:

@@ -7,23 +7,31 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from murmuration.cluster.errors import InputError
+from murmuration.cluster.random import generator
 from murmuration.runtime import supervisor
 from murmuration.runtime.client import Client
-from murmuration.runtime.master import live_settings
+from murmuration.runtime.master import lease_margin_s, live_settings
 from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
 from murmuration.runtime.store import read_log
 from murmuration.schedulers.live.master import LiveMaster
 from murmuration.schedulers.live.messages import SubmitJob, TaskPlaced
 from murmuration.simulation import scenario as sc
 from murmuration.simulation.inputs import make_jobs, make_nodes
+from murmuration.simulation.live import LiveWorld
 from murmuration.simulation.live_replay import Replay, joins, rehearse, replay, submissions
 from murmuration.workload.nodes import NodeTable
 
+#: Agents have joined by then.
+START_S = 5.0
 NODES_MAX, TASKS_MAX = 10_000, 100_000
 #: How long a job waits for ends that are overdue.
 LATE_S = 5.0
@@ -113,4 +121,57 @@ def _compared(
     return {
         "scenario": name, "jobs": len(jobs), "decisions": len(found), "same_as_simulated": same,
         "replayed": again.decisions, "replay_agrees": again.agrees, "timing": {"wall_s": wall_s},
+    }  # fmt: skip
+
+
+def with_faults(tables: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """A scenario through the live master and its node agents in virtual time, while so many faults happen.
+
+    Masters and node agents crash and come back, and nodes are cut off, at random moments for up to twice the time after
+    which a node agent ends its tasks. Faults end with the last submission; what must hold is counted at the end.
+    """
+    scenario = sc.check(tables)
+    nodes = make_nodes(scenario.cluster)
+    jobs = submissions(make_jobs(scenario, nodes.resources))
+    _check_size(scenario, nodes, jobs)
+    options = _options(scenario, nodes, "")
+    rng = generator(scenario.seed, "faults")
+    world = LiveWorld(
+        live_settings(options)[0], {join.node: join.total for join in joins(nodes)}, scenario.seed, rng,
+        agent_timeout_s=options.agent_timeout_s, margin_s=lease_margin_s(options.agent_timeout_s),
+    )  # fmt: skip
+    for at_s, event in jobs:
+        world.at(START_S + at_s, partial(world.submit_surely, event.spec, event.duration_s))
+    horizon = START_S + jobs[-1][0]
+    inflicted = [_inflict(world, horizon, 2.0 * options.agent_timeout_s, rng) for _ in range(count)]
+    longest = max(event.duration_s or 0.0 for _, event in jobs)
+    world.at(horizon + 2.0 * options.agent_timeout_s, world.start_master)
+    world.run(horizon + 5.0 * options.agent_timeout_s + 10.0 * longest)
+    return _survived(scenario.name, world, len(jobs), Counter(inflicted))
+
+
+def _inflict(world: LiveWorld, horizon: float, longest_s: float, rng: np.random.Generator) -> str:
+    """One fault, drawn at random."""
+    host = list(world.hosts.values())[int(rng.random() * len(world.hosts))]
+    at, lasts = START_S + float(rng.random()) * (horizon - START_S), float(rng.random()) * longest_s
+    ways: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+        "master crashed": (world.crash_master, world.start_master),
+        "node agent crashed": (lambda: world.crash_agent(host), lambda: world.start_agent(host)),
+        "node cut off": (lambda: world.cut(host, True), lambda: world.cut(host, False)),
+    }
+    what = list(ways)[int(rng.random() * len(ways))]
+    world.at(at, ways[what][0])
+    world.at(at + lasts, ways[what][1])
+    return what
+
+
+def _survived(name: str, world: LiveWorld, jobs: int, faults: Counter[str]) -> dict[str, Any]:
+    assert world.master is not None
+    ended = Counter(job.status or "open" for job in world.master.jobs.jobs.values())
+    tasks = {span.run.rpartition(".")[0] for span in world.spans}
+    return {
+        "scenario": name, "faults": dict(faults), "jobs_submitted": jobs, "jobs": dict(ended),
+        "tasks_run": len(tasks), "runs_repeated": len(world.spans) - len(tasks),
+        "tasks_run_twice": len(world.overlaps()),
+        "processes_left": sum(len(host.processes) for host in world.hosts.values()),
     }  # fmt: skip

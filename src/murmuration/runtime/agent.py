@@ -71,8 +71,8 @@ class Hosted:
         with contextlib.suppress(FileExistsError), open(folder / "identity", "x") as file:
             file.write(secrets.token_hex(8))
         isolation = choose(options.isolation, Path(options.root), hidden=[Path(options.folder)])
-        self.executor = Executor(folder / "tasks", isolation, self.tell)
         self._lease = Lease(folder)
+        self.executor = Executor(folder / "tasks", isolation, self._lease.acted, self.tell)
         self._lease.write(time.monotonic() + 60.0)
         start_warden(folder, folder / "tasks", isolation)
         self.folder = folder

@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,7 @@ KEEP = 500
 GRACE_S = 5.0
 PIDS_MAX = 4096
 MICRO = 1_000_000
+AWAY = "its node agent was away for too long"
 NEVER_STARTED = "it was never started"
 
 log = logging.getLogger("murmuration.agent")
@@ -45,8 +47,11 @@ def folder_name(framework: str, run: str) -> str:
 class Executor:
     """The runs of one node agent."""
 
-    def __init__(self, folder: Path, isolation: Isolation, tell: Tell) -> None:
+    def __init__(self, folder: Path, isolation: Isolation, warden_acted: Callable[[], float], tell: Tell) -> None:
         self.folder, self.isolation, self._tell = folder, isolation, tell
+        #: When a warden last ended tasks here: an end by force since the start of a run was then none of its own.
+        self._warden_acted = warden_acted
+        self._began: dict[str, float] = {}
         self._handles: dict[str, Handle] = {}
         self._folders: dict[str, Path] = {}
         self._done: deque[Path] = deque()
@@ -128,6 +133,7 @@ class Executor:
             self._tell(Exited(run, reason=wrong, started=False))
             return
         self._handles[run] = handle
+        self._began[run] = time.monotonic()
         self._tell(Started(run))
         self._watch(run, handle)
 
@@ -159,7 +165,10 @@ class Executor:
             return
         del self._handles[run]
         self.isolation.clean(handle.folder)
-        self._tell(Exited(run, end.code, end.signal, end.reason))
+        if self._warden_acted() > self._began.pop(run, float("-inf")) and end.code != 0:
+            self._tell(Exited(run, reason=AWAY))
+        else:
+            self._tell(Exited(run, end.code, end.signal, end.reason))
 
     def poll(self) -> None:
         """Once a second: graces end, limits are watched, and ends that nobody noticed are."""

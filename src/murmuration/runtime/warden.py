@@ -21,21 +21,33 @@ AGENT_LOCK, WARDEN_LOCK, LEASE = "agent.lock", "warden.lock", "lease"
 #: The agent is given this long after the end of the lease to do it itself.
 LATE_S = 0.5
 LOOK_S = 1.0
-_LEASE = struct.Struct("d")
+_TIME = struct.Struct("d")
 
 
 class Lease:
-    """The file with the end of the lease."""
+    """The file with the end of the lease, and when a warden has last ended tasks for it."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / LEASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def write(self, until_s: float) -> None:
-        os.pwrite(self._file, _LEASE.pack(until_s), 0)
+        self._put(0, until_s)
 
     def read(self) -> float:
-        data = os.pread(self._file, _LEASE.size, 0)
-        return float(_LEASE.unpack(data)[0]) if len(data) == _LEASE.size else float("inf")
+        return self._get(0, float("inf"))
+
+    def act(self) -> None:
+        self._put(1, time.monotonic())
+
+    def acted(self) -> float:
+        return self._get(1, float("-inf"))
+
+    def _put(self, place: int, value: float) -> None:
+        os.pwrite(self._file, _TIME.pack(value), place * _TIME.size)
+
+    def _get(self, place: int, default: float) -> float:
+        data = os.pread(self._file, _TIME.size, place * _TIME.size)
+        return float(_TIME.unpack(data)[0]) if len(data) == _TIME.size else default
 
 
 def start_warden(folder: Path, tasks: Path, isolation: Isolation) -> int:
@@ -77,6 +89,7 @@ def _watch(folder: Path, tasks: Path, isolation: Isolation) -> None:
         time.sleep(LOOK_S)
         if time.monotonic() > lease.read() + LATE_S:
             for run in _open_runs(tasks):
+                lease.act()
                 isolation.clean(run)
         if holder(folder / AGENT_LOCK) is None and (time.monotonic() > lease.read() + LATE_S or not _open_runs(tasks)):
             return

@@ -154,6 +154,13 @@ class LiveWorld:
     def submit(self, spec: JobSpec, duration_s: float | None) -> None:
         self.tell(SubmitJob(spec, duration_s))
 
+    def submit_surely(self, spec: JobSpec, duration_s: float | None) -> None:
+        """A client that asks again until its job is on disk."""
+        if spec.name not in self.disk.jobs:
+            if self.master is not None and spec.name not in self.master.jobs.jobs:
+                self.submit(spec, duration_s)
+            self.at(self.now + 1.0, lambda: self.submit_surely(spec, duration_s))
+
     def tell(self, event: Any) -> None:
         """The master handles an event; facts are written, then messages are sent."""
         if self.master is None:
@@ -196,7 +203,7 @@ class LiveWorld:
         for host in self.hosts.values():
             if self.now >= host.lease_s:
                 for run in list(host.processes):
-                    self._end_process(host, run, None, 9)
+                    self._end_process(host, run, None, None)
             if host.agent is not None and not host.connection and not host.cut and self.master is not None:
                 self._connect(host)
         self.at(self.now + TICK_S, self._tick)

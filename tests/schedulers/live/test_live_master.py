@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -162,7 +164,7 @@ def test_a_job_that_can_never_run_is_known_at_once() -> None:
         ({"constraints": ["zone = a", "zone ~ b"]}, "constraints[1]"),
     ],
 )
-def test_what_only_a_cluster_can_check_names_the_field(fields: dict[str, object], field: str) -> None:
+def test_what_only_a_cluster_can_check_names_the_field(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as error:
         requirements(Resources(), spec(**fields))
     assert error.value.field == field

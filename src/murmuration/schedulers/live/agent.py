@@ -165,6 +165,9 @@ class NodeAgent:
 
     def handle(self, event: Any, now: float) -> list[Command]:
         self._out = []
+        # What is due comes first, lest an end after the lease looks like a failure; news of the lease come before.
+        if not isinstance(event, HeartbeatSeen | Welcome):
+            self._run_timers(now)
         _ON[type(event)](self, event, now)
         self._run_timers(now)
         return self._out
