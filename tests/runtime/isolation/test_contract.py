@@ -120,6 +120,10 @@ def test_the_end_shows_on_the_descriptor(home: House) -> None:
     poller.register(handle.fileno(), select.POLLIN)
     assert poller.poll(30_000), "the descriptor did not become readable"
     assert home.isolation.poll(handle) == Exit(0, None)
+    assert poller.poll(0), "it stays open until its holder closes it: a loop may still watch it"
+    handle.close()
+    handle.close()
+    assert home.isolation.poll(handle) == Exit(0, None)
 
 
 TREE = "(trap 'exit 0' TERM; echo up; {0}) & setsid sh -c 'echo up; exec sleep 300' & {{}}; {0}".format(

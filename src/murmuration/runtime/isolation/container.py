@@ -154,7 +154,6 @@ class Container(Ending):
         if handle.pid:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(handle.pid, os.WNOHANG)
-        handle.close()
         handle.spent = (self._cgroups.usage(handle.cgroups)[0], 0)
         ended = files.exit_of(handle.folder, handle.order)
         if handle.order is None and ended.code != 0 and self._cgroups.oom_kills(handle.cgroups):

@@ -66,7 +66,8 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Handle(msgspec.Struct, eq=False):
-    """A started task. `fileno()` turns readable when it has ended, so an event loop need not ask again and again."""
+    """A started task. `fileno()` turns readable when it has ended, so an event loop need not ask again and again; only
+    who holds the handle closes it, once no loop watches it any more."""
 
     task: str
     folder: Path
@@ -87,7 +88,7 @@ class Handle(msgspec.Struct, eq=False):
         return self.pidfd
 
     def close(self) -> None:
-        """Give the descriptor back; a loop that watches it stops first."""
+        """Give the descriptor back."""
         if self.pidfd >= 0:
             with contextlib.suppress(OSError):
                 os.close(self.pidfd)

@@ -103,8 +103,6 @@ class PlainProcess(Ending):
             self._finish(handle)
         self._end_strays(folder, adopted_only=handle is not None and handle.child)
         self._bury()
-        if handle:
-            handle.close()
 
     def _others(self, handle: Handle) -> set[int]:
         return self._members(handle) - {handle.pid}
@@ -141,7 +139,6 @@ class PlainProcess(Ending):
                 handle.spent = (spent.ru_utime + spent.ru_stime, 0)
         else:
             self._end_strays(handle.folder)
-        handle.close()
         return files.exit_of(handle.folder, handle.order)
 
     def _watch(self, handle: Handle) -> None:
