@@ -59,11 +59,12 @@ class LiveCluster:
         self.folder = folder
         timeout_s = options.pop("agent_timeout_s", 60.0)
         agent = options.pop("agent", {})
-        master = MasterOptions(folder=str(folder), agent_timeout_s=timeout_s, isolation="process", **options)
+        isolation = options.pop("isolation", "process")
+        master = MasterOptions(folder=str(folder), agent_timeout_s=timeout_s, isolation=isolation, **options)
         nodes = [
             AgentOptions(
                 folder=str(folder), name=f"n{k + 1}", resources={"cpu": 2 * CPU, "memory": 2**31},
-                attributes={"host": f"h{k + 1}", "rank": float(k + 1)}, isolation="process", **agent,
+                attributes={"host": f"h{k + 1}", "rank": float(k + 1)}, isolation=isolation, **agent,
             )
             for k in range(agents)
         ]  # fmt: skip

@@ -164,11 +164,19 @@ class Executor:
             # Its watcher spoke too soon; the next look will tell.
             return
         del self._handles[run]
-        self.isolation.clean(handle.folder)
+        handle.close()
+        told = Exited(run, end.code, end.signal, end.reason)
         if self._warden_acted() > self._began.pop(run, float("-inf")) and end.code != 0:
-            self._tell(Exited(run, reason=AWAY))
+            told = Exited(run, reason=AWAY)
+        if self._threads is None:
+            self.isolation.clean(handle.folder)
+            self._tell(told)
         else:
-            self._tell(Exited(run, end.code, end.signal, end.reason))
+            asyncio.get_running_loop().create_task(self._clean_slowly(handle.folder, told))
+
+    async def _clean_slowly(self, folder: Path, told: Exited) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self.isolation.clean, folder)
+        self._tell(told)
 
     def poll(self) -> None:
         """Once a second: graces end, limits are watched, and ends that nobody noticed are."""

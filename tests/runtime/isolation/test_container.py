@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_what_a_task_writes_stays_in_its_folder(runc: House) -> None:
     assert not Path("/etc/murmur-was-here").exists() and Path("/etc/hostname").exists()
     assert not Path("/tmp/z").exists()
     runc.isolation.clean(runc.base / "a")
-    assert {path.name for path in (runc.base / "a").iterdir()} == {"stdout", "stderr", "state", "record", "work"}
+    assert {path.name for path in (runc.base / "a").iterdir()} == {"stdout", "stderr", "state", "work"}
     assert (runc.base / "a/work/file").read_text() == "kept\n"
 
 
@@ -47,18 +48,22 @@ def test_a_task_has_few_of_roots_powers(runc: House, script: str) -> None:
     assert ended.code not in (0, None), runc.output("a")
 
 
-def test_hidden_folders_look_empty(base: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("base")
+def test_hidden_folders_look_empty() -> None:
+    """As in a cluster: the tasks' folders lie in the hidden one. Not in /tmp, of which a task has its own anyway."""
     if reason := container.missing():
         pytest.skip(reason)
-    (tmp_path / "cluster").mkdir()
-    (tmp_path / "cluster/token").write_text("se" + "cret")
-    house = House(choose("runc", hidden=[tmp_path / "cluster"]), base)
-    try:
-        _, out = house.run("a", f"cat {tmp_path}/cluster/token || ls -A {tmp_path}/cluster; ls -A {base}/a; echo end")
-    finally:
-        house.close()
-    assert out == "end\n"
-    assert left_behind(base) == []
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        cluster = Path(folder)
+        (cluster / "token").write_text("se" + "cret")
+        (cluster / "tasks").mkdir()
+        house = House(choose("runc", hidden=[cluster]), cluster / "tasks")
+        try:
+            _, out = house.run("a", f"ls -A {cluster}; cat {cluster}/token; ls -d /var/tmp; echo kept > file")
+            assert out == "/var/tmp\n" and (cluster / "tasks/a/work/file").read_text() == "kept\n"
+        finally:
+            house.close()
+        assert left_behind(cluster / "tasks") == []
 
 
 @pytest.fixture
@@ -110,6 +115,13 @@ def test_isolation_is_chosen_by_name() -> None:
     assert choose().name == ("process" if container.missing() else "runc")
 
 
+def test_one_container_is_tried_before_all_are_trusted(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose(trial=base).name == ("process" if container.missing() else "runc")
+    monkeypatch.setattr(container, "LAUNCH", "exit 1")
+    assert choose(trial=base).name == "process"
+    assert list(base.iterdir()) == []
+
+
 def test_the_node_sees_no_mount_while_a_container_runs(runc: House) -> None:
     handle = runc.shell("a", "echo up; sleep 300")
     until(lambda: "up" in runc.output("a"))
@@ -118,8 +130,8 @@ def test_the_node_sees_no_mount_while_a_container_runs(runc: House) -> None:
 
 def test_a_folder_that_cannot_be_used_is_told(runc: House) -> None:
     spec = runc.spec("a", "true")
-    (spec.folder / "record").mkdir()
-    with pytest.raises(StartFailed, match="record: Is a directory"):
+    (spec.folder / "state").mkdir()
+    with pytest.raises(StartFailed, match="state: Is a directory"):
         runc.isolation.start(spec)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import threading
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.runtime.isolation.conftest import ROOMY, House, until
 
 from murmuration.cluster.errors import InputError
-from murmuration.runtime.isolation import Exit, StartFailed, TaskSpec
+from murmuration.runtime.isolation import Exit, StartFailed, TaskSpec, shim
 from murmuration.runtime.isolation import folder as files
 
 
@@ -46,6 +46,13 @@ def test_arguments_arrive_untouched(home: House) -> None:
     assert home.output("a") == "".join(f"<{word}>" for word in words)
 
 
+def test_a_task_has_the_usual_number_of_open_files(home: House) -> None:
+    """The agent allows itself more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft >= min(hard, 2**16)
+    assert home.run("a", "ulimit -S -n")[1] == f"{shim.OPEN_FILES}\n"
+
+
 def test_an_ignored_signal_of_the_agent_is_not_ignored_by_a_task(home: House) -> None:
     """Python ignores SIGPIPE; `yes | head` would complain for ever if its children did."""
     ended, out = home.run("a", "grep -E 'Sig(Ign|Blk)' /proc/self/status")
@@ -76,7 +83,7 @@ def test_a_name_that_leaves_the_folder_is_refused(home: House) -> None:
         home.isolation.start(TaskSpec("../a", ["true"], {}, ROOMY, home.base))
 
 
-@pytest.mark.parametrize("name", ["state", "stdout", "stderr", "record", "work"])
+@pytest.mark.parametrize("name", ["state", "stdout", "stderr", "work"])
 def test_no_file_of_a_task_is_written_through_a_link(home: House, tmp_path: Path, name: str) -> None:
     """A task owns its folder of work only, but one that got further must not make the agent write elsewhere."""
     target = tmp_path / "precious"
@@ -113,9 +120,15 @@ def test_the_end_shows_on_the_descriptor(home: House) -> None:
     poller.register(handle.fileno(), select.POLLIN)
     assert poller.poll(30_000), "the descriptor did not become readable"
     assert home.isolation.poll(handle) == Exit(0, None)
+    assert poller.poll(0), "it stays open until its holder closes it: a loop may still watch it"
+    handle.close()
+    handle.close()
+    assert home.isolation.poll(handle) == Exit(0, None)
 
 
-TREE = "(trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done) & setsid sh -c 'echo up; exec sleep 300' & {}; wait"
+TREE = "(trap 'exit 0' TERM; echo up; {0}) & setsid sh -c 'echo up; exec sleep 300' & {{}}; {0}".format(
+    "while :; do sleep 0.05; done"
+)
 
 
 def test_the_whole_tree_is_asked_to_end(home: House) -> None:
@@ -127,7 +140,7 @@ def test_the_whole_tree_is_asked_to_end(home: House) -> None:
 
 
 def test_what_does_not_listen_is_ended_after_the_grace(home: House) -> None:
-    handle = home.shell("a", TREE.format("trap '' TERM; echo up") + "; while :; do sleep 0.05; done")
+    handle = home.shell("a", TREE.format("trap '' TERM; echo up"))
     until(lambda: home.output("a").count("up") == 3)
     home.isolation.kill(handle, 0.2)
     assert home.wait(handle) == Exit(None, 9, "killed")
@@ -213,11 +226,14 @@ def test_what_ended_without_a_trace_is_not_found(home: House) -> None:
 
 def test_the_task_of_another_isolation_is_left_alone(home: House) -> None:
     started = home.shell("a", "sleep 300")
-    record = files.record(started.folder, home.isolation.name)
-    assert record is not None and files.record(started.folder, "another") is None
-    (started.folder / files.RECORD).write_bytes(b'{"isolation": "pro')
-    assert home.isolation.recover(started.folder) is None
-    files._write(started.folder / files.RECORD, msgspec.json.encode(record))
+    state = started.folder / files.STATE
+    whole = state.read_bytes()
+    name = home.isolation.name.encode()
+    for other in (whole.replace(name, b"another"), whole[:20], b""):
+        state.write_bytes(other)
+        assert home.isolation.recover(started.folder) is None
+        assert files.locked(started.folder)
+    state.write_bytes(whole)
 
 
 def test_cleaning_ends_what_runs_and_may_be_repeated(home: House) -> None:

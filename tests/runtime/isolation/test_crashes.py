@@ -43,15 +43,16 @@ STEPS = {
     "process": [
         ("before", f"{HERE}.folder", "_open"),
         ("after", f"{HERE}.folder", "_open"),
-        ("after", f"{HERE}.folder", "_write"),
+        ("before", "os", "posix_fallocate"),
+        ("after", "os", "posix_fallocate"),
         ("before", f"{HERE}.plain", "spawn"),
         ("after", f"{HERE}.plain", "spawn"),
         ("before", f"{HERE}.plain", "weigh"),
         ("", "", ""),
     ],
     "runc": [
+        ("before", "os", "posix_fallocate"),
         ("after", "os", "posix_fallocate"),
-        ("after", f"{HERE}.folder", "_write"),
         ("before", f"{HERE}.bundle", "configuration"),
         ("after", f"{HERE}.bundle", "write"),
         ("before", f"{HERE}.container", "spawn"),
@@ -149,15 +150,18 @@ def test_a_task_goes_on_while_no_agent_is_there_and_its_end_is_known(home: House
     folder = home.spec("a").folder
     with agent(home.isolation.name, folder, ("", "", "")) as crashed:
         crashed.wait(60)
-    until(lambda: times_run(folder) == 1)
-    pids = processes.trees([found.pid]) if (found := home.isolation.recover(folder)) else set()
-    (sleeper,) = [pid for pid in pids if processes.command_line(pid).startswith(b"sleep\0")]
-    os.kill(sleeper, signal.SIGUSR1)  # not by us: the task's own affair
+    found = home.isolation.recover(folder)
     assert found is not None
     home.handles.append(found)
+    until(lambda: bool(sleepers(found)))
+    processes.send(sleepers(found), signal.SIGUSR1)  # not by us: the task's own affair
     assert home.wait(found) == Exit(None, signal.SIGUSR1, "")
     again = home.isolation.recover(folder)
     assert again is not None and again.ended == Exit(None, signal.SIGUSR1, "")
+
+
+def sleepers(handle: Handle) -> list[int]:
+    return [pid for pid in processes.trees([handle.pid]) if processes.command_line(pid).startswith(b"sleep\0")]
 
 
 #: With a disk of 64 KB: a task that is started before it fills up keeps its exit code; one after is refused.

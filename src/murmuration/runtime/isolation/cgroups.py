@@ -8,6 +8,7 @@ there is one. runc makes the groups and sets the limits; this module says where,
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import time
@@ -22,6 +23,7 @@ from murmuration.runtime.isolation import processes
 NEEDED = ("cpu", "memory", "pids")
 #: Version 2 lets a group hold processes or limits for groups below, not both: the agent steps down into this one.
 AGENTS = "murmur-agents"
+MOVES = 20
 REMOVAL_S = 5.0
 NANOSECONDS, MICROSECONDS = 1e9, 1e6
 
@@ -92,12 +94,21 @@ class Version2:
 
     def prepare(self) -> None:
         """Hand the controllers down to the tasks' groups; the root may do so with processes in it, others not."""
-        if self._own != self._mount:
-            (self._own / AGENTS).mkdir(exist_ok=True)
-            for pid in (self._own / "cgroup.procs").read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    (self._own / AGENTS / "cgroup.procs").write_text(pid)
-        (self._own / "cgroup.subtree_control").write_text(" ".join(f"+{controller}" for controller in NEEDED))
+        for left in reversed(range(MOVES)):
+            if self._own != self._mount:
+                self._step_down()
+            try:
+                (self._own / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in NEEDED))
+                return
+            except OSError as error:
+                if error.errno != errno.EBUSY or not left:  # somebody was born meanwhile
+                    raise
+
+    def _step_down(self) -> None:
+        (self._own / AGENTS).mkdir(exist_ok=True)
+        for pid in (self._own / "cgroup.procs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                (self._own / AGENTS / "cgroup.procs").write_text(pid)
 
     def folders(self, name: str) -> Folders:
         return {"": str(self._own / name)}

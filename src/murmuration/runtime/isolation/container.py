@@ -43,15 +43,18 @@ exec runc --root {bundle.RUNC} --log {bundle.LOG} --log-format json run --detach
 
 def missing(root: Path = Path("/")) -> str:
     """Why no container can be run here, in a sentence; empty if one can."""
-    if os.geteuid() != 0:
-        return "containers need root"
+    if os.geteuid() != 0 or not processes.may(processes.CAP_SYS_ADMIN):
+        return "containers need root and its power over mounts and namespaces"
     for program in ("runc", "unshare", "mount"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
     if not (root / "bin/sh").exists():
         return f"the root folder {root} has no /bin/sh"
     found = cgroups.find()
-    return found if isinstance(found, str) else ""
+    if isinstance(found, str):
+        return found
+    own = Path(found.folders("task").get("memory") or found.folders("task")[""]).parent
+    return "" if os.access(own, os.W_OK) else f"control groups cannot be made in {own}"
 
 
 class Container(Ending):
@@ -70,7 +73,7 @@ class Container(Ending):
         if isinstance(found, cgroups.Version2):
             found.prepare()
         self._cgroups = found
-        processes.adopt_orphans()
+        processes.become_parent()
 
     def start(self, spec: TaskSpec) -> Handle:
         files.check(spec)
@@ -99,8 +102,7 @@ class Container(Ending):
         if heard(folder).pid is None:
             self.clean(folder)
         handle = self._found(record.task, folder, record.limits, record.cgroups)
-        lost = handle.ended is not None and handle.ended.code is handle.ended.signal is None
-        return None if lost else handle
+        return None if handle.ended and handle.ended.lost else handle
 
     def poll(self, handle: Handle) -> Exit | None:
         if handle.ended is None and has_ended(handle):
@@ -152,7 +154,6 @@ class Container(Ending):
         if handle.pid:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(handle.pid, os.WNOHANG)
-        handle.close()
         handle.spent = (self._cgroups.usage(handle.cgroups)[0], 0)
         ended = files.exit_of(handle.folder, handle.order)
         if handle.order is None and ended.code != 0 and self._cgroups.oom_kills(handle.cgroups):

@@ -24,8 +24,8 @@ class Ending(ABC):
         """SIGKILL to all, the shim too."""
 
     def kill(self, handle: Handle, grace_s: float, reason: str = KILLED) -> None:
-        if handle.ended or has_ended(handle):
-            return
+        if handle.ended or has_ended(handle) or files.state(handle.folder).code is not None:
+            return  # it has ended by itself, and is to say so
         if handle.order is None:
             handle.order = Order(reason, time.monotonic() + grace_s)
             files.give_order(handle.folder, handle.order)
@@ -35,12 +35,11 @@ class Ending(ABC):
             self._end(handle)
 
     def _ask(self, handle: Handle) -> None:
-        """SIGTERM, once: what a task starts in order to end well is left to it. A copy of the shim that is yet to
-        become the command may not have heard it."""
-        others = self._others(handle)
-        processes.send(others, signal.SIGTERM)
-        shim = processes.command_line(handle.pid)
+        """SIGTERM, once: what a task starts in order to end well is left to it. Only the command itself is sure to
+        hear it; a copy of the shim that is yet to become the command may not."""
+        others, shim = self._others(handle), processes.command_line(handle.pid)
         handle.asked = any(processes.command_line(pid) not in (shim, b"") for pid in others)
+        processes.send(others, signal.SIGTERM)
 
     def _press(self, handle: Handle) -> None:
         """Carry on with an order: its grace may be over, or it came before the command."""

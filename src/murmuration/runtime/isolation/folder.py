@@ -20,10 +20,10 @@ import msgspec
 from murmuration.runtime.isolation import shim
 from murmuration.runtime.isolation.interface import LOST, Exit, Limits, Order, StartFailed, TaskSpec, checked_name
 
-STDOUT, STDERR, STATE, RECORD, ORDER, WORK = "stdout", "stderr", "state", "record", "order", "work"
+STDOUT, STDERR, STATE, ORDER, WORK = "stdout", "stderr", "state", "order", "work"
 #: Room kept for what the shim will write, so that a full disk takes no exit code.
-STATE_BYTES = 512
-STATE_BYTES_MAX = 4096
+SHIM_BYTES = 512
+READ_BYTES_MAX = 2**16
 KILL_SIGNAL = 9
 
 
@@ -32,7 +32,7 @@ class TakenError(StartFailed):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What was started here, written before anything is."""
+    """What is started here: the first line of the state, written before anything is started."""
 
     isolation: str
     task: str
@@ -70,11 +70,11 @@ def opened(spec: TaskSpec, record: Record) -> Iterator[Files]:
             fcntl.flock(fds[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TakenError(f"task {spec.task} runs already in {spec.folder}") from None
-        os.ftruncate(fds[0], 0)
-        os.posix_fallocate(fds[0], 0, STATE_BYTES)
         (spec.folder / ORDER).unlink(missing_ok=True)
+        os.ftruncate(fds[0], 0)
+        written = os.write(fds[0], msgspec.json.encode(record) + b"\n")
+        os.posix_fallocate(fds[0], written, SHIM_BYTES)
         (spec.folder / WORK).mkdir(exist_ok=True)
-        _write(spec.folder / RECORD, msgspec.json.encode(record))
         fds += [_open(spec.folder / name, os.O_WRONLY | os.O_APPEND) for name in (STDOUT, STDERR)]
         yield Files(*fds)
     except OSError as error:
@@ -94,7 +94,7 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def read_bytes(path: Path, most: int = STATE_BYTES_MAX) -> bytes:
+def read_bytes(path: Path, most: int = READ_BYTES_MAX) -> bytes:
     """The beginning of a file of the folder, empty if it is no plain file or not there."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -110,15 +110,17 @@ def read_bytes(path: Path, most: int = STATE_BYTES_MAX) -> bytes:
 
 def record(folder: Path, isolation: str) -> Record | None:
     """What this isolation started here; None if it did not, or was killed before it had said so."""
+    line, end, _ = read_bytes(folder / STATE).partition(b"\n")
     try:
-        found = msgspec.json.decode(read_bytes(folder / RECORD, 2**20), type=Record)
+        found = msgspec.json.decode(line if end else b"", type=Record)
     except msgspec.DecodeError:
         return None
     return found if found.isolation == isolation else None
 
 
 def state(folder: Path) -> shim.State:
-    return shim.read(read_bytes(folder / STATE).decode(errors="replace"))
+    """What the shim has said, after the first line."""
+    return shim.read(read_bytes(folder / STATE).partition(b"\n")[2].decode(errors="replace"))
 
 
 def locked(folder: Path) -> bool:

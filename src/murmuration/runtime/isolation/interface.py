@@ -1,8 +1,8 @@
 """What a node agent asks of an isolation: start a task, find it again, look at it, end it, leave nothing behind.
 
 Everything an isolation knows of a task lies in the task's folder, so an agent that was killed in the middle of
-anything can be replaced by one that knows nothing. No method waits for a task; only `start` takes time (about a
-millisecond for a process, a tenth of a second for a container) and may be called from any thread.
+anything can be replaced by one that knows nothing. No method waits for a task. `start`, `recover` and `clean` take
+time (some milliseconds for a process, up to a tenth of a second for a container) and may be called from any thread.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Exit(msgspec.Struct, frozen=True):
     signal: int | None
     reason: str = ""
 
+    @property
+    def lost(self) -> bool:
+        return self.code is None and self.signal is None
+
 
 class Order(msgspec.Struct, frozen=True):
     """A task is to end, for this reason; from `deadline` (the system's monotonic clock) on by force."""
@@ -62,7 +66,8 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Handle(msgspec.Struct, eq=False):
-    """A started task. `fileno()` turns readable when it has ended, so an event loop need not ask again and again."""
+    """A started task. `fileno()` turns readable when it has ended, so an event loop need not ask again and again; only
+    who holds the handle closes it, once no loop watches it any more."""
 
     task: str
     folder: Path
@@ -83,7 +88,7 @@ class Handle(msgspec.Struct, eq=False):
         return self.pidfd
 
     def close(self) -> None:
-        """Give the descriptor back; a loop that watches it stops first."""
+        """Give the descriptor back."""
         if self.pidfd >= 0:
             with contextlib.suppress(OSError):
                 os.close(self.pidfd)

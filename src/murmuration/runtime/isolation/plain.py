@@ -29,6 +29,8 @@ from murmuration.runtime.isolation.interface import (
 from murmuration.runtime.isolation.spawn import DEFAULT_PATH, spawn
 
 WATCH_S = 1.0
+#: What was seen so recently is not looked at again.
+FRESH_S = 0.2
 #: What a burst between two looks may take beyond the limit; one process that asks for more data is refused it.
 HEADROOM = 2**30
 SHELL = "/bin/sh"
@@ -44,7 +46,7 @@ class PlainProcess(Ending):
     name = "process"
 
     def __init__(self) -> None:
-        processes.adopt_orphans()
+        processes.become_parent()
         self._running: dict[Path, Handle] = {}
         self._buried = 0.0
 
@@ -76,9 +78,7 @@ class PlainProcess(Ending):
             handle.close()
         self._end_strays(folder)
         ended = files.exit_of(folder, order)
-        return (
-            None if ended.code is ended.signal is None else Handle(record.task, folder, 0, record.limits, ended=ended)
-        )
+        return None if ended.lost else Handle(record.task, folder, 0, record.limits, ended=ended)
 
     def poll(self, handle: Handle) -> Exit | None:
         if handle.ended:
@@ -92,8 +92,8 @@ class PlainProcess(Ending):
         return None
 
     def usage(self, handle: Handle) -> tuple[float, int]:
-        if not handle.ended:
-            handle.spent = measure(self._seen(handle))
+        if not handle.ended and time.monotonic() >= handle.watched + FRESH_S:
+            self._watch(handle)
         return handle.spent
 
     def clean(self, folder: Path) -> None:
@@ -103,8 +103,6 @@ class PlainProcess(Ending):
             self._finish(handle)
         self._end_strays(folder, adopted_only=handle is not None and handle.child)
         self._bury()
-        if handle:
-            handle.close()
 
     def _others(self, handle: Handle) -> set[int]:
         return self._members(handle) - {handle.pid}
@@ -141,7 +139,6 @@ class PlainProcess(Ending):
                 handle.spent = (spent.ru_utime + spent.ru_stime, 0)
         else:
             self._end_strays(handle.folder)
-        handle.close()
         return files.exit_of(handle.folder, handle.order)
 
     def _watch(self, handle: Handle) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import select
 import signal
 import time
@@ -18,10 +19,12 @@ from pathlib import Path
 import msgspec
 
 PR_SET_CHILD_SUBREAPER = 36
+CAP_SYS_ADMIN = 21
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 #: Not every kernel lists children; where it does not, every process is looked at.
 LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()
+OPEN_FILES_MAX = 2**16
 ENDING_ROUNDS = 1000
 
 
@@ -35,10 +38,20 @@ class Stat(msgspec.Struct, frozen=True):
     memory: int
 
 
-def adopt_orphans() -> None:
-    """From now on a process whose parent dies becomes this process's child, not that of process 1."""
+def become_parent() -> None:
+    """From now on a process whose parent dies becomes this process's child, not that of process 1; and there is a
+    descriptor for each of very many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, OPEN_FILES_MAX)), hard))
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become the parent of orphans")
+
+
+def may(capability: int) -> bool:
+    """Whether this process has one of root's powers."""
+    with open("/proc/self/status") as file:
+        effective = next(line.split()[1] for line in file if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> capability & 1)
 
 
 def stat(pid: int) -> Stat | None:

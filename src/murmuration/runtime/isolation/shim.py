@@ -7,15 +7,17 @@ the one line the agent needs, and keeps a descriptor 3 out of the command's reac
 
 from __future__ import annotations
 
+import resource
+
 import msgspec
 
-#: Arguments: folder to work in, kilobytes of data at most, the command. A trap, unlike an ignored signal, is not
-#: inherited: the shell outlives a SIGTERM to the whole tree and the command does not. `exec` runs no built-in of the
-#: shell by mistake, and the shell's own remarks ("Terminated") stay out of the task's output.
+#: Arguments: folder to work in, kilobytes of data at most, open files, the command. A trap, unlike an ignored signal,
+#: is not inherited: the shell outlives a SIGTERM to the whole tree and the command does not. `exec` runs no built-in of
+#: the shell by mistake, and the shell's own remarks ("Terminated") stay out of the task's output.
 SHIM = """exec 4>&2 2>/dev/null
 trap : HUP INT QUIT TERM ALRM USR1 USR2
 cd "$1" || { echo "failed cannot enter $1" >&3; exit 1; }
-data=$2; shift 2
+data=$2 files=$3; shift 3
 runs() { [ -x "$1" ] && [ ! -d "$1" ]; }
 found() {
   case $1 in */*) runs "$1"; return;; esac
@@ -25,9 +27,11 @@ found() {
 }
 found "$1" || { echo "failed command $1: not found, or not a program" >&3; exit 127; }
 echo "pid $$" >&3
-(ulimit -c 0; ulimit -d "$data"; exec "$@" 2>&4 3>&- 4>&-)
+(ulimit -c 0; ulimit -d "$data"; ulimit -S -n "$files"; exec "$@" 2>&4 3>&- 4>&-)
 echo "exit $?" >&3"""
 
+#: An agent watches each task through a descriptor and so allows itself many; a task gets as many as is usual here.
+OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 SIGNAL_BASE = 128
 SIGNAL_MAX = 64
 
@@ -49,7 +53,8 @@ class State(msgspec.Struct, frozen=True):
 
 def arguments(task: str, work: str, data_kb: int | None, command: list[str]) -> list[str]:
     """The whole command line: the shim under the task's name, then the command."""
-    return ["sh", "-c", SHIM, task, work, "unlimited" if data_kb is None else str(data_kb), *command]
+    data = "unlimited" if data_kb is None else str(data_kb)
+    return ["sh", "-c", SHIM, task, work, data, str(OPEN_FILES), *command]
 
 
 def read(text: str) -> State:
