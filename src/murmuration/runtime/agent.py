@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-import os
 import secrets
 import signal
 import sys
@@ -249,7 +248,6 @@ def main(options: AgentOptions) -> None:
 
 
 if __name__ == "__main__":
-    os.umask(0o077)
     try:
         main(msgspec.json.decode(sys.argv[1], type=AgentOptions))
     except InputError as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import re
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 #: How long a request may wait for something to happen.
 WAIT_MAX_S = 30.0
 PART_MAX = 2**20
+TELL_S = 20.0
 EVENTS_MAX = 1000
 
 log = logging.getLogger("murmuration.api")
@@ -122,6 +124,14 @@ class Api:
     def _listing(self, **rows: Any) -> Reply:
         return reply(an.Listing(self._process.engine.index, **rows))
 
+    async def _tell(self, event: Any) -> int:
+        """Tell the master and wait until it is on disk. If that takes too long it is still done, only later."""
+        try:
+            return await asyncio.wait_for(self._process.engine.ask(event), TELL_S)
+        except TimeoutError as error:
+            trouble = self._process.engine.trouble or "the store is slow"
+            raise BadRequest(507, f"{trouble}; what was asked will be done when it is written") from error
+
     # Routes.
 
     async def status(self, request: Request, _: dict[str, str]) -> Reply:
@@ -181,17 +191,17 @@ class Api:
             return refuse(507, f"{trouble}; the job was not taken")
         if self._master.jobs.jobs.get(spec.name) is not before:
             return refuse(409, f"job {spec.name!r} was submitted by somebody else just now")
-        index = await self._process.engine.ask(event)
+        index = await self._tell(event)
         return reply(an.Submitted(spec.name, spec.count, index), 201)
 
     async def kill(self, request: Request, names: dict[str, str]) -> Reply:
         job = self._job(names["job"])
-        index = await self._process.engine.ask(KillJob(job.name))
+        index = await self._tell(KillJob(job.name))
         return reply(an.Submitted(job.name, job.spec.count, index), 202)
 
     async def kill_task(self, request: Request, names: dict[str, str]) -> Reply:
         job, task = self._task(names["task"])
-        index = await self._process.engine.ask(KillJob(job.name, task))
+        index = await self._tell(KillJob(job.name, task))
         return reply(an.Submitted(job.name, 1, index), 202)
 
     async def why(self, request: Request, names: dict[str, str]) -> Reply:
@@ -233,7 +243,7 @@ class Api:
             order = msgspec.json.decode(request.body or b"{}", type=DrainOrder)
         except msgspec.DecodeError as error:
             raise BadRequest(400, str(error)) from error
-        await self._process.engine.ask(Drain(node, order.on, order.now))
+        await self._tell(Drain(node, order.on, order.now))
         return self._listing(nodes=[row for row in self._process.node_rows() if row.node == node])
 
     async def events(self, request: Request, _: dict[str, str]) -> Reply:

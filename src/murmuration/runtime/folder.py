@@ -30,12 +30,12 @@ def find_folder(given: Path | None) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """The folder and its token, readable by its owner alone."""
+    """The folder and its token, readable by its owner alone. A folder that was there keeps its mode."""
     # Slow to import, and most commands only read a token.
     import secrets
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (folder / TOKEN).exists():
             write_private(folder / TOKEN, secrets.token_urlsafe(32))
     except OSError as error:

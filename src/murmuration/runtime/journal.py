@@ -7,6 +7,7 @@ it, and writes it anew without what is settled.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -35,6 +36,8 @@ class Settled(msgspec.Struct, frozen=True, tag=True):
     run: str
 
 
+#: Settled runs after which the journal is written anew.
+SETTLED_MAX = 5000
 Line = Begun | Over | Settled
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Line)
 
@@ -45,16 +48,12 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.begun: dict[str, Begun] = {}
         self.over: dict[str, Ended] = {}
-        self.settled: list[str] = []
+        self._path, self._file, self._settled = path, -1, 0
         if path.exists():
             for text in path.read_bytes().splitlines():
                 with contextlib.suppress(msgspec.DecodeError):
                     self._take(_decoder.decode(text))
-        fresh = path.with_suffix(".new")
-        lines: list[Line] = [*self.begun.values(), *map(Over, self.over.values())]
-        fresh.write_bytes(b"".join(_encoder.encode(line) + b"\n" for line in lines))
-        fresh.replace(path)
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._write_anew()
 
     def write(self, line: Line) -> None:
         """Add a line; an OSError says that it is not there."""
@@ -62,8 +61,10 @@ class Journal:
         # A full disk may take half a line; the newline in front of the next one keeps them apart.
         if os.write(self._file, text) != len(text):
             os.write(self._file, b"\n")
-            raise OSError(28, "No space left on device")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._take(line)
+        if self._settled > SETTLED_MAX:
+            self._write_anew()
 
     def _take(self, line: Line) -> None:
         match line:
@@ -72,6 +73,17 @@ class Journal:
             case Over(ended):
                 self.over[ended.run] = ended
             case Settled(run):
-                self.settled.append(run)
+                self._settled += 1
                 self.begun.pop(run, None)
                 self.over.pop(run, None)
+
+    def _write_anew(self) -> None:
+        """Only what is not settled, in a file that takes the old one's place."""
+        fresh = self._path.with_suffix(".new")
+        lines: list[Line] = [*self.begun.values(), *map(Over, self.over.values())]
+        fresh.write_bytes(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+        fresh.replace(self._path)
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._settled = 0

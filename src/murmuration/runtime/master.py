@@ -67,6 +67,7 @@ ACTIONS = (
     CommitTasks,
 )  # fmt: skip
 TICK_S = 0.5
+HELLO_S = 10.0
 
 log = logging.getLogger("murmuration.master")
 
@@ -159,7 +160,7 @@ class MasterProcess:
         loop = asyncio.get_running_loop()
 
         async def start(port: int) -> asyncio.Server:
-            return await loop.create_server(lambda: Connection(self._receive, self._lose, HELLO_MAX), host, port)
+            return await loop.create_server(self._accept, host, port)
 
         frames: asyncio.Server = await _first_free(0, before[1], start)
         at = frames.sockets[0].getsockname()[1]
@@ -168,6 +169,17 @@ class MasterProcess:
         write_private(self.folder / API, msgspec.json.encode(address).decode())
         log.info("listening on %s", self.url)
         return frames
+
+    def _accept(self) -> Connection:
+        """A stranger may be silent for a while, but not for ever."""
+        connection = Connection(self._receive, self._lose, HELLO_MAX)
+
+        def look() -> None:
+            if connection.peer is None:
+                connection.abort()
+
+        asyncio.get_running_loop().call_later(HELLO_S, look)
+        return connection
 
     async def _tick(self) -> None:
         """End leases when their time has come."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from murmuration.runtime.wire import FrameReader, WireError, encode
+from murmuration.runtime.wire import FRAME_MAX, FrameReader, WireError, encode
 
 #: What may wait to be read by the other side before it is given up: it comes back and is told everything again.
 WRITE_MAX = 64 * 2**20
@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
 
     def trust(self) -> None:
         """It has said hello: frames may be large from now on."""
-        self._reader._size_max = FrameReader()._size_max
+        self._reader.size_max = FRAME_MAX
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -103,7 +103,7 @@ class FrameReader:
 
     def __init__(self, size_max: int = FRAME_MAX) -> None:
         self._buffer = bytearray()
-        self._size_max = size_max
+        self.size_max = size_max
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         self._buffer += data
@@ -111,8 +111,8 @@ class FrameReader:
         try:
             while len(self._buffer) - at >= 4:
                 (size,) = _LENGTH.unpack_from(self._buffer, at)
-                if size > self._size_max:
-                    raise WireError(f"a frame of {size} bytes, at most {self._size_max}")
+                if size > self.size_max:
+                    raise WireError(f"a frame of {size} bytes, at most {self.size_max}")
                 if len(self._buffer) - at - 4 < size:
                     break
                 body = bytes(self._buffer[at + 4 : at + 4 + size])

@@ -47,6 +47,7 @@ from murmuration.schedulers.offers.messages import (
     SyncTable,
     Table,
     Task,
+    Wake,
 )
 from murmuration.workload.job_spec import FieldError
 
@@ -303,6 +304,19 @@ def test_outside_tasks_survive_their_master_and_are_lost_with_their_node() -> No
     cluster.join("n0", running=(Running("mesos", "t", REQUEST),))
     assert ("mesos", "t") in cluster.master.books.ledger.tasks
     assert facts(cluster.tell(LeaseEnded("n0")), StatusUpdate)[0].status is Status.LOST
+
+
+def test_a_revoked_task_runs_again_and_has_not_failed() -> None:
+    cluster = Cluster(nodes=1, revoke_after_s=10.0)
+    cluster.submit(spec(count=2))
+    cluster.tell(Register("promised", guaranteed=0.5))
+    cluster.tell(SetNeedsOffers("promised", True), 1.0)
+    said = cluster.tell(Wake(), 11.0)
+    (stop,) = sent(said, Stop)
+    assert "revoked" in stop.reason
+    cluster.end(stop.run, code=143, status=Status.KILLED)
+    index = int(stop.run.split(".")[1])
+    assert cluster.states()[index] is State.WAITING and cluster.job().tasks[index].failures == 0
 
 
 def test_by_offers_the_job_manager_shares_with_others() -> None:

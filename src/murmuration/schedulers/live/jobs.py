@@ -240,7 +240,7 @@ class JobTable:
         service = job.spec.kind == "service"
         if job.killed:
             return False
-        if task.stopped_for and status is not Status.FINISHED:
+        if task.stopped_for and (service or status is not Status.FINISHED):
             task.ready_s = now
             return service or task.stopped_for != "killed"
         if status in (Status.LOST, Status.REVOKED):

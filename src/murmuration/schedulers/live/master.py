@@ -280,6 +280,8 @@ class LiveMaster:
 
     def _stop(self, message: StopTask) -> None:
         entry = self.jobs.runs.get(message.task) if message.framework == JOBS else None
+        if entry is not None and not entry[1].stopped_for:
+            self.jobs.stop(*entry, "revoked: another scheduler was promised its room")
         reason = entry[1].stopped_for if entry is not None else "killed"
         self._send(message.node, lambda session: Stop(session, message.framework, message.task, reason))
 
