@@ -22,7 +22,8 @@ def ps(job: str | None, tasks: bool, ended_too: bool, folder: Path | None, as_js
     client = live.client(folder)
     headers: tuple[str, ...]
     if job is not None or tasks:
-        found = client.get("tasks", **({"job": job} if job else {}))
+        limit = {} if as_json else {"limit": ROWS}
+        found = client.get("tasks", **({"job": job} if job else {}), **limit)
         rows, cells, headers = found["tasks"], live.task_cells, live.TASK_HEADERS
     else:
         found = client.get("jobs")
@@ -33,5 +34,6 @@ def ps(job: str | None, tasks: bool, ended_too: bool, folder: Path | None, as_js
         common.print_json(found)
         return
     live.print_rows(headers, [cells(row) for row in rows[:ROWS]])
-    if len(rows) > ROWS:
-        common.say(f"{len(rows) - ROWS} more; --json has them all")
+    more = found.get("total", len(rows)) - ROWS
+    if more > 0:
+        common.say(f"{more} more; --json has them all")

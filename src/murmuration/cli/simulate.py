@@ -90,9 +90,8 @@ def _replay(path: Path, as_json: bool) -> None:
     if as_json:
         common.print_json(document)
     else:
-        click.echo(
-            f"{found.events:,} events, {found.decisions:,} decisions: {found.same:,} of {found.facts:,} facts again"
-        )
+        again = f"{found.same:,} of {found.facts:,} facts came out again"
+        click.echo(f"{found.events:,} events, {found.decisions:,} decisions: {again}")
         if found.difference is not None:
             number, there, came = found.difference
             click.echo(f"first difference at {number}: the log has {there}, the replay {came}")

@@ -12,6 +12,7 @@ from murmuration.cluster.resources import Resources
 from murmuration.schedulers.live.explain import Trial, Why, explain, job_state, last_reason, waiting_reason
 from murmuration.schedulers.live.jobs import ACTIVE, JobRecord, State, TaskRecord
 from murmuration.schedulers.live.master import LiveMaster
+from murmuration.schedulers.live.placing import is_simple
 from murmuration.schedulers.offers.messages import Vector
 
 
@@ -69,6 +70,8 @@ class Listing(msgspec.Struct):
     """The index is the number of the last fact in the log when this was so."""
 
     index: int
+    #: Rows there are, where only some were asked for.
+    total: int | msgspec.UnsetType = msgspec.UNSET
     jobs: list[JobRow] | msgspec.UnsetType = msgspec.UNSET
     tasks: list[TaskRow] | msgspec.UnsetType = msgspec.UNSET
     nodes: list[NodeRow] | msgspec.UnsetType = msgspec.UNSET
@@ -201,13 +204,16 @@ class Reasons:
     def __init__(self, master: LiveMaster, now: float) -> None:
         self._master, self._now = master, now
         self._known: dict[object, str] = {}
+        self._by_job: dict[str, str] = {}
 
     def of(self, job: JobRecord) -> str:
-        if not job.waiting:
-            return last_reason(job)
-        plain = not (job.spec.affinity or job.spec.anti_affinity or job.spec.spread or job.spec.ports)
+        if job.name not in self._by_job:
+            self._by_job[job.name] = self._waiting(job) if job.waiting else last_reason(job)
+        return self._by_job[job.name]
+
+    def _waiting(self, job: JobRecord) -> str:
         waits = any(job.tasks[index].ready_s > self._now for index in job.waiting)
-        alike = plain and not waits and job.name not in self._master.wrong
+        alike = is_simple(job) and not waits and job.name not in self._master.wrong
         key: object = (job.request, job.constraints, len(job.waiting)) if alike else job.name
         if key not in self._known:
             decision = explain(self._master, job, self._now)
@@ -229,9 +235,10 @@ def task_row(job: JobRecord, task: TaskRecord, reasons: Reasons, usage: Usage, n
     reason = task.reason
     if task.state is State.WAITING:
         reason = f"runs again in {task.ready_s - now:.1f} s: {reason}" if task.ready_s > now else reasons.of(job)
+    node = "" if task.state is State.WAITING else task.node
     used = usage.get(f"{job.name}.{task.index}.{task.run}") if task.state in ACTIVE else None
     return TaskRow(
-        f"{job.name}.{task.index}", job.name, str(task.state), task.node, task.run, reason, task.code,
+        f"{job.name}.{task.index}", job.name, str(task.state), node, task.run, reason, task.code,
         task.started_s or None, task.ended_s or None, now - (task.started_s or job.submit_s),
         None if used is None else used[0], None if used is None else used[1],
     )  # fmt: skip

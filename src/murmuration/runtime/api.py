@@ -202,10 +202,10 @@ class Api:
         reasons = an.Reasons(self._master, now)
         name = request.query.get("job")
         jobs = [self._job(name)] if name else self._master.jobs.jobs.values()
-        rows = [an.task_row(job, task, reasons, usage, now) for job in jobs for task in job.tasks]
-        if request.query.get("active") == "1":
-            rows = [row for row in rows if row.state in ACTIVE]
-        return self._listing(tasks=rows)
+        active, limit = request.query.get("active") == "1", int(_number(request, "limit", 2.0**31))
+        found = [(job, task) for job in jobs for task in job.tasks if not active or task.state in ACTIVE]
+        rows = [an.task_row(job, task, reasons, usage, now) for job, task in found[:limit]]
+        return self._listing(tasks=rows, total=len(found))
 
     async def output(self, request: Request, names: dict[str, str]) -> Reply:
         job, index = self._task(names["task"])
@@ -269,6 +269,7 @@ def _number(request: Request, name: str, default: float) -> float:
 
 
 _JOB_QUERY = (("open", "1: only jobs that have not ended"),)
+_TASK_QUERY = (("job", "of one job"), ("active", "1: only those on nodes"), ("limit", "so many rows at most"))
 _OUTPUT_QUERY = (("stream", "stdout or stderr"), ("offset", "bytes to skip"), ("run", "an earlier run"))
 ROUTES = (
     Route("GET", "/v1/status", "The cluster at a glance", Api.status, an.StatusAnswer),
@@ -283,7 +284,7 @@ ROUTES = (
     Route("GET", "/v1/jobs/{job}", "How a job stands", Api.job, an.JobResult, query=(("wait_s", "wait for its end"),)),
     Route("DELETE", "/v1/jobs/{job}", "Kill a job", Api.kill, an.Submitted),
     Route("GET", "/v1/jobs/{job}/why", "Why a job waits", Api.why, an.WhyAnswer),
-    Route("GET", "/v1/tasks", "Tasks", Api.tasks, an.Listing, query=(("job", "of one job"), ("active", "1: on nodes"))),
+    Route("GET", "/v1/tasks", "Tasks", Api.tasks, an.Listing, query=_TASK_QUERY),
     Route("DELETE", "/v1/tasks/{task}", "Kill one task", Api.kill_task, an.Submitted),
     Route("GET", "/v1/tasks/{task}/output", "What a task wrote", Api.output, an.OutputAnswer, query=_OUTPUT_QUERY),
     Route("GET", "/v1/nodes", "Nodes", Api.nodes, an.Listing),

@@ -14,7 +14,7 @@ import shutil
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ class Executor:
         #: When a warden last ended tasks here: an end by force since the start of a run was then none of its own.
         self._warden_acted = warden_acted
         self._began: dict[str, float] = {}
+        self._slow: set[asyncio.Task[None]] = set()
         self._handles: dict[str, Handle] = {}
         self._folders: dict[str, Path] = {}
         self._done: deque[Path] = deque()
@@ -93,7 +94,7 @@ class Executor:
             return Ended(begun.framework, begun.run, Status.LOST, reason="it ended without a trace")
         exit_ = self.isolation.poll(handle)
         if exit_ is None:
-            self._handles[begun.run] = handle
+            self._handles[begun.run], self._began[begun.run] = handle, time.monotonic()
             return None
         self.isolation.clean(folder)
         status = Status.FINISHED if exit_.code == 0 else Status.FAILED
@@ -122,7 +123,13 @@ class Executor:
         if self._threads is None:
             self._started(launch.run, *_try(self.isolation, spec))
         else:
-            asyncio.get_running_loop().create_task(self._start_slowly(launch.run, spec))
+            self._later(self._start_slowly(launch.run, spec))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something slow beside the loop; a task nobody holds could be forgotten half-way."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._slow.add(task)
+        task.add_done_callback(self._slow.discard)
 
     async def _start_slowly(self, run: str, spec: TaskSpec) -> None:
         result = await asyncio.get_running_loop().run_in_executor(self._threads, _try, self.isolation, spec)
@@ -172,7 +179,7 @@ class Executor:
             self.isolation.clean(handle.folder)
             self._tell(told)
         else:
-            asyncio.get_running_loop().create_task(self._clean_slowly(handle.folder, told))
+            self._later(self._clean_slowly(handle.folder, told))
 
     async def _clean_slowly(self, folder: Path, told: Exited) -> None:
         try:

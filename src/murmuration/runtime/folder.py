@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
 import msgspec
@@ -32,6 +31,9 @@ def find_folder(given: Path | None) -> Path:
 
 def make_folder(folder: Path) -> None:
     """The folder and its token, readable by its owner alone."""
+    # Slow to import, and most commands only read a token.
+    import secrets
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / TOKEN).exists():
