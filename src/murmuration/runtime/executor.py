@@ -182,7 +182,10 @@ class Executor:
             self._later(self._clean_slowly(handle.folder, told))
 
     async def _clean_slowly(self, folder: Path, told: Exited) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, self.isolation.clean, folder)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self.isolation.clean, folder)
+        except OSError as error:
+            log.warning("something of %s is left: %s", told.run, error)
         self._tell(told)
 
     def poll(self) -> None:

@@ -83,6 +83,15 @@ def test_a_name_that_leaves_the_folder_is_refused(home: House) -> None:
         home.isolation.start(TaskSpec("../a", ["true"], {}, ROOMY, home.base))
 
 
+@pytest.mark.parametrize("folder", ["absent", "file", "link", "relative"])
+def test_a_folder_that_is_none_is_refused(home: House, tmp_path: Path, folder: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(home.base)
+    place = Path("tests") if folder == "relative" else tmp_path / folder
+    with pytest.raises(StartFailed, match="expected a folder by its whole path"):
+        home.isolation.start(TaskSpec("a", ["true"], {}, ROOMY, place))
+
+
 @pytest.mark.parametrize("name", ["state", "stdout", "stderr", "work"])
 def test_no_file_of_a_task_is_written_through_a_link(home: House, tmp_path: Path, name: str) -> None:
     """A task owns its folder of work only, but one that got further must not make the agent write elsewhere."""

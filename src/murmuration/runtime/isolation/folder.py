@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,8 +55,8 @@ def check(spec: TaskSpec) -> None:
     words = [*spec.command, *spec.env, *spec.env.values()]
     if any("\0" in word for word in words) or any(not name or "=" in name for name in spec.env):
         raise StartFailed("expected a command and an environment without NUL, and names without '='")
-    if not stat.S_ISDIR(os.lstat(spec.folder).st_mode):
-        raise StartFailed(f"expected a folder, got {spec.folder}")
+    if not spec.folder.is_absolute() or spec.folder.is_symlink() or not spec.folder.is_dir():
+        raise StartFailed(f"expected a folder by its whole path, got {spec.folder}")
 
 
 @contextlib.contextmanager
