@@ -39,6 +39,7 @@ from murmuration.schedulers.live.messages import (
 from murmuration.schedulers.offers.messages import (
     CommitTasks,
     Committed,
+    Register,
     ReplyToOffer,
     ResourceOffer,
     SetNeedsOffers,
