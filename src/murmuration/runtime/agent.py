@@ -23,7 +23,7 @@ from murmuration.runtime.isolation.choose import choose
 from murmuration.runtime.locks import hold
 from murmuration.runtime.options import AgentOptions, EmulatedNode
 from murmuration.runtime.transport import Connection
-from murmuration.runtime.warden import AGENT_LOCK, Lease, end_warden, start_warden
+from murmuration.runtime.warden import AGENT_LOCK, Lease, end_warden, has_ended, start_warden
 from murmuration.runtime.wire import Hello, HelloAnswer, ReadOutput
 from murmuration.schedulers.live.agent import (
     Connected,
@@ -73,8 +73,8 @@ class Hosted:
         self._lease = Lease(folder)
         self.executor = Executor(folder / "tasks", isolation, self._lease.acted, self.tell)
         self._lease.write(time.monotonic() + 60.0)
-        start_warden(folder, folder / "tasks", isolation)
         self.folder = folder
+        self._warden = start_warden(folder, folder / "tasks", isolation)
         return (folder / "identity").read_text()
 
     def begin(self) -> None:
@@ -83,6 +83,13 @@ class Hosted:
         self.agent.find(found, ended, time.monotonic())
         self.executor.watch_found()
         self._set_timer()
+
+    def look(self) -> None:
+        """Once a second: at the tasks, and at the warden, which must not be gone."""
+        self.executor.poll()
+        if isinstance(self.executor, Executor) and has_ended(self._warden):
+            log.warning("the warden was gone")
+            self._warden = start_warden(self.folder, self.folder / "tasks", self.executor.isolation)
 
     def tell(self, event: Any) -> None:
         """Hand an event to the state machine and do what it says."""
@@ -182,7 +189,7 @@ class AgentProcess:
         while True:
             await asyncio.sleep(LOOK_S)
             for hosted in self._hosted.values():
-                hosted.executor.poll()
+                hosted.look()
 
     # The connection.
 

@@ -29,7 +29,7 @@ LOCK = "up.lock"
 READY_S = 30.0
 END_S = 20.0
 RESTART_S = 0.2
-RESTART_MAX_S = 10.0
+RESTART_MAX_S = 2.0
 
 
 class Parts(msgspec.Struct):

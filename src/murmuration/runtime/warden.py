@@ -62,6 +62,13 @@ def start_warden(folder: Path, tasks: Path, isolation: Isolation) -> int:
     return pid
 
 
+def has_ended(warden: int) -> bool:
+    try:
+        return os.waitpid(warden, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
 def end_warden(folder: Path) -> None:
     """End the warden of a node, if there is one."""
     pid = holder(folder / WARDEN_LOCK)

@@ -12,6 +12,7 @@ from tests.schedulers.live.clusters import CPU, GB, Cluster, facts, sent, spec
 
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Resources
+from murmuration.placement.plain import Ranked
 from murmuration.placement.registry import Placement
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers.live.explain import CONSTRAINT, POLICY, RESOURCES, dry_run, why
@@ -344,7 +345,13 @@ class Broken:
         raise ZeroDivisionError("oh")
 
 
-@pytest.mark.parametrize(("policy", "says"), [(Stubborn(), "no room"), (Broken(), "ZeroDivisionError")])
+def no_score(total: Any, free: Any, request: Any) -> Any:
+    raise KeyError("gone")
+
+
+@pytest.mark.parametrize(
+    ("policy", "says"), [(Stubborn(), "no room"), (Broken(), "ZeroDivisionError"), (Ranked(no_score), "KeyError")]
+)
 def test_a_policy_that_fails_is_named_in_the_reason_and_ends_nothing(policy: object, says: str) -> None:
     cluster = Cluster(nodes=1)
     cluster.master = LiveMaster(Settings(Resources(), Placement("mine", policy, fast=False)), 1)  # type: ignore[arg-type]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from murmuration.cluster.reasons import Explanation, Never, Wait
+from murmuration.cluster.reasons import Candidate, Explanation, Never, Wait
 from murmuration.placement import explain as ex
+from murmuration.placement.view import JobView, View
 from murmuration.schedulers.live.jobs import JobRecord, State, new_job
 from murmuration.schedulers.live.master import LiveMaster
 from murmuration.schedulers.live.messages import SubmitJob
@@ -89,7 +90,7 @@ def _explanation(round_: Round, job: JobRecord, waiting: list[int], now: float, 
     """Filters and best nodes before anything is placed; then what the policy chooses."""
     asked, view = job_view(job, len(waiting)), round_.view(job)
     filtered = _filters(round_, job)
-    best = ex.best(round_.placement.policy, view, asked)
+    best = _best(round_, view, asked)
     feasible, unblock = int(view.feasible(asked.request).sum()), ex.unblock(view, asked)
     rows = len(view.names)
     found = round_.place(job, [job.tasks[index] for index in waiting]) if rows else []
@@ -101,6 +102,14 @@ def _explanation(round_: Round, job: JobRecord, waiting: list[int], now: float, 
         best=best, chosen=tuple(chosen.items()), placed=len(found), verdict=hopeless or short,
         unblock=unblock if len(found) < len(waiting) else (),
     )  # fmt: skip
+
+
+def _best(round_: Round, view: View, asked: JobView) -> tuple[Candidate, ...]:
+    """A score of the user's own that fails is told as the reason; here it only leaves the list empty."""
+    try:
+        return ex.best(round_.placement.policy, view, asked)
+    except Exception:
+        return ()
 
 
 def _filters(round_: Round, job: JobRecord) -> dict[str, int]:
