@@ -7,6 +7,8 @@ import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -311,6 +313,17 @@ def test_a_scheduler_of_shared_state(cluster: LiveCluster) -> None:
         assert str(omega.wait_for(["fits"])["fits"].status) == "finished"
         again = omega.commit([omega.new_task("late", view.names[0], ["true"], {"cpu": 0.1})], conflict="machine")
         assert again.refused == ("late",), "the row has changed since the sync"
+
+
+def test_the_example_of_schedulers_from_outside(cluster: LiveCluster) -> None:
+    script = Path(__file__).parents[2] / "examples" / "outside_scheduler.py"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "MURMUR_DIR": str(cluster.folder)}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout.splitlines() == [
+        "by offers: {0: '1 tries', 1: '1 tries', 2: '2 tries', 3: '1 tries'}",
+        "by transactions: ['task-0', 'task-1'] accepted, ['huge'] refused",
+        "and ended: ['task-0 finished', 'task-1 finished']",
+    ], done.stderr
 
 
 def test_the_log_of_it_all_replays(cluster: LiveCluster) -> None:

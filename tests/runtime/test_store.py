@@ -15,7 +15,16 @@ from tests.schedulers.live.clusters import Cluster, spec
 from murmuration.cluster.errors import InputError
 from murmuration.runtime.store import LOGGED, Entry, Store, read_log
 from murmuration.schedulers.live.agent import Exited
-from murmuration.schedulers.live.messages import JOBS, Ended, KillJob, Recover, RunEnded, SubmitJob, TaskPlaced
+from murmuration.schedulers.live.messages import (
+    JOBS,
+    Ended,
+    JobForgotten,
+    KillJob,
+    Recover,
+    RunEnded,
+    SubmitJob,
+    TaskPlaced,
+)
 from murmuration.schedulers.offers.messages import Status
 from murmuration.simulation.live_disk import Disk
 
@@ -67,6 +76,19 @@ def test_a_batch_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
         store.write([*entries(facts, 100), *entries(facts)])
     assert store.last_number() == len(facts)
     assert [row[0] for row in store.facts(1, 100)] == list(range(2, len(facts) + 1))
+    store.close()
+
+
+def test_a_forgotten_job_is_gone_and_old_lines_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("murmuration.runtime.store.LOG_MAX", 3)
+    monkeypatch.setattr("murmuration.runtime.store.PRUNE", 5)
+    store = Store(tmp_path / "store.db")
+    facts = story([0, 2])
+    store.write(entries(facts))
+    store.write(entries([(9.0, JobForgotten("job-0"))], 100))
+    assert [job.spec.name for job in store.recover(1).jobs] == ["job-2"]
+    store.write([Entry(104, 0.0, "event", KillJob("a")), Entry(106, 0.0, "event", KillJob("a"))])
+    assert [entry.number for entry in store.entries()] == [104, 106]
     store.close()
 
 

@@ -47,6 +47,8 @@ def replay_log(path: Path) -> Replay:
     def make(options: MasterOptions) -> LiveMaster:
         return LiveMaster(live_settings(options)[0], options.seed)
 
+    if not any(entry.side == "options" for entry in entries):
+        raise InputError(f"{path}: the start of the log is no longer kept, and no master has started since")
     return replay(((e.number, e.at_s, e.side, e.value) for e in entries), make)
 
 

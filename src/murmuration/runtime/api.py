@@ -19,6 +19,7 @@ from murmuration.runtime import answers as an
 from murmuration.runtime.http import BadRequest, Reply, Request
 from murmuration.schedulers.live.explain import dry_run, job_state, last_reason, why
 from murmuration.schedulers.live.jobs import ACTIVE, JobRecord
+from murmuration.schedulers.live.master import LiveMaster
 from murmuration.schedulers.live.messages import Drain, KillJob, SubmitJob
 from murmuration.workload.job_spec import FieldError, JobSpec, job_from_tables
 
@@ -99,7 +100,7 @@ class Api:
     # Looking up.
 
     @property
-    def _master(self) -> Any:
+    def _master(self) -> LiveMaster:
         return self._process.master
 
     def _now(self) -> float:
@@ -110,7 +111,7 @@ class Api:
         if name not in jobs:
             hint = did_you_mean(name, jobs) if jobs else "there are none"
             raise BadRequest(404, f"no job {name!r}; {hint}")
-        return jobs[name]  # type: ignore[no-any-return]
+        return jobs[name]
 
     def _task(self, name: str) -> tuple[JobRecord, int]:
         job, _, index = name.rpartition(".")

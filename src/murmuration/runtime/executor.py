@@ -21,6 +21,7 @@ from typing import Any
 
 from murmuration.cluster.errors import InputError
 from murmuration.runtime.isolation import Handle, Isolation, Limits, StartFailed, TaskSpec, task_folder
+from murmuration.runtime.isolation.folder import locked
 from murmuration.runtime.journal import Begun, Journal, Over, Settled
 from murmuration.runtime.wire import Output
 from murmuration.schedulers.live.agent import Exited, Found, Start, Started
@@ -111,6 +112,9 @@ class Executor:
         try:
             folder = task_folder(self.folder, folder_name(launch.framework, launch.run))
             ends = None if command.ends_s == float("inf") else command.ends_s
+            if launch.framework == JOBS and launch.run not in self._journal.begun and not locked(folder):
+                # A job of this name was forgotten long ago; what is left of it is only its output.
+                shutil.rmtree(folder, ignore_errors=True)
             self._journal.write(Begun(launch.framework, launch.run, launch.request, ends))
             folder.mkdir()
             environment = {**launch.order.environment, **ports(launch.order.ports)}

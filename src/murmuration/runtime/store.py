@@ -22,6 +22,7 @@ from murmuration.schedulers.live.messages import (
     AgentLost,
     Drain,
     Fact,
+    JobForgotten,
     JobKilled,
     JobSubmitted,
     KillJob,
@@ -41,6 +42,8 @@ from murmuration.schedulers.offers.messages import ToMaster
 from murmuration.workload.job_spec import JobSpec
 
 VERSION = 1
+#: Lines of the log that are kept, and how often older ones are dropped.
+LOG_MAX, PRUNE = 2_000_000, 50_000
 #: Everything that may be in the log, by its name.
 LOGGED: dict[str, Any] = {
     kind.__name__: kind
@@ -128,6 +131,8 @@ class Store:
             for entry in entries:
                 if entry.side == "fact":
                     self._apply(entry.value, entry.at_s)
+            if entries and entries[0].number // PRUNE != entries[-1].number // PRUNE:
+                self._db.execute("DELETE FROM log WHERE number <= ?", (entries[-1].number - LOG_MAX,))
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
@@ -142,6 +147,9 @@ class Store:
                 do("DELETE FROM tasks WHERE job = ?", (job,))
                 row = (job, serial, at_s, first_run, 0, duration_s, ENCODER.encode(spec))
                 do("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            case JobForgotten(job):
+                do("DELETE FROM tasks WHERE job = ?", (job,))
+                do("DELETE FROM jobs WHERE name = ?", (job,))
             case JobKilled(job):
                 do("UPDATE jobs SET killed = 1 WHERE name = ?", (job,))
             case TaskPlaced(job, index, run, node):

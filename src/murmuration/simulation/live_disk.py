@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from murmuration.schedulers.live.messages import (
     Fact,
+    JobForgotten,
     JobKilled,
     JobSubmitted,
     NodeDraining,
@@ -32,6 +33,8 @@ class Disk:
             case JobSubmitted(job, serial, first_run, spec, duration_s):
                 self.jobs[job] = StoredJob(spec, serial, at_s, first_run, False, duration_s)
                 self.runs[job] = {}
+            case JobForgotten(job):
+                del self.jobs[job], self.runs[job]
             case JobKilled(job):
                 self.jobs[job] = replace(self.jobs[job], killed=True)
             case TaskPlaced(job, index, run, node):

@@ -65,6 +65,8 @@ class _Replayer:
         self.out = [message for message in said if not isinstance(message, Send | Callback)]
 
     def fact(self, number: int, fact: Any) -> None:
+        if self.master is None:
+            return
         self.result.facts += 1
         self.result.decisions += isinstance(fact, TaskPlaced)
         came = self.out.pop(0) if self.out else None
@@ -79,7 +81,10 @@ class _Replayer:
 
 
 def replay(log: Iterable[tuple[int, float, str, Any]], make: Callable[[Any], LiveMaster]) -> Replay:
-    """Feed the events of a log to a master like the one that wrote it, and compare what comes out."""
+    """Feed the events of a log to a master like the one that wrote it, and compare what comes out.
+
+    A log whose beginning was dropped is taken up where the next master started.
+    """
     replayer = _Replayer(make)
     for number, at_s, side, value in log:
         if side == "options":

@@ -8,7 +8,7 @@ import pytest
 from tests.schedulers.live.clusters import Cluster, facts, sent, spec
 
 from murmuration.schedulers.live.jobs import KILLED_CODE, State, backoff_s
-from murmuration.schedulers.live.messages import JobEnded, KillJob, Stop, TaskEnded
+from murmuration.schedulers.live.messages import JobEnded, JobForgotten, KillJob, Stop, TaskEnded
 from murmuration.schedulers.offers.messages import Status, Wake
 from murmuration.workload.job_spec import Restart
 
@@ -113,3 +113,16 @@ def test_a_job_of_the_same_name_numbers_its_runs_on() -> None:
     assert "job.0.2" in cluster.launched and len(cluster.launched) == 2
     order = cluster.launched["job.0.2"][1].order
     assert order.environment["MURMUR_RUN"] == "1", "a job counts its own runs from one"
+
+
+def test_a_bounded_number_of_ended_jobs_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("murmuration.schedulers.live.jobs.ENDED_MAX", 2)
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec("stays"))
+    forgotten = []
+    for name in ("a", "b", "a", "c", "d"):
+        cluster.submit(spec(name))
+        (run,) = [run for run in cluster.master.jobs.runs if run.startswith(f"{name}.")]
+        forgotten += [fact.job for fact in facts(cluster.end(run), JobForgotten)]
+    assert forgotten == ["b", "a"], "the first a had made way for the second"
+    assert set(cluster.master.jobs.jobs) == {"stays", "c", "d"}

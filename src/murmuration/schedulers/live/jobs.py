@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +18,7 @@ from murmuration.schedulers.live.messages import (
     Ended,
     Fact,
     JobEnded,
+    JobForgotten,
     JobKilled,
     JobSubmitted,
     StoredJob,
@@ -46,6 +47,8 @@ class State(StrEnum):
 ACTIVE = (State.RUNNING, State.STARTING, State.STOPPING)
 #: The exit code of a job that was killed: 128 and SIGTERM.
 KILLED_CODE = 143
+#: Ended jobs that are kept.
+ENDED_MAX = 10_000
 
 
 @dataclass(slots=True)
@@ -139,6 +142,8 @@ class JobTable:
     #: Jobs with waiting tasks.
     queue: dict[str, JobRecord] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)
+    #: Jobs in the order of their ends.
+    ended: deque[JobRecord] = field(default_factory=deque)
     _timers: list[float] = field(default_factory=list)
     _serial: int = 0
 
@@ -278,6 +283,16 @@ class JobTable:
             job.status, job.code = job_outcome(job)
             job.ended_s = now
             self.facts.append(JobEnded(job.name, job.status, job.code))
+            self._forget_oldest(job)
+
+    def _forget_oldest(self, ended: JobRecord) -> None:
+        """Keep a bounded number of ended jobs; one whose name was taken by another is gone already."""
+        self.ended.append(ended)
+        while len(self.ended) > ENDED_MAX:
+            oldest = self.ended.popleft()
+            if self.jobs.get(oldest.name) is oldest:
+                del self.jobs[oldest.name]
+                self.facts.append(JobForgotten(oldest.name))
 
     def _hold(self, job: JobRecord, task: TaskRecord) -> None:
         self.runs[run_name(job, task)] = job, task
@@ -324,6 +339,7 @@ class JobTable:
         if job.open_tasks == 0:
             job.status, job.code = job_outcome(job)
             job.ended_s = max((task.ended_s for task in tasks), default=stored.submit_s)
+            self.ended.append(job)
 
 
 def _fill(task: TaskRecord, run: StoredRun) -> None:

@@ -284,6 +284,13 @@ class JobEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class JobForgotten:
+    """So many jobs have ended since that this one is no longer kept."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeIsUp:
     node: str
 
@@ -305,8 +312,8 @@ class NodeDraining:
 
 
 Fact = (
-    JobSubmitted | JobKilled | TaskPlaced | TaskStarted | TaskEnded | JobEnded | NodeIsUp | NodeUnreachable | NodeIsLost
-    | NodeDraining
+    JobSubmitted | JobKilled | TaskPlaced | TaskStarted | TaskEnded | JobEnded | JobForgotten | NodeIsUp
+    | NodeUnreachable | NodeIsLost | NodeDraining
 )  # fmt: skip
 
 
