@@ -12,42 +12,34 @@ from murmuration.cli import common
 from murmuration.cluster.errors import InputError
 
 
+PATH = click.Path(path_type=Path)
+
+
 @click.command()
-@click.argument("snapshot", type=click.Path(path_type=Path))
+@click.argument("snapshot", type=PATH)
 @click.option(
-    "--place",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Place the pods of this file, with the fewest moves.",
+    "--place", type=PATH, metavar="FILE", help="Place the pods of this file, with the fewest moves of others."
 )
 @click.option("--remove", multiple=True, metavar="NODE", help="What if this node went? Several times for several.")
 @click.option(
-    "--add",
-    multiple=True,
-    metavar="TYPE=COUNT",
-    help="What if these nodes came? A type such as m5.large, or a node to copy.",
+    "--add", multiple=True, metavar="TYPE=COUNT", help="What if these came? As m5.large, or as a node there is."
 )
 @click.option(
     "--objective",
     "objectives",
     multiple=True,
     metavar="NAME[=WEIGHT]",
-    help="What to make small; module:function for your own.",
+    help="What to make small, several times; module:function for your own.",
 )
 @click.option(
-    "--limit", "limits", multiple=True, metavar="NAME=MOST", help="The most an objective may reach, such as moves=20."
+    "--limit", "limits", multiple=True, metavar="NAME=MOST", help="The most an objective may reach: moves=20."
 )
 @click.option("--power-off", is_flag=True, help="A node without tasks draws no power.")
 @click.option("--evaluations", type=click.IntRange(1), help="Placements to look at; default: by size.")
-@click.option(
-    "--population", type=click.IntRange(8, 2000), default=92, show_default=True, help="Placements kept side by side."
-)
+@click.option("--population", type=click.IntRange(8, 2000), default=92, show_default=True, help="Placements kept.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop the search after this time.")
 @click.option(
-    "--assignment",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="SNAPSHOT is a ROADEF/EURO 2012 model; this is its assignment.",
+    "--assignment", type=PATH, metavar="FILE", help="SNAPSHOT is a ROADEF/EURO 2012 model, this its assignment."
 )
 @common.with_options(common.SEED, common.OUT, common.JSON)
 def plan(

@@ -97,7 +97,7 @@ def fill(p: Packed, s: State, order: Array, rule: int) -> int:
 def score(p: Packed, s: State, t: int, n: int, rule: int) -> float:
     """How good a node is for a task; the first three in Kubernetes' whole numbers."""
     found = 0.0
-    if rule == LEAST or rule == MOST:
+    if rule in (LEAST, MOST):
         points, had = 0, 0
         for r in range(2):
             if p.total[n, r] > 0:
@@ -115,7 +115,7 @@ def score(p: Packed, s: State, t: int, n: int, rule: int) -> float:
     elif rule == POWER:
         found = -watts(p, t, n)
     elif rule == FEWEST:
-        found = -float(s.count[n])
+        found = -float(s.tasks[n])
     elif rule == GAP:
         found = -gap_with(p, s, n, p.request[t, 0], p.request[t, 1])
     return found

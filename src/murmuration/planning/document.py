@@ -59,7 +59,8 @@ def _row(plan: Plan, k: int) -> dict[str, float | None]:
 
 def _front(plan: Plan) -> list[dict[str, float]]:
     front = plan.front
-    rows = np.unique(np.linspace(0, len(front) - 1, min(len(front), FRONT_MAX)).astype(int)) if len(front) else []
+    count = min(len(front), FRONT_MAX)
+    rows = np.unique(np.linspace(0, max(len(front) - 1, 0), count).astype(int)).tolist()
     names = [objective.name for objective in plan.objectives]
     return [dict(zip(names, map(float, front[k]), strict=True)) for k in rows]
 

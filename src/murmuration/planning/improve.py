@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.jit import helper, inlined, loop_kernel
 from murmuration.cluster.random import next_double as plain_next_double
 from murmuration.planning.evaluate import COST, NODES
 from murmuration.planning.packed import Packed
-from murmuration.planning.state import State, change, enter, fits_without, leave, legal, load, may_use, swap_change
+from murmuration.planning.state import (
+    State,
+    change,
+    enter,
+    fits_without,
+    flag,
+    leave,
+    legal,
+    load,
+    may_use,
+    swap_change,
+    whole,
+)
 
 Array = NDArray[Any]
 next_double = helper(plain_next_double)
@@ -48,7 +59,7 @@ def try_shift(p: Packed, s: State, w: Array, t: int, b: int) -> bool:
 @inlined
 def try_swap(p: Packed, s: State, w: Array, t: int, u: int) -> bool:
     """Two tasks without rules change places if that is allowed and better."""
-    a, b = np.int64(s.x[t]), np.int64(s.x[u])
+    a, b = whole(s.x[t]), whole(s.x[u])
     done = False
     if (
         a >= 0 and b >= 0 and a != b and p.group[t] != p.group[u] and fits_without(p, s, t, b, u)
@@ -88,7 +99,7 @@ def best_node(p: Packed, s: State, w: Array, t: int, sampled: int, in_use: bool,
         if k == sampled and best >= 0:
             break
         n = draw(rng, nodes) if k < sampled else k - sampled
-        if n != s.x[t] and (s.count[n] > 0 or not in_use) and legal(p, s, t, n):
+        if n != s.x[t] and (s.tasks[n] > 0 or not in_use) and legal(p, s, t, n):
             value = change(p, s, w, t, n)
             if best < 0 or value < least:
                 best, least = n, value
@@ -105,7 +116,7 @@ def put_back(p: Packed, s: State, w: Array, out: Array, count: int, rng: Array) 
     """Give the tasks of a list nodes, in turn; returns how many are left without."""
     left = 0
     for k in range(count):
-        n = best_node(p, s, w, out[k], np.int64(SAMPLED), np.bool_(False), rng)
+        n = best_node(p, s, w, out[k], whole(SAMPLED), flag(False), rng)
         if n >= 0:
             enter(p, s, out[k], n)
         else:
@@ -126,7 +137,7 @@ def relieve(p: Packed, s: State, w: Array, rng: Array) -> int:
         for r in range(s.free.shape[1]):
             over |= s.free[a, r] < 0 and p.request[t, r] > 0
         if over:
-            n = best_node(p, s, w, t, np.int64(0), np.bool_(False), rng)
+            n = best_node(p, s, w, t, whole(0), flag(False), rng)
             if n >= 0:
                 leave(p, s, t)
                 enter(p, s, t, n)
@@ -141,7 +152,7 @@ def place_left(p: Packed, s: State, w: Array, rng: Array) -> int:
     for k in range(p.movable.shape[0]):
         t = p.movable[k]
         if s.x[t] < 0:
-            n = best_node(p, s, w, t, np.int64(0), np.bool_(False), rng)
+            n = best_node(p, s, w, t, whole(0), flag(False), rng)
             if n >= 0:
                 enter(p, s, t, n)
             else:
@@ -159,9 +170,9 @@ def cross(p: Packed, s: State, other: Array, w: Array, begin: int, end: int, rng
             count += 1
     for k in range(count):
         leave(p, s, out[k])
-    left = np.int64(0)
+    left = whole(0)
     for k in range(count):
-        t, n = out[k], np.int64(other[out[k]])
+        t, n = out[k], whole(other[out[k]])
         if legal(p, s, t, n):
             enter(p, s, t, n)
         else:
@@ -176,14 +187,14 @@ def vacate(p: Packed, s: State, w: Array, rng: Array, out: Array) -> bool:
     n = draw(rng, p.total.shape[0])
     for _ in range(3):
         m = draw(rng, p.total.shape[0])
-        if s.count[m] > 0 and (s.count[n] == 0 or s.count[m] < s.count[n]):
+        if s.tasks[m] > 0 and (s.tasks[n] == 0 or s.tasks[m] < s.tasks[n]):
             n = m
-    count, total, done = 0, 0.0, s.count[n] > 0
+    count, total, done = 0, 0.0, s.tasks[n] > 0
     for k in range(p.movable.shape[0]):
         t = p.movable[k]
         if s.x[t] != n:
             continue
-        b = best_node(p, s, w, t, np.int64(0), np.bool_(True), rng)
+        b = best_node(p, s, w, t, whole(0), flag(True), rng)
         if b < 0:
             done = False
             break
@@ -192,7 +203,7 @@ def vacate(p: Packed, s: State, w: Array, rng: Array, out: Array) -> bool:
         count += 1
         leave(p, s, t)
         enter(p, s, t, b)
-    if done and s.count[n] == 0 and total < LEAST_GAIN:
+    if done and s.tasks[n] == 0 and total < LEAST_GAIN:
         return True
     for k in range(count - 1, -1, -1):
         leave(p, s, out[k])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from murmuration.cluster.jit import loop_kernel
 from murmuration.planning.packed import Packed, Work
 from murmuration.planning.problem import Integers, Problem, used
-from murmuration.planning.state import State, enter, leave, legal, load, new_state
+from murmuration.planning.state import State, enter, leave, legal, load, new_state, whole
 
 Array = NDArray[Any]
 
@@ -106,7 +106,7 @@ def detour(p: Packed, s: State, target: Array, pending: Array) -> tuple[int, int
     """A task that could wait on a third node, and so let another one in; (−1, −1) if there is none."""
     for k in range(pending.shape[0]):
         t = pending[k]
-        home = np.int64(s.x[t])
+        home = whole(s.x[t])
         if home < 0:
             continue
         leave(p, s, t)

@@ -42,7 +42,7 @@ Own = Callable[[Problem, Integers], float]
 
 @dataclass(frozen=True)
 class Objective:
-    """One thing to be made small: built in, or a function of a problem and a placement. `weight` counts in the choice."""
+    """One thing to be made small: built in, or a function of a problem and a placement; `weight` is for the choice."""
 
     name: str
     weight: float = 1.0

@@ -45,7 +45,6 @@ class Packed(NamedTuple):
     priority: Floats
     megabytes: Floats
     movable: Integers
-    free_classes: Flags
     power_off: bool
     rule_first: Integers
     rule_list: Integers
@@ -90,7 +89,7 @@ def pack(problem: Problem, power_off: bool = False) -> Work:
     allowed = np.ascontiguousarray(problem.allowed)
     packed = Packed(
         total=np.ascontiguousarray(problem.total), inverse=np.ascontiguousarray(inverse),
-        both=(problem.total[:, :2] > 0).all(axis=1).astype(np.float64),
+        both=np.asarray((problem.total[:, :2] > 0).all(axis=1), dtype=np.float64),
         request=np.ascontiguousarray(problem.request[order]), start=problem.node_of[order],
         allowed=allowed, class_of=problem.class_of[order], group=sorted_group,
         first=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), big=big,
@@ -98,7 +97,7 @@ def pack(problem: Problem, power_off: bool = False) -> Work:
         zone_of=problem.zone_of, price=problem.price.astype(np.float64), idle=problem.idle_watts.astype(np.float64),
         span=(problem.peak_watts - problem.idle_watts).astype(np.float64), priority=priority_weight(problem)[order],
         megabytes=problem.megabytes[order].astype(np.float64),
-        movable=np.flatnonzero(problem.movable[order]).astype(np.int64), free_classes=allowed.all(axis=1),
+        movable=np.flatnonzero(problem.movable[order]).astype(np.int64),
         power_off=power_off, **_rules(problem, order),
     )  # fmt: skip
     return Work(problem, packed, order)

@@ -92,14 +92,14 @@ class Problem:
     def movable(self) -> Flags:
         """Tasks a plan may place or move: a budget of nothing pins its tasks."""
         stuck = (self.budget_of >= 0) & (self._budget_left() == 0)
-        return ~self.pinned & ((self.node_of < 0) | ~stuck)
+        return np.asarray(~self.pinned & ((self.node_of < 0) | ~stuck))
 
     def _budget_left(self) -> Integers:
         return np.append(self.budget, 0)[self.budget_of]
 
     def may_use(self, task: int) -> Flags:
         """The nodes a task may lie on: those its class allows, and the one it is on."""
-        found = self.allowed[self.class_of[task]].copy()
+        found: Flags = self.allowed[self.class_of[task]].copy()
         if self.node_of[task] >= 0:
             found[self.node_of[task]] = True
         return found

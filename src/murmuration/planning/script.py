@@ -21,7 +21,7 @@ set -euo pipefail
 kubectl=${{KUBECTL:-kubectl}}
 patience=${{PATIENCE:-300}}
 
-open_before=$($kubectl get nodes -o jsonpath='{{range .items[?(@.spec.unschedulable!=true)]}}{{.metadata.name}}{{"\\n"}}{{end}}')
+open_before=$($kubectl get nodes -o json | jq -r '.items[] | select(.spec.unschedulable != true) | .metadata.name')
 reopen() {{ for node in $open_before; do $kubectl uncordon "$node" >/dev/null || true; done; }}
 trap reopen EXIT
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def reference_points(objectives: int, partitions: int) -> Floats:
     rows = []
     for bars in combinations(range(partitions + objectives - 1), objectives - 1):
         edges = (-1, *bars, partitions + objectives - 1)
-        rows.append([b - a - 1 for a, b in zip(edges, edges[1:], strict=False)])
+        rows.append([b - a - 1 for a, b in pairwise(edges)])
     return np.array(rows, dtype=np.float64) / partitions
 
 

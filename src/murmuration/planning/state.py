@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from murmuration.cluster.jit import helper, inlined, loop_kernel
 from murmuration.planning.evaluate import (
     COST,
-    COUNT,
     CROWDING,
     IMBALANCE,
     MEGABYTES,
@@ -30,6 +29,9 @@ from murmuration.planning.evaluate import (
 from murmuration.planning.packed import HOLDER, TARGET, Packed
 
 Array = NDArray[Any]
+#: A whole number or a flag of one type, so that no kernel is compiled twice for a literal.
+whole: Any = np.int64
+flag: Any = np.bool_
 APART, TOGETHER, SPREAD = 0, 1, 2
 #: Places in `State.sums`: gaps of the nodes in use, and how many are.
 GAPS, IN_USE = 0, 1
@@ -40,7 +42,7 @@ class State(NamedTuple):
 
     x: NDArray[np.int32]
     free: NDArray[np.int64]
-    count: NDArray[np.int64]
+    tasks: NDArray[np.int64]
     gap: NDArray[np.float64]
     big: NDArray[np.int32]
     big_zone: NDArray[np.int32]
@@ -58,18 +60,18 @@ def new_state(p: Packed) -> State:
     counted = p.rule_at >= 0
     counters = int(p.rule_domains[counted].sum())
     return State(
-        np.full(tasks, -1, dtype=np.int32), p.total.copy(), np.zeros(nodes, dtype=np.int64), np.zeros(nodes),
-        np.zeros((len(p.big_groups), nodes), dtype=np.int32), np.zeros((len(p.big_groups), zones), dtype=np.int32),
-        *(np.zeros(counters, dtype=np.int64) for _ in range(3)), np.zeros(len(p.rule_kind), dtype=np.int64),
-        np.zeros(2),
-    )  # fmt: skip
-
-
-def weights_of(pairs: dict[int, float]) -> NDArray[np.float64]:
-    found = np.zeros(COUNT)
-    for index, weight in pairs.items():
-        found[index] = weight
-    return found
+        x=np.full(tasks, -1, dtype=np.int32),
+        free=p.total.copy(),
+        tasks=np.zeros(nodes, dtype=np.int64),
+        gap=np.zeros(nodes),
+        big=np.zeros((len(p.big_groups), nodes), dtype=np.int32),
+        big_zone=np.zeros((len(p.big_groups), zones), dtype=np.int32),
+        targets=np.zeros(counters, dtype=np.int64),
+        alone=np.zeros(counters, dtype=np.int64),
+        twice=np.zeros(counters, dtype=np.int64),
+        rule_total=np.zeros(len(p.rule_kind), dtype=np.int64),
+        sums=np.zeros(2),
+    )
 
 
 @inlined
@@ -113,19 +115,19 @@ def count_group(p: Packed, s: State, t: int, n: int, by: int) -> None:
 @helper
 def renew_gap(p: Packed, s: State, n: int) -> None:
     s.sums[GAPS] -= s.gap[n]
-    s.gap[n] = gap_at(p, s, n) if s.count[n] > 0 else 0.0
+    s.gap[n] = gap_at(p, s, n) if s.tasks[n] > 0 else 0.0
     s.sums[GAPS] += s.gap[n]
 
 
 @helper
 def leave(p: Packed, s: State, t: int) -> None:
     """Take a task from its node."""
-    n = np.int64(s.x[t])
+    n = whole(s.x[t])
     s.x[t] = -1
     for r in range(s.free.shape[1]):
         s.free[n, r] += p.request[t, r]
-    s.count[n] -= 1
-    if s.count[n] == 0:
+    s.tasks[n] -= 1
+    if s.tasks[n] == 0:
         s.sums[IN_USE] -= 1.0
     renew_gap(p, s, n)
     count_group(p, s, t, n, -1)
@@ -138,9 +140,9 @@ def enter(p: Packed, s: State, t: int, n: int) -> None:
     s.x[t] = n
     for r in range(s.free.shape[1]):
         s.free[n, r] -= p.request[t, r]
-    if s.count[n] == 0:
+    if s.tasks[n] == 0:
         s.sums[IN_USE] += 1.0
-    s.count[n] += 1
+    s.tasks[n] += 1
     renew_gap(p, s, n)
     count_group(p, s, t, n, 1)
     count_rules(p, s, t, n, 1)
@@ -150,10 +152,10 @@ def enter(p: Packed, s: State, t: int, n: int) -> None:
 def load(p: Packed, s: State, x: Array) -> None:
     """Make the state that of a placement."""
     s.x[:] = -1
-    for n in range(s.count.shape[0]):
+    for n in range(s.tasks.shape[0]):
         for r in range(s.free.shape[1]):
             s.free[n, r] = p.total[n, r]
-    s.count[:] = 0
+    s.tasks[:] = 0
     s.gap[:] = 0.0
     s.big[:] = 0
     s.big_zone[:] = 0
@@ -163,17 +165,17 @@ def load(p: Packed, s: State, x: Array) -> None:
     s.rule_total[:] = 0
     s.sums[:] = 0.0
     for t in range(x.shape[0]):
-        n = np.int64(x[t])
+        n = whole(x[t])
         s.x[t] = n
         if n < 0:
             continue
         for r in range(s.free.shape[1]):
             s.free[n, r] -= p.request[t, r]
-        s.count[n] += 1
+        s.tasks[n] += 1
         count_group(p, s, t, n, 1)
         count_rules(p, s, t, n, 1)
-    for n in range(s.count.shape[0]):
-        if s.count[n] > 0:
+    for n in range(s.tasks.shape[0]):
+        if s.tasks[n] > 0:
             s.sums[IN_USE] += 1.0
             s.gap[n] = gap_at(p, s, n)
             s.sums[GAPS] += s.gap[n]
@@ -273,7 +275,7 @@ def skew(p: Packed, s: State, rule: int, role: int, origin: int, to: int) -> int
 def obeys(p: Packed, s: State, t: int, n: int) -> bool:
     """Whether the rules let a task go to a node."""
     ok = True
-    origin = np.int64(s.x[t])
+    origin = whole(s.x[t])
     for k in range(p.rule_first[t], p.rule_first[t + 1]):
         rule, role = p.rule_list[k], p.rule_role[k]
         key = p.rule_key[rule]
@@ -285,7 +287,7 @@ def obeys(p: Packed, s: State, t: int, n: int) -> bool:
         if kind == APART:
             ok &= to < 0 or apart_allows(p, s, rule, role, to)
         elif kind == TOGETHER:
-            ok &= together_allows(p, s, rule, role, come, to, origin >= 0)
+            ok &= together_allows(p, s, rule, role, come, to, flag(origin >= 0))
         else:
             after = skew(p, s, rule, role, come, to)
             ok &= after <= p.rule_most[rule] or after <= skew(p, s, rule, role, -1, -1)
@@ -349,13 +351,13 @@ def moving_change(p: Packed, w: Array, t: int, a: int, b: int) -> float:
 def change(p: Packed, s: State, w: Array, t: int, b: int) -> float:
     """By how much the weighted sum changes when a task goes to node b, from its node or from none."""
     a = s.x[t]
-    fresh = s.count[b] == 0
-    last = a >= 0 and s.count[a] == 1
-    d = w[CROWDING] * (s.count[b] + 1)
+    fresh = s.tasks[b] == 0
+    last = a >= 0 and s.tasks[a] == 1
+    d = w[CROWDING] * (s.tasks[b] + 1)
     d += w[POWER] * (watts(p, t, b) + (p.idle[b] if p.power_off and fresh else 0.0))
     d += (w[NODES] + w[COST] * p.price[b]) if fresh else 0.0
     if a >= 0:
-        d -= w[CROWDING] * s.count[a]
+        d -= w[CROWDING] * s.tasks[a]
         d -= w[POWER] * (watts(p, t, a) + (p.idle[a] if p.power_off and last else 0.0))
         d -= (w[NODES] + w[COST] * p.price[a]) if last else 0.0
     else:

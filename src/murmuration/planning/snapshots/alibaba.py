@@ -76,7 +76,7 @@ def folder_snapshot(folder: Path, add: Sequence[str] = ()) -> Snapshot:
     found = [path for path in files if path is not None]
     if len(found) < len(CONTAINER_FILES):
         raise InputError(
-            f"{folder}: expected a snapshot file, or a folder with {', '.join(CONTAINER_FILES)} or openb's"
+            f"{folder}: expected a snapshot, or a folder with openb's lists or {', '.join(CONTAINER_FILES)}"
         )
     return containers(found, add)
 

@@ -36,9 +36,7 @@ def _snapshot(path: Path, place: Path | None, add: Sequence[str]) -> Snapshot:
     if alibaba.is_openb(source):
         return alibaba.openb(path, place, add)
     if not looks_like_objects(source):
-        raise InputError(
-            f"{path}: not a snapshot: expected Kubernetes JSON or YAML, our TOML, or a list of openb's nodes"
-        )
+        raise InputError(f"{path}: no snapshot: expected Kubernetes JSON or YAML, our TOML, or a list of openb's nodes")
     things = read_objects(source)
     if place is not None:
         things = [*things, *pods_to_place(read_objects(load(place)))]

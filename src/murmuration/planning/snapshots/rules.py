@@ -78,7 +78,7 @@ def rules_of(tasks: Sequence[TaskEntry], nodes: Sequence[NodeEntry], masks: dict
     """Every distinct rule. Pods that must lie where a label is are kept to the nodes that have it."""
     rules: list[Rule] = []
     for kind, part in ((APART, "podAntiAffinity"), (TOGETHER, "podAffinity")):
-        for holders, term in _grouped(tasks, lambda task, part=part: _terms(task, part)):  # type: ignore[misc]
+        for holders, term in _grouped(tasks, lambda task, part=part: _terms(task, part)):
             first = tasks[holders[0]]
             where = f"pod {first.name}: {part}"
             key = str(term.get("topologyKey") or "")
@@ -161,7 +161,7 @@ def check_affinity(tasks: Sequence[TaskEntry]) -> None:
         apart = {_same(term) for term in _terms(task, "podAntiAffinity")}
         if any(_same(term) in apart for term in _terms(task, "podAffinity")):
             raise InputError(
-                f"pod {task.name}: must lie with and apart from the same pods, which contradict each other"
+                f"pod {task.name}: its affinity and anti-affinity contradict each other"
             )
     _check_ring(tasks)
 
