@@ -11,7 +11,6 @@ import click
 from murmuration.cli import common
 from murmuration.cluster.errors import InputError
 
-
 PATH = click.Path(path_type=Path)
 
 

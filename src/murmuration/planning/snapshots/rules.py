@@ -160,9 +160,7 @@ def check_affinity(tasks: Sequence[TaskEntry]) -> None:
     for task in tasks:
         apart = {_same(term) for term in _terms(task, "podAntiAffinity")}
         if any(_same(term) in apart for term in _terms(task, "podAffinity")):
-            raise InputError(
-                f"pod {task.name}: its affinity and anti-affinity contradict each other"
-            )
+            raise InputError(f"pod {task.name}: its affinity and anti-affinity contradict each other")
     _check_ring(tasks)
 
 
