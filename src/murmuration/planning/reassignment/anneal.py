@@ -80,9 +80,14 @@ def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, li
     # Nodes never cost less than nothing; what else might be saved is not worth looking at.
     if change > limit:
         return False
-    change += _task_change(p, s, t, n, prices) + prices.breach * breaches_of(p, s, t, n)
-    if back and change <= limit:
-        change += _task_change(p, s, u, m, prices) + prices.breach * breaches_of(p, s, u, m)
+    change += _task_change(p, s, t, n, prices)
+    if back:
+        change += _task_change(p, s, u, m, prices)
+    # Two tasks of one service that change places break nothing.
+    if not back or p.service[t] != p.service[u]:
+        change += prices.breach * breaches_of(p, s, t, n)
+        if back:
+            change += prices.breach * breaches_of(p, s, u, m)
     if change > limit:
         return False
     change += node_cost(p, s, n, t, 1, other, back) + node_cost(p, s, m, other, back, t, 1)
