@@ -38,10 +38,12 @@ class Rule:
     targets: Integers
     domain_of: Integers
     most: int = 0
+    #: Domains that have no node, and so hold nothing.
+    extra: int = 0
 
     @property
     def domains(self) -> int:
-        return int(self.domain_of.max(initial=-1)) + 1
+        return int(self.domain_of.max(initial=-1)) + 1 + self.extra
 
 
 class Violation(NamedTuple):
@@ -90,14 +92,14 @@ class Problem:
     def movable(self) -> Flags:
         """Tasks a plan may place or move: a budget of nothing pins its tasks."""
         stuck = (self.budget_of >= 0) & (self._budget_left() == 0)
-        return ~self.pinned & ((self.node_of < 0) | ~stuck)
+        return np.asarray(~self.pinned & ((self.node_of < 0) | ~stuck))
 
     def _budget_left(self) -> Integers:
         return np.append(self.budget, 0)[self.budget_of]
 
     def may_use(self, task: int) -> Flags:
         """The nodes a task may lie on: those its class allows, and the one it is on."""
-        found = self.allowed[self.class_of[task]].copy()
+        found: Flags = self.allowed[self.class_of[task]].copy()
         if self.node_of[task] >= 0:
             found[self.node_of[task]] = True
         return found
@@ -174,7 +176,7 @@ def broken(rule: Rule, node_of: Integers) -> list[int]:
         only = int(targets.sum()) == 1
         lonely = ((alone > 0) & (targets == 0)) | ((twice > 0) & (targets < 2) & (not only))
         return [int(x) for x in lonely]
-    least = int(targets.min(initial=0)) if len(targets) == 0 else int(targets.min())
+    least = int(targets.min()) if len(targets) else 0
     skew = np.where(alone + twice > 0, targets - least - rule.most, 0)
     return [int(x) for x in np.maximum(skew, 0)]
 

@@ -1,0 +1,77 @@
+"""What if: the same cluster without some of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from murmuration.cluster.errors import InputError, unknown
+from murmuration.planning.problem import Flags, Problem
+from murmuration.planning.snapshots.builder import Snapshot
+
+
+class Removed(NamedTuple):
+    """A cluster without some nodes: whose tasks need a new node, and who is stranded there and why."""
+
+    problem: Problem
+    displaced: dict[int, str]
+    stranded: dict[str, str]
+
+
+def without(problem: Problem, names: Sequence[str]) -> Removed:
+    """The tasks of removed nodes have no node any more; what runs on every node goes with its node."""
+    for name in names:
+        if name not in problem.nodes:
+            raise InputError(f"--remove: {unknown('node', name, problem.nodes)}")
+    gone = np.array([name in names for name in problem.nodes])
+    if gone.all():
+        raise InputError("--remove: expected at least one node to be left")
+    there = (problem.node_of >= 0) & gone[problem.node_of]
+    reasons = _reasons(problem)
+    stranded = {problem.tasks[t]: reasons[t] for t in np.flatnonzero(there) if reasons[t]}
+    keep = np.array([not (there[t] and reasons[t]) for t in range(len(problem.tasks))], dtype=np.bool_)
+    left = subset(problem, keep)
+    moved = there[keep]
+    displaced = {int(t): problem.nodes[left.node_of[t]] for t in np.flatnonzero(moved)}
+    node_of = np.where(moved, -1, left.node_of)
+    allowed = left.allowed & ~gone
+    total = np.where(gone[:, None], 0, left.total)
+    pinned = left.pinned & ~moved
+    return Removed(replace(left, node_of=node_of, allowed=allowed, total=total, pinned=pinned), displaced, stranded)
+
+
+def _reasons(problem: Problem) -> list[str]:
+    """Why a task cannot be moved, by task; empty if it can."""
+    movable = problem.movable
+    told = [task.pinned for task in problem.details.tasks] if isinstance(problem.details, Snapshot) else []
+    words = []
+    for t in range(len(problem.tasks)):
+        if movable[t]:
+            words.append("")
+        elif problem.pinned[t]:
+            words.append(told[t] if told and told[t] else "it is pinned")
+        else:
+            words.append("its disruption budget allows no disruption now")
+    return words
+
+
+def subset(problem: Problem, keep: Flags) -> Problem:
+    """The same problem with some of its tasks."""
+    place = np.cumsum(keep) - 1
+    rules = []
+    for rule in problem.rules:
+        holders, targets = place[rule.holders[keep[rule.holders]]], place[rule.targets[keep[rule.targets]]]
+        if len(holders) and len(targets):
+            rules.append(replace(rule, holders=holders, targets=targets))
+    details = problem.details
+    if isinstance(details, Snapshot):
+        details = replace(details, tasks=[task for task, kept in zip(details.tasks, keep, strict=True) if kept])
+    columns = {
+        name: getattr(problem, name)[keep]
+        for name in ("request", "node_of", "class_of", "group", "pinned", "budget_of", "priority", "megabytes")
+    }
+    tasks = tuple(name for name, kept in zip(problem.tasks, keep, strict=True) if kept)
+    return replace(problem, tasks=tasks, rules=tuple(rules), details=details, **columns)
