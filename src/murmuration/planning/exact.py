@@ -6,12 +6,13 @@ time left the answer is "so many, and no plan has fewer"; without, it is a bound
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from murmuration.cluster.errors import InputError
-from murmuration.planning.problem import APART, SPREAD, TOGETHER, Integers, Problem, Rule, new_violations
+from murmuration.planning.problem import APART, SPREAD, TOGETHER, Integers, Problem, Rule, broken, new_violations, used
 
 #: Variables, tasks × nodes, beyond which a model is not built: it would neither be solved nor fit.
 SIZE_MAX = 400_000
@@ -32,12 +33,20 @@ class Exact(NamedTuple):
         return self.moves is not None and self.moves == self.bound
 
 
+def available() -> bool:
+    """Whether the solver is installed."""
+    return find_spec("ortools") is not None
+
+
 def small_enough(problem: Problem) -> bool:
     return problem.request.shape[0] * problem.total.shape[0] <= SIZE_MAX
 
 
-def fewest_exactly(problem: Problem, seconds: float, hint: Integers | None = None, workers: int = 1) -> Exact:
-    """Solve for the fewest moves with every task placed, for at most so many seconds."""
+def fewest_exactly(problem: Problem, effort: float, hint: Integers | None = None) -> Exact:
+    """Solve for the fewest moves with every task placed.
+
+    `effort` is the solver's own count of its work, about a second each: unlike a time limit, it repeats.
+    """
     try:
         from ortools.sat.python import cp_model
     except ImportError:
@@ -57,8 +66,8 @@ def fewest_exactly(problem: Problem, seconds: float, hint: Integers | None = Non
         for (t, n), variable in lies.items():
             model.add_hint(variable, int(hint[t]) == n)
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.num_workers = workers
+    solver.parameters.max_deterministic_time = effort
+    solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
     return _answer(problem, lies, solver, solver.solve(model))
 
@@ -103,8 +112,6 @@ def _holds(problem: Problem, t: int, n: int) -> bool:
 
 def _fit(model: Any, problem: Problem, lies: dict[tuple[int, int], Any]) -> None:
     """No node is asked for more than it has; one that is already is asked for no more than now."""
-    from murmuration.planning.problem import used
-
     limit = np.maximum(problem.total, used(problem, problem.node_of))
     on: list[list[int]] = [[] for _ in range(len(problem.total))]
     for t, n in lies:
@@ -138,8 +145,6 @@ def _apart(model: Any, problem: Problem, rule: Rule, lies: dict[tuple[int, int],
 
 
 def _beside_now(problem: Problem, rule: Rule, d: int) -> int:
-    from murmuration.planning.problem import broken
-
     return rule.most + broken(rule, problem.node_of)[d]
 
 

@@ -36,8 +36,8 @@ class Options:
     evaluations: int | None = None
     seconds: float = np.inf
     seed: int = 1
-    #: Solve for the fewest moves exactly where that is possible, for at most so many seconds.
-    exact_seconds: float = 0.0
+    #: What the exact solver may spend on proving the fewest moves, about seconds; 0 leaves it out.
+    exact_effort: float = 10.0
 
 
 @dataclass
@@ -104,7 +104,7 @@ def _fewest(work: Work, options: Options) -> Fewest | None:
     waiting = (work.problem.node_of < 0).any()
     if not waiting or not (options.only_place or (work.problem.node_of >= 0).any()):
         return None
-    return fewest_moves(work, options.seed, options.exact_seconds)
+    return fewest_moves(work, options.seed, options.exact_effort)
 
 
 def _searched(

@@ -52,8 +52,9 @@ def drawn(seed: int, nodes: int, tasks: int, services: int, resources: int) -> t
     for s in range(services):
         # Conflicts are avoided from the start: a service has at most as many tasks as there are nodes.
         members = np.flatnonzero(service == s)
-        service[members[nodes:]] = services + np.arange(len(members[nodes:]))
+        service[members[nodes:]] = tasks + services + members[nodes:]
         initial[members[:nodes]] = rng.permutation(nodes)[: len(members)]
+    service = np.unique(service, return_inverse=True)[1]
     total = int(service.max()) + 1
     request = rng.integers(1, 50, (tasks, resources))
     used = np.zeros((nodes, resources), dtype=np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from murmuration.cluster.errors import InputError
 
@@ -21,8 +21,8 @@ class Result(NamedTuple):
     moves: int
     nodes: int
     tasks: int
-    parts_before: Cost
-    parts_after: Cost
+    cost_parts_before: Cost
+    cost_parts_after: Cost
 
 
 def plan(
@@ -47,7 +47,7 @@ def plan(
     if broken := violations(instance, initial, initial):
         raise InputError(f"{assignment}: the assignment to start from must break no rule, but {broken[0]}")
     limit = {"seconds": seconds} if evaluations is None else {"evaluations": evaluations}
-    found = search(instance, initial, seed, **limit)
+    found = search(instance, initial, seed, **limit)  # type: ignore[arg-type]
     assert not violations(instance, initial, found)
     before, after = cost(instance, initial, initial), cost(instance, initial, found)
     if out is not None:
@@ -56,3 +56,9 @@ def plan(
     moves = int((found != initial).sum())
     nodes, _, tasks, _ = instance.sizes
     return Result(before.total, after.total, moves, nodes, tasks, before, after)
+
+
+def document(result: Result) -> dict[str, Any]:
+    """A result as plain values: what `murmur plan --json` tells of it."""
+    parts = {"cost_parts_before": result.cost_parts_before, "cost_parts_after": result.cost_parts_after}
+    return result._asdict() | {name: part._asdict() for name, part in parts.items()}

@@ -141,14 +141,11 @@ def _remember(s: State, best: Best) -> None:
 
 @released
 def anneal(
-    p: Problem, s: State, best: Best, pool: Array, rng: Array, tries: int, hot: float, cold: float, prices: Prices
+    p: Problem, s: State, best: Best, pool: Array, rng: Array, steps: int, temperature: float, prices: Prices
 ) -> None:
-    """Try so many steps while the temperature falls from `hot` to `cold`; a breach costs in temperatures."""
-    temperature, cooling = hot, (cold / hot) ** (1.0 / tries)
-    for _ in range(tries):
-        temperature *= cooling
+    """Try so many steps at a temperature."""
+    for _ in range(steps):
         limit = -temperature * math.log(1.0 - next_double(rng))
-        now = Prices(prices.breach * temperature, prices.excess, prices.held)
         t, u, n = _draw(p, s, pool, rng)
-        if n >= 0 and _affordable(p, s, t, u, n, now, limit) and _exchange(p, s, t, u, n, now, limit):
+        if n >= 0 and _affordable(p, s, t, u, n, prices, limit) and _exchange(p, s, t, u, n, prices, limit):
             _remember(s, best)

@@ -62,7 +62,9 @@ class Chain(NamedTuple):
     def advance(self, schedule: Schedule, spent: float, steps: int) -> None:
         """Try so many steps at the temperature that this share of the budget stands for."""
         at = self.mean * schedule.temperature(spent)
-        anneal(self.problem, self.state, self.best, self.pool, self.rng, steps, at, schedule.prices(spent))
+        prices = schedule.prices(spent)
+        prices = prices._replace(breach=prices.breach * at)
+        anneal(self.problem, self.state, self.best, self.pool, self.rng, steps, at, prices)
 
 
 def search(
