@@ -74,27 +74,27 @@ def search(
     *,
     seconds: float | None = None,
     evaluations: int = 0,
-    schedule: Schedule | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Array:
     """The best assignment found within the seconds, or else within the evaluations; at worst the initial one."""
     chains = [_chain(model, initial, seed, k) for k in range(CHAINS)]
     # Compiled before the clock starts.
     chains[0].advance(Schedule(), 1.0, 0)
-    run = _counted(evaluations // CHAINS) if seconds is None else _timed(seconds)
+    run = _counted(evaluations // CHAINS) if seconds is None else _timed(seconds, clock)
     with ThreadPoolExecutor(CHAINS) as threads:
-        list(threads.map(lambda chain: run(chain, schedule or Schedule()), chains))
+        list(threads.map(lambda chain: run(chain, Schedule()), chains))
     return min((chain.best for chain in chains), key=lambda best: int(best.cost[0])).node_of
 
 
 Run = Callable[[Chain, Schedule], None]
 
 
-def _timed(seconds: float) -> Run:
-    """Cool by the clock."""
-    start = time.monotonic()
+def _timed(seconds: float, clock: Callable[[], float]) -> Run:
+    """Cool by a clock, which each thread reads for itself."""
 
     def run(chain: Chain, schedule: Schedule) -> None:
-        while (spent := (time.monotonic() - start) / seconds) < 1.0:
+        start = clock()
+        while (spent := (clock() - start) / seconds) < 1.0:
             chain.advance(schedule, spent, SLICE)
 
     return run
