@@ -52,7 +52,8 @@ def plan(
     SNAPSHOT is what kubectl get nodes,pods,pdb -A -o json (or yaml) writes, our own TOML, or a folder of Alibaba's.
     """
     if assignment is not None:
-        raise InputError("--assignment: the challenge's format is not read here yet")
+        _reassign(snapshot, assignment, seconds, evaluations, 1 if seed is None else seed, out, as_json)
+        return
     from murmuration.planning.objectives import parse_limit, parse_objective
     from murmuration.planning.plan import Options
 
@@ -65,6 +66,28 @@ def plan(
         raise InputError("--objective: expected each objective once")
     folder = common.results_folder(out, as_json, f"plan-{snapshot.name.partition('.')[0] or 'cluster'}")
     _run(snapshot, place, remove, add, options, folder, as_json)
+
+
+def _reassign(
+    model: Path, assignment: Path, seconds: float | None, evaluations: int | None, seed: int, out: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """A challenge instance: bounded by seconds, or by evaluations, and then one seed gives one result."""
+    from murmuration.planning import reassignment
+
+    wall, spent = time.perf_counter(), time.process_time()
+    folder = common.results_folder(out, as_json, f"plan-{model.stem}")
+    limit = 60.0 if seconds is None else seconds
+    found = reassignment.plan(model, assignment, seconds=limit, seed=seed, out=folder, evaluations=evaluations)
+    told = {"model": str(model), "assignment": str(assignment), "seed": seed, **reassignment.document(found)}
+    told["timing"] = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - spent}
+    if as_json:
+        common.print_json(told)
+        return
+    saved = 1.0 - found.cost_after / found.cost_before if found.cost_before else 0.0
+    common.say(f"cost {found.cost_before:,} → {found.cost_after:,} (−{saved:.1%}); {found.moves} of {found.tasks} tasks move")
+    if folder is not None:
+        common.say(f"assignment: {folder / reassignment.ASSIGNMENT}")
 
 
 def _run(

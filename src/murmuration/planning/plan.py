@@ -38,8 +38,8 @@ class Options:
     seed: int = 1
     #: Tasks without a node that were on one which is gone, and its name.
     displaced: dict[int, str] = field(default_factory=dict)
-    #: Solve for the fewest moves exactly where that is possible, for at most so many seconds.
-    exact_seconds: float = 0.0
+    #: What the exact solver may spend on proving the fewest moves, about seconds; 0 leaves it out.
+    exact_effort: float = 10.0
 
 
 @dataclass
@@ -108,7 +108,7 @@ def _fewest(work: Work, options: Options) -> Fewest | None:
     waiting = (work.problem.node_of < 0).any()
     if not waiting or not (options.only_place or (work.problem.node_of >= 0).any()):
         return None
-    return fewest_moves(work, options.seed, options.exact_seconds)
+    return fewest_moves(work, options.seed, options.exact_effort)
 
 
 def _searched(
