@@ -59,21 +59,21 @@ def speed(seed: int) -> None:
         placements = np.random.default_rng(seed).integers(0, nodes, (4_000_000 // tasks, tasks)).astype(np.int32)
         found, overloaded = np.zeros((len(placements), COUNT)), np.zeros(len(placements), dtype=np.int64)
         evaluate_all(work.packed, placements[:2], False, found, overloaded)
-        best = min(_cpu(lambda: evaluate_all(work.packed, placements, False, found, overloaded)) for _ in range(5))
+        best = min(_cpu(evaluate_all, work.packed, placements, False, found, overloaded) for _ in range(5))
         state, weights, bits = new_state(work.packed), np.zeros(COUNT), random_state(seed, "speed")
         weights[:4] = 0.01, 0.1, 0.01, 1.0
         load(work.packed, state, construct(work, "kubernetes"))
         improve(work.packed, state, weights, 100, bits)
-        moves = min(_cpu(lambda: improve(work.packed, state, weights, 1_000_000, bits)) for _ in range(5))
+        moves = min(_cpu(improve, work.packed, state, weights, 1_000_000, bits) for _ in range(5))
         print(
             f"{tasks:,} × {nodes:,}: {len(placements) / best:,.0f} full evaluations of six objectives and "
             f"{1e6 / moves:,.0f} incremental moves per CPU s"
         )
 
 
-def _cpu(call: Callable[[], Any]) -> float:
+def _cpu(call: Callable[..., Any], *arguments: Any) -> float:
     began = time.process_time()
-    call()
+    call(*arguments)
     return time.process_time() - began
 
 

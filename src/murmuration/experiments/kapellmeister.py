@@ -30,8 +30,9 @@ from murmuration.reports.charts import Bars, Chart, Series
 FIGURE_12 = {of.CROWDING: -0.09, of.POWER: -0.05, of.IMBALANCE: 0.80}
 FIGURE_13 = {of.CROWDING: -0.53, of.REPLICAS: -0.42, of.POWER: -0.05}
 UNPLACED_13 = 78
-#: A change holds within so many points of the paper's; counts of containers within this factor.
-POINTS, FACTOR = 0.15, 1.5
+#: A change holds within so many points of the paper's, power, which hardly changes, within fewer; counts of containers
+#: within this factor.
+POINTS, POWER_POINTS, FACTOR = 0.15, 0.02, 1.5
 FEWER = 0.71
 LOAD = 0.80
 
@@ -56,8 +57,8 @@ def schedule(settings: Settings) -> Reproduction:
     rows = [row for name in names for row in _schedule_rows(name, found[name])]
     first = found[names[0]]
     figures = (
-        _bars("Figure 12: change against Kubernetes, all placed or nearly (A1)", first.kubernetes, first.fullest, first.ours),
-        _bars("Figure 13: change against Kubernetes, the trade-off (A1)", first.kubernetes, first.trade_off, first.ours),
+        _bars("Figure 12: fewest left out (A1)", first.kubernetes, first.fullest, first.ours),
+        _bars("Figure 13: the trade-off (A1)", first.kubernetes, first.trade_off, first.ours),
         *_training(first.history),
     )  # fmt: skip
     notes = (
@@ -66,7 +67,8 @@ def schedule(settings: Settings) -> Reproduction:
         "Objective 3 counts the idle power of every node whether used or not, so no placement can change it by 5 %: "
         "the authors' program adds up one node only.",
         "Objective 4 is the mean over nodes in use for both sides; theirs compares two different means.",
-        f"Changes hold within {POINTS:.0%} points of the paper's, counts within a factor of {FACTOR:g}.",
+        f"Changes hold within {POINTS * 100:g} points of the paper's, power within {POWER_POINTS * 100:g}; counts "
+        f"within a factor of {FACTOR:g}.",
     )
     title = "Figures 12 and 13: NSGA-III against Kubernetes"
     return Reproduction("kapellmeister-schedule", title, tuple(rows), figures, notes)
@@ -75,8 +77,7 @@ def schedule(settings: Settings) -> Reproduction:
 def _scheduled(family: Family, settings: Settings) -> Scheduled:
     problem = instance(family, settings.seed)
     work = pack(problem)
-    generations = 60 if settings.quick else 200
-    outcome = literal.search(work, literal.Literal(generations=generations, seed=settings.seed))
+    outcome = literal.search(work, literal.Literal(seed=settings.seed))
     chosen = [evaluate_one(work.packed, outcome.placements[k]) for k in (outcome.fullest(), outcome.trade_off())]
     plan = make_plan(problem, Options(seed=settings.seed, evaluations=1000))
     kubernetes = evaluate_one(work.packed, construct(work, "kubernetes"))
@@ -87,8 +88,8 @@ def _change(after: Floats, before: Floats, k: int) -> float:
     return float(after[k] / before[k] - 1.0) if before[k] else 0.0
 
 
-def _near(value: float, paper: float) -> bool:
-    return abs(value - paper) <= POINTS
+def _near(value: float, paper: float, k: int) -> bool:
+    return abs(value - paper) <= (POWER_POINTS if k == of.POWER else POINTS)
 
 
 def _schedule_rows(name: str, found: Scheduled) -> list[Row]:
@@ -100,7 +101,7 @@ def _schedule_rows(name: str, found: Scheduled) -> list[Row]:
         for k, stated in paper.items():
             change = _change(values, found.kubernetes, k)
             quantity = f"{name}, {label}: objective {k + 1} ({NAMES[k]}) against Kubernetes"
-            rows.append(Row(quantity, f"{stated:+.0%}", f"{change:+.1%}", holds=_near(change, stated)))
+            rows.append(Row(quantity, f"{stated:+.0%}", f"{change:+.1%}", holds=_near(change, stated, k)))
     left = float(found.trade_off[of.UNPLACED])
     alike = UNPLACED_13 / FACTOR <= left <= UNPLACED_13 * FACTOR if name == "A1" else None
     rows.append(
@@ -164,12 +165,12 @@ def reschedule(settings: Settings) -> Reproduction:
     moved, scratch = sum(case.fewest for case in cases), sum(case.scratch for case in cases)
     fewer = 1.0 - moved / scratch
     lengths = [case.fewest for case in cases]
+    placed = sum(int(case.rescheduled[of.UNPLACED] == 0) for case in cases)
     rows = [
         Row("containers moved against scheduling from scratch", f"−{FEWER:.0%}", f"−{fewer:.1%}", holds=fewer >= FEWER),
         Row("containers moved to fit one more, mean", None, float(np.mean(lengths)), min(lengths), max(lengths)),
         Row("containers moved from scratch, share of all", None, scratch / sum(case.tasks for case in cases)),
-        Row("cases in which the new container was placed", count, sum(int(c.rescheduled[of.UNPLACED] == 0) for c in cases),
-            holds=all(bool(c.rescheduled[of.UNPLACED] == 0) for c in cases)),
+        Row("cases in which the new container was placed", count, placed, holds=placed == count),
         *_other_rows(cases), *_literal_rows(settings),
     ]  # fmt: skip
     notes = (
