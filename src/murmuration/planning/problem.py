@@ -175,7 +175,10 @@ def broken(rule: Rule, node_of: Integers) -> list[int]:
     if rule.kind == TOGETHER:
         only = int(targets.sum()) == 1
         lonely = ((alone > 0) & (targets == 0)) | ((twice > 0) & (targets < 2) & (not only))
-        return [int(x) for x in lonely]
+        # Nobody is beside a holder that lies in no domain.
+        places = node_of[rule.holders]
+        outside = int((rule.domain_of[places[places >= 0]] < 0).sum())
+        return [*(int(x) for x in lonely), outside]
     least = int(targets.min()) if len(targets) else 0
     skew = np.where(alone + twice > 0, targets - least - rule.most, 0)
     return [int(x) for x in np.maximum(skew, 0)]
