@@ -84,7 +84,9 @@ def _reassign(
         common.print_json(told)
         return
     saved = 1.0 - found.cost_after / found.cost_before if found.cost_before else 0.0
-    common.say(f"cost {found.cost_before:,} → {found.cost_after:,} (−{saved:.1%}); {found.moves} of {found.tasks} tasks move")
+    common.say(
+        f"cost {found.cost_before:,} → {found.cost_after:,} (−{saved:.1%}); {found.moves} of {found.tasks} tasks move"
+    )
     if folder is not None:
         common.say(f"assignment: {folder / reassignment.ASSIGNMENT}")
 

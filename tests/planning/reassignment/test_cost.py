@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.planning.reassignment.instances import DATA, Array, integers, needs_data, small
 
 from murmuration.planning.reassignment.cost import Cost, cost, violations
 from murmuration.planning.reassignment.model import Model, read_assignment, read_model
-from tests.planning.reassignment.instances import DATA, Array, integers, needs_data, small
 
 INITIAL = integers([0, 1, 0, 2])
 

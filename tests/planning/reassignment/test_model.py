@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.planning.reassignment.instances import integers, small, written
 
 from murmuration.cluster.errors import InputError
 from murmuration.planning.reassignment.model import read_assignment, read_model, write_assignment
-from tests.planning.reassignment.instances import integers, small, written
 
 
 def saved(tmp_path: Path, text: str, name: str = "model.txt") -> Path:

@@ -1,4 +1,4 @@
-"""The search: what it keeps up to date against the judge, its best against all assignments there are, and repetition."""
+"""The search: what it keeps against the judge, its best against all assignments there are, and repetition."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.planning.reassignment.instances import Array, drawn, integers, small, written
 
 from murmuration.cluster import random
 from murmuration.cluster.errors import InputError
@@ -18,7 +19,6 @@ from murmuration.planning.reassignment.cost import cost, usage, violations
 from murmuration.planning.reassignment.model import Model, read_assignment, read_model, write_assignment
 from murmuration.planning.reassignment.search import search
 from murmuration.planning.reassignment.state import BREACHES, COST, EXCESS, HELD, Problem, State, problem, state
-from tests.planning.reassignment.instances import Array, drawn, integers, small, written
 
 INSTANCES = st.builds(
     drawn, st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 20), st.integers(1, 6), st.integers(1, 4)
