@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,7 @@ def _run(
     if remove:
         removed = without(problem, remove)
         problem = removed.problem
+        options = replace(options, displaced=removed.displaced)
         extra["removed"] = list(remove)
         extra["stranded"] = [{"task": task, "reason": reason} for task, reason in removed.stranded.items()]
         extra["displaced"] = [{"task": problem.tasks[t], "from": node} for t, node in removed.displaced.items()]

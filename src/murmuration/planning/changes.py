@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.cluster.errors import InputError, unknown
-from murmuration.planning.problem import Flags, Problem
+from murmuration.planning.problem import Problem
 from murmuration.planning.snapshots.builder import Snapshot
+from murmuration.planning.snapshots.folding import subset
 
 
 class Removed(NamedTuple):
@@ -56,22 +57,3 @@ def _reasons(problem: Problem) -> list[str]:
         else:
             words.append("its disruption budget allows no disruption now")
     return words
-
-
-def subset(problem: Problem, keep: Flags) -> Problem:
-    """The same problem with some of its tasks."""
-    place = np.cumsum(keep) - 1
-    rules = []
-    for rule in problem.rules:
-        holders, targets = place[rule.holders[keep[rule.holders]]], place[rule.targets[keep[rule.targets]]]
-        if len(holders) and len(targets):
-            rules.append(replace(rule, holders=holders, targets=targets))
-    details = problem.details
-    if isinstance(details, Snapshot):
-        details = replace(details, tasks=[task for task, kept in zip(details.tasks, keep, strict=True) if kept])
-    columns = {
-        name: getattr(problem, name)[keep]
-        for name in ("request", "node_of", "class_of", "group", "pinned", "budget_of", "priority", "megabytes")
-    }
-    tasks = tuple(name for name, kept in zip(problem.tasks, keep, strict=True) if kept)
-    return replace(problem, tasks=tasks, rules=tuple(rules), details=details, **columns)

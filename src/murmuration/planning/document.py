@@ -68,13 +68,14 @@ def _front(plan: Plan) -> list[dict[str, float]]:
 def move(plan: Plan, number: int, step: Step) -> dict[str, Any]:
     """One step for a program."""
     problem = plan.problem
-    kind = "detour" if step.detour else "move" if step.origin >= 0 else "place"
+    origin = problem.nodes[step.origin] if step.origin >= 0 else plan.displaced.get(step.task)
+    kind = "detour" if step.detour else "place" if origin is None else "move"
     return {
         "step": number,
         "wave": step.wave,
         "kind": kind,
         "task": problem.tasks[step.task],
-        "from": problem.nodes[step.origin] if step.origin >= 0 else None,
+        "from": origin,
         "to": problem.nodes[step.node],
     }
 

@@ -137,7 +137,7 @@ def relieve(p: Packed, s: State, w: Array, rng: Array) -> int:
         for r in range(s.free.shape[1]):
             over |= s.free[a, r] < 0 and p.request[t, r] > 0
         if over:
-            n = best_node(p, s, w, t, whole(0), flag(False), rng)
+            n = best_node(p, s, w, t, whole(SAMPLED), flag(False), rng)
             if n >= 0:
                 leave(p, s, t)
                 enter(p, s, t, n)

@@ -26,7 +26,7 @@ def page(plan: Plan, told: dict[str, Any]) -> Page:
     """The whole report; `told` is the plan's document."""
     sections = [_objectives(plan), _nodes(plan), _moves(told)]
     if len(plan.front) > 1 and len(plan.objectives) > 1:
-        sections += [_front(plan), _search(plan)]
+        sections += [*_front(plan), _search(plan)]
     if told["unplaced"] or told.get("stranded") or told["notes"]:
         sections.append(_remarks(told))
     bound = told["fewest_moves_bound"]
@@ -90,7 +90,7 @@ def _columns(plan: Plan) -> list[int]:
     return [k for k, objective in enumerate(plan.objectives) if objective.function is None]
 
 
-def _front(plan: Plan) -> Section:
+def _front(plan: Plan) -> list[Section]:
     columns = _columns(plan)
     names = tuple(plan.objectives[k].name for k in columns)
     indices = [plan.objectives[k].index for k in columns]
@@ -110,7 +110,7 @@ def _front(plan: Plan) -> Section:
         f"{len(rows):,} placements of which none is better than another in everything. The chosen one has the lowest "
         "mean of normalised objectives among those that are no worse than the reference in anything, if there are any."
     )
-    return Section("The front", text, (parallel, *pairs))
+    return [Section("The front", text, (parallel,)), Section("Two objectives at a time", "", tuple(pairs))]
 
 
 def _search(plan: Plan) -> Section:

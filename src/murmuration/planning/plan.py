@@ -36,6 +36,8 @@ class Options:
     evaluations: int | None = None
     seconds: float = np.inf
     seed: int = 1
+    #: Tasks without a node that were on one which is gone, and its name.
+    displaced: dict[int, str] = field(default_factory=dict)
     #: What the exact solver may spend on proving the fewest moves, about seconds; 0 leaves it out.
     exact_effort: float = 10.0
 
@@ -57,6 +59,7 @@ class Plan:
     history: list[dict[str, list[float]]] = field(default_factory=list)
     fewest: Fewest | None = None
     notes: list[str] = field(default_factory=list)
+    displaced: dict[int, str] = field(default_factory=dict)
 
     @property
     def running(self) -> bool:
@@ -84,6 +87,7 @@ def make_plan(problem: Problem, options: Options, progress: Callable[[float], An
     found = Plan(
         problem, wanted, values_of(work, problem.node_of), measured, front, placements,
         values_of(work, steps.node_of), steps, _unplaced(problem, steps.node_of), spent, history, fewest,
+        displaced=options.displaced,
     )  # fmt: skip
     assert not new_violations(problem, steps.node_of)
     return found

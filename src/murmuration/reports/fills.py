@@ -48,7 +48,7 @@ def _changed_most(rows: Sequence[Row]) -> list[Row]:
 
 def _cell(plot: Fills, row: Row, left: float, top: float, width: float) -> str:
     name, before, after = row
-    parts = [words(shorten(name, width, _SMALL), left, top + 10, "key small")]
+    parts = [words(shorten(name, width, _SMALL), left, top + 10, "key tiny")]
     y = top + 15
     for index, part in enumerate(plot.parts):
         tip = tooltip(f"{name}: {part} {percent(before[index])} before, {percent(after[index])} after")

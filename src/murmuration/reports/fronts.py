@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from murmuration.reports.figures import Parallel, Scatter
-from murmuration.reports.formats import human, tick_label
+from murmuration.reports.formats import human
 from murmuration.reports.frame import (
     TEXT,
     Box,
@@ -107,6 +107,6 @@ def _axis(plot: Parallel, k: int, places: Sequence[float], values: Sequence[floa
     return (
         segment(x, box.top, x, box.bottom, "axis")
         + words(shorten(plot.axes[k], room, TEXT), at, box.top - TEXT - 8, "key", anchor)
-        + words(tick_label(max(values)), at, box.top - 6, "tick", anchor)
-        + words(tick_label(min(values)), at, box.bottom + 15, "tick", anchor)
+        + words(human(max(values)), at, box.top - 6, "tick", anchor)
+        + words(human(min(values)), at, box.bottom + 15, "tick", anchor)
     )

@@ -41,6 +41,8 @@ class TaskEntry:
     budget: int = -1
     labels: Mapping[str, str] = field(default_factory=dict)
     source: Any = None
+    #: Whether it belongs to its node and goes with it.
+    of_node: bool = False
 
 
 @dataclass

@@ -34,6 +34,7 @@ TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 HOST = "kubernetes.io/hostname"
 MIRROR = "kubernetes.io/config.mirror"
 KEEP = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DAEMON, STATIC = "a daemon set puts it there", "its node's own files start it"
 #: Labels or annotations of a node by which its owner tells what it costs and draws.
 PRICE, IDLE, PEAK = "murmuration/price", "murmuration/idle-watts", "murmuration/peak-watts"
 
@@ -118,6 +119,7 @@ def _task(pod: Object, volumes: Callable[[Object], Any]) -> TaskEntry:
     return TaskEntry(
         name, requests(spec, name), service_of(pod), spec.get("nodeName") or "", "pinned" if pinned else wants, pinned,
         priority, labels=metadata.get("labels") or {}, source=pod,
+        of_node=pinned in (DAEMON, STATIC),
     )  # fmt: skip
 
 
@@ -142,11 +144,11 @@ def _pinned(pod: Object) -> str:
     kind = owner.get("kind") if owner else None
     running = bool((pod.get("spec") or {}).get("nodeName"))
     if kind == "DaemonSet":
-        return "a daemon set puts it there"
+        return DAEMON
     if not running:
         return ""
     if kind == "Node" or MIRROR in annotations:
-        return "its node's own files start it"
+        return STATIC
     if metadata.get("deletionTimestamp"):
         return "it is being deleted"
     if str(annotations.get(KEEP, "true")).lower() == "false":

@@ -9,6 +9,7 @@ from murmuration.cluster.errors import InputError
 from murmuration.planning.problem import Problem
 from murmuration.planning.snapshots import alibaba, kubernetes, own
 from murmuration.planning.snapshots.builder import Snapshot, problem_from
+from murmuration.planning.snapshots.folding import folded
 from murmuration.planning.snapshots.objects import looks_like_objects, pods_to_place, read_objects
 from murmuration.workload.files import load
 
@@ -16,7 +17,7 @@ from murmuration.workload.files import load
 def open_snapshot(path: Path, place: Path | None = None, add: Sequence[str] = ()) -> Problem:
     """The problem in a snapshot, with tasks to be placed and nodes added."""
     try:
-        return problem_from(_snapshot(path, place, add))
+        return folded(problem_from(_snapshot(path, place, add)))
     except InputError as error:
         # Every sentence names the file it is about.
         raise (
