@@ -25,28 +25,38 @@ SLICE = 100_000
 LARGE_OFTEN, COPIES = 0.3, 20
 
 
+def _between(start: float, end: float, share: float) -> float:
+    """From one to the other by equal factors."""
+    return float(start * (end / start) ** share)
+
+
 class Schedule(NamedTuple):
     """Temperatures and prices at the start and the end of a chain.
 
     Temperatures are in mean tasks (what a task requires, by load weight), so that one schedule serves all instances.
     """
 
-    hot: float = 0.4
-    cold: float = 0.004
+    hot: float = 0.25
+    #: Large tasks find their nodes while it is hot, so most of the budget goes there; the rest settles quickly.
+    warm: float = 0.0025
+    warm_at: float = 0.65
+    cold: float = 0.00003
     #: In temperatures, so that breaches stay rare and possible at every temperature.
     breach: float = 8.0
-    excess: float = 20.0
-    excess_end: float = 200_000.0
+    excess: float = 1_000.0
+    excess_end: float = 1_000_000.0
     #: Room that moved tasks still hold is scarce: paid for at first, free when this share of the budget is spent.
     held: float = 0.4
     held_until: float = 0.9
 
     def prices(self, spent: float) -> Prices:
-        excess = self.excess * (self.excess_end / self.excess) ** spent
+        excess = _between(self.excess, self.excess_end, spent)
         return Prices(self.breach, excess, self.held * max(0.0, 1.0 - spent / self.held_until))
 
     def temperature(self, spent: float) -> float:
-        return self.hot * (self.cold / self.hot) ** spent
+        if spent < self.warm_at:
+            return _between(self.hot, self.warm, spent / self.warm_at)
+        return _between(self.warm, self.cold, (spent - self.warm_at) / (1.0 - self.warm_at))
 
 
 class Chain(NamedTuple):
