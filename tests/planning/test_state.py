@@ -8,33 +8,27 @@ import numpy as np
 from hypothesis import given, settings
 from tests.planning.problems import SEEDS, random_problem, settled
 
-from murmuration.cluster.jit import compiled
+from murmuration.cluster.jit import loop_kernel
 from murmuration.planning.evaluate import COUNT, evaluate_one
+from murmuration.planning.moves import go
 from murmuration.planning.packed import Packed, pack
 from murmuration.planning.problem import new_violations, violations
-from murmuration.planning.state import State, change, enter, leave, legal, load, new_state, swap_change
+from murmuration.planning.state import State, change, legal, load, new_state, swap_change
 
 
-@compiled
+@loop_kernel
 def changes(p: Packed, s: State, w: Any, task: int, node: int) -> float:
     return change(p, s, w, task, node)
 
 
-@compiled
+@loop_kernel
 def swaps(p: Packed, s: State, w: Any, task: int, other: int) -> float:
     return swap_change(p, s, w, task, other)
 
 
-@compiled
+@loop_kernel
 def allows(p: Packed, s: State, task: int, node: int) -> bool:
     return legal(p, s, task, node)
-
-
-@compiled
-def goes(p: Packed, s: State, task: int, node: int) -> None:
-    if s.x[task] >= 0:
-        leave(p, s, task)
-    enter(p, s, task, node)
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,7 +45,7 @@ def test_a_move_changes_what_a_full_evaluation_says(seed: int) -> None:
             continue
         before = evaluate_one(work.packed, state.x) @ weights
         told = changes(work.packed, state, weights, task, node)
-        goes(work.packed, state, task, node)
+        go(work.packed, state, task, node)
         np.testing.assert_allclose(told, evaluate_one(work.packed, state.x) @ weights - before, atol=1e-6)
 
 
@@ -70,8 +64,8 @@ def test_a_swap_changes_what_a_full_evaluation_says(seed: int) -> None:
             continue
         before = evaluate_one(work.packed, state.x) @ weights
         told = swaps(work.packed, state, weights, task, other)
-        goes(work.packed, state, task, b)
-        goes(work.packed, state, other, a)
+        go(work.packed, state, task, b)
+        go(work.packed, state, other, a)
         np.testing.assert_allclose(told, evaluate_one(work.packed, state.x) @ weights - before, atol=1e-6)
 
 

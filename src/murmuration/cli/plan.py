@@ -85,9 +85,8 @@ def _reassign(
         common.print_json(told)
         return
     saved = 1.0 - found.cost_after / found.cost_before if found.cost_before else 0.0
-    common.say(
-        f"cost {found.cost_before:,} → {found.cost_after:,} (−{saved:.1%}); {found.moves} of {found.tasks} tasks move"
-    )
+    moved = f"{found.moves} of {found.tasks} tasks move"
+    common.say(f"cost {found.cost_before:,} → {found.cost_after:,} (−{saved:.1%}); {moved}")
     if folder is not None:
         common.say(f"assignment: {folder / reassignment.ASSIGNMENT}")
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.cluster.errors import InputError, unknown
-from murmuration.planning.problem import Problem
+from murmuration.planning.problem import Integers, Problem
 from murmuration.planning.snapshots.builder import Snapshot
 from murmuration.planning.snapshots.folding import subset
 
@@ -57,3 +57,14 @@ def _reasons(problem: Problem) -> list[str]:
         else:
             words.append("its disruption budget allows no disruption now")
     return words
+
+
+def with_task(problem: Problem, request: Integers) -> Problem:
+    """The same problem with one task more, a service of its own that has no node yet."""
+    one = {
+        "request": request[None].astype(np.int64), "node_of": [-1], "class_of": [0], "pinned": [False],
+        "group": [problem.group.max(initial=-1) + 1], "budget_of": [-1], "priority": [0],
+        "megabytes": [request[1] / 1e6],
+    }  # fmt: skip
+    columns = {name: np.concatenate([getattr(problem, name), np.asarray(more)]) for name, more in one.items()}
+    return replace(problem, tasks=(*problem.tasks, "new"), **columns)

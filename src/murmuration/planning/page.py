@@ -96,9 +96,7 @@ def _front(plan: Plan) -> list[Section]:
     indices = [plan.objectives[k].index for k in columns]
     marked = tuple((name, values[indices].tolist()) for name, values in _marked(plan))
     rows = plan.front[:, columns].tolist()
-    parallel = Parallel(
-        "All objectives", names, rows, marked, "Each line is a placement; lower is better everywhere."
-    )
+    parallel = Parallel("All objectives", names, rows, marked, "Each line is a placement; lower is better everywhere.")
     pairs = [
         Scatter(
             f"{names[a]} and {names[b]}", names[a], names[b], [(row[a], row[b]) for row in rows],

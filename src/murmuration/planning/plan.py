@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from murmuration.planning import objectives as of
 from murmuration.planning.construct import BASELINES, construct
+from murmuration.planning.ejection import make_room
 from murmuration.planning.fewest import Fewest, fewest_moves
 from murmuration.planning.moves import Order, order
 from murmuration.planning.objectives import Objective
@@ -82,6 +83,7 @@ def make_plan(problem: Problem, options: Options, progress: Callable[[float], An
         front = search.archive.front.copy()
         placements = np.array([work.restored(x) for x in search.archive.placements[: search.archive.count]])
         chosen = placements[choose(search, work, baselines["kubernetes"])]
+        chosen = chosen if options.limits else _filled(problem, chosen)
         history, spent = search.history, search.evaluations
     steps = order(work, chosen)
     found = Plan(
@@ -124,6 +126,15 @@ def _searched(
         search.toward(search.measure(begin[None])[0][0], begin)
     search.run(progress)
     return search
+
+
+def _filled(problem: Problem, node_of: Integers) -> Integers:
+    """With room made for tasks the search left without a node, by chains of moves, where that can be."""
+    if (node_of >= 0).all():
+        return node_of
+    found = make_room(pack(replace(problem, node_of=node_of))).node_of
+    fewer = (found < 0).sum() < (node_of < 0).sum()
+    return found if fewer and not new_violations(problem, found) else node_of
 
 
 def reference_placement(work: Work) -> Integers:

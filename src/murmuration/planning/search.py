@@ -26,7 +26,7 @@ from murmuration.planning.evaluate import COUNT, evaluate
 from murmuration.planning.improve import breed, improve, place_left, relieve
 from murmuration.planning.objectives import Objective
 from murmuration.planning.packed import Placement, Work
-from murmuration.planning.problem import Floats, Integers
+from murmuration.planning.problem import Floats, Integers, broken
 from murmuration.planning.selection import partitions_for, reference_points, survivors
 from murmuration.planning.state import load, new_state
 
@@ -67,6 +67,9 @@ class Search:
         packed = self.work.packed
         self.state = new_state(packed)
         self.rng = generator(self.settings.seed, "plan")
+        #: By what a task without a node is placed: even use of CPU and memory, then few tasks on a node.
+        self.even = np.zeros(COUNT)
+        self.even[of.IMBALANCE], self.even[of.CROWDING] = 1.0, 1e-3
         self.bits = random_state(self.settings.seed, "plan", "moves")
         self.scratch = np.empty(max(len(packed.request), 1), dtype=np.int64)
         self.archive = Archive(len(packed.request), len(self.objectives))
@@ -111,7 +114,7 @@ class Search:
 
     def seed(self, more: Sequence[Placement] = ()) -> None:
         """The first population: what is there, every greedy recipe, and others improved from these."""
-        seeds = [self.repaired(x) for x in [self.work.packed.start.astype(np.int32), *more]]
+        seeds = [self.repaired(self.mended(x)) for x in [self.work.packed.start.astype(np.int32), *more]]
         seeds += [self.repaired(construct(self.work, name)) for name in RECIPES]
         self.placements = np.array(seeds, dtype=np.int32)
         self.values, self.bad = self.measure(self.placements)
@@ -120,16 +123,34 @@ class Search:
 
     def repaired(self, placement: Placement) -> Placement:
         """With every task placed that can be, and no node overloaded where that can be helped."""
-        packed, weights = self.work.packed, np.zeros(COUNT)
-        weights[of.IMBALANCE], weights[of.CROWDING] = 1.0, 1e-3
+        packed = self.work.packed
         load(packed, self.state, placement)
-        relieve(packed, self.state, weights, self.bits)
-        place_left(packed, self.state, weights, self.bits)
+        relieve(packed, self.state, self.even, self.bits)
+        place_left(packed, self.state, self.even, self.bits)
         return self.state.x.copy()
 
     def start_of(self, placement: Placement) -> Placement:
         """Where the search for something better than a placement begins."""
-        return self.repaired(placement)
+        return self.repaired(self.mended(placement))
+
+    def mended(self, placement: Placement) -> Placement:
+        """Without the tasks by which rules are broken already, where other nodes would take them."""
+        problem, packed = self.work.problem, self.work.packed
+        node_of = self.work.restored(placement)
+        out = np.zeros(len(node_of), dtype=np.bool_)
+        for rule in problem.rules:
+            for domain in np.flatnonzero(broken(rule, node_of)):
+                members = np.union1d(rule.holders, rule.targets)
+                members = members[node_of[members] >= 0]
+                out[members[rule.domain_of[node_of[members]] == domain]] = True
+        out &= problem.movable & (node_of >= 0)
+        if not out.any():
+            return placement
+        load(packed, self.state, self.work.placement(np.where(out, -1, node_of)))
+        place_left(packed, self.state, self.even, self.bits)
+        # Whoever finds no other node stays, broken as it is.
+        found = self.work.restored(self.state.x)
+        return self.work.placement(np.where(found < 0, node_of, found))
 
     def remember(self, placements: Placements, values: Floats, bad: Floats) -> None:
         for x, value, how_bad in zip(placements, values, bad, strict=True):

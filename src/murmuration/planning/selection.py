@@ -97,7 +97,8 @@ def normalised(values: Floats, best: NDArray[np.bool_]) -> Floats:
     scale = span
     try:
         plane = np.linalg.solve(extremes, np.ones(count))
-        meets = 1.0 / plane
+        with np.errstate(divide="ignore"):
+            meets = 1.0 / plane
         if np.isfinite(meets).all() and (meets > 1e-9 * span).all() and (meets <= 1.0001 * span).all():
             scale = meets
     except np.linalg.LinAlgError:
