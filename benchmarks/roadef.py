@@ -2,7 +2,7 @@
 
     python benchmarks/roadef.py [--seconds 60] [--seed 1] [--cpu] [--data FOLDER] [a1_4 …]
 
-The peer is S41, the challenge's winner, as published for 300 s on an Intel i7-920; a ratio below 1 is cheaper than that.
+The peer is S41, the challenge's winner, as published for 300 s on an Intel i7-920; below a ratio of 1 it is cheaper.
 Seconds are wall time, as in the challenge, on two threads; with `--cpu`, CPU seconds of each thread, so that other load
 on the machine does not count. Kernels are compiled before.
 """

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from murmuration.planning.ejection import make_room
-from murmuration.planning.exact import Exact, fewest_exactly
+from murmuration.planning.exact import fewest_exactly
 from murmuration.planning.fewest import fewest_moves
 from murmuration.planning.packed import pack
 from murmuration.planning.problem import APART, SPREAD, TOGETHER, Problem, Rule, new_violations, problem_of
@@ -103,7 +103,7 @@ def test_a_chain_of_three() -> None:
     problem = problem_of([[9], [7], [5], [3]], [[7], [5], [3], [9]], [0, 1, 2, -1])
     found = make_room(pack(problem))
     assert found.node_of.tolist() == [1, 2, 3, 0]
-    assert fewest_exactly(problem, 5.0) == Exact(pytest.approx(found.node_of), 3, 3)
+    assert fewest_exactly(problem, 5.0)[1:] == (3, 3, False)
 
 
 def test_several_tasks_together() -> None:

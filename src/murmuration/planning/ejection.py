@@ -2,7 +2,7 @@
 
 To open a node for a task, tasks are taken from it until the first fits; what was taken looks for another node, which
 may have to be opened in turn. The number of tasks that may be taken grows from one, so the first chain found has the
-fewest moves unless the bound on evaluations cut a smaller number short. No random number is drawn: one problem, one plan.
+fewest moves unless the bound on evaluations cut a smaller number short. No random number is drawn: the plan repeats.
 
 A task is taken only if leaving breaks no rule whatever becomes of it: one that must lie together with others, or is
 spread, stays. New tasks obey all their rules.
@@ -98,7 +98,8 @@ def _chain(p: Packed, s: State, t: int, size: Array) -> Chain:
 def _bound(p: Packed) -> Integers:
     """Tasks whose leaving could break a rule."""
     task = np.repeat(np.arange(len(p.rule_first) - 1), np.diff(p.rule_first))
-    return task[p.rule_kind[p.rule_list] != KINDS[APART]]
+    bound: Integers = task[p.rule_kind[p.rule_list] != KINDS[APART]]
+    return bound
 
 
 @compiled
@@ -221,7 +222,7 @@ def put(p: Packed, s: State, t: int, n: int) -> None:
 
 @inlined
 def take(p: Packed, s: State, t: int) -> None:
-    n = np.int64(s.x[t])
+    n: Any = np.int64(s.x[t])
     s.x[t] = -1
     for r in range(s.free.shape[1]):
         s.free[n, r] += p.request[t, r]
@@ -234,7 +235,7 @@ def room_for(p: Packed, s: State, t: int, n: int) -> bool:
     """Whether a task may lie on a node as things are."""
     if not (fits(p, s, t, n) and may_use(p, t, n)):
         return False
-    return p.rule_first[t] == p.rule_first[t + 1] or obeys(p, s, t, n)  # type: ignore[no-any-return]
+    return p.rule_first[t] == p.rule_first[t + 1] or obeys(p, s, t, n)
 
 
 @inlined

@@ -39,7 +39,7 @@ def available() -> bool:
 
 
 def small_enough(problem: Problem) -> bool:
-    return problem.request.shape[0] * problem.total.shape[0] <= SIZE_MAX
+    return len(problem.request) * len(problem.total) <= SIZE_MAX
 
 
 def fewest_exactly(problem: Problem, effort: float, hint: Integers | None = None) -> Exact:

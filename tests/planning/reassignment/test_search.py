@@ -1,4 +1,4 @@
-"""The search: what it keeps up to date against the judge, its best against all assignments there are, and repetition."""
+"""The search: what it keeps against the judge, its best against all assignments there are, and repetition."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def plan(
     if broken := violations(instance, initial, initial):
         raise InputError(f"{assignment}: the assignment to start from must break no rule, but {broken[0]}")
     limit = {"seconds": seconds} if evaluations is None else {"evaluations": evaluations}
-    found = search(instance, initial, seed, **limit)  # type: ignore[arg-type]
+    found = search(instance, initial, seed, **limit)
     assert not violations(instance, initial, found)
     before, after = cost(instance, initial, initial), cost(instance, initial, found)
     if out is not None:

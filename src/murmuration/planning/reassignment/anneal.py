@@ -58,7 +58,7 @@ def _pick(rng: Array, count: int) -> int:
 def _priced(s: State, prices: Prices) -> float:
     """What the search pays for the state."""
     breaking = prices.breach * s.totals[BREACHES] + prices.excess * s.totals[EXCESS]
-    return s.totals[COST] + breaking + prices.held * s.totals[HELD]
+    return float(s.totals[COST] + breaking + prices.held * s.totals[HELD])
 
 
 @inlined
@@ -66,7 +66,7 @@ def _task_change(p: Problem, s: State, t: int, m: int, prices: Prices) -> float:
     """What the move of one task costs beside what it does to the two nodes."""
     change = moved_change(p, s, t, m)
     cost = own_cost(p, t, m) - own_cost(p, t, s.node_of[t]) + service_cost(p, s, p.service[t], change)
-    return cost + prices.held * change * p.left_behind[t]
+    return float(cost + prices.held * change * p.left_behind[t])
 
 
 @inlined
@@ -74,10 +74,14 @@ def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, li
     """Whether a task may go to a node and another (−1: none) from there to where the first is, for at most `limit`."""
     m = s.node_of[t]
     back, other = (1, u) if u >= 0 else (0, 0)
-    excess = node_excess(p, s, n, t, 1, other, back) - s.node_excess[n]
-    excess += node_excess(p, s, m, other, back, t, 1) - s.node_excess[m]
-    change = prices.excess * excess - s.node_cost[m] - s.node_cost[n]
+    excess = node_excess(p, s, n, t, 1, other, back) - s.node_excess[n] - s.node_excess[m]
+    change = -float(s.node_cost[m] + s.node_cost[n])
     # Nodes never cost less than nothing; what else might be saved is not worth looking at.
+    if change + prices.excess * excess > limit:
+        return False
+    if back == 1 or s.node_excess[m] > 0:
+        excess += node_excess(p, s, m, other, back, t, 1)
+    change += prices.excess * excess
     if change > limit:
         return False
     change += _task_change(p, s, t, n, prices)
@@ -91,7 +95,7 @@ def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, li
     if change > limit:
         return False
     change += node_cost(p, s, n, t, 1, other, back) + node_cost(p, s, m, other, back, t, 1)
-    return change <= limit
+    return bool(change <= limit)
 
 
 @inlined
@@ -125,9 +129,9 @@ def _draw(p: Problem, s: State, pool: Array, rng: Array) -> tuple[int, int, int]
         n = s.node_of[u]
     if n == m:
         return t, u, -1
-    if u < 0 or p.service[u] != a:
-        if s.task_at[a, n] >= 0 or (u >= 0 and s.task_at[p.service[u], m] >= 0):
-            return t, u, -1
+    taken = s.task_at[a, n] >= 0 or (u >= 0 and s.task_at[p.service[u], m] >= 0)
+    if taken and (u < 0 or p.service[u] != a):
+        return t, u, -1
     return t, u, n
 
 

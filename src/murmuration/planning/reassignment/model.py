@@ -178,4 +178,3 @@ def read_assignment(path: Path, model: Model) -> Array:
 def write_assignment(path: Path, assignment: Array) -> None:
     """Write the node of each task, in the challenge's own format."""
     path.write_text(" ".join(map(str, assignment.tolist())) + "\n", encoding="ascii")
-

@@ -213,7 +213,7 @@ def node_excess(p: Problem, s: State, m: int, plus: int, plus_sign: int, minus: 
 @inlined
 def own_cost(p: Problem, t: int, m: int) -> int:
     """What it costs that a task is on a node, wherever the others are."""
-    return 0 if p.initial[t] == m else p.task_move[t] + p.move_cost[p.initial[t], m]
+    return 0 if p.initial[t] == m else int(p.task_move[t] + p.move_cost[p.initial[t], m])
 
 
 @inlined
@@ -237,7 +237,7 @@ def breaches_of(p: Problem, s: State, t: int, m: int) -> int:
 @inlined
 def moved_change(p: Problem, s: State, t: int, m: int) -> int:
     """One more moved task, one fewer, or as many."""
-    return (p.initial[t] != m) - (p.initial[t] != s.node_of[t])
+    return int(p.initial[t] != m) - int(p.initial[t] != s.node_of[t])
 
 
 @inlined
@@ -247,13 +247,13 @@ def service_cost(p: Problem, s: State, a: int, change: int) -> int:
         return 0
     most, after = s.totals[MOVED_MAX], s.moved[a] + change
     if after > most:
-        return p.service_weight * (after - most)
+        return int(p.service_weight * (after - most))
     if s.moved[a] < most or s.moved_count[most] > 1:
         return 0
     lower = most - 1
     while lower > after and s.moved_count[lower] == 0:
         lower -= 1
-    return p.service_weight * (lower - most)
+    return int(p.service_weight * (lower - most))
 
 
 @helper
