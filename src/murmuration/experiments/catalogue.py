@@ -37,5 +37,13 @@ EXPERIMENTS = {
     "swarm-distribution": Entry("Figure 2: times to equilibrium of a swarm on 1,000 nodes", "swarm", "distribution"),
     "swarm-scaling": Entry("Figure 3: a swarm against the number of nodes, and two searches", "swarm", "scaling"),
     "swarm-model": Entry("Section 3: the swarm as differential equations", "swarm_equations", "equations"),
+    "kapellmeister-schedule": Entry(
+        "Kapellmeister, figures 12 and 13: placed by NSGA-III against Kubernetes", "kapellmeister", "schedule"
+    ),
+    "kapellmeister-reschedule": Entry(
+        "Kapellmeister, figure 15: a container that fits nowhere, fewest moves against from scratch",
+        "kapellmeister",
+        "reschedule",
+    ),
     "depas": Entry("DEPAS, figures 2 and 3: auto-scaling without a centre; crash, losses, 10,000 nodes", "depas"),
 }

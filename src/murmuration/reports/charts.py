@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from murmuration.reports.bars import draw_bars
-from murmuration.reports.figures import Bars, Chart, Figure, Series
+from murmuration.reports.figures import Bars, Chart, Figure, Fills, Parallel, Scatter, Series
+from murmuration.reports.fills import draw_fills
 from murmuration.reports.formats import finite
 from murmuration.reports.frame import Look
+from murmuration.reports.fronts import draw_parallel, draw_scatter
 from murmuration.reports.lines import draw_lines
 from murmuration.reports.style import plot_style
 
-__all__ = ["Bars", "Chart", "Figure", "Series", "draw", "standalone", "table_of"]
+__all__ = [
+    "Bars", "Chart", "Figure", "Fills", "Parallel", "Scatter", "Series", "draw", "standalone", "table_of",
+]  # fmt: skip
 
 _MARGIN = 12
 
@@ -21,7 +25,17 @@ def draw(figure: Figure, width: float = 480, embedded: bool = False) -> str:
     `embedded` leaves title and note to the page and adds the numbers that its pointer readout needs.
     """
     look = Look(width, embedded)
-    return draw_bars(figure, look) if isinstance(figure, Bars) else draw_lines(figure, look)
+    match figure:
+        case Bars():
+            return draw_bars(figure, look)
+        case Chart():
+            return draw_lines(figure, look)
+        case Scatter():
+            return draw_scatter(figure, look)
+        case Parallel():
+            return draw_parallel(figure, look)
+        case Fills():
+            return draw_fills(figure, look)
 
 
 def standalone(figure: Figure, width: float = 480) -> str:
@@ -38,7 +52,20 @@ def standalone(figure: Figure, width: float = 480) -> str:
 
 def table_of(figure: Figure) -> tuple[list[str], list[list[object]]]:
     """Column names and rows of the numbers that a plot shows."""
-    return _bars_table(figure) if isinstance(figure, Bars) else _chart_table(figure)
+    match figure:
+        case Bars():
+            return _bars_table(figure)
+        case Chart():
+            return _chart_table(figure)
+        case Scatter():
+            rows = [["", x, y] for x, y in figure.points] + [list(mark) for mark in figure.marked]
+            return ["point", figure.x_label, figure.y_label], rows
+        case Parallel():
+            lines = [["", *row] for row in figure.rows] + [[name, *row] for name, row in figure.marked]
+            return ["line", *figure.axes], lines
+        case Fills():
+            columns = [f"{part} {when}" for when in ("before", "after") for part in figure.parts]
+            return ["name", *columns], [[name, *before, *after] for name, before, after in figure.rows]
 
 
 def _bars_table(bars: Bars) -> tuple[list[str], list[list[object]]]:

@@ -73,4 +73,45 @@ class Bars:
             _same_length(f"bars {self.title!r}", len(self.groups), *(edge or ()))
 
 
-Figure = Chart | Bars
+@dataclass(frozen=True)
+class Scatter:
+    """Points of one kind, and a few named ones among them."""
+
+    title: str
+    x_label: str
+    y_label: str
+    points: Sequence[tuple[float, float]]
+    marked: tuple[tuple[str, float, float], ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Parallel coordinates: each row is a line over all axes, every axis from its least value to its largest."""
+
+    title: str
+    axes: tuple[str, ...]
+    rows: Sequence[Sequence[float]]
+    marked: tuple[tuple[str, Sequence[float]], ...] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for row in (*self.rows, *(values for _, values in self.marked)):
+            _same_length(f"parallel {self.title!r}", len(self.axes), row)
+
+
+@dataclass(frozen=True)
+class Fills:
+    """How full things are, before and after: for each a share per part, both times."""
+
+    title: str
+    parts: tuple[str, ...]
+    rows: Sequence[tuple[str, Sequence[float], Sequence[float]]]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name, before, after in self.rows:
+            _same_length(f"fills {name!r}", len(self.parts), before, after)
+
+
+Figure = Chart | Bars | Scatter | Parallel | Fills

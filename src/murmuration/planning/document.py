@@ -1,0 +1,98 @@
+"""A plan as one JSON document, and as the table a terminal shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from murmuration.planning import objectives as of
+from murmuration.planning.construct import BASELINES, LABELS
+from murmuration.planning.moves import Step
+from murmuration.planning.plan import LABEL, Plan
+from murmuration.planning.problem import Floats
+
+#: Points of the front that a document shows at most.
+FRONT_MAX = 500
+
+
+def document(plan: Plan, name: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything a program would want to know about a plan."""
+    problem = plan.problem
+    return {
+        "snapshot": name,
+        "label": LABEL,
+        "nodes": len(problem.nodes),
+        "tasks": len(problem.tasks),
+        "placed_before": int((problem.node_of >= 0).sum()),
+        "objectives": {n: _row(plan, k) for k, n in enumerate(of.NAMES)},
+        "optimised": [{"name": o.name, "weight": o.weight} for o in plan.objectives],
+        "baselines": {n: _named(plan.baselines[n]) for n in BASELINES},
+        "chosen": _named(plan.values),
+        "front": _front(plan),
+        "moves": [move(plan, k, step) for k, step in enumerate(plan.order.steps, 1)],
+        "moved": plan.order.moved,
+        "fewest_moves": None if plan.fewest is None else plan.fewest.moves,
+        "fewest_moves_bound": None if plan.fewest is None else plan.fewest.bound,
+        "impossible": [problem.tasks[t] for t in plan.order.blocked],
+        "unplaced": [{"task": task, "reason": reason} for task, reason in plan.unplaced.items()],
+        "evaluations": plan.evaluations,
+        "notes": [*problem.notes, *plan.notes],
+        **(extra or {}),
+    }
+
+
+def _named(values: Floats) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(of.NAMES, values, strict=True)}
+
+
+def _row(plan: Plan, k: int) -> dict[str, float | None]:
+    base = plan.before[k] if plan.running else plan.baselines["kubernetes"][k]
+    change = float(plan.values[k] / base - 1) if base else None
+    return {
+        "before": float(plan.before[k]),
+        "kubernetes": float(plan.baselines["kubernetes"][k]),
+        "chosen": float(plan.values[k]),
+        "change": change,
+    }
+
+
+def _front(plan: Plan) -> list[dict[str, float]]:
+    front = plan.front
+    count = min(len(front), FRONT_MAX)
+    rows = np.unique(np.linspace(0, max(len(front) - 1, 0), count).astype(int)).tolist()
+    names = [objective.name for objective in plan.objectives]
+    return [dict(zip(names, map(float, front[k]), strict=True)) for k in rows]
+
+
+def move(plan: Plan, number: int, step: Step) -> dict[str, Any]:
+    """One step for a program."""
+    problem = plan.problem
+    origin = problem.nodes[step.origin] if step.origin >= 0 else plan.displaced.get(step.task)
+    kind = "detour" if step.detour else "place" if origin is None else "move"
+    return {
+        "step": number,
+        "wave": step.wave,
+        "kind": kind,
+        "task": problem.tasks[step.task],
+        "from": origin,
+        "to": problem.nodes[step.node],
+    }
+
+
+def table(plan: Plan) -> tuple[list[str], list[list[object]]]:
+    """Before, what Kubernetes would do from nothing, and what was chosen, each objective with its change."""
+    columns = ["objective", "before", *(LABELS[name] for name in BASELINES), "chosen", "change"]
+    wanted = {objective.name for objective in plan.objectives}
+    rows: list[list[object]] = []
+    for k, name in enumerate(of.NAMES):
+        told = [plan.before[k], *(plan.baselines[n][k] for n in BASELINES), plan.values[k]]
+        change = _row(plan, k)["change"]
+        shown = "" if change is None else f"{change:+.1%}" if abs(change) >= 5e-4 else "0 %"
+        mark = f"{name} *" if name in wanted else name
+        rows.append([mark, *(_short(v) for v in told), shown])
+    return columns, rows
+
+
+def _short(value: float) -> float | int:
+    return int(value) if float(value).is_integer() else round(float(value), 3 if abs(value) < 100 else 1)

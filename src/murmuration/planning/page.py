@@ -1,0 +1,129 @@
+"""The report of a plan: what changes, the front it was chosen from, how the search went, and every node's bars."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from murmuration.cluster.version import __version__
+from murmuration.planning import objectives as of
+from murmuration.planning.construct import BASELINES, LABELS
+from murmuration.planning.document import table
+from murmuration.planning.objectives import MEANINGS, shares
+from murmuration.planning.plan import LABEL, Plan
+from murmuration.planning.problem import Floats
+from murmuration.reports.charts import Chart, Fills, Parallel, Scatter, Series
+from murmuration.reports.page import Page, Section, Table
+
+MOVES_SHOWN = 500
+#: Pairs of objectives plotted at most.
+PAIRS = 10
+
+
+def page(plan: Plan, told: dict[str, Any]) -> Page:
+    """The whole report; `told` is the plan's document."""
+    sections = [_objectives(plan), _nodes(plan), _moves(told)]
+    if len(plan.front) > 1 and len(plan.objectives) > 1:
+        sections += [*_front(plan), _search(plan)]
+    if told["unplaced"] or told.get("stranded") or told["notes"]:
+        sections.append(_remarks(told))
+    bound = told["fewest_moves_bound"]
+    facts = [
+        ("nodes", f"{told['nodes']:,}"),
+        ("tasks", f"{told['tasks']:,}"),
+        (
+            "moves",
+            f"{told['moved']:,}" + ("; no plan has fewer" if bound is not None and bound == told["moved"] else ""),
+        ),
+        ("without a node", f"{len(told['unplaced']):,}"),
+        ("placements looked at", f"{told['evaluations']:,}"),
+    ]
+    footer = f"Murmuration {__version__}. {LABEL.capitalize()}: it holds for the snapshot it was made from."
+    return Page(f"Plan for {told['snapshot']}", LABEL, tuple(facts), tuple(sections), footer)
+
+
+def _objectives(plan: Plan) -> Section:
+    columns, rows = table(plan)
+    base = "what is there" if plan.running else "Kubernetes (LeastRequested)"
+    note = (
+        f"* what the search made small; the change is against {base}. Kubernetes' and first-fit's placements are made "
+        "from nothing: everything that may move is placed anew."
+    )
+    meanings = Table("What the names mean", ("objective", "meaning"), [[n, MEANINGS[n]] for n in of.NAMES])
+    return Section("Objectives", "", (), (Table("", columns, rows, note), meanings))
+
+
+def _nodes(plan: Plan) -> Section:
+    problem = plan.problem
+    parts = problem.resources[:2]
+    before = np.nan_to_num(shares(problem, problem.node_of))[:, : len(parts)]
+    after = np.nan_to_num(shares(problem, plan.order.node_of))[:, : len(parts)]
+    rows = [(name, before[k].tolist(), after[k].tolist()) for k, name in enumerate(problem.nodes)]
+    note = "Upper bar of each pair before, lower bar after."
+    if len(rows) > 240:
+        note += " The 240 nodes that change most are shown."
+    return Section("Every node", "", (Fills("Requested share of every node", parts, rows, note),))
+
+
+def _moves(told: dict[str, Any]) -> Section:
+    rows = [[m["step"], m["wave"], m["kind"], m["task"], m["from"], m["to"]] for m in told["moves"][:MOVES_SHOWN]]
+    text = "Steps of one wave may run side by side; the next wave waits for it. No step overloads a node on the way."
+    if told["impossible"]:
+        text += f" {len(told['impossible'])} moves wait for each other and no third node has room: they are left out."
+    note = f"{MOVES_SHOWN} of {len(told['moves']):,} steps." if len(told["moves"]) > MOVES_SHOWN else ""
+    columns = ("step", "wave", "kind", "task", "from", "to")
+    return Section("Moves", text, (), (Table("", columns, rows, note),))
+
+
+def _marked(plan: Plan) -> list[tuple[str, Floats]]:
+    """What is named in the plots: chosen, before where something ran, and the baselines."""
+    named = [("chosen", plan.values)]
+    if plan.running:
+        named.append(("before", plan.before))
+    return named + [(LABELS[name], plan.baselines[name]) for name in BASELINES]
+
+
+def _columns(plan: Plan) -> list[int]:
+    """Objectives of the user's own have no value for the baselines and stay out of the plots."""
+    return [k for k, objective in enumerate(plan.objectives) if objective.function is None]
+
+
+def _front(plan: Plan) -> list[Section]:
+    columns = _columns(plan)
+    names = tuple(plan.objectives[k].name for k in columns)
+    indices = [plan.objectives[k].index for k in columns]
+    marked = tuple((name, values[indices].tolist()) for name, values in _marked(plan))
+    rows = plan.front[:, columns].tolist()
+    parallel = Parallel("All objectives", names, rows, marked, "Each line is a placement; lower is better everywhere.")
+    pairs = [
+        Scatter(
+            f"{names[a]} and {names[b]}", names[a], names[b], [(row[a], row[b]) for row in rows],
+            tuple((name, values[a], values[b]) for name, values in marked),
+        )
+        for a, b in list(combinations(range(len(names)), 2))[:PAIRS]
+    ]  # fmt: skip
+    text = (
+        f"{len(rows):,} placements of which none is better than another in everything. The chosen one has the lowest "
+        "mean of normalised objectives among those that are no worse than the reference in anything, if there are any."
+    )
+    return [Section("The front", text, (parallel,)), Section("Two objectives at a time", "", tuple(pairs))]
+
+
+def _search(plan: Plan) -> Section:
+    """Figures 14 and 16 of the paper: each objective over generations, its range in the population a band."""
+    generations = [float(k) for k in range(len(plan.history))]
+    charts = []
+    for k, objective in enumerate(plan.objectives):
+        low, mean, high = ([step[key][k] for step in plan.history] for key in ("low", "mean", "high"))
+        series = Series("mean", generations, mean, low, high)
+        charts.append(Chart(objective.name, "generation", objective.name, (series,), y_from_zero=False))
+    return Section("The search", "Range and mean of each objective in the population.", tuple(charts))
+
+
+def _remarks(told: dict[str, Any]) -> Section:
+    rows = [["without a node", entry["task"], entry["reason"]] for entry in told["unplaced"][:MOVES_SHOWN]]
+    rows += [["stranded", entry["task"], entry["reason"]] for entry in told.get("stranded", [])]
+    rows += [["note", "", note] for note in told["notes"]]
+    return Section("Remarks", "", (), (Table("", ("what", "task", "why"), rows),))

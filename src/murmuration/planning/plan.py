@@ -1,0 +1,171 @@
+"""A plan: where a cluster stands, a front of better placements, the one chosen, and the moves to get there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from murmuration.planning import objectives as of
+from murmuration.planning.construct import BASELINES, construct
+from murmuration.planning.ejection import make_room
+from murmuration.planning.fewest import Fewest, fewest_moves
+from murmuration.planning.moves import Order, order
+from murmuration.planning.objectives import Objective
+from murmuration.planning.packed import Work, pack
+from murmuration.planning.problem import Floats, Integers, Problem, new_violations
+from murmuration.planning.reasons import why_unplaced
+from murmuration.planning.search import Search, Settings
+from murmuration.planning.selection import sov
+
+#: What a plan weighs unless it is told otherwise.
+USUAL = ("crowding", "replicas", "power", "imbalance", "moves")
+LABEL = "feasible now, not reserved"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a plan is asked for. `only_place` keeps everything where it is but what has no node."""
+
+    objectives: tuple[Objective, ...] = ()
+    limits: tuple[tuple[int, float], ...] = ()
+    power_off: bool = False
+    only_place: bool = False
+    population: int = 92
+    evaluations: int | None = None
+    seconds: float = np.inf
+    seed: int = 1
+    #: Tasks without a node that were on one which is gone, and its name.
+    displaced: dict[int, str] = field(default_factory=dict)
+    #: What the exact solver may spend on proving the fewest moves, about seconds; 0 leaves it out.
+    exact_effort: float = 10.0
+
+
+@dataclass
+class Plan:
+    """The answer. Values are those of the built-in objectives, in the order of `objectives.NAMES`."""
+
+    problem: Problem
+    objectives: tuple[Objective, ...]
+    before: Floats
+    baselines: dict[str, Floats]
+    front: Floats
+    placements: Integers
+    values: Floats
+    order: Order
+    unplaced: dict[str, str]
+    evaluations: int = 0
+    history: list[dict[str, list[float]]] = field(default_factory=list)
+    fewest: Fewest | None = None
+    notes: list[str] = field(default_factory=list)
+    displaced: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def running(self) -> bool:
+        """Whether anything had a node before."""
+        return bool((self.problem.node_of >= 0).any())
+
+
+def make_plan(problem: Problem, options: Options, progress: Callable[[float], Any] = lambda share: None) -> Plan:
+    """Search, choose and order."""
+    work = pack(problem, options.power_off)
+    wanted = options.objectives or usual(problem)
+    baselines = {name: work.restored(construct(work, name)) for name in BASELINES}
+    measured = {name: values_of(work, node_of) for name, node_of in baselines.items()}
+    fewest = _fewest(work, options)
+    if options.only_place and fewest is not None:
+        front, placements, history, spent = np.zeros((0, len(wanted))), fewest.node_of[None], [], 0
+        chosen = fewest.node_of
+    else:
+        search = _searched(work, wanted, options, fewest, progress)
+        front = search.archive.front.copy()
+        placements = np.array([work.restored(x) for x in search.archive.placements[: search.archive.count]])
+        chosen = placements[choose(search, work, baselines["kubernetes"])]
+        chosen = chosen if options.limits else _filled(problem, chosen)
+        history, spent = search.history, search.evaluations
+    steps = order(work, chosen)
+    found = Plan(
+        problem, wanted, values_of(work, problem.node_of), measured, front, placements,
+        values_of(work, steps.node_of), steps, _unplaced(problem, steps.node_of), spent, history, fewest,
+        displaced=options.displaced,
+    )  # fmt: skip
+    assert not new_violations(problem, steps.node_of)
+    return found
+
+
+def usual(problem: Problem) -> tuple[Objective, ...]:
+    """Moves matter where something runs already."""
+    names = USUAL if (problem.node_of >= 0).any() else USUAL[:-1]
+    return tuple(Objective(name) for name in names)
+
+
+def values_of(work: Work, node_of: Integers) -> Floats:
+    return of.values(work.problem, node_of, work.packed.power_off)
+
+
+def _fewest(work: Work, options: Options) -> Fewest | None:
+    """Where something has no node and something else has: place it with the fewest moves."""
+    waiting = (work.problem.node_of < 0).any()
+    if not waiting or not (options.only_place or (work.problem.node_of >= 0).any()):
+        return None
+    return fewest_moves(work, options.seed, options.exact_effort)
+
+
+def _searched(
+    work: Work, wanted: Sequence[Objective], options: Options, fewest: Fewest | None, progress: Callable[[float], Any]
+) -> Search:
+    settings = Settings(
+        options.population, options.evaluations, options.seed, options.seconds, limits=options.limits
+    )  # fmt: skip
+    search = Search(work, wanted, settings)
+    search.seed([work.placement(fewest.node_of)] if fewest is not None else [])
+    if len(work.packed.movable):
+        begin = search.start_of(work.placement(reference_placement(work)))
+        search.toward(search.measure(begin[None])[0][0], begin)
+    search.run(progress)
+    return search
+
+
+def _filled(problem: Problem, node_of: Integers) -> Integers:
+    """With room made for tasks the search left without a node, by chains of moves, where that can be."""
+    if (node_of >= 0).all():
+        return node_of
+    found = make_room(pack(replace(problem, node_of=node_of))).node_of
+    fewer = (found < 0).sum() < (node_of < 0).sum()
+    return found if fewer and not new_violations(problem, found) else node_of
+
+
+def reference_placement(work: Work) -> Integers:
+    """What a plan should not be worse than: what is there, or where nothing is, what Kubernetes would do."""
+    if (work.problem.node_of >= 0).any():
+        return work.problem.node_of
+    return work.restored(construct(work, "kubernetes"))
+
+
+def choose(search: Search, work: Work, kubernetes: Integers) -> int:
+    """The best mean normalised objective among those no worse than the reference in anything, else among all.
+
+    Moves do not count as worse: nothing has moved in what is there.
+    """
+    front = search.archive.front
+    weights = np.array([objective.weight for objective in search.objectives])
+    merit = sov(front, weights)
+    reference, _ = search.measure(work.placement(reference_placement(work))[None])
+    counted = np.array([objective.name not in ("moves", "megabytes") for objective in search.objectives])
+    tolerance = 1e-9 * np.abs(reference[0])
+    better = (front <= reference[0] + tolerance)[:, counted].all(axis=1)
+    moved = (front < reference[0] - tolerance)[:, counted].any(axis=1)
+    if (better & moved).any():
+        merit = np.where(better & moved, merit, np.inf)
+    return int(merit.argmin())
+
+
+def _unplaced(problem: Problem, node_of: Integers, most: int = 50) -> dict[str, str]:
+    """Tasks left without a node, and why; of many only the first are explained."""
+    left = np.flatnonzero(node_of < 0).tolist()
+    return {
+        problem.tasks[task]: why_unplaced(problem, node_of, task) if k < most else "as others"
+        for k, task in enumerate(left)
+    }

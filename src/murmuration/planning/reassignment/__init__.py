@@ -1,0 +1,64 @@
+"""Machine reassignment as in the ROADEF/EURO challenge of 2012: a better assignment for the challenge's own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from murmuration.cluster.errors import InputError
+
+if TYPE_CHECKING:
+    from murmuration.planning.reassignment.cost import Cost
+
+ASSIGNMENT = "assignment.txt"
+
+
+class Result(NamedTuple):
+    """What a plan costs against what was, in the challenge's objective, and how many tasks it moves."""
+
+    cost_before: int
+    cost_after: int
+    moves: int
+    nodes: int
+    tasks: int
+    cost_parts_before: Cost
+    cost_parts_after: Cost
+
+
+def plan(
+    model: Path,
+    assignment: Path,
+    *,
+    seconds: float = 60.0,
+    seed: int = 0,
+    out: Path | None = None,
+    evaluations: int | None = None,
+) -> Result:
+    """Plan an instance within `seconds`, or within `evaluations` so that one seed gives one result.
+
+    The new assignment goes to `assignment.txt` in `out`.
+    """
+    from murmuration.planning.reassignment.cost import cost, violations
+    from murmuration.planning.reassignment.model import read_assignment, read_model, write_assignment
+    from murmuration.planning.reassignment.search import search
+
+    instance = read_model(model)
+    initial = read_assignment(assignment, instance)
+    if broken := violations(instance, initial, initial):
+        raise InputError(f"{assignment}: the assignment to start from must break no rule, but {broken[0]}")
+    limit = {"seconds": seconds} if evaluations is None else {"evaluations": evaluations}
+    found = search(instance, initial, seed, **limit)
+    assert not violations(instance, initial, found)
+    before, after = cost(instance, initial, initial), cost(instance, initial, found)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_assignment(out / ASSIGNMENT, found)
+    moves = int((found != initial).sum())
+    nodes, _, tasks, _ = instance.sizes
+    return Result(before.total, after.total, moves, nodes, tasks, before, after)
+
+
+def document(result: Result) -> dict[str, Any]:
+    """A result as plain values: what `murmur plan --json` tells of it."""
+    parts = {"cost_parts_before": result.cost_parts_before, "cost_parts_after": result.cost_parts_after}
+    return result._asdict() | {name: part._asdict() for name, part in parts.items()}

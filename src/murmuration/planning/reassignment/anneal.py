@@ -1,0 +1,155 @@
+"""Simulated annealing in one kernel: shifts, swaps, and swaps within a service, which break no rule between services.
+
+What is not allowed in the end is only dear on the way, and dearer as it cools. So a large task may come to a full node
+before smaller ones make room, and a service before those it needs: chains of ejections arise from single steps.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from murmuration.cluster import random
+from murmuration.cluster.jit import helper, inlined, released
+from murmuration.planning.reassignment.model import Array
+from murmuration.planning.reassignment.state import (
+    BREACHES,
+    COST,
+    EXCESS,
+    HELD,
+    Problem,
+    State,
+    breaches_of,
+    move,
+    moved_change,
+    node_cost,
+    node_excess,
+    own_cost,
+    service_cost,
+)
+
+next_double = helper(random.next_double)
+
+#: Of all steps tried: shifts of one task, swaps of any two; the rest are swaps within a service.
+SHIFTS, SWAPS = 0.4, 0.4
+
+
+class Best(NamedTuple):
+    """The best assignment that breaks no rule, and what it costs."""
+
+    node_of: Array
+    cost: Array
+
+
+class Prices(NamedTuple):
+    """What one more breach, one unit of excess and one unit of what is held cost, beside the cost itself."""
+
+    breach: float
+    excess: float
+    held: float
+
+
+@inlined
+def _pick(rng: Array, count: int) -> int:
+    return int(next_double(rng) * count)
+
+
+@inlined
+def _priced(s: State, prices: Prices) -> float:
+    """What the search pays for the state."""
+    breaking = prices.breach * s.totals[BREACHES] + prices.excess * s.totals[EXCESS]
+    return float(s.totals[COST] + breaking + prices.held * s.totals[HELD])
+
+
+@inlined
+def _task_change(p: Problem, s: State, t: int, m: int, prices: Prices) -> float:
+    """What the move of one task costs beside what it does to the two nodes."""
+    change = moved_change(p, s, t, m)
+    cost = own_cost(p, t, m) - own_cost(p, t, s.node_of[t]) + service_cost(p, s, p.service[t], change)
+    return float(cost + prices.held * change * p.left_behind[t])
+
+
+@inlined
+def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limit: float) -> bool:
+    """Whether a task may go to a node and another (−1: none) from there to where the first is, for at most `limit`."""
+    m = s.node_of[t]
+    back, other = (1, u) if u >= 0 else (0, 0)
+    excess = node_excess(p, s, n, t, 1, other, back) - s.node_excess[n] - s.node_excess[m]
+    change = -float(s.node_cost[m] + s.node_cost[n])
+    # Nodes never cost less than nothing; what else might be saved is not worth looking at.
+    if change + prices.excess * excess > limit:
+        return False
+    if back == 1 or s.node_excess[m] > 0:
+        excess += node_excess(p, s, m, other, back, t, 1)
+    change += prices.excess * excess
+    if change > limit:
+        return False
+    change += _task_change(p, s, t, n, prices)
+    if back:
+        change += _task_change(p, s, u, m, prices)
+    # Two tasks of one service that change places break nothing.
+    if not back or p.service[t] != p.service[u]:
+        change += prices.breach * breaches_of(p, s, t, n)
+        if back:
+            change += prices.breach * breaches_of(p, s, u, m)
+    if change > limit:
+        return False
+    change += node_cost(p, s, n, t, 1, other, back) + node_cost(p, s, m, other, back, t, 1)
+    return bool(change <= limit)
+
+
+@inlined
+def _exchange(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limit: float) -> bool:
+    """Move the two tasks; take it back if one of them needs the other and it costs more than was thought."""
+    m, before = s.node_of[t], _priced(s, prices)
+    move(p, s, t, n)
+    if u < 0:
+        return True
+    move(p, s, u, m)
+    kept = _priced(s, prices) - before <= limit
+    if not kept:
+        move(p, s, u, n)
+        move(p, s, t, m)
+    return kept
+
+
+@inlined
+def _draw(p: Problem, s: State, pool: Array, rng: Array) -> tuple[int, int, int]:
+    """A step at random: a task, the one it changes places with (−1: none), and the node; node −1 if none can be."""
+    t = pool[_pick(rng, pool.shape[0])]
+    a, m, u = p.service[t], s.node_of[t], -1
+    draw = next_double(rng)
+    if draw < SHIFTS:
+        n = _pick(rng, p.capacity.shape[0])
+    elif draw < SHIFTS + SWAPS:
+        u = pool[_pick(rng, pool.shape[0])]
+        n = s.node_of[u]
+    else:
+        u = p.members[p.member_from[a] + _pick(rng, p.member_from[a + 1] - p.member_from[a])]
+        n = s.node_of[u]
+    if n == m:
+        return t, u, -1
+    taken = s.task_at[a, n] >= 0 or (u >= 0 and s.task_at[p.service[u], m] >= 0)
+    if taken and (u < 0 or p.service[u] != a):
+        return t, u, -1
+    return t, u, n
+
+
+@inlined
+def _remember(s: State, best: Best) -> None:
+    if s.totals[COST] < best.cost[0] and s.totals[BREACHES] == 0 and s.totals[EXCESS] == 0:
+        best.cost[0] = s.totals[COST]
+        for t in range(s.node_of.shape[0]):
+            best.node_of[t] = s.node_of[t]
+
+
+@released
+def anneal(
+    p: Problem, s: State, best: Best, pool: Array, rng: Array, steps: int, temperature: float, prices: Prices
+) -> None:
+    """Try so many steps at a temperature."""
+    for _ in range(steps):
+        limit = -temperature * math.log(1.0 - next_double(rng))
+        t, u, n = _draw(p, s, pool, rng)
+        if n >= 0 and _affordable(p, s, t, u, n, prices, limit) and _exchange(p, s, t, u, n, prices, limit):
+            _remember(s, best)

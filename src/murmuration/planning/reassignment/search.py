@@ -1,0 +1,182 @@
+"""The search of a better assignment: two annealing chains side by side, bounded by seconds or by steps.
+
+Both chains cool by the share of the budget that is spent, and meet a few times: one that is far behind goes on from
+where the other is. Bounded by steps, one seed gives one result; bounded by seconds, how far a chain comes depends on
+the machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from murmuration.cluster import random
+from murmuration.planning.reassignment.anneal import Best, Prices, anneal
+from murmuration.planning.reassignment.model import Array, Model
+from murmuration.planning.reassignment.state import (
+    BREACHES,
+    COST,
+    EXCESS,
+    HELD,
+    Problem,
+    State,
+    problem,
+    rebuild,
+    state,
+)
+
+#: Steps between two looks at the clock.
+SLICE = 100_000
+#: Shares of the budget at which the chains meet, and how many temperatures behind is far.
+MEETINGS, FAR_BEHIND = (0.3, 0.4, 0.5, 0.6, 0.7, 0.85), 20.0
+#: How often a mean task stands in the pool that tasks are drawn from.
+COPIES = 20
+
+
+def _between(start: float, end: float, share: float) -> float:
+    """From one to the other by equal factors."""
+    return float(start * (end / start) ** share)
+
+
+class Schedule(NamedTuple):
+    """Temperatures and prices at the start and the end of a chain.
+
+    Temperatures are in mean tasks (what a task requires, by load weight), so that one schedule serves all instances.
+    """
+
+    hot: float = 0.25
+    #: Large tasks find their nodes while it is hot, so most of the budget goes there; the rest settles quickly.
+    warm: float = 0.0025
+    warm_at: float = 0.65
+    cold: float = 0.00003
+    #: In temperatures, so that breaches stay rare and possible at every temperature.
+    breach: float = 8.0
+    excess: float = 1_000.0
+    excess_end: float = 1_000_000.0
+    #: Room that moved tasks still hold is scarce: paid for at first, free when this share of the budget is spent.
+    held: float = 0.4
+    held_until: float = 0.9
+    #: A task is drawn in proportion to this power of its size.
+    large_often: float = 0.0
+
+    def prices(self, spent: float, temperature: float) -> Prices:
+        excess = _between(self.excess, self.excess_end, spent)
+        held = self.held * max(0.0, 1.0 - spent / self.held_until)
+        return Prices(self.breach * temperature, excess, held)
+
+    def temperature(self, spent: float) -> float:
+        if spent < self.warm_at:
+            return _between(self.hot, self.warm, spent / self.warm_at)
+        return _between(self.warm, self.cold, (spent - self.warm_at) / (1.0 - self.warm_at))
+
+
+#: One chain hardly ever overfills a node; the other does so at first, and looks at large tasks more often.
+SCHEDULES = (Schedule(), Schedule(excess=40.0, large_often=0.3))
+
+
+class Chain(NamedTuple):
+    """One annealing chain: the problem, where it is, the best it has seen, whom it draws, and its generator."""
+
+    schedule: Schedule
+    problem: Problem
+    state: State
+    best: Best
+    pool: Array
+    mean: float
+    rng: Array
+
+    def temperature(self, spent: float) -> float:
+        return self.mean * self.schedule.temperature(spent)
+
+    def advance(self, spent: float, steps: int) -> None:
+        """Try so many steps at the temperature that this share of the budget stands for."""
+        at = self.temperature(spent)
+        prices = self.schedule.prices(spent, at)
+        anneal(self.problem, self.state, self.best, self.pool, self.rng, steps, at, prices)
+
+    def worth(self, prices: Prices) -> float:
+        """What the chain pays for where it is."""
+        totals = self.state.totals
+        breaking = prices.breach * totals[BREACHES] + prices.excess * totals[EXCESS]
+        return float(totals[COST] + breaking + prices.held * totals[HELD])
+
+
+def search(
+    model: Model,
+    initial: Array,
+    seed: int,
+    *,
+    seconds: float | None = None,
+    evaluations: int = 0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Array:
+    """The best assignment found within the seconds, or else within the evaluations; at worst the initial one."""
+    chains = [_chain(model, initial, seed, k) for k in range(len(SCHEDULES))]
+    # Compiled before the clock starts.
+    chains[0].advance(1.0, 0)
+    run = _counted(evaluations // len(chains)) if seconds is None else _timed(seconds, clock)
+    with ThreadPoolExecutor(len(chains)) as threads:
+        for begin, end in pairwise((0.0, *MEETINGS, 1.0)):
+            list(threads.map(run, chains, [begin] * len(chains), [end] * len(chains)))
+            meet(chains[0], chains[1], end)
+    return min((chain.best for chain in chains), key=lambda best: int(best.cost[0])).node_of
+
+
+def meet(one: Chain, other: Chain, spent: float) -> None:
+    """Let the chain that is far behind go on from where the other is."""
+    temperature = one.temperature(spent)
+    # The dearer prices for both, so that a chain is not ahead by breaking what costs it less.
+    prices = one.schedule.prices(spent, temperature)
+    behind = one.worth(prices) - other.worth(prices)
+    if behind > FAR_BEHIND * temperature:
+        rebuild(one.problem, one.state, other.state.node_of.copy())
+    elif behind < -FAR_BEHIND * temperature:
+        rebuild(other.problem, other.state, one.state.node_of.copy())
+
+
+#: Advances a chain from one share of the budget to another.
+Run = Callable[[Chain, float, float], None]
+
+
+def _timed(seconds: float, clock: Callable[[], float]) -> Run:
+    """Cool by a clock, which each thread reads for itself."""
+
+    def run(chain: Chain, begin: float, end: float) -> None:
+        start = clock()
+        while (spent := begin + (clock() - start) / seconds) < end:
+            chain.advance(spent, SLICE)
+
+    return run
+
+
+def _counted(steps: int) -> Run:
+    """Cool by the number of steps, in at least a hundred stages."""
+
+    def run(chain: Chain, begin: float, end: float) -> None:
+        size = max(1, min(SLICE, steps // 100))
+        last = int(end * steps)
+        for done in range(int(begin * steps), last, size):
+            chain.advance(done / steps, min(size, last - done))
+
+    return run
+
+
+def _chain(model: Model, initial: Array, seed: int, number: int) -> Chain:
+    p = problem(model, initial)
+    start = state(p, initial)
+    size = (model.request * model.load_weight).sum(axis=1)
+    best = Best(initial.copy(), start.totals[COST : COST + 1].copy())
+    schedule, rng = SCHEDULES[number], random.state(seed, f"chain-{number}")
+    return Chain(schedule, p, start, best, _pool(size, schedule), max(1.0, float(size.mean())), rng)
+
+
+def _pool(size: Array, schedule: Schedule) -> Array:
+    """Tasks to draw from, larger ones more often: they decide most and find room least."""
+    weight = np.maximum(size, 1.0) ** schedule.large_often
+    copies = np.maximum(1, np.round(weight / weight.mean() * COPIES)).astype(np.int64)
+    return np.repeat(np.arange(len(size)), copies)

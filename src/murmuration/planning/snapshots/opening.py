@@ -1,0 +1,44 @@
+"""Which snapshot is this? Told by what is in it: Kubernetes objects, our TOML, or Alibaba's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from murmuration.cluster.errors import InputError
+from murmuration.planning.problem import Problem
+from murmuration.planning.snapshots import alibaba, kubernetes, own
+from murmuration.planning.snapshots.builder import Snapshot, problem_from
+from murmuration.planning.snapshots.folding import folded
+from murmuration.planning.snapshots.objects import looks_like_objects, pods_to_place, read_objects
+from murmuration.workload.files import load
+
+
+def open_snapshot(path: Path, place: Path | None = None, add: Sequence[str] = ()) -> Problem:
+    """The problem in a snapshot, with tasks to be placed and nodes added."""
+    try:
+        return folded(problem_from(_snapshot(path, place, add)))
+    except InputError as error:
+        # Every sentence names the file it is about.
+        raise (
+            error if str(path) in str(error) or str(error).startswith("--") else InputError(f"{path}: {error}")
+        ) from None
+
+
+def _snapshot(path: Path, place: Path | None, add: Sequence[str]) -> Snapshot:
+    if path.is_dir():
+        if place is not None:
+            raise InputError("--place: expected a snapshot file to place into, this is a folder")
+        return alibaba.folder_snapshot(path, add)
+    source = load(path)
+    if path.suffix == ".toml":
+        more = own.read_own(load(place)).service if place is not None else ()
+        return own.snapshot_of(own.read_own(source), path, add, more)
+    if alibaba.is_openb(source):
+        return alibaba.openb(path, place, add)
+    if not looks_like_objects(source):
+        raise InputError(f"{path}: no snapshot: expected Kubernetes JSON or YAML, our TOML, or a list of openb's nodes")
+    things = read_objects(source)
+    if place is not None:
+        things = [*things, *pods_to_place(read_objects(load(place)))]
+    return kubernetes.snapshot_of(things, add)
