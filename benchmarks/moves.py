@@ -81,9 +81,7 @@ def small(count: int, effort: float) -> None:
         optimal += placed and exact.proved and found.moves == exact.moves
     counts = dict(zip(*(x.tolist() for x in np.unique(moves, return_counts=True)), strict=True))
     here, peer = 1e3 * np.mean(ours), 1e3 * np.mean(theirs)
-    print(
-        f"{count} × 200 containers on 40 nodes: the optimum in {optimal} of {proved} proved, {missed} not placed"
-    )
+    print(f"{count} × 200 containers on 40 nodes: the optimum in {optimal} of {proved} proved, {missed} not placed")
     print(f"  instances by moves: {counts}")
     print(f"  here {here:.1f} ms, at most {1e3 * max(ours):.1f} ms; CP-SAT {peer:.0f} ms; ratio {peer / here:.0f}")
 

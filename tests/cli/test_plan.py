@@ -173,24 +173,14 @@ def test_a_snapshot_of_something_else_is_one_sentence(murmur: Murmur, tmp_path: 
 
 
 def test_wrong_options_are_one_sentence(murmur: Murmur, cluster: Path, tmp_path: Path) -> None:
-    check(murmur, tmp_path, ("plan", str(, cluster), "--remove",
-            "d"),
-        "--remove: unknown node 'd'",
-    )
-    check(murmur, tmp_path, ("plan", str(, cluster), "--add",
-            "m5.lage=2"),
-        "did you mean 'm5.large'",
-    )
-    check(murmur, tmp_path, ("plan", str(, cluster), "--add",
-            "m5.large"),
-        "TYPE=COUNT",
-    )
-    check(murmur, tmp_path, ("plan", str(, cluster), "--objective",
-            "crowding",
-            "--objective",
-            "crowding"),
-        "each objective once",
-    )
+    twice = ("--objective", "crowding", "--objective", "crowding")
+    for options, sentence in (
+        (("--remove", "d"), "--remove: unknown node 'd'"),
+        (("--add", "m5.lage=2"), "did you mean 'm5.large'"),
+        (("--add", "m5.large"), "TYPE=COUNT"),
+        (twice, "each objective once"),
+    ):
+        check(murmur, tmp_path, ("plan", str(cluster), *options), sentence)
     check(murmur, tmp_path, ("plan", "nothing.json"), "no such file")
 
 

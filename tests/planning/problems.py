@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from hypothesis import strategies as st
 
@@ -43,11 +41,11 @@ def _rule(rng: np.random.Generator, nodes: int, tasks: int) -> Rule:
 def settled(problem: Problem) -> Integers:
     """The placement without the tasks that break something, so that what is left is allowed."""
     node_of = problem.node_of.copy()
-    while found := violations(problem, node_of):
+    while found := [v for v in violations(problem, node_of) if v.kind != "pinned"]:
         first = found[0]
         if first.kind == "capacity":
             node_of[np.flatnonzero(node_of == first.subject)[0]] = -1
-        elif first.kind in ("constraint", "pinned"):
+        elif first.kind == "constraint":
             node_of[first.subject] = -1
         else:
             rule = problem.rules[first.subject]
@@ -57,4 +55,3 @@ def settled(problem: Problem) -> Integers:
 
 
 SEEDS = st.integers(0, 10**6)
-Anything = Any

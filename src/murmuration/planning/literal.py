@@ -115,6 +115,6 @@ def _mutate(child: Integers | Placements, nodes: int, rate: float, rng: np.rando
         a, b = rng.integers(0, tasks, 2)
         child[a], child[b] = child[b], child[a]
     for wanted, those, node in ((change, child >= 0, True), (assign, child < 0, True), (unassign, child >= 0, False)):
-        choice = np.flatnonzero(those) if wanted else []
+        choice = np.flatnonzero(those & wanted)
         if len(choice):
             child[rng.choice(choice)] = rng.integers(0, nodes) if node else -1

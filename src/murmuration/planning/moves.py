@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from murmuration.cluster.jit import loop_kernel
 from murmuration.planning.packed import Packed, Work
-from murmuration.planning.problem import Integers, Problem, used
+from murmuration.planning.problem import Integers, Problem, describe, new_violations, used
 from murmuration.planning.state import State, enter, leave, legal, load, new_state, whole
 
 Array = NDArray[Any]
@@ -153,20 +153,15 @@ def _waves(problem: Problem, steps: list[Step]) -> tuple[Step, ...]:
 
 def check(problem: Problem, found: Order) -> list[str]:
     """What is wrong with an order of moves: the oracle of tests, and the last look before a plan is shown."""
-    from murmuration.planning.problem import describe, violations
-
-    before = {v[:3]: v.amount for v in violations(problem, problem.node_of)}
     node_of = problem.node_of.copy()
     wrong = []
     for step in found.steps:
         if node_of[step.task] != step.origin:
             wrong.append(f"{problem.tasks[step.task]} is not where the step begins")
+        before = node_of.copy()
         node_of[step.task] = step.node
-        now = {v[:3]: v.amount for v in violations(problem, node_of)}
-        worse = [key for key, amount in now.items() if amount > before.get(key, 0)]
-        if worse:
-            wrong.append(describe(problem, [v for v in violations(problem, node_of) if v[:3] in worse]))
-        before = now
+        if worse := new_violations(problem, node_of, before):
+            wrong.append(describe(problem, worse))
     if not np.array_equal(node_of, found.node_of):
         wrong.append("the steps do not end where they should")
     return wrong

@@ -173,9 +173,12 @@ def broken(rule: Rule, node_of: Integers) -> list[int]:
         beside = np.maximum(np.where(alone > 0, targets, 0), np.where(twice > 0, targets - 1, 0))
         return [int(x) for x in np.maximum(beside - rule.most, 0)]
     if rule.kind == TOGETHER:
-        only = int(targets.sum()) == 1
+        only = int((node_of[rule.targets] >= 0).sum()) == 1
         lonely = ((alone > 0) & (targets == 0)) | ((twice > 0) & (targets < 2) & (not only))
-        return [int(x) for x in lonely]
+        # Nobody is beside a holder that lies in no domain.
+        places = node_of[rule.holders]
+        outside = int((rule.domain_of[places[places >= 0]] < 0).sum())
+        return [*(int(x) for x in lonely), outside]
     least = int(targets.min()) if len(targets) else 0
     skew = np.where(alone + twice > 0, targets - least - rule.most, 0)
     return [int(x) for x in np.maximum(skew, 0)]
@@ -188,10 +191,22 @@ def per_domain(rule: Rule, tasks: Integers, node_of: Integers) -> Integers:
     return np.bincount(domains[domains >= 0], minlength=rule.domains).astype(np.int64)
 
 
-def new_violations(problem: Problem, node_of: Integers) -> list[Violation]:
-    """What a placement breaks that is not broken as much already: a plan never adds to what it found."""
-    before = {v[:3]: v.amount for v in violations(problem, problem.node_of)}
-    return [v for v in violations(problem, node_of) if v.amount > before.get(v[:3], 0)]
+def new_violations(problem: Problem, node_of: Integers, since: Integers | None = None) -> list[Violation]:
+    """What a placement breaks that was not broken as much before: a plan never adds to what it found.
+
+    Nobody becomes lonely by what happens elsewhere: a domain that kept its tasks is left out, as Kubernetes does.
+    """
+    before = problem.node_of if since is None else since
+    old = {v[:3]: v.amount for v in violations(problem, before)}
+    found = [v for v in violations(problem, node_of) if v.amount > old.get(v[:3], 0)]
+    return [v for v in found if v.kind != TOGETHER or _touched(problem.rules[v.subject], v.domain, before, node_of)]
+
+
+def _touched(rule: Rule, domain: int, before: Integers, after: Integers) -> bool:
+    """Whether a task of a rule came to a domain or left it; what lies outside all domains always counts."""
+    members = np.union1d(rule.holders, rule.targets)
+    inside = [(x[members] >= 0) & (rule.domain_of[x[members]] == domain) for x in (before, after)]
+    return domain >= rule.domains or not np.array_equal(*inside)
 
 
 def feasible(problem: Problem, node_of: Integers) -> bool:
