@@ -62,9 +62,9 @@ class Schedule(NamedTuple):
     breach: float = 8.0
     excess: float = 1_000.0
     excess_end: float = 1_000_000.0
-    #: Room that moved tasks still hold is scarce: paid for at first, free when this share of the budget is spent.
+    #: Room that moved tasks still hold is scarce: paid for at first, free while large tasks can still move.
     held: float = 0.4
-    held_until: float = 0.9
+    held_until: float = 0.55
     #: A task is drawn in proportion to this power of its size.
     large_often: float = 0.0
 
