@@ -34,6 +34,9 @@ from murmuration.planning.reassignment.state import (
 SLICE = 100_000
 #: Shares of the budget at which the chains meet, and how many temperatures behind is far.
 MEETINGS, FAR_BEHIND = (0.3, 0.4, 0.5, 0.6, 0.7, 0.85), 20.0
+#: A small instance is cooled so slowly in a fraction of the budget that it is done again and again: so many steps for
+#: each task and node are enough, and about so many are made in a second.
+STEPS_ENOUGH, STEPS_PER_S = 10_000, 5_000_000
 #: How often a mean task stands in the pool that tasks are drawn from.
 COPIES = 20
 
@@ -52,15 +55,16 @@ class Schedule(NamedTuple):
     hot: float = 0.25
     #: Large tasks find their nodes while it is hot, so most of the budget goes there; the rest settles quickly.
     warm: float = 0.0025
-    warm_at: float = 0.65
-    cold: float = 0.00003
+    warm_at: float = 0.6
+    #: So cold that a move nobody needs is taken back.
+    cold: float = 0.000001
     #: In temperatures, so that breaches stay rare and possible at every temperature.
     breach: float = 8.0
     excess: float = 1_000.0
     excess_end: float = 1_000_000.0
-    #: Room that moved tasks still hold is scarce: paid for at first, free when this share of the budget is spent.
+    #: Room that moved tasks still hold is scarce: paid for at first, free while large tasks can still move.
     held: float = 0.4
-    held_until: float = 0.9
+    held_until: float = 0.55
     #: A task is drawn in proportion to this power of its size.
     large_often: float = 0.0
 
@@ -119,11 +123,14 @@ def search(
     chains = [_chain(model, initial, seed, k) for k in range(len(SCHEDULES))]
     # Compiled before the clock starts.
     chains[0].advance(1.0, 0)
-    run = _counted(evaluations // len(chains)) if seconds is None else _timed(seconds, clock)
+    steps = evaluations // len(chains) if seconds is None else int(seconds * STEPS_PER_S)
+    run = _counted(steps) if seconds is None else _timed(seconds, clock)
+    coolings = max(1, steps // (STEPS_ENOUGH * len(model.capacity) * len(initial)))
     with ThreadPoolExecutor(len(chains)) as threads:
         for begin, end in pairwise((0.0, *MEETINGS, 1.0)):
-            list(threads.map(run, chains, [begin] * len(chains), [end] * len(chains)))
-            meet(chains[0], chains[1], end)
+            list(threads.map(lambda chain, b=begin, e=end: run(chain, b, e, coolings), chains))
+            if coolings == 1:
+                meet(chains[0], chains[1], end)
     return min((chain.best for chain in chains), key=lambda best: int(best.cost[0])).node_of
 
 
@@ -139,17 +146,17 @@ def meet(one: Chain, other: Chain, spent: float) -> None:
         rebuild(other.problem, other.state, one.state.node_of.copy())
 
 
-#: Advances a chain from one share of the budget to another.
-Run = Callable[[Chain, float, float], None]
+#: Advances a chain from one share of the budget to another, if it is to cool so many times in all.
+Run = Callable[[Chain, float, float, int], None]
 
 
 def _timed(seconds: float, clock: Callable[[], float]) -> Run:
     """Cool by a clock, which each thread reads for itself."""
 
-    def run(chain: Chain, begin: float, end: float) -> None:
+    def run(chain: Chain, begin: float, end: float, coolings: int) -> None:
         start = clock()
         while (spent := begin + (clock() - start) / seconds) < end:
-            chain.advance(spent, SLICE)
+            chain.advance(spent * coolings % 1.0, SLICE)
 
     return run
 
@@ -157,11 +164,11 @@ def _timed(seconds: float, clock: Callable[[], float]) -> Run:
 def _counted(steps: int) -> Run:
     """Cool by the number of steps, in at least a hundred stages."""
 
-    def run(chain: Chain, begin: float, end: float) -> None:
-        size = max(1, min(SLICE, steps // 100))
+    def run(chain: Chain, begin: float, end: float, coolings: int) -> None:
+        size = max(1, min(SLICE, steps // (100 * coolings)))
         last = int(end * steps)
         for done in range(int(begin * steps), last, size):
-            chain.advance(done / steps, min(size, last - done))
+            chain.advance(done / steps * coolings % 1.0, min(size, last - done))
 
     return run
 
