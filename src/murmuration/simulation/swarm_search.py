@@ -48,6 +48,9 @@ class Colony(NamedTuple):
     slots: Array
     agenda: Array
     tasks: Array
+    firm: Array
+    task_used: Array
+    sums: Array
     outgoing: Array
     rules: Array
     order: Array
