@@ -217,6 +217,7 @@ def _task_arrays(setup: Setup, room: int) -> dict[str, NDArray[Any]]:
         "task_used": np.zeros((room if setup.has_usage else 0, resources), np.int64), "curves": share,
         "node_events": events, "node_totals": np.ascontiguousarray(changes.total),
         "outgoing": np.zeros((len(changes.start) if setup.has_tasks else 0, resources), np.int64),
+        "firm_outgoing": np.zeros((len(changes.start) if setup.has_tasks else 0, resources), np.int64),
     }  # fmt: skip
 
 

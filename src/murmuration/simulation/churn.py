@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from murmuration.cluster.jit import inlined
-from murmuration.placement.kernels import give_back, take
+from murmuration.placement.kernels import give_back
 from murmuration.simulation.agenda import note
-from murmuration.simulation.moves import amounts_of, leave, leave_source
+from murmuration.simulation.moves import depart, leave, leave_source
 from murmuration.simulation.steps import account, room_of
 from murmuration.simulation.world import (
     JOB_RETURNS,
@@ -115,7 +115,7 @@ def interrupt(w: World, job: int, slot: int, node: int) -> bool:
         leave_source(w, slot)
         return True
     leave(w, job, slot, node)
-    take(w.outgoing, source, amounts_of(w, slot))
+    depart(w, job, slot, source, -1)
     w.slots[slot].node = source
     w.tasks[slot].source = -1
     w.tasks[slot].serial += 1

@@ -27,7 +27,7 @@ from murmuration.simulation.steps import (
     settle_claim,
     start_run,
 )  # fmt: skip
-from murmuration.simulation.usage import measure_usage
+from murmuration.simulation.usage import usage_changes
 from murmuration.simulation.world import (
     ATTEMPT_ENDS,
     JOB_RETURNS,
@@ -128,7 +128,7 @@ def happen(w: World) -> int:
         enqueue(w.agents, w.queue, w.jobs, subject)
         agent = w.jobs[subject].agent
     elif kind == USAGE_CHANGES:
-        measure_usage(w)
+        usage_changes(w)
     elif kind == NODE_CHANGES:
         change_node(w, subject)
     else:

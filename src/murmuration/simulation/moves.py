@@ -55,12 +55,22 @@ def enter(c: Any, job: int, slot: int, node: int) -> None:
 
 
 @helper
+def depart(c: Any, job: int, slot: int, source: int, sign: int) -> None:
+    """Count a task into what is about to leave its node, or out of it again."""
+    amounts = amounts_of(c, slot)
+    for r in range(amounts.shape[0]):
+        c.outgoing[source, r] += sign * amounts[r]
+        if c.jobs[job].production:
+            c.firm_outgoing[source, r] += sign * c.request[job, r]
+
+
+@helper
 def begin_move(c: Any, slot: int, to: int, ends: float) -> None:
     """A task sets out for another node: it has its room there at once."""
     job, source = c.tasks[slot].job, c.slots[slot].node
     amounts = amounts_of(c, slot)
     enter(c, job, slot, to)
-    give_back(c.outgoing, source, amounts)
+    depart(c, job, slot, source, 1)
     c.slots[slot].node = to
     c.tasks[slot].source = source
     c.tasks[slot].serial += 1
@@ -76,7 +86,7 @@ def leave_source(c: Any, slot: int) -> None:
     """A task is no longer on the node it came from."""
     job, source = c.tasks[slot].job, c.tasks[slot].source
     leave(c, job, slot, source)
-    take(c.outgoing, source, amounts_of(c, slot))
+    depart(c, job, slot, source, -1)
     c.tasks[slot].source = -1
 
 

@@ -16,6 +16,7 @@ from murmuration.schedulers.negotiation.rules import UNMEASURED
 from murmuration.simulation.agenda import note
 from murmuration.simulation.world import (
     ABANDONED,
+    AGENTS_ACT,
     JOB_RETURNS,
     KIND_MASK,
     NODE_CHANGES,
@@ -473,6 +474,14 @@ def needs_room(state: Array, runs: Array, agenda: Array, tasks: int) -> bool:
         or spare < 0
         or runs[spare].slot < 0
     )  # fmt: skip
+
+
+@helper
+def agents_need_room(state: Array, agenda: Array, slots: Array) -> bool:
+    """Whether a step in which every task moves could outgrow the agenda."""
+    if state[0].notes == 0 or agenda[0].what & KIND_MASK != AGENTS_ACT:
+        return False
+    return bool(state[0].notes + slots.shape[0] - state[0].slots_left + NOTES_MAX > agenda.shape[0])
 
 
 @inlined

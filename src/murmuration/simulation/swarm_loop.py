@@ -29,7 +29,7 @@ from murmuration.simulation.loop import (
 )
 from murmuration.simulation.moves import amounts_of, begin_move, leave_source, migration_ends
 from murmuration.simulation.steps import (
-    NOTES_MAX,
+    agents_need_room,
     end_run,
     enqueue,
     mask_of,
@@ -45,7 +45,7 @@ from murmuration.simulation.swarm_search import (
     set_order,
     suits,
 )
-from murmuration.simulation.usage import measure_usage
+from murmuration.simulation.usage import usage_changes
 from murmuration.simulation.world import (
     AGENTS_ACT,
     BUSY_UNTIL,
@@ -258,8 +258,8 @@ def act_together(c: Colony, leader: int) -> None:
 def colony(w: World) -> Colony:
     return Colony(
         w.state, w.total, w.free, w.guaranteed, w.sequence, w.masks, w.jobs, w.request, w.rng, w.slots, w.agenda,
-        w.tasks, w.firm, w.task_used, w.sums, w.outgoing, w.swarm, w.swarm_order, w.swarm_first, w.swarm_nodes,
-        w.swarm_rows,
+        w.tasks, w.firm, w.task_used, w.sums, w.outgoing, w.firm_outgoing, w.swarm, w.swarm_order, w.swarm_first,
+        w.swarm_nodes, w.swarm_rows,
     )  # fmt: skip
 
 
@@ -303,7 +303,7 @@ def happen(w: World) -> int:
         agents_die(w, subject)
         end_run(w, subject)
     elif kind == USAGE_CHANGES:
-        measure_usage(w)
+        usage_changes(w)
     elif kind == NODE_CHANGES:
         change_node(w, subject)
     elif kind == JOB_RETURNS:
@@ -313,14 +313,6 @@ def happen(w: World) -> int:
         attempt_ends(w, subject)
         agent = subject
     return agent
-
-
-@helper
-def agents_need_room(state: Array, agenda: Array, slots: Array) -> bool:
-    """Whether a step in which every agent moves could outgrow the agenda."""
-    if state[0].notes == 0 or agenda[0].what & KIND_MASK != AGENTS_ACT:
-        return False
-    return bool(state[0].notes + slots.shape[0] - state[0].slots_left + NOTES_MAX > agenda.shape[0])
 
 
 @loop_kernel

@@ -52,6 +52,7 @@ class Colony(NamedTuple):
     task_used: Array
     sums: Array
     outgoing: Array
+    firm_outgoing: Array
     rules: Array
     order: Array
     first: Array

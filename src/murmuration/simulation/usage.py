@@ -33,8 +33,15 @@ def follow(
 
 
 @inlined
+def usage_changes(w: World) -> None:
+    """Every task is measured, and will be again."""
+    measure_usage(w)
+    note(w.agenda, w.state, w.state[0].now + w.state[0].usage_s, USAGE_CHANGES, 0)
+
+
+@inlined
 def measure_usage(w: World) -> None:
-    """Every task is measured; the next measurement is noted."""
+    """Every task is measured."""
     points = w.curves.shape[1]
     for slot in range(w.state[0].slots_high):
         job = w.tasks[slot].job
@@ -46,4 +53,3 @@ def measure_usage(w: World) -> None:
                     w.free, w.sums, w.outgoing, w.slots[slot].node, w.tasks[slot].source, w.task_used[slot],
                     w.request[job], w.curves[w.jobs[job].curve, point],
                 )  # fmt: skip
-    note(w.agenda, w.state, w.state[0].now + w.state[0].usage_s, USAGE_CHANGES, 0)

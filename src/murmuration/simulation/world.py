@@ -153,6 +153,7 @@ class World(NamedTuple):
     node_events: Array
     node_totals: Array
     outgoing: Array
+    firm_outgoing: Array
     # What is measured: per workload; (busy, wasted) per workload and scheduler; amounts held; sums of (required,
     # guaranteed, used).
     workloads: Array
