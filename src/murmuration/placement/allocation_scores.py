@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from murmuration.cluster.allocation_types import FULL, TIGHT
 
 IDLE_SCORE = 4.0
+#: The most a node can reach by the re-allocation score, and one with a resource below 70 %.
+SRAS_BEST, SRAS_BEST_LOOSE = 3.0, 2.0
 #: Names of the scores, as scenarios write them; the value says what a kernel computes.
 SCORES = ("sias", "sias-gain", "sras", "sras-gain")
 SIAS, SIAS_GAIN, SRAS, SRAS_GAIN = range(4)
@@ -71,7 +73,7 @@ def sras(loads: Loads) -> float:
 
 def weight(score: float, kind: int) -> float:
     """How likely a node with this score is drawn, relative to others: its score, or its gain above the lowest one."""
-    if kind == SIAS_GAIN or kind == SRAS_GAIN:
+    if kind in (SIAS_GAIN, SRAS_GAIN):
         return score - LOWEST_GAIN
     return score
 
