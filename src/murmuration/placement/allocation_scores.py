@@ -34,7 +34,7 @@ Loads = NDArray[np.float64]
 
 def sias(loads: Loads) -> float:
     """The initial allocation score of a node that runs something: PA, then TA, then DA."""
-    low, high, mean = 2.0, -1.0, 0.0
+    low, high = 2.0, -1.0
     for r in range(loads.shape[0]):
         if loads[r] >= 0.0:
             low, high = min(low, loads[r]), max(high, loads[r])
@@ -69,6 +69,17 @@ def sras(loads: Loads) -> float:
     if high < TIGHT:
         return 1.0 + 0.5 * mean / TIGHT + 0.5 * (1.0 - (high - low) / TIGHT) * (1.0 - 1e-9)
     return (1.0 - (high - low) / FULL) * 0.98 + 0.01
+
+
+def node_score(kind: int, after: Loads, before: Loads, idle: bool) -> float:
+    """The score of a node for a task, by its loads with the task and without it; `idle`: it runs nothing now."""
+    if kind == SIAS and idle:
+        return IDLE_SCORE
+    if kind == SIAS_GAIN:
+        return IDLE_SCORE if idle else sias(after) - sias(before)
+    if kind == SRAS_GAIN:
+        return sras(after) if idle else sras(after) - sras(before)
+    return sias(after) if kind == SIAS else sras(after)
 
 
 def weight(score: float, kind: int) -> float:
