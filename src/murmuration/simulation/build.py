@@ -71,16 +71,20 @@ class Setup:
     @property
     def has_usage(self) -> bool:
         """Whether what tasks use is measured apart from what they request."""
-        return self.jobs.curves is not None
+        return self.jobs.curves is not None or self.is_negotiation
 
     @property
     def has_tasks(self) -> bool:
         """Whether every task has a row of its own."""
-        return self.has_usage or self.is_swarm
+        return self.has_usage or self.is_swarm or self.is_negotiation
 
     @property
     def is_offers(self) -> bool:
         return self.scenario.scheduler.kind == "offers"
+
+    @property
+    def is_negotiation(self) -> bool:
+        return self.scenario.scheduler.kind == "negotiation"
 
     @property
     def is_swarm(self) -> bool:
@@ -186,7 +190,9 @@ def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDAr
     total = setup.changes.start
     taken = (total - free).sum(axis=0)
     columns = wd.S_RESOURCES + 3 * resources + len(wd.S_PER_WORKLOAD) * workloads + agents
-    room = max(SLOTS_START, 2 * widest)
+    room = max(SLOTS_START, 2 * widest, _power_of_two(2 * setup.jobs.tasks[setup.jobs.submit_s <= 0.0].sum()))
+    rows = max(ROWS_START, _power_of_two(4 * (setup.jobs.submit_s <= 0.0).sum()))
+    samples = _samples(setup)
     world = wd.World(
         state=_state(setup, agents, slots, room, round(taken[0] / setup.resources.vector(PREFILL)[0])),
         total=total.copy(), free=free.copy(), firm=total.copy() if setup.has_usage else total[:0].copy(),
@@ -195,15 +201,26 @@ def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDAr
         agents=_agent_rows(setup, slots), queue=np.full((agents, len(np.unique(setup.jobs.priority)), 2), -1, np.int32),
         rng=_generators(setup, slots), times=_times(setup, slots), claim=np.zeros((agents, widest), np.int32),
         seen=np.zeros((agents, widest), np.int64),
-        runs=_linked(wd.RUN, "slot", 0, ROWS_START), slots=_linked(wd.SLOT, "next", 0, room),
-        agenda=np.zeros(ROWS_START, wd.NOTE), **_task_arrays(setup, room),
+        runs=_linked(wd.RUN, "slot", 0, rows), slots=_linked(wd.SLOT, "next", 0, room),
+        agenda=np.zeros(rows, wd.NOTE), **_task_arrays(setup, room),
         workloads=_workload_rows(setup), busy=np.zeros((workloads, agents, 2)),
         held=np.zeros((workloads, resources), np.int64), sums=np.stack([taken, np.zeros_like(taken), taken]),
-        sums_s=np.zeros((3, resources)), samples=np.zeros((SAMPLES, columns)), **_offer_arrays(setup, agents, free),
+        sums_s=np.zeros((3, resources)), samples=np.zeros((samples, columns)), **_offer_arrays(setup, agents, free),
         **swarm_arrays(setup.is_swarm, scenario.scheduler.swarm, setup.changes.most, setup.jobs),
     )  # fmt: skip
     _begin(setup, world)
     return world
+
+
+def _samples(setup: Setup) -> int:
+    """How many samples a run takes: one for each time usage is measured, else a fixed number."""
+    if not setup.has_usage:
+        return SAMPLES
+    return max(2, round(setup.scenario.days * DAY_S / setup.scenario.scheduler.usage_s) + 1)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(int(least) - 1, 0).bit_length()
 
 
 def _task_arrays(setup: Setup, room: int) -> dict[str, NDArray[Any]]:
@@ -232,6 +249,8 @@ def _begin(setup: Setup, world: wd.World) -> None:
     first = []
     if setup.is_swarm:
         first.append((float(world.swarm["step_s"][0]), wd.AGENTS_ACT))
+    if setup.is_negotiation:
+        first.append((0.0, wd.AGENTS_ACT))
     if setup.has_usage:
         first.append((setup.scenario.scheduler.usage_s, wd.USAGE_CHANGES))
     if len(world.node_events):
@@ -251,7 +270,7 @@ def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> ND
     state = np.zeros(1, wd.STATE)
     values = {
         "horizon": horizon,
-        "sample_step": horizon / (SAMPLES - 1),
+        "sample_step": horizon / (_samples(setup) - 1),
         "order": len(setup.jobs),
         "pending": -1,
         "slots_left": room,
@@ -269,9 +288,9 @@ def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> ND
         "short_max_s": rules.short_max_s,
         "nodes": int((setup.changes.start > 0).any(axis=1).sum()),
     }
+    values["usage_s"] = scenario.scheduler.usage_s
     if setup.jobs.curves is not None:
-        values |= {"usage_s": scenario.scheduler.usage_s, "curve_s": setup.jobs.curves.step_s}
-        values |= {"cyclic": setup.jobs.curves.cyclic}  # fmt: skip
+        values |= {"curve_s": setup.jobs.curves.step_s, "cyclic": setup.jobs.curves.cyclic}  # fmt: skip
     for name, value in values.items():
         state[name] = value
     return state

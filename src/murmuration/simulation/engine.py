@@ -22,7 +22,7 @@ from murmuration.placement.registry import Placement, is_own, load_object, resol
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers import architecture as arch
 from murmuration.schedulers.offers.allocators import ALLOCATORS
-from murmuration.simulation import loop, offers, swarm_loop
+from murmuration.simulation import loop, negotiation_loop, offers, swarm_loop
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.adopt import adopt, show_offer
@@ -37,6 +37,7 @@ from murmuration.simulation.build import (
 )
 from murmuration.simulation.checks import unknown_workloads
 from murmuration.simulation.inputs import make_jobs, make_nodes
+from murmuration.simulation.negotiation_world import Parley, grown_parley, parley
 from murmuration.simulation.swarm_world import gathered, never_together
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
@@ -52,6 +53,7 @@ class Run:
 
     setup: Setup
     world: wd.World
+    parley: Parley | None = None
 
     @property
     def now_s(self) -> float:
@@ -82,6 +84,8 @@ def prepare(scenario: sc.Scenario) -> Run:
     _refuse_hopeless(scenario, work, hopeless)
     setup = Setup(scenario, cluster, work, agents, placement, hopeless, changes)
     run = Run(setup, make_world(setup, free, masks, mask))
+    if setup.is_negotiation:
+        run.parley = parley(scenario.scheduler.negotiation, run.world, changes.most, work)
     _check_score(run)
     return run
 
@@ -146,6 +150,8 @@ def _agents(scenario: sc.Scenario, jobs: JobList, nodes: int) -> list[arch.Agent
     timing = {name: arch.Timing(t.job_time_s, t.task_time_s) for name, t in tables.items()}
     for problem in unknown_workloads(scheduler, names):
         raise InputError(problem)
+    if scheduler.kind == "negotiation":
+        return [arch.Agent("brokers", tuple(names), {name: arch.Timing(0.0, 0.0) for name in names})]
     if scheduler.kind in ("monolithic", "swarm"):
         return arch.monolithic(names, timing, scheduler.paths == "single")
     if scheduler.kind == "partitioned":
@@ -223,6 +229,8 @@ def _compiled_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:
 
 def _advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the kernel of the run's architecture."""
+    if run.parley is not None:
+        return int(negotiation_loop.advance_negotiation(run.world, run.parley, until))
     place, score = _compiled_policy(run.setup.placement)
     if run.setup.is_offers:
         allocate = _compiled_allocator(run.setup.scenario.scheduler.offers.allocator)
@@ -239,6 +247,8 @@ def advance(run: Run, until_s: float = np.inf, watch: int = -1) -> int:
         why = _advance(run, ask, watch, until_s)
         if why == loop.GROW:
             run.world = grown(run.world)
+            if run.parley is not None:
+                run.parley = grown_parley(run.parley, len(run.world.slots))
         elif why == loop.DECIDE:
             if watch >= 0 and pending_job(run) == watch:
                 return why

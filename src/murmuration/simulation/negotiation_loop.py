@@ -1,8 +1,8 @@
 """The loop of negotiating agents: a round of messages every `answer_s`, and once a report period every node agent looks
 at its node, reports, and gives tasks away where it is overloaded.
 
-What arrives waits for the next round. The tasks of time 0 are the cell as it is found: they are placed in small batches,
-each measured and reported before the next, so that the run does not begin with a rush on a cell nobody knows.
+What arrives waits for the next round. The tasks of time 0 are the cell as it is found: they are placed in small
+batches, each measured and reported before the next, so that the run does not begin with a rush on a cell nobody knows.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from murmuration.cluster import allocation_types, migration
 from murmuration.cluster.allocation_types import DA
 from murmuration.cluster.jit import helper, inlined, loop_kernel, tree
 from murmuration.placement.kernels import take
-from murmuration.schedulers.negotiation.bulk import SELECTION, Cell, log, negotiate, next_double, report, sras
 from murmuration.schedulers.negotiation import selection
+from murmuration.schedulers.negotiation.bulk import SELECTION, Cell, copy_rows, log, negotiate, next_double, report, sras
 from murmuration.schedulers.negotiation.selection import Tasks, Work
 from murmuration.simulation.agenda import note, pop
 from murmuration.simulation.churn import change_node
 from murmuration.simulation.loop import GO_ON, arrival_is_next, arrive, to_next_event
 from murmuration.simulation.moves import begin_move, leave_source, migration_ends
+from murmuration.simulation.negotiation_world import Parley
 from murmuration.simulation.steps import (
     agents_need_room,
     begin_attempt,
@@ -72,8 +73,8 @@ def cell(w: World, p: Parley) -> Cell:
 @inlined
 def begin_round(w: World, p: Parley) -> None:
     """What nodes answer in this round is what they know now."""
-    p.asked[0] = w.free
-    p.asked[1] = w.firm
+    copy_rows(w.free, p.asked[0])
+    copy_rows(w.firm, p.asked[1])
 
 
 @inlined
@@ -215,7 +216,9 @@ def give_away(w: World, p: Parley, node: int, slot: int) -> None:
     """Find another node for a task, and send it there."""
     job = w.tasks[slot].job
     production, mask = w.jobs[job].production, mask_of(w.masks, w.jobs, job)
-    to, forced = negotiate(cell(w, p), p.settings[0].move, node, mask, w.request[job], w.task_used[slot], production, job)
+    to, forced = negotiate(
+        cell(w, p), p.settings[0].move, node, mask, w.request[job], w.task_used[slot], production, job
+    )
     if to >= 0:
         w.state[0].forced += 1 if forced else 0
         begin_move(w, slot, to, w.state[0].now + cost_of(w, job, slot) / p.settings[0].mb_per_s)

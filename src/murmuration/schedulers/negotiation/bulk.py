@@ -1,7 +1,7 @@
 """The bulk round: what node agents and brokers do in one exchange of messages, over whole columns.
 
-It calls the same rules, scores and selection as the message-level agents (`node_agent`, `broker`). Messages of one round
-are answered from the table as it stood when the round began; only the last check, when a task sets out, sees what
+It calls the same rules, scores and selection as the message-level agents (`node_agent`, `broker`). Messages of one
+round are answered from the table as it stood when the round began; only the last check, when a task sets out, sees what
 others have taken in the meantime, and finding the room gone is a collision.
 """
 
@@ -95,7 +95,7 @@ def is_gain(kind: int) -> bool:
 
 @helper
 def see(c: Cell, view: int, node: int, guaranteed: Array) -> None:
-    """A node's report, as it is now, reaches a view. An idle node scores above all others; one that is gone, nothing."""
+    """A node's report, as it is now, reaches a view. An idle node has no score yet; one that is gone looks full."""
     idle, there = True, False
     for r in range(c.total.shape[1]):
         total, free = c.total[node, r], c.free[node, r]
@@ -113,15 +113,22 @@ def see(c: Cell, view: int, node: int, guaranteed: Array) -> None:
 
 
 @helper
+def copy_rows(rows: Array, to: Array) -> None:
+    for i in range(rows.shape[0]):
+        for r in range(rows.shape[1]):
+            to[i, r] = rows[i, r]
+
+
+@helper
 def report(c: Cell, guaranteed: Array) -> None:
     """Every node agent reports to its broker; brokers exchange what they know when that is due."""
     for node in range(c.total.shape[0]):
         see(c, REPORTED, node, guaranteed)
     c.settings[0].reported_at = c.now
     if c.settings[0].brokers > 1 and c.now >= c.settings[0].exchanged_at + c.settings[0].exchange_s:
-        c.views[EXCHANGED] = c.views[REPORTED]
-        c.firm_views[EXCHANGED] = c.firm_views[REPORTED]
-        c.scores[EXCHANGED] = c.scores[REPORTED]
+        copy_rows(c.views[REPORTED], c.views[EXCHANGED])
+        copy_rows(c.firm_views[REPORTED], c.firm_views[EXCHANGED])
+        copy_rows(c.scores[REPORTED], c.scores[EXCHANGED])
         c.settings[0].exchanged_at = c.now
     list_idle(c)
 
@@ -139,7 +146,7 @@ def list_idle(c: Cell) -> None:
 
 @inlined
 def value_in_view(c: Cell, view: int, kind: int, node: int, request: Array, use: Array, production: bool) -> float:
-    """What a broker thinks of a node for a task: the score with it there (or the gain), or −9 where it does not suit."""
+    """What a broker thinks of a node for a task: its score with the task (or the gain), −9 where it does not suit."""
     amounts = request if kind in (SIAS, SIAS_GAIN) else use
     suits = True
     for r in range(request.shape[0]):
@@ -166,7 +173,9 @@ def rated(kind: int, with_task: float, without: float, idle: bool) -> float:
 
 
 @helper
-def gather(c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool) -> tuple[int, int]:
+def gather(
+    c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool
+) -> tuple[int, int]:
     """A broker scores nodes from a random place on until it has enough that suit; returns how many, and how many that
     could only be forced (listed from the other end)."""
     n, limit = c.total.shape[0], c.settings[0].scored_new if kind in (SIAS, SIAS_GAIN) else c.settings[0].scored_move
