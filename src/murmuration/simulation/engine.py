@@ -230,7 +230,7 @@ def _compiled_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:
 def _advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the kernel of the run's architecture."""
     if run.parley is not None:
-        return int(negotiation_loop.advance_negotiation(run.world, run.parley, until))
+        return int(negotiation_loop.advance_negotiation(run.world, run.parley.settings["round_s"][0], until))
     place, score = _compiled_policy(run.setup.placement)
     if run.setup.is_offers:
         allocate = _compiled_allocator(run.setup.scenario.scheduler.offers.allocator)
@@ -249,6 +249,8 @@ def advance(run: Run, until_s: float = np.inf, watch: int = -1) -> int:
             run.world = grown(run.world)
             if run.parley is not None:
                 run.parley = grown_parley(run.parley, len(run.world.slots))
+        elif why == negotiation_loop.ACT and run.parley is not None:
+            negotiation_loop.agents_act(run.world, run.parley)
         elif why == loop.DECIDE:
             if watch >= 0 and pending_job(run) == watch:
                 return why
