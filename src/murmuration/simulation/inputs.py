@@ -14,7 +14,8 @@ from murmuration.cluster.resources import Amounts, Resources
 from murmuration.simulation import scenario as sc
 from murmuration.workload.generators import Stream, Tables, generate
 from murmuration.workload.jobs import JobList, merge, multiply
-from murmuration.workload.nodes import NodeTable
+from murmuration.workload.node_events import aligned, joined, settled, with_later_nodes
+from murmuration.workload.nodes import ADD, REMOVE, NodeEvents, NodeTable
 
 if TYPE_CHECKING:
     from murmuration.workload.trace import Trace
@@ -23,14 +24,62 @@ DAY_S = 86_400.0
 
 
 def make_nodes(cluster: sc.Cluster) -> NodeTable:
-    """The nodes of the cluster."""
-    if cluster.trace is not None:
-        from murmuration.workload.detect import open_trace
-
-        nodes = open_trace(cluster.trace).nodes
-        if nodes is None:
-            raise InputError(f"{cluster.trace}: expected a list of nodes, found none")
+    """The nodes of the cluster, those that join later among them."""
+    nodes = _group_nodes(cluster) if cluster.trace is None else _read_nodes(cluster.trace)
+    if cluster.events is None:
         return nodes
+    return with_later_nodes(nodes, _read_events(cluster.events), cluster.events)
+
+
+def make_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents | None:
+    """What happens to these nodes, in seconds from the start of the run. A node whose first event is ADD is absent
+    until then; a node is added only when absent, removed or resized only when there."""
+    parts = [_group_events(cluster, nodes)] if cluster.group else []
+    if cluster.events is not None:
+        parts.append(aligned(_read_events(cluster.events), nodes.resources, cluster.events))
+    parts = [events for events in parts if len(events)]
+    return settled(joined(parts), nodes) if parts else None
+
+
+def _read_nodes(path: str) -> NodeTable:
+    from murmuration.workload.detect import open_trace
+
+    nodes = open_trace(path).nodes
+    if nodes is None:
+        raise InputError(f"{path}: expected a list of nodes, found none")
+    return nodes
+
+
+def _read_events(path: str) -> NodeEvents:
+    from murmuration.workload.detect import open_trace
+
+    events = open_trace(path).events
+    if events is None:
+        raise InputError(f"{path}: expected events of nodes, found none")
+    return events
+
+
+def _group_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents:
+    """The nodes of a group join and leave together."""
+    rows: list[int] = []
+    times: list[float] = []
+    kinds: list[int] = []
+    first = 0
+    for group in cluster.group:
+        for time_s, kind in ((group.join_s, ADD), (group.leave_s, REMOVE)):
+            if time_s is not None and time_s > 0:
+                rows += range(first, first + group.count)
+                times += [time_s] * group.count
+                kinds += [kind] * group.count
+        first += group.count
+    names = np.array([nodes.names[row] for row in rows], dtype=np.str_)
+    return NodeEvents(
+        nodes.resources, np.array(times, dtype=np.float64), names, np.array(kinds, dtype=np.int64),
+        nodes.total[np.array(rows, dtype=np.int64)], tuple(nodes.attributes[row] for row in rows),
+    )  # fmt: skip
+
+
+def _group_nodes(cluster: sc.Cluster) -> NodeTable:
     groups = cluster.group or [
         sc.Group(
             count=cluster.nodes or 0, cpu=cluster.cpu, memory=cluster.memory, resources=cluster.resources,

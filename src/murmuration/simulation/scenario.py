@@ -27,17 +27,19 @@ Root = TypeVar("Root", bound=Part)
 
 
 class Group(Part, frozen=True):
-    """Nodes that are alike."""
+    """Nodes that are alike; all of them join at `join_s` and leave at `leave_s`, if they do."""
 
     count: int
     cpu: Quantity
     memory: Quantity
     resources: dict[str, Quantity] = {}
     attributes: dict[str, str | float] = {}
+    join_s: float = 0.0
+    leave_s: float | None = None
 
 
 class Cluster(Part, frozen=True):
-    """The nodes: alike, in groups, or from a file."""
+    """The nodes: alike, in groups, or from a file; `events` names a file of what happens to them."""
 
     nodes: int | None = None
     cpu: Quantity = 4.0
@@ -46,6 +48,7 @@ class Cluster(Part, frozen=True):
     attributes: dict[str, str | float] = {}
     group: list[Group] = []
     trace: str | None = None
+    events: str | None = None
     prefill: float = 0.0
 
 
@@ -197,8 +200,9 @@ def _anchor(tables: dict[str, Any], folder: Path) -> None:
     """Make the paths of files named in a scenario independent of the current folder."""
     for key in ("cluster", "workload", "requests"):
         table = tables.get(key)
-        if isinstance(table, dict) and isinstance(table.get("trace"), str):
-            table["trace"] = str(folder / table["trace"])
+        for file in ("trace", "events"):
+            if isinstance(table, dict) and isinstance(table.get(file), str):
+                table[file] = str(folder / table[file])
     for table in tables.get("workload", {}).values() if isinstance(tables.get("workload"), dict) else ():
         if isinstance(table, dict) and isinstance(table.get("empirical"), str):
             table["empirical"] = str(folder / table["empirical"])
@@ -309,7 +313,9 @@ def is_replay(workload: Mapping[str, Any]) -> bool:
 def names_files(scenario: Scenario) -> bool:
     """Whether a scenario depends on files, which may change between two runs."""
     tables = [table for table in scenario.workload.values() if isinstance(table, Mapping)]
-    return bool(scenario.cluster.trace or is_replay(scenario.workload) or any(t.get("empirical") for t in tables))
+    cluster = scenario.cluster
+    named = cluster.trace or cluster.events or any(t.get("empirical") for t in tables)
+    return bool(named or is_replay(scenario.workload))
 
 
 def generators(scenario: Scenario) -> dict[str, Generator]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from murmuration.cluster.errors import InputError
-from murmuration.workload import nodes, store
+from murmuration.workload import node_events, nodes, store
 from murmuration.workload.files import Source, load
 from murmuration.workload.readers import alibaba, google2011, google2019, omega, swf, swim
 from murmuration.workload.table import of_source, parquet
@@ -47,9 +47,15 @@ def _read_nodes(source: Source, options: Options) -> Trace:
     return Trace("node table", len(table), nodes=nodes.nodes_of(table))
 
 
+def _read_events(source: Source, options: Options) -> Trace:
+    table = of_source(source)
+    return Trace("node events", len(table), events=node_events.events_of(table))
+
+
 #: Our own come first. A file with some of their columns is theirs, so that a missing one is named.
 FORMATS = (
     Format("job list", lambda head: head.has(store.BASE, 3), _read_jobs),
+    Format("node events", lambda head: head.has(node_events.BASE), _read_events),
     Format("node table", lambda head: head.has(nodes.BASE, 2), _read_nodes),
     Format(
         "google2011 job events",

@@ -80,9 +80,11 @@ class Table:
         """A column of finite numbers within bounds; a default, if there is one, stands for an empty field."""
         column = self._column(name)
         values = _real(column)
-        if default is not None:
-            values[_empty(column)] = default
         bad = ~np.isfinite(values) | (values < low) | (values > high)
+        if default is not None:
+            empty = _empty(column)
+            values[empty] = default
+            bad &= ~empty
         self.refuse(bad, name, f"a finite number{_bounds(low, high)}")
         return values
 
