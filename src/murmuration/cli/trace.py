@@ -34,6 +34,7 @@ def _reading(command: Callable[..., None]) -> Callable[..., None]:
             "--task-memory", metavar="BYTES", default="1G", show_default=True, help="Memory where there is none."
         ),
         click.option("--initial", is_flag=True, help="Keep the jobs that were there before the trace began."),
+        click.option("--strict", is_flag=True, help="Stop at the first row that makes no sense."),
     )
     for option in reversed(options):
         command = option(command)
@@ -41,8 +42,9 @@ def _reading(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options(
-    seed: int, shapes: str | None, duration: float | None, block: str, task_cpu: str, task_memory: str, initial: bool
-) -> Options:
+    seed: int, shapes: str | None, duration: float | None, block: str, task_cpu: str, task_memory: str, initial: bool,
+    strict: bool,
+) -> Options:  # fmt: skip
     import numpy as np
 
     from murmuration.cluster.resources import parse_quantity
@@ -56,7 +58,7 @@ def _options(
     return Options(
         task_cpu=parse_quantity(task_cpu, "--task-cpu"), task_memory=parse_quantity(task_memory, "--task-memory"),
         duration_s=duration, block_bytes=block_bytes, initial=initial,
-        shapes=None if shapes is None else _jobs_of(shapes), rng=np.random.default_rng(seed),
+        shapes=None if shapes is None else _jobs_of(shapes), rng=np.random.default_rng(seed), strict=strict,
     )  # fmt: skip
 
 
@@ -153,12 +155,18 @@ def _show(file: str, described: dict[str, Any]) -> None:
         span = f"submitted from {jobs['first_submit_s']:,.0f} s to {jobs['last_submit_s']:,.0f} s"
         say(f"{jobs['jobs']:,} jobs, {jobs['tasks']:,} tasks, {span}")
         console.print(_workload_table(described["workloads"]))
+    if usage := described["usage"]:
+        means = ", ".join(f"{usage['mean'][name]:.0%} of {_label(name)}" for name in usage["mean"])
+        points = f"{usage['curves']:,} curves of {usage['points']:,} points, {_figure(usage['step_s'])} s apart"
+        say(f"{usage['jobs']:,} jobs use on average {means} of what they request: {points}")
+    if jobs and jobs["recorded"]:
+        say(f"{jobs['recorded']:,} jobs with the node they ran on")
     if nodes := described["nodes"]:
         say(f"{nodes['nodes']:,} nodes: {_sizes(nodes['total'])}")
         console.print(_mix_table(nodes["mix"]))
     if events := described["events"]:
         counts = ", ".join(f"{events[name]:,} {name}" for name in ("add", "remove", "update"))
-        say(f"changes of nodes up to {events['last_s']:,.0f} s: {counts}")
+        say(f"changes of {events['nodes']:,} nodes up to {events['last_s']:,.0f} s: {counts}")
     for name, tables in described["tables"].items():
         means = ", ".join(f"{field} {_figure(table['mean'])} ({table['values']:,})" for field, table in tables.items())
         say(f"{name}: mean {means}")
@@ -195,8 +203,11 @@ def _mix_table(mix: list[dict[str, Any]]) -> Table:
 
 
 def _sizes(sizes: dict[str, float]) -> str:
-    labels = {"cpu": "CPU", "mem_gb": "GB"}
-    return ", ".join(f"{_figure(value)} {labels.get(name, name)}" for name, value in sizes.items())
+    return ", ".join(f"{_figure(value)} {_label(name)}" for name, value in sizes.items())
+
+
+def _label(name: str) -> str:
+    return {"cpu": "CPU", "mem_gb": "GB"}.get(name, name)
 
 
 def _figure(value: float | None) -> str:

@@ -16,6 +16,7 @@ from murmuration.workload.generators import Stream, Tables, generate
 from murmuration.workload.jobs import JobList, merge, multiply
 from murmuration.workload.node_events import aligned, joined, settled, with_later_nodes
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents, NodeTable
+from murmuration.workload.usage import Curves
 
 if TYPE_CHECKING:
     from murmuration.workload.trace import Trace
@@ -129,14 +130,25 @@ def read_replay(replay: sc.Replay, seed: int, resources: Resources) -> JobList:
 
 
 def align(jobs: JobList, resources: Resources, where: str) -> JobList:
-    """The same jobs with one request column for each resource of the cluster."""
+    """The same jobs with one request column, and one column of usage, for each resource of the cluster."""
     request = np.zeros((len(jobs), len(resources)), dtype=np.int64)
+    columns = {}
     for column, name in enumerate(jobs.resources.names):
         if name in resources.names:
-            request[:, resources.names.index(name)] = jobs.request[:, column]
+            columns[column] = resources.names.index(name)
+            request[:, columns[column]] = jobs.request[:, column]
         elif jobs.request[:, column].any():
             raise InputError(f"{where}: its jobs ask for an {unknown('resource', name, resources.names)}")
-    return replace(jobs, resources=resources, request=request)
+    return replace(jobs, resources=resources, request=request, curves=_align_curves(jobs.curves, columns, resources))
+
+
+def _align_curves(curves: Curves | None, columns: dict[int, int], resources: Resources) -> Curves | None:
+    """Of a resource that the curves do not know, all that is requested is used."""
+    if curves is None:
+        return None
+    share = np.ones((*curves.share.shape[:2], len(resources)), dtype=np.float32)
+    share[:, :, list(columns.values())] = curves.share[:, :, list(columns)]
+    return replace(curves, share=share)
 
 
 def _stream_jobs(name: str, table: sc.Generator, resources: Resources, seconds: float, seed: int) -> JobList:

@@ -10,7 +10,17 @@ from pathlib import Path
 from murmuration.cluster.errors import InputError
 from murmuration.workload import node_events, nodes, store
 from murmuration.workload.files import Source, load
-from murmuration.workload.readers import alibaba, google2011, google2019, omega, swf, swim
+from murmuration.workload.readers import (
+    alibaba,
+    bitbrains,
+    containers,
+    google2011,
+    google2019,
+    omega,
+    planetlab,
+    swf,
+    swim,
+)  # fmt: skip
 from murmuration.workload.table import of_source, parquet
 from murmuration.workload.trace import Options, Trace
 
@@ -77,6 +87,11 @@ FORMATS = (
     Format("google2019 machines", lambda head: head.has(google2019.COUNT_COLUMNS), google2019.read_machine_counts),
     Format("alibaba pods", lambda head: head.has(alibaba.POD_COLUMNS), alibaba.read_pods),
     Format("alibaba nodes", lambda head: head.has(alibaba.NODE_COLUMNS), alibaba.read_nodes),
+    Format("alibaba containers", lambda head: containers.is_instances(head.line), containers.read_instances),
+    Format("alibaba container apps", lambda head: containers.is_apps(head.line), containers.read_apps),
+    Format("alibaba container nodes", lambda head: containers.is_nodes(head.line), containers.read_nodes),
+    Format("planetlab", lambda head: head.has(planetlab.COLUMNS), planetlab.read_planetlab),
+    Format("bitbrains", lambda head: head.has(bitbrains.COLUMNS), bitbrains.read_bitbrains),
     Format("omega cell state", lambda head: omega.is_state(head.fields), omega.read_state),
     Format("omega distribution", lambda head: omega.is_distribution(head.fields), omega.read_distribution),
     Format("swim", lambda head: swim.is_swim(head.line), swim.read_swim),

@@ -138,7 +138,9 @@ def multiply(jobs: JobList, factor: float) -> JobList:
     serial = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
     chosen = jobs.select(rows)
     names = [name if k == 0 else f"{name}+{k}" for name, k in zip(chosen.job_id, serial, strict=True)]
-    return replace(chosen, job_id=np.array(names, dtype=np.str_))
+    # A copy uses what its original used, but nobody recorded where it ran.
+    recorded = np.where(serial == 0, chosen.recorded, -1)
+    return replace(chosen, job_id=np.array(names, dtype=np.str_), recorded=recorded)
 
 
 def _hash_share(name: str) -> float:

@@ -88,6 +88,10 @@ class Table:
         self.refuse(bad, name, f"a finite number{_bounds(low, high)}")
         return values
 
+    def measured(self, name: str) -> NDArray[np.float64]:
+        """A column of numbers as they stand; NaN for a field that holds none."""
+        return _real(self._column(name))
+
     def integers(self, name: str, low: int = 0, high: int = WHOLE_MAX, default: int | None = None) -> NDArray[np.int64]:
         """A column of whole numbers within bounds; `3.0` is whole, `2.5` is not."""
         column = self._column(name)
