@@ -44,8 +44,9 @@ def make_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents | None:
 
 def _read_nodes(path: str) -> NodeTable:
     from murmuration.workload.detect import open_trace
+    from murmuration.workload.trace import Options
 
-    nodes = open_trace(path).nodes
+    nodes = open_trace(path, Options(nodes_only=True)).nodes
     if nodes is None:
         raise InputError(f"{path}: expected a list of nodes, found none")
     return nodes
@@ -53,8 +54,9 @@ def _read_nodes(path: str) -> NodeTable:
 
 def _read_events(path: str) -> NodeEvents:
     from murmuration.workload.detect import open_trace
+    from murmuration.workload.trace import Options
 
-    events = open_trace(path).events
+    events = open_trace(path, Options(nodes_only=True)).events
     if events is None:
         raise InputError(f"{path}: expected events of nodes, found none")
     return events
@@ -122,7 +124,7 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
 
 def read_replay(replay: sc.Replay, seed: int, resources: Resources) -> JobList:
     """The job list a scenario names, multiplied as asked."""
-    jobs = _open(replay.trace, seed).jobs
+    jobs = _open(replay.trace, seed, replay.strict).jobs
     if jobs is None:
         raise InputError(f"{replay.trace}: expected jobs, found none")
     aligned = align(jobs, resources, replay.trace)
@@ -165,12 +167,12 @@ def _stream_jobs(name: str, table: sc.Generator, resources: Resources, seconds: 
     return generate(stream, resources, seconds, generator(seed, "workload", name), tables)
 
 
-def _open(path: str, seed: int) -> Trace:
+def _open(path: str, seed: int, strict: bool = False) -> Trace:
     """A trace, with what it leaves open drawn from the run's seed."""
     from murmuration.workload.detect import open_trace
     from murmuration.workload.trace import Options
 
-    return open_trace(path, Options(rng=generator(seed, "trace")))
+    return open_trace(path, Options(rng=generator(seed, "trace"), strict=strict))
 
 
 def _tables(path: str, name: str, seed: int, resources: Resources) -> Tables:

@@ -16,7 +16,7 @@ Quantity = str | int | float
 T = TypeVar("T")
 PRESETS = Path(__file__).parent / "presets"
 #: Keys that name a file of jobs or nodes, and what else of their table goes with one.
-TRACES = {"workload.trace": ("multiply",), "cluster.trace": ("prefill",)}
+TRACES = {"workload.trace": ("multiply", "strict"), "cluster.trace": ("prefill",)}
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -149,7 +149,7 @@ class Scheduler(Part, frozen=True):
 
 
 class Scenario(Part, frozen=True):
-    """A whole run. `workload` maps names to generators, or holds the reserved keys `trace` and `multiply`."""
+    """A whole run. `workload` maps names to generators, or holds the reserved keys of `Replay`."""
 
     name: str = "scenario"
     description: str = ""
@@ -162,10 +162,12 @@ class Scenario(Part, frozen=True):
 
 
 class Replay(Part, frozen=True):
-    """The `[workload]` table when it names a job list instead of generators."""
+    """The `[workload]` table when it names a job list instead of generators; `strict` stops at the first row of it
+    that makes no sense."""
 
     trace: str
     multiply: float = 1.0
+    strict: bool = False
 
 
 def preset_names() -> list[str]:

@@ -15,12 +15,14 @@ from murmuration.workload.readers import (
     bitbrains,
     containers,
     google2011,
+    google2011_nodes,
+    google2011_tables,
     google2019,
     omega,
     planetlab,
     swf,
     swim,
-)  # fmt: skip
+)
 from murmuration.workload.table import of_source, parquet
 from murmuration.workload.trace import Options, Trace
 
@@ -79,6 +81,9 @@ FORMATS = (
         google2011.read_machines,
     ),
     Format(
+        "google2011 removals", lambda head: head.has(google2011_nodes.EVENT_COLUMNS), google2011_nodes.read_removals
+    ),
+    Format(
         "google2019 machine events",
         lambda head: head.has(google2019.EVENT_COLUMNS) or (head.line[0] == "{" and '"machine_id"' in head.line),
         google2019.read_machine_events,
@@ -101,11 +106,14 @@ FORMATS = (
 
 def open_trace(path: str | Path, options: Options | None = None) -> Trace:
     """Read a trace of any known format."""
+    options = options or Options()
+    if google2011_tables.is_folder(Path(path)):
+        return google2011_tables.read_folder(Path(path), options)
     source = load(path)
     head = _head(source)
     for known in FORMATS:
         if known.matches(head):
-            return known.read(source, options or Options())
+            return known.read(source, options)
     raise InputError(f"{source.path}: not a trace of a known format ({', '.join(known.kind for known in FORMATS)})")
 
 

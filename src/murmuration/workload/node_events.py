@@ -74,6 +74,14 @@ def joined(parts: Sequence[NodeEvents]) -> NodeEvents:
     return in_order(NodeEvents(resources=parts[0].resources, attributes=attributes, **columns))
 
 
+def nodes_at_zero(events: NodeEvents) -> NodeTable:
+    """The nodes added at time 0 or before, each as it was last added."""
+    rows = np.flatnonzero((events.kind == ADD) & (events.time_s <= 0))
+    last = {str(events.node_id[row]): row for row in rows}
+    there = events.select(np.array(list(last.values()), dtype=np.int64))
+    return NodeTable(there.resources, tuple(last), np.maximum(there.total, 0), there.attributes)
+
+
 def with_later_nodes(nodes: NodeTable, events: NodeEvents, where: str) -> NodeTable:
     """The table with the nodes that only the events know, each with its attributes and the first size it has."""
     events = aligned(events, nodes.resources, where)

@@ -32,6 +32,7 @@ MICROS = 1e6
 SHARE_MAX = 1000.0
 PRODUCTION_PRIORITY = 9
 CLASSES = ("batch", "service")
+TIME_NOTE = "times are the trace's own: seconds, with the window beginning at 600 s"
 
 
 def is_raw_job_events(line: str) -> bool:
@@ -71,7 +72,7 @@ def read_job_events(source: Source, options: Options) -> Trace:
     drawn, note = _shapes(kept, options)
     running = int(kept["end"].is_null().sum())
     assumptions = (
-        "times are the trace's own: seconds, with the window beginning at 600 s",
+        TIME_NOTE,
         f"{running:,} jobs without an end run until the last event, at {window_s:.0f} s",
         "scheduling class 0 and 1 is batch, 2 and 3 is service", note,
     )  # fmt: skip
