@@ -124,7 +124,7 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
 
 def read_replay(replay: sc.Replay, seed: int, resources: Resources) -> JobList:
     """The job list a scenario names, multiplied as asked."""
-    jobs = _open(replay.trace, seed, replay.strict).jobs
+    jobs = _open(replay.trace, seed, replay).jobs
     if jobs is None:
         raise InputError(f"{replay.trace}: expected jobs, found none")
     aligned = align(jobs, resources, replay.trace)
@@ -167,12 +167,14 @@ def _stream_jobs(name: str, table: sc.Generator, resources: Resources, seconds: 
     return generate(stream, resources, seconds, generator(seed, "workload", name), tables)
 
 
-def _open(path: str, seed: int, strict: bool = False) -> Trace:
+def _open(path: str, seed: int, replay: sc.Replay | None = None) -> Trace:
     """A trace, with what it leaves open drawn from the run's seed."""
     from murmuration.workload.detect import open_trace
     from murmuration.workload.trace import Options
 
-    return open_trace(path, Options(rng=generator(seed, "trace"), strict=strict))
+    replay = replay or sc.Replay(trace=path)
+    options = Options(rng=generator(seed, "trace"), initial=replay.initial, strict=replay.strict)
+    return open_trace(path, options)
 
 
 def _tables(path: str, name: str, seed: int, resources: Resources) -> Tables:

@@ -16,7 +16,7 @@ Quantity = str | int | float
 T = TypeVar("T")
 PRESETS = Path(__file__).parent / "presets"
 #: Keys that name a file of jobs or nodes, and what else of their table goes with one.
-TRACES = {"workload.trace": ("multiply", "strict"), "cluster.trace": ("prefill",)}
+TRACES = {"workload.trace": ("multiply", "initial", "strict"), "cluster.trace": ("prefill",)}
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -162,11 +162,12 @@ class Scenario(Part, frozen=True):
 
 
 class Replay(Part, frozen=True):
-    """The `[workload]` table when it names a job list instead of generators; `strict` stops at the first row of it
-    that makes no sense."""
+    """The `[workload]` table when it names a job list instead of generators; `initial` keeps the jobs that were there
+    before a trace began, `strict` stops at the first row that makes no sense."""
 
     trace: str
     multiply: float = 1.0
+    initial: bool = False
     strict: bool = False
 
 

@@ -15,6 +15,7 @@ from murmuration.workload.readers import (
     bitbrains,
     containers,
     google2011,
+    google2011_jobs,
     google2011_nodes,
     google2011_tables,
     google2019,
@@ -71,8 +72,8 @@ FORMATS = (
     Format("node table", lambda head: head.has(nodes.BASE, 2), _read_nodes),
     Format(
         "google2011 job events",
-        lambda head: head.has(google2011.EVENT_COLUMNS) or google2011.is_raw_job_events(head.line),
-        google2011.read_job_events,
+        lambda head: head.has(google2011_jobs.EVENT_COLUMNS) or google2011_jobs.is_raw_job_events(head.line),
+        google2011_jobs.read_job_events,
     ),
     Format("google2011 initial tasks", lambda head: head.has(google2011.TASK_COLUMNS), google2011.read_initial_tasks),
     Format(
