@@ -12,6 +12,8 @@ from murmuration.cli import common
 from murmuration.cluster.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table
 
     from murmuration.workload.jobs import JobList
@@ -34,6 +36,7 @@ def _reading(command: Callable[..., None]) -> Callable[..., None]:
             "--task-memory", metavar="BYTES", default="1G", show_default=True, help="Memory where there is none."
         ),
         click.option("--initial", is_flag=True, help="Keep the jobs that were there before the trace began."),
+        click.option("--usage", metavar="FILE", help="A table of what the jobs use."),
         click.option("--strict", is_flag=True, help="Stop at the first row that makes no sense."),
     )
     for option in reversed(options):
@@ -43,7 +46,7 @@ def _reading(command: Callable[..., None]) -> Callable[..., None]:
 
 def _options(
     seed: int, shapes: str | None, duration: float | None, block: str, task_cpu: str, task_memory: str, initial: bool,
-    strict: bool,
+    usage: str | None, strict: bool,
 ) -> Options:  # fmt: skip
     import numpy as np
 
@@ -58,7 +61,8 @@ def _options(
     return Options(
         task_cpu=parse_quantity(task_cpu, "--task-cpu"), task_memory=parse_quantity(task_memory, "--task-memory"),
         duration_s=duration, block_bytes=block_bytes, initial=initial,
-        shapes=None if shapes is None else _jobs_of(shapes), rng=np.random.default_rng(seed), strict=strict,
+        shapes=None if shapes is None else _jobs_of(shapes), rng=np.random.default_rng(seed), usage=usage,
+        strict=strict,
     )  # fmt: skip
 
 
@@ -106,8 +110,8 @@ def convert(file: str, out: str, **reading: Any) -> None:
     checked_suffix(out)
     opened = open_trace(file, _options(**reading))
     if opened.jobs is not None:
-        write_jobs(opened.jobs, out)
-        wrote = f"{len(opened.jobs):,} jobs"
+        usage = write_jobs(opened.jobs, out)
+        wrote = f"{len(opened.jobs):,} jobs" + _and_usage(usage)
     elif opened.nodes is not None:
         write_nodes(opened.nodes, out)
         wrote = f"{len(opened.nodes):,} nodes"
@@ -135,10 +139,14 @@ def generate(scenario: str, out: str, settings: tuple[str, ...], seed: int | Non
     checked_suffix(out)
     checked = sc.check(common.scenario_tables(scenario, settings, seed, days), scenario)
     jobs = inputs.make_jobs(checked, inputs.make_nodes(checked.cluster).resources)
-    write_jobs(jobs, out)
-    common.say(f"{out}: {len(jobs):,} jobs, {jobs.tasks.sum():,} tasks of {checked.name}, seed {checked.seed}")
+    usage = _and_usage(write_jobs(jobs, out))
+    common.say(f"{out}: {len(jobs):,} jobs{usage}, {jobs.tasks.sum():,} tasks of {checked.name}, seed {checked.seed}")
     if sc.is_picky(checked):
         common.say("  left out: picky, which is drawn when the jobs are run and not part of a job list")
+
+
+def _and_usage(path: Path | None) -> str:
+    return "" if path is None else f" (what they use in {path}: workload.usage)"
 
 
 def _show(file: str, described: dict[str, Any]) -> None:

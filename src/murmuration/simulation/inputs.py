@@ -173,7 +173,7 @@ def _open(path: str, seed: int, replay: sc.Replay | None = None) -> Trace:
     from murmuration.workload.trace import Options
 
     replay = replay or sc.Replay(trace=path)
-    options = Options(rng=generator(seed, "trace"), initial=replay.initial, strict=replay.strict)
+    options = Options(rng=generator(seed, "trace"), initial=replay.initial, strict=replay.strict, usage=replay.usage)
     return open_trace(path, options)
 
 

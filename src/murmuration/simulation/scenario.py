@@ -162,10 +162,12 @@ class Scenario(Part, frozen=True):
 
 
 class Replay(Part, frozen=True):
-    """The `[workload]` table when it names a job list instead of generators; `initial` keeps the jobs that were there
-    before a trace began, `strict` stops at the first row that makes no sense."""
+    """The `[workload]` table when it names a job list instead of generators. `usage` is a file of what the jobs use,
+    `initial` keeps the jobs that were there before a trace began, `strict` stops at the first row that makes no
+    sense."""
 
     trace: str
+    usage: str | None = None
     multiply: float = 1.0
     initial: bool = False
     strict: bool = False
@@ -203,7 +205,7 @@ def _anchor(tables: dict[str, Any], folder: Path) -> None:
     """Make the paths of files named in a scenario independent of the current folder."""
     for key in ("cluster", "workload", "requests"):
         table = tables.get(key)
-        for file in ("trace", "events"):
+        for file in ("trace", "events", "usage"):
             if isinstance(table, dict) and isinstance(table.get(file), str):
                 table[file] = str(folder / table[file])
     for table in tables.get("workload", {}).values() if isinstance(tables.get("workload"), dict) else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from murmuration.cluster.errors import InputError
@@ -25,7 +25,8 @@ from murmuration.workload.readers import (
     swim,
 )
 from murmuration.workload.table import of_source, parquet
-from murmuration.workload.trace import Options, Trace
+from murmuration.workload.trace import LeftOut, Options, Trace
+from murmuration.workload.usage_files import read_usage, with_usage
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,20 @@ class Format:
 
 
 def _read_jobs(source: Source, options: Options) -> Trace:
-    table = of_source(source)
-    jobs = store.jobs_of(table)
+    table, left_out = of_source(source), LeftOut(options.strict)
+    usage = None if options.usage is None else read_usage(options.usage, left_out)
+    jobs = store.jobs_of(table, usage, left_out)
     notes = tuple(f"column {name!r} is not used" for name in store.unused_columns(table))
-    return Trace("job list", len(table), jobs, assumptions=notes)
+    return Trace("job list", len(table), jobs, assumptions=notes, skipped=tuple(left_out.lines))
+
+
+def _with_usage(trace: Trace, options: Options) -> Trace:
+    """A trace of another format with the usage that is named for it."""
+    if options.usage is None or trace.jobs is None or trace.kind == "job list":
+        return trace
+    left_out = LeftOut(options.strict)
+    jobs = with_usage(trace.jobs, read_usage(options.usage, left_out), trace.jobs.job_id.tolist(), left_out)
+    return replace(trace, jobs=jobs, skipped=(*trace.skipped, *left_out.lines))
 
 
 def _read_nodes(source: Source, options: Options) -> Trace:
@@ -109,12 +120,12 @@ def open_trace(path: str | Path, options: Options | None = None) -> Trace:
     """Read a trace of any known format."""
     options = options or Options()
     if google2011_tables.is_folder(Path(path)):
-        return google2011_tables.read_folder(Path(path), options)
+        return _with_usage(google2011_tables.read_folder(Path(path), options), options)
     source = load(path)
     head = _head(source)
     for known in FORMATS:
         if known.matches(head):
-            return known.read(source, options)
+            return _with_usage(known.read(source, options), options)
     raise InputError(f"{source.path}: not a trace of a known format ({', '.join(known.kind for known in FORMATS)})")
 
 

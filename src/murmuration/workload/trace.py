@@ -36,6 +36,8 @@ class Options:
     rng: np.random.Generator | None = None
     #: Stop at the first row that makes no sense, instead of leaving it out.
     strict: bool = False
+    #: A file of what the jobs use.
+    usage: str | None = None
     #: Read no more than the nodes and what happens to them.
     nodes_only: bool = False
 
