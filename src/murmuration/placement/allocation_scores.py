@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from murmuration.cluster.allocation_types import FULL, TIGHT
 
 IDLE_SCORE = 4.0
+#: The most a node can reach by the re-allocation score, and one with a resource below 70 %.
+SRAS_BEST, SRAS_BEST_LOOSE = 3.0, 2.0
 #: Names of the scores, as scenarios write them; the value says what a kernel computes.
 SCORES = ("sias", "sias-gain", "sras", "sras-gain")
 SIAS, SIAS_GAIN, SRAS, SRAS_GAIN = range(4)
@@ -32,7 +34,7 @@ Loads = NDArray[np.float64]
 
 def sias(loads: Loads) -> float:
     """The initial allocation score of a node that runs something: PA, then TA, then DA."""
-    low, high, mean = 2.0, -1.0, 0.0
+    low, high = 2.0, -1.0
     for r in range(loads.shape[0]):
         if loads[r] >= 0.0:
             low, high = min(low, loads[r]), max(high, loads[r])
@@ -69,9 +71,20 @@ def sras(loads: Loads) -> float:
     return (1.0 - (high - low) / FULL) * 0.98 + 0.01
 
 
+def node_score(kind: int, after: Loads, before: Loads, idle: bool) -> float:
+    """The score of a node for a task, by its loads with the task and without it; `idle`: it runs nothing now."""
+    if kind == SIAS and idle:
+        return IDLE_SCORE
+    if kind == SIAS_GAIN:
+        return IDLE_SCORE if idle else sias(after) - sias(before)
+    if kind == SRAS_GAIN:
+        return sras(after) if idle else sras(after) - sras(before)
+    return sias(after) if kind == SIAS else sras(after)
+
+
 def weight(score: float, kind: int) -> float:
     """How likely a node with this score is drawn, relative to others: its score, or its gain above the lowest one."""
-    if kind == SIAS_GAIN or kind == SRAS_GAIN:
+    if kind in (SIAS_GAIN, SRAS_GAIN):
         return score - LOWEST_GAIN
     return score
 

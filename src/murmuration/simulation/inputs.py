@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from murmuration.cluster.constraints import Attributes, as_value, parse_constraint
 from murmuration.cluster.errors import InputError, unknown
@@ -17,6 +19,7 @@ from murmuration.workload.jobs import JobList, merge, multiply
 from murmuration.workload.node_events import aligned, joined, settled, with_later_nodes
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents, NodeTable
 from murmuration.workload.usage import Curves
+from murmuration.workload.usage_curves import UsageRules, with_usage
 
 if TYPE_CHECKING:
     from murmuration.workload.trace import Trace
@@ -64,22 +67,31 @@ def _read_events(path: str) -> NodeEvents:
 
 def _group_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents:
     """The nodes of a group join and leave together."""
+    member = _group_of(cluster)
     rows: list[int] = []
     times: list[float] = []
     kinds: list[int] = []
-    first = 0
-    for group in cluster.group:
+    for index, group in enumerate(cluster.group):
+        mine = np.flatnonzero(member == index).tolist()
         for time_s, kind in ((group.join_s, ADD), (group.leave_s, REMOVE)):
             if time_s is not None and time_s > 0:
-                rows += range(first, first + group.count)
-                times += [time_s] * group.count
-                kinds += [kind] * group.count
-        first += group.count
+                rows += mine
+                times += [time_s] * len(mine)
+                kinds += [kind] * len(mine)
     names = np.array([nodes.names[row] for row in rows], dtype=np.str_)
     return NodeEvents(
         nodes.resources, np.array(times, dtype=np.float64), names, np.array(kinds, dtype=np.int64),
         nodes.total[np.array(rows, dtype=np.int64)], tuple(nodes.attributes[row] for row in rows),
     )  # fmt: skip
+
+
+def _group_of(cluster: sc.Cluster) -> NDArray[np.int64]:
+    """For each node its group: one group after the other, or mixed evenly."""
+    counts = [group.count for group in cluster.group] or [cluster.nodes or 0]
+    member = np.repeat(np.arange(len(counts)), counts)
+    if not cluster.mixed:
+        return member
+    return member[np.argsort(np.concatenate([(np.arange(count) + 0.5) / count for count in counts]))]
 
 
 def _group_nodes(cluster: sc.Cluster) -> NodeTable:
@@ -94,12 +106,13 @@ def _group_nodes(cluster: sc.Cluster) -> NodeTable:
     rows, attributes = [], []
     for index, group in enumerate(groups):
         where = f"cluster.group[{index}]" if cluster.group else "cluster"
-        row = resources.vector({"cpu": group.cpu, "memory": group.memory, **group.resources}, where)
-        rows.append(np.tile(row, (group.count, 1)))
-        attributes += [_attributes(group.attributes)] * group.count
-    total = np.ascontiguousarray(np.concatenate(rows))
-    names = tuple(f"node-{i}" for i in range(len(total)))
-    return NodeTable(resources, names, total, tuple(attributes))
+        rows.append(resources.vector({"cpu": group.cpu, "memory": group.memory, **group.resources}, where))
+        attributes.append(_attributes(group.attributes))
+    member = _group_of(cluster)
+    names = tuple(f"node-{i}" for i in range(len(member)))
+    return NodeTable(
+        resources, names, np.ascontiguousarray(np.array(rows)[member]), tuple(attributes[k] for k in member)
+    )
 
 
 def _attributes(given: Attributes) -> Attributes:
@@ -158,13 +171,17 @@ def _stream_jobs(name: str, table: sc.Generator, resources: Resources, seconds: 
     stream = Stream(
         name=name, arrivals_per_s=table.arrivals_per_s, tasks_per_job=table.tasks_per_job,
         task_duration_s=table.task_duration_s, request=_request(table, resources, where), priority=table.priority,
-        gang=table.gang, production=table.production,
+        gang=table.gang, production=table.production, initial=table.initial, spread=table.spread,
         constraints=tuple(parse_constraint(text, f"{where}.constraints") for text in table.constraints),
     )  # fmt: skip
     tables = Tables() if table.empirical is None else _tables(table.empirical, name, seed, resources)
     if table.arrivals_per_s == 0.0 and len(tables.gaps_s) == 0:
         raise InputError(f"{where}.empirical: {table.empirical} has too few jobs to draw gaps from")
-    return generate(stream, resources, seconds, generator(seed, "workload", name), tables)
+    jobs = generate(stream, resources, seconds, generator(seed, "workload", name), tables)
+    if table.usage is None:
+        return jobs
+    rules = UsageRules(**msgspec.structs.asdict(table.usage))
+    return with_usage(jobs, rules, resources, generator(seed, "usage", name))
 
 
 def _open(path: str, seed: int, replay: sc.Replay | None = None) -> Trace:

@@ -1,1 +1,1 @@
-"""Negotiation (MASB): node agents that keep their own nodes stable, and brokers that know roughly where there is room."""
+"""Negotiation (MASB): node agents that keep their own nodes stable, and brokers that know roughly where room is."""

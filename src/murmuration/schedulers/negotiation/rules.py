@@ -1,7 +1,7 @@
-"""The rules both fidelities share: when a node takes a task, and when it must give some away. Pure functions of amounts.
+"""The rules both fidelities share: when a node takes a task, and when it must give some away. Functions of amounts.
 
-Amounts are one integer per resource. `used` is what a node's tasks use now, those migrating away or towards it included;
-`guaranteed` what its production tasks require; `use` and `request` are those of the task in question.
+Amounts are one integer per resource. `used` is what a node's tasks use now, those migrating away or towards it
+included; `guaranteed` what its production tasks require; `use` and `request` are those of the task in question.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def fits_at_all(total: Amounts, request: Amounts) -> bool:
 
 
 def accepts(total: Amounts, used: Amounts, guaranteed: Amounts, use: Amounts, request: Amounts, prod: bool) -> bool:
-    """Whether the node takes the task (4.2.2): what is used must not overflow it, and the production tasks at their full
-    requirement must fit (goal IV)."""
+    """Whether the node takes the task (4.2.2): what is used must not overflow it, and the production tasks at their
+    full requirement must fit (goal IV)."""
     for r in range(total.shape[0]):
         if used[r] + use[r] > total[r] or request[r] > total[r]:
             return False
