@@ -243,6 +243,7 @@ def test_a_scenario_replays_a_folder(tmp_path: Path) -> None:
     jobs = make_jobs(scenario, nodes.resources)
     assert jobs.curves is not None
     assert set(jobs.recorded_nodes) <= set(nodes.names)
+    assert jobs.notes[-1].startswith("left out: 1 row with usage that is negative")
     strict = sc.check({**tables, "workload": {"trace": path, "strict": True}})
     with pytest.raises(InputError, match=r"task_usage.* line 4: usage that is negative"):
         make_jobs(strict, nodes.resources)

@@ -137,11 +137,12 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
 
 def read_replay(replay: sc.Replay, seed: int, resources: Resources) -> JobList:
     """The job list a scenario names, multiplied as asked."""
-    jobs = _open(replay.trace, seed, replay).jobs
-    if jobs is None:
+    trace = _open(replay.trace, seed, replay)
+    if trace.jobs is None:
         raise InputError(f"{replay.trace}: expected jobs, found none")
-    aligned = align(jobs, resources, replay.trace)
-    return aligned if replay.multiply == 1.0 else multiply(aligned, replay.multiply)
+    notes = (*trace.assumptions, *(f"left out: {reason}" for reason in trace.skipped))
+    jobs = replace(align(trace.jobs, resources, replay.trace), notes=notes)
+    return jobs if replay.multiply == 1.0 else multiply(jobs, replay.multiply)
 
 
 def align(jobs: JobList, resources: Resources, where: str) -> JobList:

@@ -41,6 +41,8 @@ class JobList:
     constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),)
     curves: Curves | None = None
     recorded_nodes: tuple[str, ...] = ()
+    #: What was assumed and what was left out when the list was read from a trace.
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -123,7 +125,7 @@ def merge(lists: Sequence[JobList]) -> JobList:
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
     merged = JobList(
         resources=lists[0].resources, workloads=names, constraint_sets=tuple(sets), curves=curves,
-        recorded_nodes=nodes, **columns,
+        recorded_nodes=nodes, notes=tuple(note for jobs in lists for note in jobs.notes), **columns,
     )  # fmt: skip
     return merged.sorted()
 
