@@ -295,6 +295,16 @@ def test_job_events_with_what_was_there_beside(write: Write) -> None:
     assert trace.jobs.request[:, 0].tolist() == [4_000_000, 2_000_000, 2_000_000, 2_000_000]
     assert trace.jobs.production.tolist() == [True, False, False, False]
     assert any("job-level replay with sampled tasks" in note for note in trace.assumptions)
+    write("omega-format/init-cluster-state.usage.log", "11 0 1 1 2 40 80 1e10\n11 0 77 0 0 7 14 7e8\n")
+    jobs = open_trace(path, Options(initial=True, rng=np.random.default_rng(1))).jobs
+    assert jobs is not None and jobs.curves is not None
+    assert jobs.curves.cyclic
+    assert jobs.curve.tolist() == [0, 1, 1, 1]
+    # Of 4 CPU and 1 GB a task of the first job uses 2 CPU and 250 MB, of 2 CPU and 500 MB one of the other all and 100.
+    assert jobs.curves.share.mean(axis=1).tolist() == [
+        pytest.approx([0.5, 0.25], rel=0.2),
+        pytest.approx([1, 0.2], rel=0.2),
+    ]
     # Nothing is drawn without a generator.
     assert open_trace(path, Options(initial=True)).jobs is not None
 

@@ -170,3 +170,8 @@ def test_google2011_cell_as_it_was(data: Path) -> None:
     assert 147_050 <= there.tasks.sum() < 147_050 * 1.01
     guaranteed = (there.request * there.tasks[:, None])[there.production].sum(axis=0) / nodes.total.sum(axis=0)
     assert guaranteed.tolist() == pytest.approx([0.85, 0.70], abs=0.06)
+    # The Omega log of what was used adds up to 36.5 % of the CPU and 24.3 % of the memory.
+    assert there.curves is not None
+    mean = there.curves.share.mean(axis=1)[there.curve]
+    used = (there.request * there.tasks[:, None] * mean).sum(axis=0) / nodes.total.sum(axis=0)
+    assert used.tolist() == pytest.approx([0.365, 0.243], abs=0.02)
