@@ -215,6 +215,24 @@ def test_a_folder_without_a_table_it_needs(tmp_path: Path, table: str) -> None:
         open_trace(folder.write(tmp_path))
 
 
+def test_a_task_that_never_ran_is_no_bad_row(tmp_path: Path) -> None:
+    folder = small()
+    folder.task(900, 9, 0, 0)
+    folder.task(950, 9, 0, 5)
+    folder.constraint(900, 9, 0, 0, "disks", 4)
+    trace = open_trace(folder.write(tmp_path), Options(strict=True))
+    assert trace.skipped == ("1 tasks that ended without being scheduled",)
+    assert jobs_of(trace).job_id.tolist() == ["7-0", "8-3"]
+
+
+def test_a_trace_without_a_task_that_could_run(tmp_path: Path) -> None:
+    folder = small()
+    folder.rows["task_events"] = []
+    folder.task(900, 9, 0, 0, cpu=9)
+    with pytest.raises(InputError, match="task_events: expected tasks that ran and that a node can hold"):
+        open_trace(folder.write(tmp_path))
+
+
 def test_other_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a file"):
         open_trace(tmp_path)

@@ -79,13 +79,13 @@ def read_attributes(table: Table, known: set[str], left_out: LeftOut) -> tuple[N
     found: dict[str, dict[str, Value]] = {}
     changes = 0
     for row in np.argsort(time, kind="stable"):
-        mine = found.setdefault(nodes[row], {}) if kept[row] else {}
         if not kept[row]:
             continue
+        mine, value = found.setdefault(nodes[row], {}), as_value(values[row])
         if deleted[row] or names[row] in mine:
-            changes += int(deleted[row] or mine[names[row]] != as_value(values[row]))
+            changes += int(deleted[row] or mine[names[row]] != value)
         else:
-            mine[names[row]] = as_value(values[row])
+            mine[names[row]] = value
     return found, changes
 
 

@@ -62,14 +62,15 @@ def _with_tasks(trace: Trace, path: Path, options: Options, left_out: LeftOut) -
     events, asked, used = _parts(path, TASKS, needed=True), _parts(path, "task_constraints"), _parts(path, "task_usage")
     found, never, end_s = tasks.lifetimes(events, used)
     jobs = tasks.job_rows(found, end_s, options)
-    jobs = replace(jobs, **tasks.constraints(asked, jobs, left_out)) if len(asked) else jobs
-    jobs = tasks.with_usage(used, jobs, found["start"].to_numpy(), options, left_out) if len(used) else jobs
+    jobs = replace(jobs, **tasks.constraints(asked, jobs, never, left_out)) if len(asked) else jobs
+    if len(used):
+        jobs = tasks.with_usage(used, jobs, found["start"].to_numpy(), never, options, left_out)
     jobs = _on_known_nodes(jobs, events, found["start_row"].to_numpy(), trace.events, left_out)
-    row = found["row"].to_numpy()
-    jobs = _that_fit(jobs, events, row, trace.events, left_out)
-    runs = found["runs"].to_numpy()
-    notes = tasks.notes(runs, end_s, int(found["spread"].sum()), usage=len(used) > 0)
-    skipped = count_skipped((never, "tasks that ended without being scheduled"))
+    jobs = _that_fit(jobs, events, found["row"].to_numpy(), trace.events, left_out)
+    if len(jobs) == 0:
+        raise InputError(f"{path / TASKS}: expected tasks that ran and that a node can hold, there are none")
+    notes = tasks.notes(found["runs"].to_numpy(), end_s, int(found["spread"].sum()), usage=len(used) > 0)
+    skipped = count_skipped((len(never), "tasks that ended without being scheduled"))
     return replace(
         trace, rows=trace.rows + len(events) + len(asked) + len(used), jobs=jobs.sorted(),
         assumptions=trace.assumptions + notes, skipped=(*skipped, *left_out.lines),

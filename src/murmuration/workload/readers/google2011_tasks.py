@@ -56,8 +56,8 @@ def _task_names(table: Table) -> pl.Series:
     return table.texts("job_id").str.strip_chars() + "-" + table.texts("task_index").str.strip_chars()
 
 
-def lifetimes(table: Table, used: Table) -> tuple[pl.DataFrame, int, float]:
-    """The tasks that ran or waited to, how many ended without running, and when the trace ends.
+def lifetimes(table: Table, used: Table) -> tuple[pl.DataFrame, set[str], float]:
+    """The tasks that ran or waited to, the names of those that ended without running, and when the trace ends.
 
     A task that was evicted or failed and was scheduled again is one task, from its first start to its last end.
     """
@@ -75,13 +75,13 @@ def lifetimes(table: Table, used: Table) -> tuple[pl.DataFrame, int, float]:
         *(pl.col(name).filter(pl.col(name) > 0).first().fill_null(0.0) for name in ("cpu", "memory")),
     )  # fmt: skip
     never = found["start"].is_null() & found["last"].is_not_null()
-    found = found.filter(~never).with_columns(
+    ran = found.filter(~never).with_columns(
         pl.min_horizontal(pl.col("submit").fill_null(pl.col("seen")), "start").alias("submit"),
         pl.col("start").fill_null(pl.col("seen")),
         pl.when(pl.col("last").is_between(FIRST_END, LAST_END)).then("last_time").alias("end"),
     )
     latest = [int(values.max()) for values in (frame["time"].to_numpy(), _ends(used)) if len(values)]
-    return found, int(never.sum()), max(latest, default=0) / MICROS
+    return ran, set(found.filter(never)["task"].to_list()), max(latest, default=0) / MICROS
 
 
 def _task_events(table: Table) -> pl.DataFrame:
@@ -123,16 +123,16 @@ def job_rows(found: pl.DataFrame, end_s: float, options: Options) -> JobList:
     return replace(jobs, submit_s=found["submit"].to_numpy() / MICROS)
 
 
-def constraints(table: Table, jobs: JobList, left_out: LeftOut) -> dict[str, Any]:
+def constraints(table: Table, jobs: JobList, never: set[str], left_out: LeftOut) -> dict[str, Any]:
     """The columns `constraint` and `constraint_sets` from what each task asked for when it was first submitted."""
     import polars as pl
 
-    row = _rows(table, jobs)
+    row, strange = _rows(table, jobs, never)
     operator = table.integers("operator", EQUAL, GREATER)
     name, value = table.texts("name"), table.texts("value", optional=True)
     empty = (value.str.strip_chars() == "").to_numpy()
     number = np.isfinite(table.measured("value"))
-    kept = left_out.without(table, row < 0, "a constraint of an unknown task")
+    kept = left_out.without(table, strange, "a constraint of an unknown task") & (row >= 0)
     kept &= left_out.without(table, (operator == EQUAL) & empty, "a constraint that a node must lack an attribute")
     kept &= left_out.without(table, (operator >= LESS) & ~number, "a comparison with something that is no number")
     asked = pl.DataFrame({
@@ -152,22 +152,24 @@ def _constraint(operator: int, name: str, value: str) -> Constraint:
     return Constraint(name, OPERATORS[operator], (as_value(value),))
 
 
-def _rows(table: Table, jobs: JobList) -> NDArray[np.int64]:
-    """For each row of a table the job of its task, or −1."""
-    row_of = {str(name): row for row, name in enumerate(jobs.job_id)}
-    return np.array([row_of.get(name, -1) for name in _task_names(table).to_list()], dtype=np.int64)
+def _rows(table: Table, jobs: JobList, never: set[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """For each row of a table the job of its task, or −1; and whether nothing is known of the task at all."""
+    row_of = {str(name): row for row, name in enumerate(jobs.job_id)} | dict.fromkeys(never, -1)
+    found = np.array([row_of.get(name, -2) for name in _task_names(table).to_list()], dtype=np.int64)
+    return np.maximum(found, -1), found == -2
 
 
 def with_usage(
-    table: Table, jobs: JobList, start_us: NDArray[np.int64], options: Options, left_out: LeftOut
+    table: Table, jobs: JobList, start_us: NDArray[np.int64], never: set[str], options: Options, left_out: LeftOut
 ) -> JobList:
     """The jobs with a curve for each that has usage: CPU rate and canonical memory, from the task's first start.
 
     A task without a request in one resource asks for the most it used of it.
     """
-    row, used = _rows(table, jobs), np.column_stack([table.measured("cpu_rate"), table.measured("canonical_memory")])
+    row, strange = _rows(table, jobs, never)
+    used = np.column_stack([table.measured("cpu_rate"), table.measured("canonical_memory")])
     start, end = table.integers("start_us"), table.integers("end_us")
-    kept = left_out.without(table, row < 0, "usage of an unknown task")
+    kept = left_out.without(table, strange, "usage of an unknown task") & (row >= 0)
     wrong = ~((used >= 0) & (used <= SHARE_MAX))
     kept &= left_out.without(table, wrong[:, 0] | wrong[:, 1], "usage that is negative or no number")
     kept &= left_out.without(table, end <= start, "a window that ends before it begins")
