@@ -33,10 +33,11 @@ from murmuration.simulation.build import (
     grown,
     job_masks,
     make_world,
+    node_changes,
     prefilled,
 )
 from murmuration.simulation.checks import unknown_workloads
-from murmuration.simulation.inputs import make_jobs, make_nodes
+from murmuration.simulation.inputs import make_events, make_jobs, make_nodes
 from murmuration.simulation.negotiation_world import Parley, grown_parley, parley
 from murmuration.simulation.swarm_world import gathered, never_together
 from murmuration.workload.jobs import JobList
@@ -122,7 +123,7 @@ def _inputs(scenario: sc.Scenario) -> Inputs:
         nodes = make_nodes(scenario.cluster)
         jobs = make_jobs(scenario, nodes.resources)
         _made.clear()
-        changes = NodeChanges(nodes.total, np.empty(0), np.empty(0, np.int64), nodes.total[:0])
+        changes = node_changes(nodes, make_events(scenario.cluster, nodes))
         free = prefilled(nodes.resources, changes.start, scenario.cluster.prefill, scenario.seed)
         _made[key] = nodes, jobs, free, changes
     return _made[key]
