@@ -23,16 +23,18 @@ def faults(protocol: str, schedules: int, seed: int, as_json: bool) -> None:
     Checked at every step: no task runs twice, none is without an owner, resources add up. In the end every task runs on
     exactly one node. A failure prints the command that repeats it, and the exit code is 1.
     """
-    from murmuration.simulation.negotiation_faults import BrokenError, run_schedule
+    from murmuration.simulation.negotiation_faults import run_schedule
+    from murmuration.simulation.negotiation_messages import BrokenError
 
     runs: list[dict[str, Any]] = []
     failures: list[str] = []
-    with click.progressbar(range(seed, seed + schedules), file=sys.stderr, hidden=not sys.stderr.isatty()) as seeds:
-        for each in seeds:
+    with common.progress(protocol, schedules) as update:
+        for n in range(schedules):
             try:
-                runs.append(run_schedule(each))
+                runs.append(run_schedule(seed + n))
             except BrokenError as error:
                 failures.append(str(error))
+            update(n + 1)
     _report(protocol, schedules, seed, runs, failures, as_json)
     if failures:
         sys.exit(1)

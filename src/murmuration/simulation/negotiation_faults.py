@@ -28,7 +28,7 @@ def draw_cell(seed: int) -> Cell:
     settings = Settings(
         unanswered_most=int(rng.choice([0, 2])),
         offload_s=float(rng.choice([0.0, 90.0])),
-        underused_scored=int(rng.choice([0, 3])),
+        underused=int(rng.choice([0, 3])),
         selection=str(rng.choice(["best", "best", "tabu"])),
         initial=str(rng.choice(["sias", "sias-gain"])),
     )

@@ -9,7 +9,7 @@ from murmuration.schedulers.negotiation import candidates, selection
 
 _select = tree(selection.select)
 _tabu = tree(selection.tabu)
-_score = tree(candidates.score_nodes)
+_rate = tree(candidates.rate_nodes)
 
 
 @loop_kernel
@@ -26,11 +26,11 @@ def run_tabu(
 
 
 @loop_kernel
-def run_score(
-    kind: int, total: Any, used: Any, required: Any, guaranteed: Any, tasks: Any, allowed: Any, order: Any, use: Any,
-    request: Any, production: bool, limit: int, score: Any, fit: Any, after: Any, before: Any,
+def run_rate(
+    kind: int, total: Any, used: Any, guaranteed: Any, tasks: Any, allowed: Any, order: Any, use: Any, request: Any,
+    production: bool, limit: int, weights: Any, fit: Any, after: Any, before: Any,
 ) -> Any:  # fmt: skip
-    return _score(
-        kind, total, used, required, guaranteed, tasks, allowed, order, use, request, production, limit, score, fit,
-        after, before,
+    return _rate(
+        kind, total, used, guaranteed, tasks, allowed, order, use, request, production, limit, weights, fit, after,
+        before,
     )  # fmt: skip

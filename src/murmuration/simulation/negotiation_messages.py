@@ -20,7 +20,7 @@ from murmuration.cluster.allocation_types import NAMES, allocation_type
 from murmuration.cluster.random import generator
 from murmuration.schedulers.negotiation.books import Books, Held, Status, assumed_use
 from murmuration.schedulers.negotiation.broker import Broker
-from murmuration.schedulers.negotiation.candidates import score_nodes
+from murmuration.schedulers.negotiation.candidates import rate_nodes
 from murmuration.schedulers.negotiation.entry_agent import EntryAgent
 from murmuration.schedulers.negotiation.messages import (
     Measured,
@@ -78,14 +78,14 @@ class Compiled:
     """The decision functions agents and brokers call: plain, or compiled for long runs. Both choose the same."""
 
     searches: Searches = field(default_factory=Searches)
-    score: Any = score_nodes
+    rate: Any = rate_nodes
 
     @classmethod
     def make(cls) -> Compiled:
         """Compiled functions."""
-        from murmuration.simulation.negotiation_kernels import run_score, run_select, run_tabu
+        from murmuration.simulation.negotiation_kernels import run_rate, run_select, run_tabu
 
-        return cls(Searches(run_select, run_tabu), run_score)
+        return cls(Searches(run_select, run_tabu), run_rate)
 
 
 class Cell:
@@ -158,8 +158,8 @@ class Cell:
         life = self._lives[name] = self._lives.get(name, 0) + 1
         rng = generator(self.seed, name, str(life))
         if name in self.brokers:
-            score = self._functions.score
-            self.agents[name] = Broker(name, self.brokers, self._resources, self.settings, rng, score)
+            rate = self._functions.rate
+            self.agents[name] = Broker(name, self.brokers, self._resources, self.settings, rng, rate)
         else:
             home = sum(map(ord, name)) % len(self.brokers)
             brokers = self.brokers[home:] + self.brokers[:home]

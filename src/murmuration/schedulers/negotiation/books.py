@@ -37,16 +37,15 @@ class Held:
 
 
 class Sums:
-    """What some tasks use and request together, kept up to date."""
+    """What some tasks use, and what those of production request, kept up to date."""
 
     def __init__(self, resources: int) -> None:
-        self.used, self.required, self.guaranteed = (np.zeros(resources, np.int64) for _ in range(3))
+        self.used, self.guaranteed = np.zeros(resources, np.int64), np.zeros(resources, np.int64)
         self.tasks = 0
 
     def add(self, task: Task, use: Vector, sign: int = 1) -> None:
         for r, amount in enumerate(task.request):
             self.used[r] += sign * use[r]
-            self.required[r] += sign * amount
             if task.production:
                 self.guaranteed[r] += sign * amount
         self.tasks += sign
@@ -56,7 +55,7 @@ class Sums:
             self.used[r] += new[r] - old[r]
 
     def same(self, other: Sums) -> bool:
-        pairs = ((self.used, other.used), (self.required, other.required), (self.guaranteed, other.guaranteed))
+        pairs = ((self.used, other.used), (self.guaranteed, other.guaranteed))
         return self.tasks == other.tasks and all((a == b).all() for a, b in pairs)
 
 
@@ -77,7 +76,7 @@ class Books:
         return self.next_number - 1
 
     def sums(self, resources: int) -> Sums:
-        """What all tasks use and request, added up anew."""
+        """The sums of all tasks, added up anew."""
         sums = Sums(resources)
         for held in self.tasks.values():
             sums.add(held.task, held.use)
@@ -90,5 +89,4 @@ def assumed_use(task: Task) -> Vector:
 
 
 def level_of(total: Vector, sums: Sums) -> Level:
-    used, required, guaranteed = (tuple(map(int, row)) for row in (sums.used, sums.required, sums.guaranteed))
-    return Level(total, used, required, guaranteed, sums.tasks)
+    return Level(total, tuple(sums.used.tolist()), tuple(sums.guaranteed.tolist()), sums.tasks)

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.cluster.constraints import Constraint, parse_constraint
-from murmuration.placement.allocation_scores import weight
-from murmuration.schedulers.negotiation.candidates import FORCED, SUITABLE, draw, score_nodes
+from murmuration.schedulers.negotiation.candidates import FORCED, SUITABLE, draw, rate_nodes
 from murmuration.schedulers.negotiation.messages import (
     BrokerExchange,
     Candidate,
@@ -43,7 +42,7 @@ class Table:
     def __init__(self, resources: int) -> None:
         self.rows: dict[str, int] = {}
         self.reports: list[NodeReport | None] = []
-        self.amounts = np.zeros((4, 16, resources), np.int64)
+        self.amounts = np.zeros((3, 16, resources), np.int64)
         self.tasks = np.zeros(16, np.int64)
         self.at = np.full(16, -np.inf)
 
@@ -57,7 +56,7 @@ class Table:
             return
         level = report.level
         self.reports[row], self.tasks[row], self.at[row] = report, level.tasks, report.at
-        for column, amounts in enumerate((level.total, level.used, level.required, level.guaranteed)):
+        for column, amounts in enumerate((level.total, level.used, level.guaranteed)):
             self.amounts[column, row] = amounts
 
     def drop(self, node: str) -> None:
@@ -78,11 +77,11 @@ class Table:
 
 
 class Broker:
-    """Told reports, exchanges and questions; answers with candidates. `score` may be the compiled `score_nodes`."""
+    """Told reports, exchanges and questions; answers with candidates. `rate` may be the compiled `rate_nodes`."""
 
     def __init__(
         self, name: str, others: Sequence[str], resources: int, settings: Settings, rng: np.random.Generator,
-        score: Callable[..., int] = score_nodes,
+        rate: Callable[..., int] = rate_nodes,
     ) -> None:  # fmt: skip
         self.name, self.settings = name, settings
         self.due = 0.0
@@ -90,7 +89,7 @@ class Broker:
         #: Nodes that did not answer others, and until when they are left out.
         self.unanswering: dict[str, float] = {}
         self._others = [other for other in others if other != name]
-        self._rng, self._score = rng, score
+        self._rng, self._rate = rng, rate
         self._room = (np.zeros(resources), np.zeros(resources))
         self._on: dict[type, Callable[[Any, float], Outbox]] = {
             NodeReport: self._on_report,
@@ -138,7 +137,7 @@ class Broker:
         passed_on = [known[k] for k in self._rng.choice(len(known), few, replace=False)]
         other = self._others[int(self._rng.integers(len(self._others)))]
         sent: Outbox = [(other, BrokerExchange(self.name, tuple(passed_on), tuple(self.unanswering.items())))]
-        if self.settings.underused_scored:
+        if self.settings.underused:
             empty = tuple(known[k] for k in self._underused(np.arange(len(known)), known))
             sent += [(name, BrokerExchange(self.name, empty)) for name in self._others if empty]
         return sent
@@ -148,7 +147,7 @@ class Broker:
         found: list[int] = []
         for k in places:
             report = reports[k]
-            if report is not None and len(found) < self.settings.underused_scored:
+            if report is not None and len(found) < self.settings.underused:
                 pairs = zip(report.level.used, report.level.total, strict=True)
                 if all(used <= self.settings.underused_load * total for used, total in pairs):
                     found.append(int(k))
@@ -167,23 +166,22 @@ class Broker:
             return ()
         order = self._rng.permutation(known)
         kind, limit = settings.kind(request.new), settings.scored(request.new)
-        if settings.underused_scored:
+        if settings.underused:
             first = self._underused(order, table.reports)
             order = np.concatenate([np.array(first, np.int64), order[~np.isin(order, first)]])
             limit += len(first)
-        score, fit = np.zeros(known), np.zeros(known, np.int64)
-        total, used, required, guaranteed = table.amounts[:, :known]
-        self._score(
-            kind, total, used, required, guaranteed, table.tasks[:known], self._allowed(request, now), order,
+        weights, fit = np.zeros(known), np.zeros(known, np.int64)
+        total, used, guaranteed = table.amounts[:, :known]
+        self._rate(
+            kind, total, used, guaranteed, table.tasks[:known], self._allowed(request, now), order,
             np.array(request.use, np.int64), np.array(request.task.request, np.int64), request.task.production, limit,
-            score, fit, *self._room,
+            weights, fit, *self._room,
         )  # fmt: skip
         suitable = np.flatnonzero(fit == SUITABLE)
-        weights = np.array([weight(float(score[i]), kind) for i in suitable])
-        chosen = suitable[draw(weights, settings.candidates, self._rng)]
+        chosen = suitable[draw(weights[suitable], settings.candidates, self._rng)]
         forced = self._rng.permutation(np.flatnonzero(fit == FORCED))[: settings.candidates - len(chosen)]
         return (
-            *(Candidate(self._node(i), float(score[i])) for i in chosen),
+            *(Candidate(self._node(i), float(weights[i])) for i in chosen),
             *(Candidate(self._node(i), 0.0, True) for i in forced),
         )
 

@@ -10,32 +10,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.placement.allocation_scores import SIAS, SIAS_GAIN, node_score
-from murmuration.schedulers.negotiation.rules import accepts, fits_at_all
+from murmuration.placement.allocation_scores import SIAS, SIAS_GAIN, SRAS, node_score, weight
+from murmuration.schedulers.negotiation.rules import fits_at_all
 
 Array = NDArray[Any]
 UNSUITABLE, SUITABLE, FORCED = range(3)
 
 
-def score_level(
-    kind: int, total: Array, used: Array, required: Array, tasks: int, use: Array, request: Array, after: Array,
-    before: Array,
-) -> float:  # fmt: skip
-    """The score of one node as if it had the task: an initial score reads requests, the other what is in use (5.2)."""
+def rate(
+    kind: int, total: Array, used: Array, tasks: int, use: Array, request: Array, after: Array, before: Array
+) -> float:
+    """How likely a node is drawn for a task, by its score as if it had it; 0 where it would be super-tight or worse.
+
+    An initial score adds what the task requests to what the node's tasks use, the other what the task uses (5.2).
+    """
     initial = kind in (SIAS, SIAS_GAIN)
     for r in range(total.shape[0]):
-        held, more = (required[r], request[r]) if initial else (used[r], use[r])
-        before[r] = held / total[r] if total[r] > 0 else -1.0
-        after[r] = (held + more) / total[r] if total[r] > 0 else -1.0
-    return node_score(kind, after, before, tasks == 0)
+        more = request[r] if initial else use[r]
+        before[r] = used[r] / total[r] if total[r] > 0 else -1.0
+        after[r] = (used[r] + more) / total[r] if total[r] > 0 else -1.0
+    if node_score(SIAS if initial else SRAS, after, before, False) <= 0.0:
+        return 0.0
+    return weight(node_score(kind, after, before, tasks == 0), kind)
 
 
-def score_nodes(
-    kind: int, total: Array, used: Array, required: Array, guaranteed: Array, tasks: Array, allowed: Array,
-    order: Array, use: Array, request: Array, production: bool, limit: int, score: Array, fit: Array, after: Array,
-    before: Array,
+def holds_production(total: Array, guaranteed: Array, request: Array) -> bool:
+    """Whether one more production task fits at its full request (goal IV)."""
+    for r in range(total.shape[0]):
+        if guaranteed[r] + request[r] > total[r]:
+            return False
+    return True
+
+
+def rate_nodes(
+    kind: int, total: Array, used: Array, guaranteed: Array, tasks: Array, allowed: Array, order: Array, use: Array,
+    request: Array, production: bool, limit: int, weights: Array, fit: Array, after: Array, before: Array,
 ) -> int:  # fmt: skip
-    """Score nodes in the order given until `limit` suitable ones are found; returns how many were.
+    """Rate nodes in the order given until `limit` suitable ones are found; returns how many were.
 
     `fit` says which are suitable, which could take the task by force, and which not; `allowed` are those that meet the
     task's constraints.
@@ -44,15 +55,13 @@ def score_nodes(
     for n in range(order.shape[0]):
         i = order[n]
         fit[i] = UNSUITABLE
+        weights[i] = 0.0
         if count >= limit or not allowed[i] or not fits_at_all(total[i], request):
             continue
-        if accepts(total[i], used[i], guaranteed[i], use, request, production):
-            fit[i] = SUITABLE
-            score[i] = score_level(kind, total[i], used[i], required[i], tasks[i], use, request, after, before)
-            count += 1
-        else:
-            fit[i] = FORCED
-            score[i] = 0.0
+        if not production or holds_production(total[i], guaranteed[i], request):
+            weights[i] = rate(kind, total[i], used[i], tasks[i], use, request, after, before)
+        fit[i] = SUITABLE if weights[i] > 0.0 else FORCED
+        count += fit[i] == SUITABLE
     return count
 
 

@@ -23,20 +23,19 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Level(msgspec.Struct, frozen=True):
-    """How full a node is: measured use, and the requests of all tasks and of production tasks."""
+    """How full a node is: what is used, and what production tasks request."""
 
     total: Vector
     used: Vector
-    required: Vector
     guaranteed: Vector
     tasks: int
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A node that may take the task; a forced one has no room but could hold it (6.6)."""
+    """A node that may take the task, with its rating; a forced one has no room but could hold it (6.6)."""
 
     node: str
-    score: float
+    weight: float
     forced: bool = False
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.cluster.allocation_types import DA, allocation_type
 from murmuration.cluster.random import save
 from murmuration.placement.allocation_scores import sras
 from murmuration.schedulers.negotiation import selection
@@ -291,16 +292,18 @@ class NodeAgent(Source):
         return [held for held, leaves in zip(staying, chosen, strict=True) if leaves]
 
     def _when_offload(self, _: None) -> None:
-        """A stable node moves the one task whose leaving raises its score most per megabyte (an option)."""
+        """A disproportional node moves the one task whose leaving raises its score most per megabyte (an option)."""
         if self.settings.offload_s <= 0:
             return
         self._set_timer(self._now + self.settings.offload_s, "offload")
-        if self.negotiations or self.overloaded() or not self.books.tasks:
+        free = self._amounts - self.sums.used
+        kind = allocation_type(self._amounts, free, self.sums.guaranteed, not self.books.tasks)
+        if kind != DA or self.negotiations:
             return
         before, best, chosen = self._score(self.sums.used), 0.0, ""
         for name, held in self.books.tasks.items():
             gain = self._score(self.sums.used - held.use) - before
-            if gain >= self.settings.offload_gain and self._movable(held) and gain / self.megabytes(held) > best:
+            if self._movable(held) and gain / self.megabytes(held) > best:
                 best, chosen = gain / self.megabytes(held), name
         if chosen:
             self.counts["offloads"] += 1

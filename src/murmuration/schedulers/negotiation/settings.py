@@ -40,14 +40,12 @@ class Settings:
     tabu_steps: int = TABU_STEPS
     tabu_patience: int = TABU_PATIENCE
     tabu_counts_restarts: bool = False
-    #: From the paper's future work; off by default. Nodes below `underused_load` that are scored beyond the limits,
-    #: and passed on in every exchange.
-    underused_scored: int = 0
+    #: From the paper's future work; off by default. Nodes below `underused_load`, as many as this, are scored beyond
+    #: the limits, and passed on to all brokers.
+    underused: int = 0
     underused_load: float = 0.2
-    #: How often a stable node tries to move one task for a better score; 0 is never.
+    #: How often a disproportional node tries to move one task for a better score; 0 is never.
     offload_s: float = 0.0
-    #: The least a node's score must rise for that.
-    offload_gain: float = 0.2
     #: Requests in a row without an answer before a node is left out for a while; 0 is never.
     unanswered_most: int = 0
     unanswering_s: float = 300.0

@@ -24,9 +24,8 @@ import msgspec
 import numpy as np
 
 from murmuration.cluster.migration import migration_mb
-from murmuration.placement.allocation_scores import weight
 from murmuration.schedulers.negotiation.books import Books, Held, Status
-from murmuration.schedulers.negotiation.candidates import draw, score_level
+from murmuration.schedulers.negotiation.candidates import draw, rate
 from murmuration.schedulers.negotiation.messages import (
     GetCandidateNodesRequest,
     GetCandidateNodesResponse,
@@ -240,7 +239,7 @@ class Source:
             self._give_up(negotiation, nowhere=True)
             return
         held = self.books.tasks[negotiation.task]
-        forced = [Recommendation(c.node, c.score, True, self._now) for c in known if c.forced]
+        forced = [Recommendation(c.node, c.weight, True, self._now) for c in known if c.forced]
         negotiation.recommendations += forced
         negotiation.waiting = {c.node for c in known if not c.forced}
         self._wait(negotiation, Phase.NODES, self.settings.answer_s)
@@ -260,12 +259,9 @@ class Source:
             return
         held, level = self.books.tasks[negotiation.task], answer.level
         kind = self.settings.kind(held.status is Status.WAITING)
-        total, used, required, use, request = (
-            np.array(row, np.int64)
-            for row in (level.total, level.used, level.required, held.use, held.task.request)
-        )  # fmt: skip
-        score = score_level(kind, total, used, required, level.tasks, use, request, *self._room)
-        chance = weight(score, kind)
+        rows = (level.total, level.used, held.use, held.task.request)
+        total, used, use, request = (np.array(row, np.int64) for row in rows)
+        chance = rate(kind, total, used, level.tasks, use, request, *self._room)
         negotiation.recommendations.append(Recommendation(answer.sender, chance, False, self._now))
         self._answered(negotiation, answer.sender)
 
