@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from murmuration.cluster.constraints import Attributes, as_value, parse_constraint
@@ -15,6 +16,7 @@ from murmuration.simulation import scenario as sc
 from murmuration.workload.generators import Stream, Tables, generate
 from murmuration.workload.jobs import JobList, merge, multiply
 from murmuration.workload.nodes import NodeTable
+from murmuration.workload.usage_curves import UsageRules, with_usage
 
 if TYPE_CHECKING:
     from murmuration.workload.trace import Trace
@@ -47,6 +49,9 @@ def make_nodes(cluster: sc.Cluster) -> NodeTable:
         attributes += [_attributes(group.attributes)] * group.count
     total = np.ascontiguousarray(np.concatenate(rows))
     names = tuple(f"node-{i}" for i in range(len(total)))
+    if cluster.mixed:
+        order = np.argsort(np.concatenate([(np.arange(group.count) + 0.5) / group.count for group in groups]))
+        total, attributes = np.ascontiguousarray(total[order]), [attributes[i] for i in order]
     return NodeTable(resources, names, total, tuple(attributes))
 
 
@@ -95,13 +100,17 @@ def _stream_jobs(name: str, table: sc.Generator, resources: Resources, seconds: 
     stream = Stream(
         name=name, arrivals_per_s=table.arrivals_per_s, tasks_per_job=table.tasks_per_job,
         task_duration_s=table.task_duration_s, request=_request(table, resources, where), priority=table.priority,
-        gang=table.gang, production=table.production,
+        gang=table.gang, production=table.production, initial=table.initial, spread=table.spread,
         constraints=tuple(parse_constraint(text, f"{where}.constraints") for text in table.constraints),
     )  # fmt: skip
     tables = Tables() if table.empirical is None else _tables(table.empirical, name, seed, resources)
     if table.arrivals_per_s == 0.0 and len(tables.gaps_s) == 0:
         raise InputError(f"{where}.empirical: {table.empirical} has too few jobs to draw gaps from")
-    return generate(stream, resources, seconds, generator(seed, "workload", name), tables)
+    jobs = generate(stream, resources, seconds, generator(seed, "workload", name), tables)
+    if table.usage is None:
+        return jobs
+    rules = UsageRules(**msgspec.structs.asdict(table.usage))
+    return with_usage(jobs, rules, resources, generator(seed, "usage", name))
 
 
 def _open(path: str, seed: int) -> Trace:

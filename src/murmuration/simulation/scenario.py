@@ -37,7 +37,7 @@ class Group(Part, frozen=True):
 
 
 class Cluster(Part, frozen=True):
-    """The nodes: alike, in groups, or from a file."""
+    """The nodes: alike, in groups (one after the other, or `mixed` evenly), or from a file."""
 
     nodes: int | None = None
     cpu: Quantity = 4.0
@@ -47,10 +47,26 @@ class Cluster(Part, frozen=True):
     group: list[Group] = []
     trace: str | None = None
     prefill: float = 0.0
+    mixed: bool = False
+
+
+class Usage(Part, frozen=True):
+    """What tasks use of their requests: mean shares, how much tasks differ (`spread`), how much each wanders (`noise`,
+    every `step_s`), and how often it `spikes` per hour to `spike` times its usual share."""
+
+    cpu: float = 1.0
+    memory: float = 1.0
+    spread: float = 0.0
+    noise: float = 0.0
+    spikes_per_hour: float = 0.0
+    spike: float = 2.0
+    daily: float = 0.0
+    step_s: float = 300.0
 
 
 class Generator(Part, frozen=True):
-    """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks, durations, sizes from."""
+    """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks, durations, sizes from.
+    `initial` tasks are there at time 0; `spread` is how much the sizes of jobs differ (0: not at all)."""
 
     arrivals_per_s: float = 0.0
     tasks_per_job: float = 1.0
@@ -64,6 +80,9 @@ class Generator(Part, frozen=True):
     production: bool = False
     constraints: list[str] = []
     empirical: str | None = None
+    initial: int = 0
+    spread: float = 0.0
+    usage: Usage | None = None
 
 
 class Decision(Part, frozen=True):
@@ -119,6 +138,39 @@ class SwarmRules(Part, frozen=True):
     switch_to: str = "spread"
 
 
+class Tabu(Part, frozen=True):
+    """The limits of the paper's tabu search."""
+
+    restarts: int = 25
+    steps: int = 5
+    patience: int = 6
+
+
+class NegotiationRules(Part, frozen=True):
+    """How node agents and brokers negotiate. `initial` and `move` are the scores for new tasks and for migrations
+    (`recorded`: where the trace has them; `none`: nothing moves); `brokers` 0 stands for one per 12,500 nodes;
+    `selection` best or tabu. Off by default: `underused` idle nodes that are always scored, and `proactive`, the share
+    of nodes that look each minute whether giving a task away would even them out."""
+
+    initial: str = "sias-gain"
+    move: str = "sras"
+    brokers: int = 0
+    report_s: float = 60.0
+    exchange_s: float = 60.0
+    expiry_s: float = 180.0
+    scored_new: int = 200
+    scored_move: int = 2000
+    candidates: int = 15
+    answer_s: float = 20.0
+    recommendation_s: float = 240.0
+    mb_per_s: float = 125.0
+    selection: Literal["best", "tabu"] = "best"
+    exact_max: int = 16
+    tabu: Tabu = Tabu()
+    underused: int = 0
+    proactive: float = 0.0
+
+
 class Policy(Part, frozen=True):
     """Checked when a workload's transaction commits: its quota, and the share of the cluster it must leave free."""
 
@@ -136,12 +188,14 @@ class Scheduler(Part, frozen=True):
     paths: Literal["single", "multi"] = "multi"
     agents: dict[str, int] = {}
     retry_s: float = 0.0
+    usage_s: float = 60.0
     attempts_max: int = 0
     empty_attempts_max: int = 0
     decision: dict[str, Decision] = {}
     partition: dict[str, float] = {}
     offers: OfferRules = OfferRules()
     swarm: SwarmRules = SwarmRules()
+    negotiation: NegotiationRules = NegotiationRules()
     policy: dict[str, Policy] = {}
 
 
