@@ -15,30 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.cluster.jit import loop_kernel, tree
 from murmuration.cluster.random import state
 from murmuration.schedulers.negotiation import selection
+from murmuration.simulation.negotiation_kernels import run_select, run_tabu
 
-kernel_select = tree(selection.select)
-kernel_tabu = tree(selection.tabu)
 COUNTS = (12, 16, 18, 20, 22)
 VISITED = np.zeros(selection.TABU_RESTARTS * (selection.TABU_STEPS + 1), np.int64)
 LIMITS = (selection.TABU_RESTARTS, selection.TABU_STEPS, selection.TABU_PATIENCE)
-
-
-@loop_kernel
-def run_select(total: Any, used: Any, promised: Any, tasks: Any, chosen: Any, room: Any, most: int) -> Any:
-    return kernel_select(total, used, promised, tasks, chosen, room, most)
-
-
-@loop_kernel
-def run_tabu(
-    total: Any, used: Any, promised: Any, tasks: Any, chosen: Any, room: Any,
-    rng: Any, restarts: int, steps: int, patience: int, count_restarts: bool, visited: Any,
-) -> Any:  # fmt: skip
-    return kernel_tabu(
-        total, used, promised, tasks, chosen, room, rng, restarts, steps, patience, count_restarts, visited
-    )
 
 
 def overloaded_node(rng: np.random.Generator, count: int) -> tuple[Any, ...]:

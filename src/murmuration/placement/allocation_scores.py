@@ -75,11 +75,10 @@ def node_score(kind: int, after: Loads, before: Loads, idle: bool) -> float:
     """The score of a node for a task, by its loads with the task and without it; `idle`: it runs nothing now."""
     if kind == SIAS and idle:
         return IDLE_SCORE
-    if kind == SIAS_GAIN:
-        return IDLE_SCORE if idle else sias(after) - sias(before)
-    if kind == SRAS_GAIN:
-        return sras(after) if idle else sras(after) - sras(before)
-    return sias(after) if kind == SIAS else sras(after)
+    score = sias(after) if kind in (SIAS, SIAS_GAIN) else sras(after)
+    if idle or kind in (SIAS, SRAS):
+        return score
+    return score - (sias(before) if kind == SIAS_GAIN else sras(before))
 
 
 def weight(score: float, kind: int) -> float:

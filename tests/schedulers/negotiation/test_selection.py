@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from murmuration.cluster.jit import loop_kernel, tree
 from murmuration.cluster.random import state
 from murmuration.placement.allocation_scores import sras
 from murmuration.schedulers.negotiation import selection
 from murmuration.schedulers.negotiation.rules import is_overloaded
 from murmuration.schedulers.negotiation.selection import EXACT_MAX, LEAST_SCORE, Tasks, select, tabu, work
+from murmuration.simulation.negotiation_kernels import run_select, run_tabu
 
 Array = NDArray[Any]
 UNIT = 10**10
@@ -43,24 +43,6 @@ PAPER = """
 6238844615-173   P 0.0312500 0.0279500 0.0234100 0.0051800 184.87 -
 """
 
-kernel_select = tree(select)
-kernel_tabu = tree(tabu)
-
-
-@loop_kernel
-def compiled_select(total: Array, used: Array, promised: Array, tasks: Any, chosen: Array, room: Any, most: int) -> Any:
-    return kernel_select(total, used, promised, tasks, chosen, room, most)
-
-
-@loop_kernel
-def compiled_tabu(
-    total: Array, used: Array, promised: Array, tasks: Any, chosen: Array, room: Any,
-    rng: Array, restarts: int, steps: int, patience: int, count_restarts: bool, visited: Array,
-) -> Any:  # fmt: skip
-    return kernel_tabu(
-        total, used, promised, tasks, chosen, room, rng, restarts, steps, patience, count_restarts, visited
-    )
-
 
 class Node:
     """An overloaded node: its totals, what is used and guaranteed, and its tasks."""
@@ -73,11 +55,11 @@ class Node:
         self.room = work(len(tasks.cost), len(total))
 
     def select(self, exact_max: int = EXACT_MAX, compiled: bool = True) -> float:
-        function: Any = compiled_select if compiled else select
+        function: Any = run_select if compiled else select
         return float(function(self.total, self.used, self.guaranteed, self.tasks, self.chosen, self.room, exact_max))
 
     def tabu(self, seed: int, count_restarts: bool, compiled: bool = True) -> float:
-        function: Any = compiled_tabu if compiled else tabu
+        function: Any = run_tabu if compiled else tabu
         limits = (selection.TABU_RESTARTS, selection.TABU_STEPS, selection.TABU_PATIENCE)
         visited = np.zeros(limits[0] * (limits[1] + 1), np.int64)
         with np.errstate(over="ignore"):
