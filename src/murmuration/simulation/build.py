@@ -314,11 +314,18 @@ def _job_rows(setup: Setup, mask: NDArray[np.int64], slots: int) -> NDArray[Any]
     rows["workload"], rows["mask"], rows["gang"], rows["production"] = jobs.workload, mask, jobs.gang, jobs.production
     rows["first"] = rows["full"] = np.nan
     rows["behind"] = -1
-    rows["curve"], rows["recorded"] = jobs.curve, jobs.recorded
+    rows["curve"], rows["recorded"] = jobs.curve, recorded_rows(jobs, setup.nodes)
     rows["agent"] = assign_jobs(setup.agents, jobs.workloads, jobs.workload) * slots
     rows["level"] = np.unique(-jobs.priority, return_inverse=True)[1].ravel()
     rows["status"][list(setup.hopeless)] = wd.NEVER
     return rows
+
+
+def recorded_rows(jobs: JobList, nodes: NodeTable) -> NDArray[np.int64]:
+    """For each job the row of the node it ran on, or −1 where that is not known or not one of these nodes."""
+    row_of = {name: row for row, name in enumerate(nodes.names)}
+    rows = np.array([*(row_of.get(name, -1) for name in jobs.recorded_nodes), -1], dtype=np.int64)
+    return rows[jobs.recorded]
 
 
 def _agent_rows(setup: Setup, slots: int) -> NDArray[Any]:
