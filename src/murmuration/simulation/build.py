@@ -50,6 +50,22 @@ class NodeChanges:
         np.maximum.at(most, self.node, self.total)
         return most
 
+    def capacity(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What all nodes together have at each of these times; a change counts from its own time on."""
+        size = self.start.copy()
+        steps = np.empty((len(self.time_s) + 1, size.shape[1]))
+        steps[0] = size.sum(axis=0)
+        for k, (node, total) in enumerate(zip(self.node, self.total, strict=True)):
+            steps[k + 1] = steps[k] + total - size[node]
+            size[node] = total
+        return steps[np.searchsorted(self.time_s, times, side="right")]
+
+    def capacity_mean(self, seconds: float) -> NDArray[np.float64]:
+        """What all nodes together have, on average until then."""
+        times = np.concatenate([[0.0], self.time_s[(self.time_s > 0) & (self.time_s < seconds)]])
+        lasts = np.diff(times, append=seconds)
+        return np.asarray((self.capacity(times) * lasts[:, None]).sum(axis=0) / seconds, dtype=np.float64)
+
 
 def node_changes(nodes: NodeTable, events: NodeEvents | None) -> NodeChanges:
     """What happens to the nodes, by their rows."""
