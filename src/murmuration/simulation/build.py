@@ -50,6 +50,22 @@ class NodeChanges:
         np.maximum.at(most, self.node, self.total)
         return most
 
+    def capacity(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What all nodes together have at each of these times; a change counts from its own time on."""
+        size = self.start.copy()
+        steps = np.empty((len(self.time_s) + 1, size.shape[1]))
+        steps[0] = size.sum(axis=0)
+        for k, (node, total) in enumerate(zip(self.node, self.total, strict=True)):
+            steps[k + 1] = steps[k] + total - size[node]
+            size[node] = total
+        return steps[np.searchsorted(self.time_s, times, side="right")]
+
+    def capacity_mean(self, seconds: float) -> NDArray[np.float64]:
+        """What all nodes together have, on average until then."""
+        times = np.concatenate([[0.0], self.time_s[(self.time_s > 0) & (self.time_s < seconds)]])
+        lasts = np.diff(times, append=seconds)
+        return np.asarray((self.capacity(times) * lasts[:, None]).sum(axis=0) / seconds, dtype=np.float64)
+
 
 def node_changes(nodes: NodeTable, events: NodeEvents | None) -> NodeChanges:
     """What happens to the nodes, by their rows."""
@@ -314,11 +330,18 @@ def _job_rows(setup: Setup, mask: NDArray[np.int64], slots: int) -> NDArray[Any]
     rows["workload"], rows["mask"], rows["gang"], rows["production"] = jobs.workload, mask, jobs.gang, jobs.production
     rows["first"] = rows["full"] = np.nan
     rows["behind"] = -1
-    rows["curve"], rows["recorded"] = jobs.curve, jobs.recorded
+    rows["curve"], rows["recorded"] = jobs.curve, recorded_rows(jobs, setup.nodes)
     rows["agent"] = assign_jobs(setup.agents, jobs.workloads, jobs.workload) * slots
     rows["level"] = np.unique(-jobs.priority, return_inverse=True)[1].ravel()
     rows["status"][list(setup.hopeless)] = wd.NEVER
     return rows
+
+
+def recorded_rows(jobs: JobList, nodes: NodeTable) -> NDArray[np.int64]:
+    """For each job the row of the node it ran on, or −1 where that is not known or not one of these nodes."""
+    row_of = {name: row for row, name in enumerate(nodes.names)}
+    rows = np.array([*(row_of.get(name, -1) for name in jobs.recorded_nodes), -1], dtype=np.int64)
+    return rows[jobs.recorded]
 
 
 def _agent_rows(setup: Setup, slots: int) -> NDArray[Any]:
