@@ -12,7 +12,16 @@ from murmuration.cluster.allocation_types import DA
 from murmuration.cluster.jit import helper, inlined, loop_kernel, tree
 from murmuration.placement.kernels import take
 from murmuration.schedulers.negotiation import selection
-from murmuration.schedulers.negotiation.bulk import SELECTION, Cell, copy_rows, log, negotiate, next_double, report, sras
+from murmuration.schedulers.negotiation.bulk import (
+    SELECTION,
+    Cell,
+    copy_rows,
+    log,
+    negotiate,
+    next_double,
+    report,
+    sras,
+)
 from murmuration.schedulers.negotiation.selection import Tasks, Work
 from murmuration.simulation.agenda import note, pop
 from murmuration.simulation.churn import change_node
