@@ -24,7 +24,8 @@ from murmuration.simulation.inputs import DAY_S
 from murmuration.simulation.swarm_world import swarm_arrays
 from murmuration.workload.generators import PICKY_MASKS, picky_masks
 from murmuration.workload.jobs import JobList
-from murmuration.workload.nodes import NodeTable
+from murmuration.workload.node_events import absent, rows_of
+from murmuration.workload.nodes import REMOVE, NodeEvents, NodeTable
 
 PREFILL: dict[str, str | float] = {"cpu": 1.1, "memory": "1.5G"}
 SAMPLES = 169
@@ -48,6 +49,15 @@ class NodeChanges:
         most = self.start.copy()
         np.maximum.at(most, self.node, self.total)
         return most
+
+
+def node_changes(nodes: NodeTable, events: NodeEvents | None) -> NodeChanges:
+    """What happens to the nodes, by their rows."""
+    if events is None:
+        return NodeChanges(nodes.total, np.empty(0), np.empty(0, np.int64), nodes.total[:0])
+    start = np.where(absent(events, nodes.names)[:, None], 0, nodes.total)
+    total = np.where((events.kind == REMOVE)[:, None], 0, events.total)
+    return NodeChanges(start, events.time_s, rows_of(events, nodes.names), total)
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,11 @@ from murmuration.simulation.build import (
     grown,
     job_masks,
     make_world,
+    node_changes,
     prefilled,
 )
 from murmuration.simulation.checks import unknown_workloads
-from murmuration.simulation.inputs import make_jobs, make_nodes
+from murmuration.simulation.inputs import make_events, make_jobs, make_nodes
 from murmuration.simulation.negotiation_world import Parley, grown_parley, parley
 from murmuration.simulation.swarm_world import gathered, never_together
 from murmuration.workload.jobs import JobList
@@ -122,7 +123,7 @@ def _inputs(scenario: sc.Scenario) -> Inputs:
         nodes = make_nodes(scenario.cluster)
         jobs = make_jobs(scenario, nodes.resources)
         _made.clear()
-        changes = NodeChanges(nodes.total, np.empty(0), np.empty(0, np.int64), nodes.total[:0])
+        changes = node_changes(nodes, make_events(scenario.cluster, nodes))
         free = prefilled(nodes.resources, changes.start, scenario.cluster.prefill, scenario.seed)
         _made[key] = nodes, jobs, free, changes
     return _made[key]
@@ -230,7 +231,7 @@ def _compiled_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:
 def _advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the kernel of the run's architecture."""
     if run.parley is not None:
-        return int(negotiation_loop.advance_negotiation(run.world, run.parley, until))
+        return int(negotiation_loop.advance_negotiation(run.world, run.parley.settings["round_s"][0], until))
     place, score = _compiled_policy(run.setup.placement)
     if run.setup.is_offers:
         allocate = _compiled_allocator(run.setup.scenario.scheduler.offers.allocator)
@@ -249,6 +250,8 @@ def advance(run: Run, until_s: float = np.inf, watch: int = -1) -> int:
             run.world = grown(run.world)
             if run.parley is not None:
                 run.parley = grown_parley(run.parley, len(run.world.slots))
+        elif why == negotiation_loop.ACT and run.parley is not None:
+            negotiation_loop.agents_act(run.world, run.parley)
         elif why == loop.DECIDE:
             if watch >= 0 and pending_job(run) == watch:
                 return why

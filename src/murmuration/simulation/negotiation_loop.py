@@ -7,9 +7,11 @@ batches, each measured and reported before the next, so that the run does not be
 
 from __future__ import annotations
 
+import numpy as np
+
 from murmuration.cluster import allocation_types, migration
 from murmuration.cluster.allocation_types import DA
-from murmuration.cluster.jit import helper, inlined, loop_kernel, tree
+from murmuration.cluster.jit import compiled, helper, inlined, loop_kernel, tree
 from murmuration.placement.kernels import take
 from murmuration.schedulers.negotiation import selection
 from murmuration.schedulers.negotiation.bulk import (
@@ -59,6 +61,10 @@ from murmuration.simulation.world import (
 MEMORY = 1
 #: Of the tasks found at time 0, this share of the nodes' number is placed before nodes report again.
 BATCH_SHARE = 0.25
+#: Why `advance_negotiation` stopped, besides what `advance` says: the agents have their turn.
+ACT = 5
+#: All that waits.
+EVERYTHING = 1 << 40
 #: Rises of a node's load that count as spikes (Table 2).
 SPIKES = (0.05, 0.10, 0.15, 0.20, 0.25)
 #: The recorded placement: each task goes where it ran when the trace was made, and stays there.
@@ -71,185 +77,206 @@ allocation_type = helper(allocation_types.allocation_type)
 select, tabu = tree(selection.select), tree(selection.tabu)
 
 
-@inlined
 def cell(w: World, p: Parley) -> Cell:
+    """What agents touch, of the world and of their own."""
     return Cell(
-        p.settings, w.total, w.free, w.firm, p.inverse, p.views, p.firm_views, p.scores, p.asked, p.idle, w.rng[0],
-        p.loads, p.pool, p.weights, p.candidates, p.values, p.decisions, w.state[0].now,
+        w.state, w.total, w.free, w.firm, w.guaranteed, w.sequence, w.masks, w.jobs, w.request, w.agents, w.queue,
+        w.rng, w.claim, w.runs, w.slots, w.agenda, w.tasks, w.task_used, w.curves, w.outgoing, w.firm_outgoing,
+        w.workloads, w.held, w.sums,
+        p.settings, p.decisions, p.views, p.firm_views, p.scores, p.inverse, p.idle, p.last_load, p.movable, p.asked,
+        p.loads, p.pool, p.weights, p.candidates, p.values, p.first, p.next, p.listing, p.use, p.amounts, p.costs,
+        p.flags, p.listed, p.visited, p.movers,
     )  # fmt: skip
 
 
 @inlined
-def begin_round(w: World, p: Parley) -> None:
+def begin_round(c: Cell) -> None:
     """What nodes answer in this round is what they know now."""
-    copy_rows(w.free, p.asked[0])
-    copy_rows(w.firm, p.asked[1])
+    copy_rows(c.free, c.asked[0])
+    copy_rows(c.firm, c.asked[1])
 
 
-@inlined
-def place_job(w: World, p: Parley, job: int) -> None:
+@helper
+def place_job(c: Cell, job: int) -> None:
     """One round for the tasks a job still has to place."""
-    begin_attempt(w.agents, w.jobs, 0, job, w.state[0].now)
-    request, production = w.request[job], w.jobs[job].production
-    use, mask = p.use[0], mask_of(w.masks, w.jobs, job)
-    unmeasured(request, w.jobs[job].curve, use)
-    claimed = 0
-    for _ in range(w.jobs[job].left):
-        node, forced = w.jobs[job].recorded, False
-        if p.settings[0].initial != RECORDED:
-            node, forced = negotiate(cell(w, p), p.settings[0].initial, -1, mask, request, use, production, job)
+    begin_attempt(c.agents, c.jobs, 0, job, c.state[0].now)
+    request, production = c.request[job], c.jobs[job].production
+    use, mask = c.use[0], mask_of(c.masks, c.jobs, job)
+    unmeasured(request, c.jobs[job].curve, use)
+    claimed, nowhere = 0, (-1)
+    for _ in range(c.jobs[job].left):
+        node, forced = int(c.jobs[job].recorded), False
+        if c.settings[0].initial != RECORDED:
+            node, forced = negotiate(c, int(c.settings[0].initial), nowhere, mask, request, use, production, job)
         if node >= 0:
-            p.settings[0].forced_new += 1 if forced else 0
-            take(room_of(w, job), node, request)
-            w.sequence[node] += 1
-            w.claim[0, claimed] = node
+            c.settings[0].forced_new += 1 if forced else 0
+            take(room_of(c, job), node, request)
+            c.sequence[node] += 1
+            c.claim[0, claimed] = node
             claimed += 1
-    w.agents[0].claimed = claimed
-    if w.jobs[job].gang and claimed < w.jobs[job].left:
-        drop_claim(room_of(w, job), w.claim[0], claimed, request)
+    c.agents[0].claimed = claimed
+    if c.jobs[job].gang and claimed < c.jobs[job].left:
+        drop_claim(room_of(c, job), c.claim[0], claimed, request)
         claimed = 0
-    start_job(w, job, claimed)
+    start_job(c, job, claimed)
 
 
 @inlined
-def start_job(w: World, job: int, claimed: int) -> None:
+def start_job(c: Cell, job: int, claimed: int) -> None:
     """The tasks that found nodes start; the rest waits for the next round."""
-    workload = w.jobs[job].workload
+    workload = c.jobs[job].workload
     if claimed > 0:
-        start_run(w, 0, claimed, w.jobs[job].duration)
-        w.workloads[workload].commits_ok += 1
+        start_run(c, 0, claimed, c.jobs[job].duration)
+        c.workloads[workload].commits_ok += 1
     else:
-        w.workloads[workload].empty_attempts += 1
-        w.jobs[job].empty += 1
-    w.agents[0].job = -1
-    w.state[0].events += 1
-    finish_job(w, job, claimed, 0.0)
+        c.workloads[workload].empty_attempts += 1
+        c.jobs[job].empty += 1
+    c.agents[0].job = -1
+    c.state[0].events += 1
+    finish_job(c, job, claimed, 0.0)
 
 
-@inlined
-def place_queue(w: World, p: Parley, most: int) -> None:
+@helper
+def place_queue(c: Cell, most: int) -> None:
     """Every job that waits has its round, or as many as it takes to place this many tasks."""
-    begin_round(w, p)
-    waiting = w.agents[0].queued
+    waiting = c.agents[0].queued
     placed = 0
     while waiting > 0 and placed < most:
-        if needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]):
+        if needs_room(c.state, c.runs, c.agenda, c.claim.shape[1]):
             break
-        job = dequeue(w.agents, w.queue, w.jobs, 0)
-        placed += w.jobs[job].left
-        place_job(w, p, job)
+        job = np.int64(dequeue(c.agents, c.queue, c.jobs, 0))
+        placed += c.jobs[job].left
+        place_job(c, job)
         waiting -= 1
 
 
-@inlined
-def mark_overloaded(w: World, p: Parley) -> int:
+@helper
+def mark_overloaded(c: Cell) -> int:
     """The nodes that must give tasks away, what is already leaving left out of account; returns how many."""
     count = 0
-    for node in range(w.total.shape[0]):
+    for node in range(c.total.shape[0]):
         over = False
-        for r in range(w.total.shape[1]):
-            over |= w.free[node, r] + w.outgoing[node, r] < 0 or w.firm[node, r] + w.firm_outgoing[node, r] < 0
-        p.first[node] = -1 if over else UNMARKED
+        for r in range(c.total.shape[1]):
+            over |= c.free[node, r] + c.outgoing[node, r] < 0 or c.firm[node, r] + c.firm_outgoing[node, r] < 0
+        c.first[node] = -1 if over else UNMARKED
         if over:
-            p.pool[2, count] = node
+            c.pool[2, count] = node
             count += 1
     return count
 
 
-@inlined
-def list_tasks(w: World, p: Parley) -> None:
+@helper
+def list_tasks(c: Cell) -> None:
     """Chain the tasks of each marked node, but for those already on their way."""
-    for slot in range(w.state[0].slots_high):
-        if w.tasks[slot].job >= 0 and w.tasks[slot].source < 0:
-            node = w.slots[slot].node
-            if p.first[node] >= -1:
-                p.next[slot] = p.first[node]
-                p.first[node] = slot
+    for slot in range(c.state[0].slots_high):
+        if c.tasks[slot].job >= 0 and c.tasks[slot].source < 0:
+            node = c.slots[slot].node
+            if c.first[node] >= -1:
+                c.next[slot] = c.first[node]
+                c.first[node] = slot
 
 
-@inlined
-def relieve_node(w: World, p: Parley, node: int) -> None:
-    """Steps 1 to 5 for one overloaded node: which tasks to give away, and to whom."""
-    count = fill_tasks(w, p, node)
+@helper
+def select_tasks(c: Cell, node: int, movers: int) -> int:
+    """Step 1 for one overloaded node: the tasks it gives away join the list of movers; returns how long that is now."""
+    count = fill_tasks(c, node)
     tasks = Tasks(
-        p.use[1 : 1 + count], p.amounts[:count], p.flags[0, :count], p.costs[:count], p.flags[1, :count]
+        c.use[1 : 1 + count], c.amounts[:count], c.flags[0, :count], c.costs[:count], c.flags[1, :count]
     )  # fmt: skip
-    work = Work(p.amounts[count], p.amounts[count + 1], p.loads, p.listed, p.flags[2])
-    used, guaranteed = p.amounts[count + 2], p.amounts[count + 3]
+    work = Work(c.amounts[count], c.amounts[count + 1], c.loads, c.listed, c.flags[2])
+    used, guaranteed = c.amounts[count + 2], c.amounts[count + 3]
     for r in range(used.shape[0]):
-        used[r] = w.total[node, r] - w.free[node, r] - w.outgoing[node, r]
-        guaranteed[r] = w.total[node, r] - w.firm[node, r] - w.firm_outgoing[node, r]
-    if p.settings[0].tabu:
-        rule = p.settings[0]
+        used[r] = c.total[node, r] - c.free[node, r] - c.outgoing[node, r]
+        guaranteed[r] = c.total[node, r] - c.firm[node, r] - c.firm_outgoing[node, r]
+    rule = c.settings[0]
+    if rule.tabu:
         fitness = tabu(
-            w.total[node], used, guaranteed, tasks, p.flags[3], work, w.rng[0], rule.restarts, rule.steps,
-            rule.patience, False, p.visited,
+            c.total[node], used, guaranteed, tasks, c.flags[3], work, c.rng[0], rule.restarts, rule.steps,
+            rule.patience, False, c.visited,
         )  # fmt: skip
     else:
-        fitness = select(w.total[node], used, guaranteed, tasks, p.flags[3], work, p.settings[0].exact_max)
-    p.settings[0].selections += 1
-    log(cell(w, p), SELECTION, node, -1, count, 0, 0, fitness)
-    if fitness == 0.0:
-        p.settings[0].stuck += 1
+        fitness = select(c.total[node], used, guaranteed, tasks, c.flags[3], work, rule.exact_max)
+    c.settings[0].selections += 1
+    c.settings[0].stuck += 1 if fitness == 0.0 else 0
+    log(c, SELECTION, node, -1, count, 0, 0, fitness)
     for k in range(count):
-        if fitness > 0.0 and p.flags[3, k]:
-            give_away(w, p, node, p.listing[k])
+        if fitness > 0.0 and c.flags[3, k]:
+            c.movers[movers] = c.listing[k]
+            movers += 1
+    return movers
 
 
-@inlined
-def fill_tasks(w: World, p: Parley, node: int) -> int:
+@helper
+def fill_tasks(c: Cell, node: int) -> int:
     """What selection reads of a node's tasks; at most as many as there is room for."""
-    slot, count = p.first[node], 0
-    while slot >= 0 and count < p.listing.shape[0]:
-        job = w.tasks[slot].job
-        p.listing[count] = slot
-        for r in range(w.request.shape[1]):
-            p.use[1 + count, r] = w.task_used[slot, r]
-            p.amounts[count, r] = w.request[job, r]
-        p.flags[0, count] = w.jobs[job].production
-        p.costs[count] = cost_of(w, job, slot)
-        p.flags[1, count] = p.movable[job]
+    slot, count = c.first[node], 0
+    while slot >= 0 and count < c.listing.shape[0]:
+        job = c.tasks[slot].job
+        c.listing[count] = slot
+        for r in range(c.request.shape[1]):
+            c.use[1 + count, r] = c.task_used[slot, r]
+            c.amounts[count, r] = c.request[job, r]
+        c.flags[0, count] = c.jobs[job].production
+        c.costs[count] = cost_of(c, job, slot)
+        c.flags[1, count] = c.movable[job]
         count += 1
-        slot = p.next[slot]
+        slot = c.next[slot]
     return count
 
 
 @inlined
-def cost_of(w: World, job: int, slot: int) -> float:
+def cost_of(c: Cell, job: int, slot: int) -> float:
     """The megabytes it takes to move a task; one that is not measured yet may use all it requests."""
-    return migration_mb(w.request[job, MEMORY] if w.tasks[slot].point < 0 else w.task_used[slot, MEMORY])
+    return migration_mb(c.request[job, MEMORY] if c.tasks[slot].point < 0 else c.task_used[slot, MEMORY])
 
 
-@inlined
-def give_away(w: World, p: Parley, node: int, slot: int) -> None:
+@helper
+def give_away(c: Cell, slot: int) -> None:
     """Find another node for a task, and send it there."""
-    job = w.tasks[slot].job
-    production, mask = w.jobs[job].production, mask_of(w.masks, w.jobs, job)
-    to, forced = negotiate(
-        cell(w, p), p.settings[0].move, node, mask, w.request[job], w.task_used[slot], production, job
-    )
+    job, node = np.int64(c.tasks[slot].job), np.int64(c.slots[slot].node)
+    production, mask = c.jobs[job].production, mask_of(c.masks, c.jobs, job)
+    to, forced = negotiate(c, int(c.settings[0].move), node, mask, c.request[job], c.task_used[slot], production, job)
     if to >= 0:
-        w.state[0].forced += 1 if forced else 0
-        begin_move(w, slot, to, w.state[0].now + cost_of(w, job, slot) / p.settings[0].mb_per_s)
+        c.state[0].forced += 1 if forced else 0
+        begin_move(c, slot, to, c.state[0].now + cost_of(c, job, slot) / c.settings[0].mb_per_s)
 
 
-@inlined
-def monitor(w: World, p: Parley) -> None:
-    """Once a period every node agent looks at its node, reports, and gives tasks away if it is overloaded."""
-    count_spikes(w, p)
-    report(cell(w, p), w.guaranteed)
-    if p.settings[0].move != NO_MOVES:
-        begin_round(w, p)
-        count = mark_overloaded(w, p)
-        marked = mark_uneven(w, p, count)
-        if marked > 0:
-            list_tasks(w, p)
-        split_time(w, p, count)
-        shuffle(p.pool[2], count, w.rng[0])
-        for k in range(count):
-            relieve_node(w, p, p.pool[2, k])
-        for k in range(count, marked):
-            off_load(w, p, p.pool[2, k])
+@compiled
+def choose_movers(c: Cell) -> int:
+    """Every node agent looks at its node; those that must, or would, give tasks away list them. Returns how many."""
+    count = mark_overloaded(c)
+    marked = mark_uneven(c, count)
+    if marked > 0:
+        list_tasks(c)
+    split_time(c, count)
+    movers = np.int64(0)
+    for k in range(count):
+        movers = select_tasks(c, c.pool[2, k], movers)
+    for k in range(count, marked):
+        slot = uneven_task(c, c.pool[2, k])
+        if slot >= 0:
+            c.movers[movers] = slot
+            movers += 1
+    shuffle(c.movers, movers, c.rng[0])
+    return movers
+
+
+@compiled
+def hear(c: Cell, since: bool) -> None:
+    """Nodes report to their brokers; rises since the last report are counted."""
+    if since:
+        count_spikes(c)
+    report(c)
+    remember_loads(c)
+
+
+@compiled
+def act_round(c: Cell, movers: int, most: int) -> None:
+    """Steps 2 to 5 of one round, for the tasks that nodes give away and then for those that arrive."""
+    begin_round(c)
+    for k in range(movers):
+        give_away(c, c.movers[k])
+    place_queue(c, most)
 
 
 @helper
@@ -260,125 +287,129 @@ def shuffle(rows: Array, count: int, rng: Array) -> None:
         rows[k], rows[other] = rows[other], rows[k]
 
 
-@inlined
-def split_time(w: World, p: Parley, count: int) -> None:
+@helper
+def split_time(c: Cell, count: int) -> None:
     """During a spike, other tasks are suspended before a production task is short; count both."""
     for k in range(count):
-        node = p.pool[2, k]
-        for r in range(w.total.shape[1]):
-            p.loads[r] = 0.0
-        slot, others = p.first[node], 0
+        node = c.pool[2, k]
+        for r in range(c.total.shape[1]):
+            c.loads[r] = 0.0
+        slot, others = c.first[node], 0
         while slot >= 0:
-            job = w.tasks[slot].job
-            if w.jobs[job].production:
-                for r in range(w.total.shape[1]):
-                    p.loads[r] += w.task_used[slot, r]
+            job = c.tasks[slot].job
+            if c.jobs[job].production:
+                for r in range(c.total.shape[1]):
+                    c.loads[r] += c.task_used[slot, r]
             else:
                 others += 1
-            slot = p.next[slot]
+            slot = c.next[slot]
         over, short = False, False
-        for r in range(w.total.shape[1]):
-            over |= w.free[node, r] < 0
-            short |= p.loads[r] > w.total[node, r]
-        p.settings[0].suspended += 1 if over and others > 0 else 0
-        p.settings[0].short += 1 if short else 0
+        for r in range(c.total.shape[1]):
+            over |= c.free[node, r] < 0
+            short |= c.loads[r] > c.total[node, r]
+        c.settings[0].suspended += 1 if over and others > 0 else 0
+        c.settings[0].short += 1 if short else 0
 
 
-@inlined
-def off_load(w: World, p: Parley, node: int) -> None:
+@helper
+def uneven_task(c: Cell, node: int) -> int:
     """The option of section 9: a stable node that is filled unevenly gives away the one task whose leaving improves its
-    score most for what it costs."""
+    score most for what it costs; -1 for none."""
     best, chosen = 0.0, -1
-    fill_loads(w, p, node, -1)
-    before = sras(p.loads)
-    slot = p.first[node]
+    fill_loads(c, node, -1)
+    before = sras(c.loads)
+    slot = c.first[node]
     while slot >= 0:
-        fill_loads(w, p, node, slot)
-        job = w.tasks[slot].job
-        gain = (sras(p.loads) - before) / cost_of(w, job, slot)
-        if gain > best and p.movable[job]:
+        fill_loads(c, node, slot)
+        job = c.tasks[slot].job
+        gain = (sras(c.loads) - before) / cost_of(c, job, slot)
+        if gain > best and c.movable[job]:
             best, chosen = gain, slot
-        slot = p.next[slot]
-    if chosen >= 0:
-        give_away(w, p, node, chosen)
+        slot = c.next[slot]
+    return chosen
 
 
 @inlined
-def fill_loads(w: World, p: Parley, node: int, without: int) -> None:
+def fill_loads(c: Cell, node: int, without: int) -> None:
     """The loads of a node, without one of its tasks."""
-    for r in range(w.total.shape[1]):
-        used = w.total[node, r] - w.free[node, r] - w.outgoing[node, r]
+    for r in range(c.total.shape[1]):
+        used = c.total[node, r] - c.free[node, r] - c.outgoing[node, r]
         if without >= 0:
-            used -= w.task_used[without, r]
-        p.loads[r] = used * p.inverse[node, r] if w.total[node, r] > 0 else -1.0
+            used -= c.task_used[without, r]
+        c.loads[r] = used * c.inverse[node, r] if c.total[node, r] > 0 else -1.0
 
 
-@inlined
-def mark_uneven(w: World, p: Parley, count: int) -> int:
+@helper
+def mark_uneven(c: Cell, count: int) -> int:
     """A few stable nodes that are filled unevenly, after those that are overloaded; returns how many there are now."""
-    n = w.total.shape[0]
-    for _ in range(int(p.settings[0].proactive * n)):
-        node = int(next_double(w.rng[0]) * n)
+    n = c.total.shape[0]
+    for _ in range(int(c.settings[0].proactive * n)):
+        node = int(next_double(c.rng[0]) * n)
         idle = False
-        if p.first[node] == UNMARKED and allocation_type(w.total[node], w.free[node], w.guaranteed[node], idle) == DA:
-            p.first[node] = -1
-            p.pool[2, count] = node
+        if c.first[node] == UNMARKED and allocation_type(c.total[node], c.free[node], c.guaranteed[node], idle) == DA:
+            c.first[node] = -1
+            c.pool[2, count] = node
             count += 1
     return count
 
 
-@inlined
-def count_spikes(w: World, p: Parley) -> None:
+@helper
+def count_spikes(c: Cell) -> None:
     """How many nodes' load rose by more than each threshold since the last look (5.4)."""
-    rises = p.rises
-    rises[:] = 0
-    for node in range(w.total.shape[0]):
-        rise = 0.0
-        for r in range(w.total.shape[1]):
-            load = (w.total[node, r] - w.free[node, r]) * p.inverse[node, r]
-            rise = max(rise, load - p.last_load[node, r])
-            p.last_load[node, r] = load
-        for k in range(rises.shape[0]):
-            rises[k] += 1 if rise > SPIKES[k] else 0
-    for k in range(rises.shape[0]):
-        p.settings[0].spikes[k] += rises[k]
-        p.settings[0].peaks[k] = max(p.settings[0].peaks[k], rises[k])
+    for k in range(len(SPIKES)):
+        rises = 0
+        for node in range(c.total.shape[0]):
+            rise = 0.0
+            for r in range(c.total.shape[1]):
+                rise = max(rise, (c.total[node, r] - c.free[node, r]) * c.inverse[node, r] - c.last_load[node, r])
+            rises += 1 if rise > SPIKES[k] else 0
+        c.settings[0].spikes[k] += rises
+        c.settings[0].peaks[k] = max(c.settings[0].peaks[k], rises)
 
 
-@inlined
+@helper
+def remember_loads(c: Cell) -> None:
+    """The loads that the next look compares with."""
+    for node in range(c.total.shape[0]):
+        for r in range(c.total.shape[1]):
+            c.last_load[node, r] = (c.total[node, r] - c.free[node, r]) * c.inverse[node, r]
+
+
 def agents_act(w: World, p: Parley) -> None:
-    """One round; monitoring first, when it is due."""
-    rules_ = p.settings[0]
-    if w.state[0].now == 0.0:
-        settle(w, p)
-    if w.state[0].now >= rules_.reported_at + rules_.report_s:
-        monitor(w, p)
-    place_queue(w, p, 1 << 40)
-    note(w.agenda, w.state, w.state[0].now + rules_.round_s, AGENTS_ACT, 0)
+    """One round, with monitoring first when it is due. Each part is a kernel of its own, for one that holds them all
+    takes minutes to compile."""
+    c, now, rules = cell(w, p), float(w.state["now"][0]), p.settings[0]
+    first = now == 0.0
+    movers = 0
+    if first or now >= rules["reported_at"] + rules["report_s"]:
+        hear(c, not first)
+        movers = choose_movers(c) if rules["move"] != NO_MOVES else 0
+    act_round(c, movers, settle(c) if first else EVERYTHING)
+
+
+def settle(c: Cell) -> int:
+    """Place the tasks found at time 0 in batches, each measured and reported before the next; returns the batch."""
+    batch = max(int(len(c.total) * BATCH_SHARE), 1)
+    left = np.inf
+    while c.agents["queued"][0] < left:
+        left = c.agents["queued"][0]
+        act_round(c, 0, batch)
+        measure_all(c)
+        hear(c, False)
+    return batch
+
+
+@compiled
+def measure_all(c: Cell) -> None:
+    measure_usage(c)
 
 
 @inlined
-def settle(w: World, p: Parley) -> None:
-    """The tasks found at time 0, a batch at a time; the measurement due is noted only once."""
-    batch = int(max(w.total.shape[0] * BATCH_SHARE, 1.0))
-    report(cell(w, p), w.guaranteed)
-    left = w.agents[0].queued
-    while w.agents[0].queued > 0 and left > 0:
-        left = w.agents[0].queued
-        place_queue(w, p, batch)
-        measure_usage(w)
-        report(cell(w, p), w.guaranteed)
-        left -= w.agents[0].queued
-
-
-@inlined
-def happen(w: World, p: Parley) -> None:
-    """Let the next thing on the agenda happen."""
+def happen(w: World, round_s: float) -> bool:
+    """Let the next thing on the agenda happen; returns whether it is the agents' turn."""
     what = pop(w.agenda, w.state)
     kind, subject = what & KIND_MASK, what >> KIND_BITS
-    if kind == AGENTS_ACT:
-        agents_act(w, p)
-    elif kind == MIGRATION_ENDS:
+    if kind == MIGRATION_ENDS:
         migration_ends(w, subject)
     elif kind == TASKS_END:
         tasks_end(w, subject)
@@ -388,22 +419,25 @@ def happen(w: World, p: Parley) -> None:
         change_node(w, subject)
     elif kind == JOB_RETURNS:
         enqueue(w.agents, w.queue, w.jobs, subject)
+    elif kind == AGENTS_ACT:
+        note(w.agenda, w.state, w.state[0].now + round_s, AGENTS_ACT, 0)
+    return bool(kind == AGENTS_ACT)
 
 
 @inlined
-def tasks_end(w: World, run: int) -> None:
+def tasks_end(c: World, run: int) -> None:
     """The tasks of a run end; one under way leaves both its nodes."""
-    slot = w.runs[run].slot
+    slot = c.runs[run].slot
     while slot >= 0:
-        if w.tasks[slot].source >= 0:
-            leave_source(w, slot)
-        slot = w.slots[slot].next
-    end_run(w, run)
+        if c.tasks[slot].source >= 0:
+            leave_source(c, slot)
+        slot = c.slots[slot].next
+    end_run(c, run)
 
 
 @loop_kernel
-def advance_negotiation(w: World, p: Parley, until: float) -> int:
-    """As `advance`, with agents that negotiate."""
+def advance_negotiation(w: World, round_s: float, until: float) -> int:
+    """As `advance`, up to each round of the agents (ACT)."""
     while True:
         full = needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]) or agents_need_room(w.state, w.agenda, w.slots)
         why = to_next_event(w, until, full)
@@ -411,5 +445,5 @@ def advance_negotiation(w: World, p: Parley, until: float) -> int:
             return why
         if arrival_is_next(w.state, w.jobs, w.agenda):
             arrive(w.state, w.agents, w.queue, w.jobs)
-        else:
-            happen(w, p)
+        elif happen(w, round_s):
+            return ACT

@@ -55,7 +55,7 @@ class Parley(NamedTuple):
     flags: Array
     listed: Array
     visited: Array
-    rises: Array
+    movers: Array
 
 
 def parley(rules: sc.NegotiationRules, world: wd.World, most: Amounts, jobs: JobList) -> Parley:
@@ -75,7 +75,8 @@ def parley(rules: sc.NegotiationRules, world: wd.World, most: Amounts, jobs: Job
         listing=np.zeros(TASKS_MAX, np.int32), use=np.zeros((TASKS_MAX + 1, resources), np.int64),
         amounts=np.zeros((TASKS_MAX + 4, resources), np.int64), costs=np.zeros(TASKS_MAX),
         flags=np.zeros((4, TASKS_MAX), np.bool_), listed=np.zeros(TASKS_MAX, np.int64),
-        visited=np.zeros(rules.tabu.restarts * (rules.tabu.steps + 1), np.int64), rises=np.zeros(5, np.int64),
+        visited=np.zeros(rules.tabu.restarts * (rules.tabu.steps + 1), np.int64),
+        movers=np.zeros(len(world.slots), np.int32),
     )  # fmt: skip
 
 
@@ -115,7 +116,7 @@ def movable(most: Amounts, masks: NDArray[np.bool_], mask: Array, request: Amoun
 
 def grown_parley(p: Parley, slots: int) -> Parley:
     """The same with room for more running tasks."""
-    return p._replace(next=np.zeros(slots, np.int32))
+    return p._replace(next=np.zeros(slots, np.int32), movers=np.zeros(slots, np.int32))
 
 
 def counts(p: Parley, seconds: float) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def summary(run: Run, label: str) -> Summary:
         "workloads": {name: _workload(run, index) for index, name in enumerate(run.setup.jobs.workloads)},
         "schedulers": _schedulers(run),
         "cluster": _cluster(run),
+        **({"notes": list(run.setup.jobs.notes)} if run.setup.jobs.notes else {}),
     }
 
 

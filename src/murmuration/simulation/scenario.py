@@ -16,7 +16,7 @@ Quantity = str | int | float
 T = TypeVar("T")
 PRESETS = Path(__file__).parent / "presets"
 #: Keys that name a file of jobs or nodes, and what else of their table goes with one.
-TRACES = {"workload.trace": ("multiply",), "cluster.trace": ("prefill",)}
+TRACES = {"workload.trace": ("multiply", "initial", "strict"), "cluster.trace": ("prefill",)}
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -27,17 +27,20 @@ Root = TypeVar("Root", bound=Part)
 
 
 class Group(Part, frozen=True):
-    """Nodes that are alike."""
+    """Nodes that are alike; all of them join at `join_s` and leave at `leave_s`, if they do."""
 
     count: int
     cpu: Quantity
     memory: Quantity
     resources: dict[str, Quantity] = {}
     attributes: dict[str, str | float] = {}
+    join_s: float = 0.0
+    leave_s: float | None = None
 
 
 class Cluster(Part, frozen=True):
-    """The nodes: alike, in groups (one after the other, or `mixed` evenly), or from a file."""
+    """The nodes: alike, in groups (one after the other, or `mixed` evenly), or from a file; what happens to them is in
+    the file `events`."""
 
     nodes: int | None = None
     cpu: Quantity = 4.0
@@ -46,6 +49,7 @@ class Cluster(Part, frozen=True):
     attributes: dict[str, str | float] = {}
     group: list[Group] = []
     trace: str | None = None
+    events: str | None = None
     prefill: float = 0.0
     mixed: bool = False
 
@@ -200,7 +204,7 @@ class Scheduler(Part, frozen=True):
 
 
 class Scenario(Part, frozen=True):
-    """A whole run. `workload` maps names to generators, or holds the reserved keys `trace` and `multiply`."""
+    """A whole run. `workload` maps names to generators, or holds the reserved keys of `Replay`."""
 
     name: str = "scenario"
     description: str = ""
@@ -213,10 +217,15 @@ class Scenario(Part, frozen=True):
 
 
 class Replay(Part, frozen=True):
-    """The `[workload]` table when it names a job list instead of generators."""
+    """The `[workload]` table when it names a job list instead of generators. `usage` is a file of what the jobs use,
+    `initial` keeps the jobs that were there before a trace began, `strict` stops at the first row that makes no
+    sense."""
 
     trace: str
+    usage: str | None = None
     multiply: float = 1.0
+    initial: bool = False
+    strict: bool = False
 
 
 def preset_names() -> list[str]:
@@ -251,8 +260,9 @@ def _anchor(tables: dict[str, Any], folder: Path) -> None:
     """Make the paths of files named in a scenario independent of the current folder."""
     for key in ("cluster", "workload", "requests"):
         table = tables.get(key)
-        if isinstance(table, dict) and isinstance(table.get("trace"), str):
-            table["trace"] = str(folder / table["trace"])
+        for file in ("trace", "events", "usage"):
+            if isinstance(table, dict) and isinstance(table.get(file), str):
+                table[file] = str(folder / table[file])
     for table in tables.get("workload", {}).values() if isinstance(tables.get("workload"), dict) else ():
         if isinstance(table, dict) and isinstance(table.get("empirical"), str):
             table["empirical"] = str(folder / table["empirical"])
@@ -363,7 +373,9 @@ def is_replay(workload: Mapping[str, Any]) -> bool:
 def names_files(scenario: Scenario) -> bool:
     """Whether a scenario depends on files, which may change between two runs."""
     tables = [table for table in scenario.workload.values() if isinstance(table, Mapping)]
-    return bool(scenario.cluster.trace or is_replay(scenario.workload) or any(t.get("empirical") for t in tables))
+    cluster = scenario.cluster
+    named = cluster.trace or cluster.events or any(t.get("empirical") for t in tables)
+    return bool(named or is_replay(scenario.workload))
 
 
 def generators(scenario: Scenario) -> dict[str, Generator]:

@@ -39,7 +39,7 @@ def usage_changes(w: World) -> None:
     note(w.agenda, w.state, w.state[0].now + w.state[0].usage_s, USAGE_CHANGES, 0)
 
 
-@inlined
+@helper
 def measure_usage(w: World) -> None:
     """Every task is measured."""
     points = w.curves.shape[1]

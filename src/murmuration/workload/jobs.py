@@ -41,6 +41,8 @@ class JobList:
     constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),)
     curves: Curves | None = None
     recorded_nodes: tuple[str, ...] = ()
+    #: What was assumed and what was left out when the list was read from a trace.
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -123,7 +125,7 @@ def merge(lists: Sequence[JobList]) -> JobList:
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
     merged = JobList(
         resources=lists[0].resources, workloads=names, constraint_sets=tuple(sets), curves=curves,
-        recorded_nodes=nodes, **columns,
+        recorded_nodes=nodes, notes=tuple(note for jobs in lists for note in jobs.notes), **columns,
     )  # fmt: skip
     return merged.sorted()
 
@@ -138,7 +140,9 @@ def multiply(jobs: JobList, factor: float) -> JobList:
     serial = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
     chosen = jobs.select(rows)
     names = [name if k == 0 else f"{name}+{k}" for name, k in zip(chosen.job_id, serial, strict=True)]
-    return replace(chosen, job_id=np.array(names, dtype=np.str_))
+    # A copy uses what its original used, but nobody recorded where it ran.
+    recorded = np.where(serial == 0, chosen.recorded, -1)
+    return replace(chosen, job_id=np.array(names, dtype=np.str_), recorded=recorded)
 
 
 def _hash_share(name: str) -> float:

@@ -59,28 +59,63 @@ DECISION = np.dtype(
 
 
 class Cell(NamedTuple):
-    """The arrays a round touches. `views` holds loads, `firm_views` what is not guaranteed, `scores` the score of each
-    node as it is, each as reported and as exchanged; `asked` is the table when the round began (free, firm)."""
+    """The arrays a round touches: first those of the world, then those of negotiation itself.
 
-    settings: Array
+    `views` holds loads, `firm_views` what is not guaranteed, `scores` the score of each node as it is (by both scores),
+    each as reported and as exchanged; `inverse` is 1 ÷ total; `asked` is the table when the round began (free, firm);
+    `pool` the nodes scored (forced ones from its end), the idle ones, those to relieve; `weights` the sums of weights
+    of the pool, and its scores; `first` and `next` chain the tasks of nodes that look at theirs; the rest is scratch.
+    """
+
+    state: Array
     total: Array
     free: Array
     firm: Array
-    inverse: Array
+    guaranteed: Array
+    sequence: Array
+    masks: Array
+    jobs: Array
+    request: Array
+    agents: Array
+    queue: Array
+    rng: Array
+    claim: Array
+    runs: Array
+    slots: Array
+    agenda: Array
+    tasks: Array
+    task_used: Array
+    curves: Array
+    outgoing: Array
+    firm_outgoing: Array
+    workloads: Array
+    held: Array
+    sums: Array
+    settings: Array
+    decisions: Array
     views: Array
     firm_views: Array
     scores: Array
-    asked: Array
+    inverse: Array
     idle: Array
-    rng: Array
-    # Scratch: loads of one node; the nodes scored with their summed weights; the candidates with scores and weights.
+    last_load: Array
+    movable: Array
+    asked: Array
     loads: Array
     pool: Array
     weights: Array
     candidates: Array
     values: Array
-    decisions: Array
-    now: float
+    first: Array
+    next: Array
+    listing: Array
+    use: Array
+    amounts: Array
+    costs: Array
+    flags: Array
+    listed: Array
+    visited: Array
+    movers: Array
 
 
 @helper
@@ -94,7 +129,7 @@ def is_gain(kind: int) -> bool:
 
 
 @helper
-def see(c: Cell, view: int, node: int, guaranteed: Array) -> None:
+def see(c: Cell, view: int, node: int) -> None:
     """A node's report, as it is now, reaches a view. An idle node has no score yet; one that is gone looks full."""
     idle, there = True, False
     for r in range(c.total.shape[1]):
@@ -103,7 +138,7 @@ def see(c: Cell, view: int, node: int, guaranteed: Array) -> None:
         idle &= free == total
         c.inverse[node, r] = 1.0 / total if total > 0 else 0.0
         c.views[view, node, r] = (total - free) / total if total > 0 else -1.0
-        c.firm_views[view, node, r] = total - guaranteed[node, r]
+        c.firm_views[view, node, r] = total - c.guaranteed[node, r]
         c.loads[r] = c.views[view, node, r]
     for kind in range(2):
         c.scores[view, node, kind] = 0.0 if idle else score(2 * kind, c.loads)
@@ -120,16 +155,16 @@ def copy_rows(rows: Array, to: Array) -> None:
 
 
 @helper
-def report(c: Cell, guaranteed: Array) -> None:
+def report(c: Cell) -> None:
     """Every node agent reports to its broker; brokers exchange what they know when that is due."""
     for node in range(c.total.shape[0]):
-        see(c, REPORTED, node, guaranteed)
-    c.settings[0].reported_at = c.now
-    if c.settings[0].brokers > 1 and c.now >= c.settings[0].exchanged_at + c.settings[0].exchange_s:
+        see(c, REPORTED, node)
+    c.settings[0].reported_at = c.state[0].now
+    if c.settings[0].brokers > 1 and c.state[0].now >= c.settings[0].exchanged_at + c.settings[0].exchange_s:
         copy_rows(c.views[REPORTED], c.views[EXCHANGED])
         copy_rows(c.firm_views[REPORTED], c.firm_views[EXCHANGED])
         copy_rows(c.scores[REPORTED], c.scores[EXCHANGED])
-        c.settings[0].exchanged_at = c.now
+        c.settings[0].exchanged_at = c.state[0].now
     list_idle(c)
 
 
@@ -179,8 +214,8 @@ def gather(
     """A broker scores nodes from a random place on until it has enough that suit; returns how many, and how many that
     could only be forced (listed from the other end)."""
     n, limit = c.total.shape[0], c.settings[0].scored_new if kind in (SIAS, SIAS_GAIN) else c.settings[0].scored_move
-    own = int(next_double(c.rng) * c.settings[0].brokers)
-    start = int(next_double(c.rng) * n)
+    own = int(next_double(c.rng[0]) * c.settings[0].brokers)
+    start = int(next_double(c.rng[0]) * n)
     size, sum_, forced = always_scored(c, kind, source, mask, request, use, production)
     limit += size
     for k in range(n):
@@ -211,7 +246,7 @@ def always_scored(
     size, sum_ = 0, 0.0
     count = c.settings[0].idle_listed
     if c.settings[0].underused > 0 and count > 0:
-        start = int(next_double(c.rng) * count)
+        start = int(next_double(c.rng[0]) * count)
         for k in range(min(c.settings[0].underused, count)):
             node = c.pool[1, (start + k) % count]
             if node != source and (mask.shape[0] == 0 or mask[node]):
@@ -244,7 +279,7 @@ def draw_candidates(c: Cell, size: int) -> int:
     wanted = min(c.settings[0].candidates, size)
     count, misses = 0, 0
     while count < wanted and misses < 4 * c.candidates.shape[0]:
-        at = first_above(c.weights[0], size, next_double(c.rng) * c.weights[0, size - 1])
+        at = first_above(c.weights[0], size, next_double(c.rng[0]) * c.weights[0, size - 1])
         node = c.pool[0, at]
         known = False
         for k in range(count):
@@ -299,7 +334,7 @@ def draw_target(c: Cell, count: int) -> int:
     sum_ = 0.0
     for k in range(count):
         sum_ += c.values[k]
-    left, at = next_double(c.rng) * sum_, 0
+    left, at = next_double(c.rng[0]) * sum_, 0
     while at < count - 1 and left >= c.values[at]:
         left -= c.values[at]
         at += 1
@@ -330,7 +365,7 @@ def negotiate(
         c.settings[0].collisions += 1
     # Forced candidates were listed only where too few suit, and are the last resort.
     if count < c.settings[0].candidates and forced > 0:
-        return int(c.pool[0, c.pool.shape[1] - 1 - int(next_double(c.rng) * forced)]), True
+        return int(c.pool[0, c.pool.shape[1] - 1 - int(next_double(c.rng[0]) * forced)]), True
     return -1, False
 
 
@@ -341,6 +376,6 @@ def log(c: Cell, kind: int, node: int, job: int, count: int, chosen: int, forced
     c.settings[0].heard[kind] = heard + 1
     if heard % SAMPLED[kind] == 0 and c.settings[0].logged < c.decisions.shape[0]:
         row = c.decisions[c.settings[0].logged]
-        row.time, row.kind, row.node, row.job = c.now, kind, node, job
+        row.time, row.kind, row.node, row.job = c.state[0].now, kind, node, job
         row.count, row.chosen, row.forced, row.value = count, chosen, forced, value
         c.settings[0].logged += 1
