@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from murmuration.cluster.migration import migration_mb
 from murmuration.schedulers.negotiation.messages import Task
 from murmuration.schedulers.negotiation.settings import Settings
 from murmuration.simulation.negotiation_messages import Arrival, Cell, Compiled
+from murmuration.simulation.network import Crash, Faults
 
 GIB = 2**30
 NODES = {f"n{k}": (8_000_000, 16 * GIB) for k in range(12)}
@@ -24,7 +27,7 @@ def restless(seed: int, tasks: int = 60) -> list[Arrival]:
         shares = np.clip(rng.lognormal(-0.3, 0.4, (20, 2)), 0.05, 1.6)
         found = k < tasks // 2
         at, node = (0.0, f"n{k % 6}") if found else (float(rng.uniform(60, 1200)), None)
-        made.append(Arrival(task, at, float(rng.exponential(4000)), shares, 120.0, 0, True, node))
+        made.append(Arrival(task, at, float(rng.exponential(4000)), shares, 120.0, 0.0, True, node))
     return made
 
 
@@ -85,3 +88,35 @@ def test_a_restless_cell_stays_mostly_stable(seed: int) -> None:
     cell.calm()
     cell.run(4500.0)
     cell.check_settled()
+
+
+def flapping(most: int) -> dict[str, float]:
+    """Tasks come all the time, and four of the twelve nodes are down most of the time."""
+    crashes = [Crash(float(at), f"n{k}", 120.0) for k in range(4) for at in range(30 + 10 * k, 3600, 150)]
+    tasks = [Arrival(Task(f"t{k}", (100_000, GIB // 10)), 5.0 * k, 60.0) for k in range(700)]
+    cell = Cell(NODES, tasks, Settings(unanswered_most=most), faults=Faults(crashes=tuple(crashes)))
+    cell.run(3600.0)
+    return cell.counts()
+
+
+def test_leaving_out_nodes_that_do_not_answer_saves_requests() -> None:
+    without, with_list = flapping(0), flapping(2)
+    assert with_list["unanswered"] < 0.5 * without["unanswered"]
+    assert with_list["placed"] >= 0.98 * without["placed"]
+
+
+def lopsided(**options: Any) -> dict[str, float]:
+    """Half the nodes run tasks that need much CPU, the other half much memory."""
+    tasks = []
+    for k in range(36):
+        request = (2_200_000, GIB) if k % 12 < 6 else (500_000, 22 * GIB // 5)
+        tasks.append(Arrival(Task(f"t{k}", request), 0.0, node=f"n{k % 12}"))
+    series = Cell(NODES, tasks, Settings(**options), checked=True).run(3600.0)
+    return {name: float(values[-1]) for name, values in series.items()} | {"moved": float(series["migrations"].sum())}
+
+
+def test_proactive_off_loading_evens_nodes_out_for_a_few_migrations() -> None:
+    still, moving = lopsided(), lopsided(offload_s=300.0)
+    assert still["da"] == 12 and still["moved"] == 0
+    assert moving["da"] <= 4 and moving["pa"] + moving["ta"] >= 8
+    assert 0 < moving["moved"] <= 36

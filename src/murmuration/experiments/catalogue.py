@@ -37,5 +37,6 @@ EXPERIMENTS = {
     "swarm-distribution": Entry("Figure 2: times to equilibrium of a swarm on 1,000 nodes", "swarm", "distribution"),
     "swarm-scaling": Entry("Figure 3: a swarm against the number of nodes, and two searches", "swarm", "scaling"),
     "swarm-model": Entry("Section 3: the swarm as differential equations", "swarm_equations", "equations"),
+    "masb-fidelities": Entry("Negotiation in bulk and message by message, on 200 nodes", "masb_fidelities"),
     "depas": Entry("DEPAS, figures 2 and 3: auto-scaling without a centre; crash, losses, 10,000 nodes", "depas"),
 }

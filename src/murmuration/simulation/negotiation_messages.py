@@ -50,8 +50,8 @@ class BrokenError(AssertionError):
 class Arrival:
     """A task: when it comes, how long it runs, and what share of its request it uses, point by point.
 
-    `shares` has one row per `step_s` since the task started; it is gone round from `first` if `cyclic`, otherwise the
-    last row stays. With `node` the task already runs there when the cell starts.
+    `shares` has one row per `step_s`, entered at `offset_s` when the task starts; it is gone round if `cyclic`,
+    otherwise the last row stays. With `node` the task already runs there when the cell starts.
     """
 
     task: Task
@@ -59,14 +59,14 @@ class Arrival:
     duration_s: float = math.inf
     shares: NDArray[Any] | None = None
     step_s: float = 60.0
-    first: int = 0
+    offset_s: float = 0.0
     cyclic: bool = False
     node: str | None = None
 
     def use(self, age_s: float) -> Vector:
         if self.shares is None:
             return self.task.request
-        point = self.first + int(age_s / self.step_s)
+        point = int((self.offset_s + age_s) / self.step_s)
         point = point % len(self.shares) if self.cyclic else min(point, len(self.shares) - 1)
         return tuple(
             int(amount * share) for amount, share in zip(self.task.request, self.shares[point].tolist(), strict=True)
@@ -215,7 +215,7 @@ class Cell:
             if self._checked:
                 self.check_owners()
         elif isinstance(command, StartTransfer):
-            seconds = command.megabytes / self.settings.transfer_mb_per_s
+            seconds = command.megabytes / self.settings.mb_per_s
             done = MigrationFinished(command.migration)
             self.timeline.post(self.timeline.now + seconds, self._tell, name, done)
 

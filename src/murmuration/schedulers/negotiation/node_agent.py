@@ -158,7 +158,7 @@ class NodeAgent(Source):
             if known or source in self._gone or not self._allows(request.task, request.use, request.forced):
                 self._send(request.sender, TaskMigrationProcessErrorResponse(self.name, migration))
                 return
-            transfer_s = request.megabytes / self.settings.transfer_mb_per_s
+            transfer_s = request.megabytes / self.settings.mb_per_s
             until = self._now + self.settings.hold_s + 2 * transfer_s
             self.coming[migration] = Coming(request.task, request.use, until)
             self.sums.add(request.task, request.use)

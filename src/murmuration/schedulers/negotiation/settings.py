@@ -26,7 +26,7 @@ class Settings:
     candidates: int = 15
     answer_s: float = 20.0
     recommendation_s: float = 240.0
-    transfer_mb_per_s: float = 125.0
+    mb_per_s: float = 125.0
     #: A message that must arrive is repeated after this time, then after twice as long, up to the longest.
     retry_s: float = 5.0
     retry_longest_s: float = 60.0
