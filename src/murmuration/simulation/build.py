@@ -18,6 +18,7 @@ from murmuration.placement.kernels import draw_first_fit, feasible, place_from
 from murmuration.placement.registry import Placement
 from murmuration.schedulers.admission import never
 from murmuration.schedulers.architecture import Agent, assign_jobs
+from murmuration.schedulers.negotiation.rules import UNMEASURED
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.inputs import DAY_S
@@ -314,7 +315,9 @@ def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> ND
         "short_max_s": rules.short_max_s,
         "nodes": int((setup.changes.start > 0).any(axis=1).sum()),
     }
-    values["usage_s"] = scenario.scheduler.usage_s
+    # Node agents count what is not measured yet as the paper does; schedulers that read the table expect the most.
+    values |= {"usage_s": scenario.scheduler.usage_s, "reclaim": setup.is_negotiation or scenario.scheduler.reclaim}
+    values["unmeasured"] = UNMEASURED if setup.is_negotiation else 1.0
     if setup.jobs.curves is not None:
         values |= {"curve_s": setup.jobs.curves.step_s, "cyclic": setup.jobs.curves.cyclic}  # fmt: skip
     for name, value in values.items():

@@ -110,7 +110,7 @@ def place_job(c: Any, job: Any) -> None:
     begin_attempt(c.agents, c.jobs, 0, job, c.state[0].now)
     request, production = c.request[job], c.jobs[job].production
     use, mask = c.use[0], mask_of(c.masks, c.jobs, job)
-    unmeasured(request, c.jobs[job].curve, use)
+    unmeasured(request, c.jobs[job].curve, c.state[0].unmeasured, use)
     claimed, outside = 0, c.total.shape[0]
     for _ in range(c.jobs[job].left):
         node, forced = widened(c.jobs[job].recorded), False
@@ -250,7 +250,7 @@ def give_away(c: Any, slot: int) -> None:
 
 
 @compiled
-def choose_movers(c: Cell) -> int:
+def choose_movers(c: Cell) -> Any:
     """Every node agent looks at its node; those that must, or would, give tasks away list them. Returns how many."""
     count = mark_overloaded(c)
     marked = mark_uneven(c, count)
