@@ -113,7 +113,7 @@ def test_prefill_is_whole_tasks_by_randomised_first_fit(share: float, nodes: int
     """As many tasks of 1.1 CPU and 1.5 GB as it takes, where the plain placement puts them with the same generator."""
     table = make_nodes(sc.Cluster(nodes=nodes, cpu=4, memory="16G"))
     request = table.resources.vector(PREFILL)
-    free = prefilled(table, share, seed=5)
+    free = prefilled(table.resources, table.total, share, seed=5)
     tasks = int(np.ceil(share * 4 * nodes / 1.1))
     expected = table.total.copy()
     if tasks:

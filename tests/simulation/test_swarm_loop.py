@@ -102,10 +102,10 @@ def test_one_parameter_switches_the_strategy_at_run_time(tmp_path: Path) -> None
     tables = replay(tmp_path, ["a,web,0,20,99999,1,2"], switch_s=2700.0, switch_to="bin-pack", strategy="spread")
     run = engine.prepare(sc.check(tables))
     engine.advance(run, 2690.0)
-    before, moves = shares(run), int(run.world.swarm["migrations"][0])
+    before, moves = shares(run), int(run.world.state["migrations"][0])
     engine.finish(run)
     assert moves == 0 and (before > 0).sum() > 5
-    assert (shares(run) > 0).sum() == 5 and run.world.swarm["migrations"][0] > 0
+    assert (shares(run) > 0).sum() == 5 and run.world.state["migrations"][0] > 0
 
 
 def test_bursts_deaths_and_new_nodes(tmp_path: Path) -> None:
@@ -202,11 +202,11 @@ def test_a_chord_search_without_a_limit_finds_whatever_the_ring_finds() -> None:
     tables["days"] = 0.1
     run = finished(tables)
     world = run.world
-    count = int(world.swarm["migrations"][0])
+    count = int(world.state["migrations"][0])
     world.swarm["search"] = 0
     world.state["horizon"] *= 1.01
     engine.finish(run)
-    assert world.swarm["migrations"][0] - count <= 2
+    assert world.state["migrations"][0] - count <= 2
 
 
 def test_groups_gather_on_one_node() -> None:

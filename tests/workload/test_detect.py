@@ -54,7 +54,10 @@ def test_an_unknown_format_names_the_known_ones(write: Write, text: str) -> None
 def test_describe(write: Write) -> None:
     described = describe(open_trace(write("jobs.csv", JOBS)))
     assert json.loads(json.dumps(described)) == described
-    assert described["jobs"] == {"jobs": 4, "tasks": 8, "first_submit_s": 0, "last_submit_s": 10, "constrained": 0}
+    assert described["jobs"] == {
+        "jobs": 4, "tasks": 8, "first_submit_s": 0, "last_submit_s": 10, "constrained": 0, "production": 0,
+        "recorded": 0,
+    }  # fmt: skip
     assert described["workloads"] == {
         "batch": {
             "jobs": 3, "tasks": 6, "gap_s_mean": 5.0, "tasks_mean": 2.0, "duration_s_mean": 20.0,

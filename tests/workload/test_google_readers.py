@@ -278,3 +278,57 @@ def test_machine_counts(write: Write) -> None:
     assert nodes is not None
     assert nodes.names == ("node-0", "node-1", "node-2")
     assert nodes.total.tolist() == [[32_000_000, 64 * GIB]] * 2 + [[16_000_000, 32 * GIB]]
+
+
+THERE = "11 0 1 1 2 40 4 1e9\n11 0 77 0 0 7 2 5e8\n"
+
+
+def test_job_events_with_what_was_there_beside(write: Write) -> None:
+    """Job 1 was there at time 0 and is known; the others are drawn from the one that is no production job."""
+    path = write("events.csv", EVENTS)
+    path.with_name("omega-format").mkdir()
+    write("omega-format/init-cluster-state.request.log", THERE)
+    trace = open_trace(path, Options(initial=True, rng=np.random.default_rng(1)))
+    assert trace.jobs is not None
+    assert trace.jobs.job_id.tolist() == ["1", "2", "3", "5"]
+    assert trace.jobs.tasks.tolist() == [40, 7, 7, 7]
+    assert trace.jobs.request[:, 0].tolist() == [4_000_000, 2_000_000, 2_000_000, 2_000_000]
+    assert trace.jobs.production.tolist() == [True, False, False, False]
+    assert any("job-level replay with sampled tasks" in note for note in trace.assumptions)
+    write("omega-format/init-cluster-state.usage.log", "11 0 1 1 2 40 80 1e10\n11 0 77 0 0 7 14 7e8\n")
+    jobs = open_trace(path, Options(initial=True, rng=np.random.default_rng(1))).jobs
+    assert jobs is not None and jobs.curves is not None
+    assert jobs.curves.cyclic
+    assert jobs.curve.tolist() == [0, 1, 1, 1]
+    # Of 4 CPU and 1 GB a task of the first job uses 2 CPU and 250 MB, of 2 CPU and 500 MB one of the other all and 100.
+    assert jobs.curves.share.mean(axis=1).tolist() == [
+        pytest.approx([0.5, 0.25], rel=0.2),
+        pytest.approx([1, 0.2], rel=0.2),
+    ]
+    # Nothing is drawn without a generator.
+    assert open_trace(path, Options(initial=True)).jobs is not None
+
+
+REMOVALS = (
+    "time_us,machine_id,event_type,platform_id,cpus,memory\n"
+    "5000000000,7,1,p=,0.5,0.25\n600000000,7,1,p=,0.5,0.25\n601000000,8,1,p=,1,1\n5001000000,7,1,p=,0.5,0.25\n"
+)
+
+
+def test_removals_without_returns(write: Write) -> None:
+    """Back after 1,300 s; half-way where the next removal is sooner; never where the node is listed as gone."""
+    write("machines_gone_for_good.csv", "machine_id,last_event_type,last_event_time_us\n8,1,601000000\n")
+    events = open_trace(write("remove.csv", REMOVALS)).events
+    assert events is not None
+    rows = zip(events.time_s.tolist(), events.node_id.tolist(), events.kind.tolist(), strict=True)
+    assert list(rows) == [
+        (600, "7", REMOVE), (601, "8", REMOVE), (1900, "7", ADD), (5000, "7", REMOVE), (5000.5, "7", ADD),
+        (5001, "7", REMOVE), (6301, "7", ADD),
+    ]  # fmt: skip
+    assert events.total[2].tolist() == [16_000_000, 32 * 2**30]
+
+
+def test_removals_with_other_events(write: Write) -> None:
+    path = write("remove.csv", REMOVALS.replace("601000000,8,1", "601000000,8,0"))
+    with pytest.raises(InputError, match=r"line 4: event_type: expected 1 \(removed\) in every row, got '0'"):
+        open_trace(path)

@@ -12,6 +12,8 @@ from murmuration.cli import common
 from murmuration.cluster.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table
 
     from murmuration.workload.jobs import JobList
@@ -34,6 +36,8 @@ def _reading(command: Callable[..., None]) -> Callable[..., None]:
             "--task-memory", metavar="BYTES", default="1G", show_default=True, help="Memory where there is none."
         ),
         click.option("--initial", is_flag=True, help="Keep the jobs that were there before the trace began."),
+        click.option("--usage", metavar="FILE", help="A table of what the jobs use."),
+        click.option("--strict", is_flag=True, help="Stop at the first row that makes no sense."),
     )
     for option in reversed(options):
         command = option(command)
@@ -41,8 +45,9 @@ def _reading(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options(
-    seed: int, shapes: str | None, duration: float | None, block: str, task_cpu: str, task_memory: str, initial: bool
-) -> Options:
+    seed: int, shapes: str | None, duration: float | None, block: str, task_cpu: str, task_memory: str, initial: bool,
+    usage: str | None, strict: bool,
+) -> Options:  # fmt: skip
     import numpy as np
 
     from murmuration.cluster.resources import parse_quantity
@@ -56,7 +61,8 @@ def _options(
     return Options(
         task_cpu=parse_quantity(task_cpu, "--task-cpu"), task_memory=parse_quantity(task_memory, "--task-memory"),
         duration_s=duration, block_bytes=block_bytes, initial=initial,
-        shapes=None if shapes is None else _jobs_of(shapes), rng=np.random.default_rng(seed),
+        shapes=None if shapes is None else _jobs_of(shapes), rng=np.random.default_rng(seed), usage=usage,
+        strict=strict,
     )  # fmt: skip
 
 
@@ -104,8 +110,8 @@ def convert(file: str, out: str, **reading: Any) -> None:
     checked_suffix(out)
     opened = open_trace(file, _options(**reading))
     if opened.jobs is not None:
-        write_jobs(opened.jobs, out)
-        wrote = f"{len(opened.jobs):,} jobs"
+        usage = write_jobs(opened.jobs, out)
+        wrote = f"{len(opened.jobs):,} jobs" + _and_usage(usage)
     elif opened.nodes is not None:
         write_nodes(opened.nodes, out)
         wrote = f"{len(opened.nodes):,} nodes"
@@ -133,10 +139,14 @@ def generate(scenario: str, out: str, settings: tuple[str, ...], seed: int | Non
     checked_suffix(out)
     checked = sc.check(common.scenario_tables(scenario, settings, seed, days), scenario)
     jobs = inputs.make_jobs(checked, inputs.make_nodes(checked.cluster).resources)
-    write_jobs(jobs, out)
-    common.say(f"{out}: {len(jobs):,} jobs, {jobs.tasks.sum():,} tasks of {checked.name}, seed {checked.seed}")
+    usage = _and_usage(write_jobs(jobs, out))
+    common.say(f"{out}: {len(jobs):,} jobs{usage}, {jobs.tasks.sum():,} tasks of {checked.name}, seed {checked.seed}")
     if sc.is_picky(checked):
         common.say("  left out: picky, which is drawn when the jobs are run and not part of a job list")
+
+
+def _and_usage(path: Path | None) -> str:
+    return "" if path is None else f" (what they use in {path}: workload.usage)"
 
 
 def _show(file: str, described: dict[str, Any]) -> None:
@@ -153,12 +163,18 @@ def _show(file: str, described: dict[str, Any]) -> None:
         span = f"submitted from {jobs['first_submit_s']:,.0f} s to {jobs['last_submit_s']:,.0f} s"
         say(f"{jobs['jobs']:,} jobs, {jobs['tasks']:,} tasks, {span}")
         console.print(_workload_table(described["workloads"]))
+    if usage := described["usage"]:
+        means = ", ".join(f"{usage['mean'][name]:.0%} of {_label(name)}" for name in usage["mean"])
+        points = f"{usage['curves']:,} curves of {usage['points']:,} points, {_figure(usage['step_s'])} s apart"
+        say(f"{usage['jobs']:,} jobs use on average {means} of what they request: {points}")
+    if jobs and jobs["recorded"]:
+        say(f"{jobs['recorded']:,} jobs with the node they ran on")
     if nodes := described["nodes"]:
         say(f"{nodes['nodes']:,} nodes: {_sizes(nodes['total'])}")
         console.print(_mix_table(nodes["mix"]))
     if events := described["events"]:
         counts = ", ".join(f"{events[name]:,} {name}" for name in ("add", "remove", "update"))
-        say(f"changes of nodes up to {events['last_s']:,.0f} s: {counts}")
+        say(f"changes of {events['nodes']:,} nodes up to {events['last_s']:,.0f} s: {counts}")
     for name, tables in described["tables"].items():
         means = ", ".join(f"{field} {_figure(table['mean'])} ({table['values']:,})" for field, table in tables.items())
         say(f"{name}: mean {means}")
@@ -195,8 +211,11 @@ def _mix_table(mix: list[dict[str, Any]]) -> Table:
 
 
 def _sizes(sizes: dict[str, float]) -> str:
-    labels = {"cpu": "CPU", "mem_gb": "GB"}
-    return ", ".join(f"{_figure(value)} {labels.get(name, name)}" for name, value in sizes.items())
+    return ", ".join(f"{_figure(value)} {_label(name)}" for name, value in sizes.items())
+
+
+def _label(name: str) -> str:
+    return {"cpu": "CPU", "mem_gb": "GB"}.get(name, name)
 
 
 def _figure(value: float | None) -> str:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 _KERNEL = re.compile(r"^@(compiled|helper|inlined|loop_kernel|released)$", re.MULTILINE)
@@ -87,6 +88,29 @@ def helper(function: Function) -> Function:
     """A small function that only kernels call: compiled with them, without an entrance from Python."""
     options = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
+def tree(function: Function) -> Function:
+    """A plain function as a helper, and every plain function of ours that it calls as one too, all in one piece.
+
+    They make no arrays; so nothing in them counts references.
+    """
+    made: dict[Any, Any] = {}
+    options = {"error_model": "numpy", "forceinline": True, "_nrt": False}
+
+    def make(plain: Any) -> Any:
+        if plain not in made:
+            names = {name: plain.__globals__[name] for name in plain.__code__.co_names if name in plain.__globals__}
+            ours = {name: value for name, value in names.items() if _is_ours(value)}
+            scope = {**plain.__globals__, **{name: make(value) for name, value in ours.items()}}
+            made[plain] = numba.njit(**options)(FunctionType(plain.__code__, scope, plain.__name__, plain.__defaults__))
+        return made[plain]
+
+    return make(function)  # type: ignore[no-any-return]
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, FunctionType) and value.__module__.startswith("murmuration.")
 
 
 def inlined(function: Function) -> Function:

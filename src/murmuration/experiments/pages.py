@@ -72,8 +72,15 @@ def comparison(
             Section("Waiting and busyness", figures=tuple(_bars(summaries))),
             *_moving(summaries, series),
             Section("Over time", figures=tuple(_over_time(series))),
+            *_notes(summaries[0]),
         ),
     )  # fmt: skip
+
+
+def _notes(summary: Summary) -> list[Section]:
+    """What was assumed and left out when the jobs were read from a trace."""
+    notes = summary.get("notes", [])
+    return [Section("About the trace", text="\n\n".join(notes))] if notes else []
 
 
 def _bars(summaries: Sequence[Summary]) -> list[Bars]:
@@ -189,7 +196,9 @@ def single(title: str, summary: Summary, series: Columns, facts: Sequence[tuple[
     tables = (Table("Each workload", ("figure", *names), rows), *_moved(summary["cluster"]))
     return Page(
         title=title, subtitle=f"{summary['scheduler']}, seed {summary['seed']}", facts=tuple(facts), footer=FOOTER,
-        sections=(Section("At a glance", tables=tables), Section("Over time", figures=figures)),
+        sections=(
+            Section("At a glance", tables=tables), Section("Over time", figures=figures), *_notes(summary),
+        ),
     )  # fmt: skip
 
 

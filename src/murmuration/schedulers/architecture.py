@@ -4,6 +4,7 @@ monolithic   one scheduler, all rows, exclusive
 partitioned  one scheduler per workload, its own rows, exclusive
 offers       one scheduler per workload (a framework), the rows it was offered, exclusive while it holds the offer
 shared-state any number of schedulers per workload, all rows, committed optimistically
+negotiation  no scheduler: node agents ask brokers where there might be room, and the node asked decides
 swarm        one scheduler that places what arrives; then each task is an agent that reads its node and those it asks
 """
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from murmuration.cluster.errors import InputError
 
-KINDS = ("monolithic", "partitioned", "offers", "shared-state", "swarm")
+KINDS = ("monolithic", "partitioned", "offers", "shared-state", "negotiation", "swarm")
 
 
 @dataclass(frozen=True)

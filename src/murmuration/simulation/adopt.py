@@ -29,16 +29,16 @@ def leave_offer(set_amount: Array, set_sum: Array, agent: int, nodes: Array, req
         remove(set_amount, set_sum, agent, nodes[k], request)
 
 
-def adopt(w: World, agent: int, rows: Array, nodes: Array, offered: bool) -> int:
+def adopt(w: World, free: Array, agent: int, rows: Array, nodes: Array, offered: bool) -> int:
     """Make Python's choice the claim of the pending attempt; returns the position of a node without room, or −1.
 
-    `nodes` are where the chosen `rows` of the view stand in the table. Of an offer only what it shows may be used, and
-    that still stands in its small table.
+    `free` is the table the job's room is counted in; `nodes` are where the chosen `rows` of the view stand in it. Of an
+    offer only what it shows may be used, and that still stands in its small table.
     """
     request, claim = w.request[w.agents["job"][agent]], w.claim[agent]
     bad = int(claim_nodes(w.offer_free, request, rows, claim)) if offered else -1
     if bad < 0:
-        bad = int(claim_nodes(w.free, request, nodes, claim))
+        bad = int(claim_nodes(free, request, nodes, claim))
     if bad < 0:
         w.agents["claimed"][agent] = len(nodes)
         if offered and not w.state["optimistic"][0] and w.state["bulk"][0] != agent:

@@ -18,19 +18,63 @@ from murmuration.placement.kernels import draw_first_fit, feasible, place_from
 from murmuration.placement.registry import Placement
 from murmuration.schedulers.admission import never
 from murmuration.schedulers.architecture import Agent, assign_jobs
+from murmuration.schedulers.negotiation.rules import UNMEASURED
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.inputs import DAY_S
-from murmuration.simulation.swarm_world import begin, more_tasks, swarm_arrays
+from murmuration.simulation.swarm_world import swarm_arrays
 from murmuration.workload.generators import PICKY_MASKS, picky_masks
 from murmuration.workload.jobs import JobList
-from murmuration.workload.nodes import NodeTable
+from murmuration.workload.node_events import absent, rows_of
+from murmuration.workload.nodes import REMOVE, NodeEvents, NodeTable
 
 PREFILL: dict[str, str | float] = {"cpu": 1.1, "memory": "1.5G"}
 SAMPLES = 169
 DOUBLE_BOOKED_SLOTS = 32
 SLOTS_START = 1 << 16
 ROWS_START = 1 << 10
+
+
+@dataclass(frozen=True)
+class NodeChanges:
+    """The size a node has from a time on, by time; zeros where it is gone. `start` is what each node has at time 0."""
+
+    start: Amounts
+    time_s: NDArray[np.float64]
+    node: NDArray[np.int64]
+    total: Amounts
+
+    @property
+    def most(self) -> Amounts:
+        """The most each node ever has."""
+        most = self.start.copy()
+        np.maximum.at(most, self.node, self.total)
+        return most
+
+    def capacity(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What all nodes together have at each of these times; a change counts from its own time on."""
+        size = self.start.copy()
+        steps = np.empty((len(self.time_s) + 1, size.shape[1]))
+        steps[0] = size.sum(axis=0)
+        for k, (node, total) in enumerate(zip(self.node, self.total, strict=True)):
+            steps[k + 1] = steps[k] + total - size[node]
+            size[node] = total
+        return steps[np.searchsorted(self.time_s, times, side="right")]
+
+    def capacity_mean(self, seconds: float) -> NDArray[np.float64]:
+        """What all nodes together have, on average until then."""
+        times = np.concatenate([[0.0], self.time_s[(self.time_s > 0) & (self.time_s < seconds)]])
+        lasts = np.diff(times, append=seconds)
+        return np.asarray((self.capacity(times) * lasts[:, None]).sum(axis=0) / seconds, dtype=np.float64)
+
+
+def node_changes(nodes: NodeTable, events: NodeEvents | None) -> NodeChanges:
+    """What happens to the nodes, by their rows."""
+    if events is None:
+        return NodeChanges(nodes.total, np.empty(0), np.empty(0, np.int64), nodes.total[:0])
+    start = np.where(absent(events, nodes.names)[:, None], 0, nodes.total)
+    total = np.where((events.kind == REMOVE)[:, None], 0, events.total)
+    return NodeChanges(start, events.time_s, rows_of(events, nodes.names), total)
 
 
 @dataclass(frozen=True)
@@ -44,34 +88,50 @@ class Setup:
     placement: Placement
     #: Jobs that can never run, by row, with the reason.
     hopeless: dict[int, Never]
+    #: How nodes come, go and change.
+    changes: NodeChanges
 
     @property
     def resources(self) -> Resources:
         return self.nodes.resources
 
     @property
+    def has_usage(self) -> bool:
+        """Whether what tasks use is measured apart from what they request."""
+        return self.jobs.curves is not None or self.is_negotiation
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether every task has a row of its own."""
+        return self.has_usage or self.is_swarm or self.is_negotiation
+
+    @property
     def is_offers(self) -> bool:
         return self.scenario.scheduler.kind == "offers"
+
+    @property
+    def is_negotiation(self) -> bool:
+        return self.scenario.scheduler.kind == "negotiation"
 
     @property
     def is_swarm(self) -> bool:
         return self.scenario.scheduler.kind == "swarm"
 
 
-def prefilled(nodes: NodeTable, share: float, seed: int) -> Amounts:
+def prefilled(resources: Resources, total: Amounts, share: float, seed: int) -> Amounts:
     """What is free after whole tasks that never end have taken this share of all CPU, by randomised first fit."""
-    request = nodes.resources.vector(PREFILL)
-    tasks = int(np.ceil(share * nodes.total[:, 0].sum() / request[0]))
+    request = resources.vector(PREFILL)
+    tasks = int(np.ceil(share * total[:, 0].sum() / request[0]))
     if tasks == 0:
-        return nodes.total.copy()
-    free, every = nodes.total.copy(), np.empty(0, dtype=np.bool_)
+        return total.copy()
+    free, every = total.copy(), np.empty(0, dtype=np.bool_)
     chosen = np.empty(tasks, dtype=np.int32)
     rng = state(seed, "prefill")
     placed = draw_first_fit(free, every, request, tasks, rng, chosen)
     rows = feasible(free, every, request)
     placed = place_from(rows, len(rows), free, request, placed, tasks, rng, chosen)
     if placed < tasks:
-        most = placed * request[0] / nodes.total[:, 0].sum()
+        most = placed * request[0] / total[:, 0].sum()
         raise InputError(
             f"cluster.prefill: tasks of 1.1 CPU and 1.5 GB can take {most:.0%} of all CPU, not {share:.0%}"
         )
@@ -150,31 +210,82 @@ def find_hopeless(
 
 def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDArray[np.int64]) -> wd.World:
     """The world at time zero."""
-    nodes, scenario, resources = setup.nodes, setup.scenario, len(setup.resources)
+    scenario, resources = setup.scenario, len(setup.resources)
     workloads = len(setup.jobs.workloads)
     slots = DOUBLE_BOOKED_SLOTS if setup.is_offers and scenario.scheduler.offers.double_booked else 1
     agents, widest = len(setup.agents) * slots, int(setup.jobs.tasks.max())
-    taken = (nodes.total - free).sum(axis=0)
-    columns = wd.S_RESOURCES + 2 * resources + len(wd.S_PER_WORKLOAD) * workloads + agents
-    room = max(SLOTS_START, 2 * widest)
+    total = setup.changes.start
+    taken = (total - free).sum(axis=0)
+    columns = wd.S_RESOURCES + 3 * resources + len(wd.S_PER_WORKLOAD) * workloads + agents
+    room = max(SLOTS_START, 2 * widest, _power_of_two(2 * setup.jobs.tasks[setup.jobs.submit_s <= 0.0].sum()))
+    rows = max(ROWS_START, _power_of_two(4 * (setup.jobs.submit_s <= 0.0).sum()))
+    samples = _samples(setup)
     world = wd.World(
         state=_state(setup, agents, slots, room, round(taken[0] / setup.resources.vector(PREFILL)[0])),
-        total=nodes.total.copy(), free=free.copy(), guaranteed=np.zeros_like(free),
-        sequence=np.zeros(len(free), np.int64), totals=nodes.total.sum(axis=0), masks=masks,
+        total=total.copy(), free=free.copy(), firm=total.copy() if setup.has_usage else total[:0].copy(),
+        guaranteed=np.zeros_like(free), sequence=np.zeros(len(free), np.int64), totals=total.sum(axis=0), masks=masks,
         jobs=_job_rows(setup, mask, slots), request=setup.jobs.request.copy(),
         agents=_agent_rows(setup, slots), queue=np.full((agents, len(np.unique(setup.jobs.priority)), 2), -1, np.int32),
         rng=_generators(setup, slots), times=_times(setup, slots), claim=np.zeros((agents, widest), np.int32),
         seen=np.zeros((agents, widest), np.int64),
-        runs=_linked(wd.RUN, "slot", 0, ROWS_START), slots=_linked(wd.SLOT, "next", 0, room),
-        agenda=np.zeros(ROWS_START, wd.NOTE),
+        runs=_linked(wd.RUN, "slot", 0, rows), slots=_linked(wd.SLOT, "next", 0, room),
+        agenda=np.zeros(rows, wd.NOTE), **_task_arrays(setup, room),
         workloads=_workload_rows(setup), busy=np.zeros((workloads, agents, 2)),
-        held=np.zeros((workloads, resources), np.int64), sums=np.stack([taken, np.zeros_like(taken)]),
-        sums_s=np.zeros((2, resources)), samples=np.zeros((SAMPLES, columns)), **_offer_arrays(setup, agents, free),
-        **swarm_arrays(setup.is_swarm, scenario.scheduler.swarm, nodes.total, setup.jobs, room),
+        held=np.zeros((workloads, resources), np.int64), sums=np.stack([taken, np.zeros_like(taken), taken]),
+        sums_s=np.zeros((3, resources)), samples=np.zeros((samples, columns)), **_offer_arrays(setup, agents, free),
+        **swarm_arrays(setup.is_swarm, scenario.scheduler.swarm, setup.changes.most, setup.jobs),
     )  # fmt: skip
-    if setup.is_swarm:
-        begin(world)
+    _begin(setup, world)
     return world
+
+
+def _samples(setup: Setup) -> int:
+    """How many samples a run takes: one for each time usage is measured, else a fixed number."""
+    if not setup.has_usage:
+        return SAMPLES
+    return max(2, round(setup.scenario.days * DAY_S / setup.scenario.scheduler.usage_s) + 1)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(int(least) - 1, 0).bit_length()
+
+
+def _task_arrays(setup: Setup, room: int) -> dict[str, NDArray[Any]]:
+    """Tasks with rows of their own, what they follow, and how nodes change; next to nothing where there are none."""
+    changes, curves, resources = setup.changes, setup.jobs.curves, len(setup.resources)
+    events = np.zeros(len(changes.time_s), wd.NODE_EVENT)
+    events["time"], events["node"] = changes.time_s, changes.node
+    share = np.ones((1, 1, resources), np.float32) if curves is None else np.ascontiguousarray(curves.share)
+    return {
+        "tasks": _unused_tasks(room if setup.has_tasks else 0),
+        "task_used": np.zeros((room if setup.has_usage else 0, resources), np.int64), "curves": share,
+        "node_events": events, "node_totals": np.ascontiguousarray(changes.total),
+        "outgoing": np.zeros((len(changes.start) if setup.has_tasks else 0, resources), np.int64),
+        "firm_outgoing": np.zeros((len(changes.start) if setup.has_tasks else 0, resources), np.int64),
+    }  # fmt: skip
+
+
+def _unused_tasks(count: int) -> NDArray[Any]:
+    tasks = np.zeros(count, wd.TASK)
+    tasks["job"] = tasks["source"] = -1
+    return tasks
+
+
+def _begin(setup: Setup, world: wd.World) -> None:
+    """Note what happens of itself: agents act, usage is measured, nodes change."""
+    first = []
+    if setup.is_swarm:
+        first.append((float(world.swarm["step_s"][0]), wd.AGENTS_ACT))
+    if setup.is_negotiation:
+        first.append((0.0, wd.AGENTS_ACT))
+    if setup.has_usage:
+        first.append((setup.scenario.scheduler.usage_s, wd.USAGE_CHANGES))
+    if len(world.node_events):
+        first.append((float(world.node_events["time"][0]), wd.NODE_CHANGES))
+    for k, (time, kind) in enumerate(sorted(first)):
+        world.agenda[k] = (time, world.state["order"][0] + k, kind)
+    world.state["notes"] = len(first)
+    world.state["order"] += len(first)
 
 
 def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> NDArray[Any]:
@@ -185,14 +296,30 @@ def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> ND
     horizon = scenario.days * DAY_S
     state = np.zeros(1, wd.STATE)
     values = {
-        "horizon": horizon, "sample_step": horizon / (SAMPLES - 1), "order": len(setup.jobs), "pending": -1,
-        "slots_left": room, "running": running, "retry_s": scenario.scheduler.retry_s,
-        "attempts_max": scenario.scheduler.attempts_max, "empty_max": scenario.scheduler.empty_attempts_max,
-        "bulk": agents, "slots": slots, "optimistic": rules.optimistic,
+        "horizon": horizon,
+        "sample_step": horizon / (_samples(setup) - 1),
+        "order": len(setup.jobs),
+        "pending": -1,
+        "slots_left": room,
+        "running": running,
+        "retry_s": scenario.scheduler.retry_s,
+        "attempts_max": scenario.scheduler.attempts_max,
+        "empty_max": scenario.scheduler.empty_attempts_max,
+        "bulk": agents,
+        "slots": slots,
+        "optimistic": rules.optimistic,
         "min_cpu": min_cpu,
-        "offer_time_s": rules.offer_time_s, "period_s": rules.period_s, "timeout_s": rules.timeout_s,
+        "offer_time_s": rules.offer_time_s,
+        "period_s": rules.period_s,
+        "timeout_s": rules.timeout_s,
         "short_max_s": rules.short_max_s,
-    }  # fmt: skip
+        "nodes": int((setup.changes.start > 0).any(axis=1).sum()),
+    }
+    # Node agents count what is not measured yet as the paper does; schedulers that read the table expect the most.
+    values |= {"usage_s": scenario.scheduler.usage_s, "reclaim": setup.is_negotiation or scenario.scheduler.reclaim}
+    values["unmeasured"] = UNMEASURED if setup.is_negotiation else 1.0
+    if setup.jobs.curves is not None:
+        values |= {"curve_s": setup.jobs.curves.step_s, "cyclic": setup.jobs.curves.cyclic}  # fmt: skip
     for name, value in values.items():
         state[name] = value
     return state
@@ -206,10 +333,18 @@ def _job_rows(setup: Setup, mask: NDArray[np.int64], slots: int) -> NDArray[Any]
     rows["workload"], rows["mask"], rows["gang"], rows["production"] = jobs.workload, mask, jobs.gang, jobs.production
     rows["first"] = rows["full"] = np.nan
     rows["behind"] = -1
+    rows["curve"], rows["recorded"] = jobs.curve, recorded_rows(jobs, setup.nodes)
     rows["agent"] = assign_jobs(setup.agents, jobs.workloads, jobs.workload) * slots
     rows["level"] = np.unique(-jobs.priority, return_inverse=True)[1].ravel()
     rows["status"][list(setup.hopeless)] = wd.NEVER
     return rows
+
+
+def recorded_rows(jobs: JobList, nodes: NodeTable) -> NDArray[np.int64]:
+    """For each job the row of the node it ran on, or −1 where that is not known or not one of these nodes."""
+    row_of = {name: row for row, name in enumerate(nodes.names)}
+    rows = np.array([*(row_of.get(name, -1) for name in jobs.recorded_nodes), -1], dtype=np.int64)
+    return rows[jobs.recorded]
 
 
 def _agent_rows(setup: Setup, slots: int) -> NDArray[Any]:
@@ -295,5 +430,7 @@ def grown(world: wd.World) -> wd.World:
     state["slots_left"] += slots
     return world._replace(
         runs=np.concatenate([world.runs, more_runs]), slots=np.concatenate([world.slots, more_slots]),
-        agenda=np.concatenate([world.agenda, np.zeros_like(world.agenda)]), tasks=more_tasks(world.tasks),
+        agenda=np.concatenate([world.agenda, np.zeros_like(world.agenda)]),
+        tasks=np.concatenate([world.tasks, _unused_tasks(len(world.tasks))]),
+        task_used=np.concatenate([world.task_used, np.zeros_like(world.task_used)]),
     )  # fmt: skip

@@ -69,6 +69,9 @@ def _cluster(cluster: sc.Cluster) -> Iterator[str]:
         yield from _number("cluster.nodes", cluster.nodes, least=1, most=NODES_MAX)
     for index, group in enumerate(cluster.group):
         yield from _number(f"cluster.group[{index}].count", group.count, least=1, most=NODES_MAX)
+        yield from _number(f"cluster.group[{index}].join_s", group.join_s, least=0.0)
+        if group.leave_s is not None:
+            yield from _number(f"cluster.group[{index}].leave_s", group.leave_s, above=group.join_s)
     yield from _number("cluster.prefill", cluster.prefill, least=0.0, most=0.99)
 
 

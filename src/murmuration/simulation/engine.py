@@ -23,13 +23,23 @@ from murmuration.placement.registry import Placement, is_own, load_object, resol
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers import architecture as arch
 from murmuration.schedulers.offers.allocators import ALLOCATORS
-from murmuration.simulation import loop, offers, swarm_loop
+from murmuration.simulation import loop, negotiation_loop, offers, swarm_loop
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.adopt import adopt, show_offer
-from murmuration.simulation.build import Setup, find_hopeless, grown, job_masks, make_world, prefilled
+from murmuration.simulation.build import (
+    NodeChanges,
+    Setup,
+    find_hopeless,
+    grown,
+    job_masks,
+    make_world,
+    node_changes,
+    prefilled,
+)
 from murmuration.simulation.checks import unknown_workloads
-from murmuration.simulation.inputs import make_jobs, make_nodes
+from murmuration.simulation.inputs import make_events, make_jobs, make_nodes
+from murmuration.simulation.negotiation_world import Parley, grown_parley, parley
 from murmuration.simulation.swarm_world import gathered, never_together
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
@@ -45,6 +55,7 @@ class Run:
 
     setup: Setup
     world: wd.World
+    parley: Parley | None = None
 
     @property
     def now_s(self) -> float:
@@ -62,18 +73,32 @@ class Run:
 def prepare(scenario: sc.Scenario) -> Run:
     """A run at time zero."""
     placement, scenario = _policy(scenario)
-    cluster, work, free = _inputs(scenario)
+    cluster, work, free, changes = _inputs(scenario)
+    _check_offers(scenario, work, changes)
     work = gathered(scenario, work)
     agents = tuple(_agents(scenario, work, len(cluster.names)))
     owner = arch.assign_jobs(agents, work.workloads, work.workload)
     masks, mask = job_masks(scenario, cluster, work, agents, owner)
-    hopeless = find_hopeless(scenario, cluster, work, free, masks, mask)
-    hopeless |= never_together(scenario, cluster, work, free, masks, mask)
+    # What is free once every node is there.
+    most = free + (changes.most - changes.start)
+    hopeless = find_hopeless(scenario, cluster, work, most, masks, mask)
+    hopeless |= never_together(scenario, cluster, work, most, masks, mask)
+    hopeless |= _never_recorded(scenario, work)
     _refuse_hopeless(scenario, work, hopeless)
-    setup = Setup(scenario, cluster, work, agents, placement, hopeless)
+    setup = Setup(scenario, cluster, work, agents, placement, hopeless, changes)
     run = Run(setup, make_world(setup, free, masks, mask))
+    if setup.is_negotiation:
+        run.parley = parley(scenario.scheduler.negotiation, run.world, changes.most, work)
     _check_score(run)
     return run
+
+
+def _never_recorded(scenario: sc.Scenario, jobs: JobList) -> dict[int, Never]:
+    """Where tasks go to their recorded nodes, those without one."""
+    rules = scenario.scheduler
+    if rules.kind != "negotiation" or rules.negotiation.initial != "recorded":
+        return {}
+    return {int(row): Never("the trace has no node for it") for row in np.flatnonzero(jobs.recorded < 0)}
 
 
 def _refuse_hopeless(scenario: sc.Scenario, jobs: JobList, hopeless: dict[int, Never]) -> None:
@@ -90,17 +115,27 @@ def _refuse_hopeless(scenario: sc.Scenario, jobs: JobList, hopeless: dict[int, N
             raise InputError(f"{scenario.name}: {what} can ever run; job {jobs.job_id[first]}: {reason}")
 
 
-_made: dict[bytes, tuple[NodeTable, JobList, Amounts]] = {}
+def _check_offers(scenario: sc.Scenario, jobs: JobList, changes: NodeChanges) -> None:
+    """Offers hold rows of the table for as long as a framework thinks; nothing else may change them meanwhile."""
+    if scenario.scheduler.kind == "offers" and (jobs.curves is not None or len(changes.time_s)):
+        what = "usage that is measured" if jobs.curves is not None else "nodes that come and go"
+        raise InputError(f"{scenario.name}: scheduler.kind offers cannot run with {what}; choose another scheduler")
 
 
-def _inputs(scenario: sc.Scenario) -> tuple[NodeTable, JobList, Amounts]:
+Inputs = tuple[NodeTable, JobList, Amounts, NodeChanges]
+_made: dict[bytes, Inputs] = {}
+
+
+def _inputs(scenario: sc.Scenario) -> Inputs:
     """Nodes, jobs and what is free at time zero. The last made are kept: schedulers are compared on the same inputs."""
     key = msgspec.json.encode([scenario.cluster, scenario.workload, scenario.days, scenario.seed, scenario.name])
     if key not in _made or sc.names_files(scenario):
         nodes = make_nodes(scenario.cluster)
         jobs = make_jobs(scenario, nodes.resources)
         _made.clear()
-        _made[key] = nodes, jobs, prefilled(nodes, scenario.cluster.prefill, scenario.seed)
+        changes = node_changes(nodes, make_events(scenario.cluster, nodes))
+        free = prefilled(nodes.resources, changes.start, scenario.cluster.prefill, scenario.seed)
+        _made[key] = nodes, jobs, free, changes
     return _made[key]
 
 
@@ -126,6 +161,8 @@ def _agents(scenario: sc.Scenario, jobs: JobList, nodes: int) -> list[arch.Agent
     timing = {name: arch.Timing(t.job_time_s, t.task_time_s) for name, t in tables.items()}
     for problem in unknown_workloads(scheduler, names):
         raise InputError(problem)
+    if scheduler.kind == "negotiation":
+        return [arch.Agent("brokers", tuple(names), {name: arch.Timing(0.0, 0.0) for name in names})]
     if scheduler.kind in ("monolithic", "swarm"):
         return arch.monolithic(names, timing, scheduler.paths == "single")
     if scheduler.kind == "partitioned":
@@ -197,6 +234,8 @@ def _compiled_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:
 
 def _advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the kernel of the run's architecture."""
+    if run.parley is not None:
+        return int(negotiation_loop.advance_negotiation(run.world, run.parley.settings["round_s"][0], until))
     place, score = _compiled_policy(run.setup.placement)
     if run.setup.is_offers:
         allocate = _compiled_allocator(run.setup.scenario.scheduler.offers.allocator)
@@ -213,6 +252,10 @@ def advance(run: Run, until_s: float = np.inf, watch: int = -1) -> int:
         why = _advance(run, ask, watch, until_s)
         if why == loop.GROW:
             run.world = grown(run.world)
+            if run.parley is not None:
+                run.parley = grown_parley(run.parley, len(run.world.slots))
+        elif why == negotiation_loop.ACT and run.parley is not None:
+            negotiation_loop.agents_act(run.world, run.parley)
         elif why == loop.DECIDE:
             if watch >= 0 and pending_job(run) == watch:
                 return why
@@ -229,7 +272,7 @@ def pending_view(run: Run) -> tuple[View, JobView, NDArray[np.int32]]:
     """What the scheduler that must decide now sees, its job, and the node behind each row of the view."""
     world, setup = run.world, run.setup
     agent, job = int(world.state["pending"][0]), pending_job(run)
-    rows, free, whole = _all_rows(len(world.free))[0], world.free, True
+    rows, free, whole = _all_rows(len(world.free))[0], room_table(world, job), True
     if setup.is_offers:
         size = show_offer(world, agent)
         rows, free = world.offer_rows[:size].copy(), world.offer_free[:size].copy()
@@ -243,6 +286,12 @@ def pending_view(run: Run) -> tuple[View, JobView, NDArray[np.int32]]:
         _frozen(world.total if whole else world.total[rows]), _frozen(free), allowed, run.now_s,
     )  # fmt: skip
     return view, job_view(run, job), rows
+
+
+def room_table(world: wd.World, job: int) -> NDArray[np.int64]:
+    """The table a job's room is counted in, as `steps.room_of` has it."""
+    firm = world.jobs["production"][job] or not world.state["reclaim"][0]
+    return world.firm if len(world.firm) and firm else world.free
 
 
 @lru_cache(maxsize=4)
@@ -279,7 +328,8 @@ def answer(run: Run) -> None:
     load(bits, run.world.rng[agent])
     placed = decide(run, view, job, bits)
     save(bits, run.world.rng[agent])
-    bad = adopt(run.world, agent, placed, rows[placed], run.setup.is_offers)
+    table = room_table(run.world, pending_job(run))
+    bad = adopt(run.world, table, agent, placed, rows[placed], run.setup.is_offers)
     if bad >= 0:
         name, node = run.setup.placement.name, view.names[placed[bad]]
         raise InputError(f"{name}: job {job.id}: node {node} has no room for this task")

@@ -11,24 +11,26 @@ from murmuration.simulation.engine import Run
 
 def check(run: Run) -> None:
     """Assert that resources add up, that nothing is over-committed, and that every task is accounted for once."""
-    world = run.world
-    assert (world.free >= 0).all() and (world.free <= world.total).all(), "a row left its bounds"
-    start = prefilled(run.setup.nodes, run.setup.scenario.cluster.prefill, run.setup.scenario.seed)
-    expected, guaranteed, placed = start.copy(), np.zeros_like(start), np.zeros(len(world.jobs), dtype=np.int64)
+    world, usage = run.world, run.setup.has_usage
+    if not usage:
+        assert (world.free >= 0).all() and (world.free <= world.total).all(), "a row left its bounds"
+    expected = Expected(run)
     for note in world.agenda[: world.state["notes"][0]]:
         if note["what"] & wd.KIND_MASK == wd.TASKS_END:
-            _run_tasks(world, int(note["what"] >> wd.KIND_BITS), expected, guaranteed, placed)
+            expected.run_tasks(int(note["what"] >> wd.KIND_BITS))
     for agent in np.flatnonzero((world.agents["job"] >= 0) & ~world.agents["optimistic"]):
-        job = world.agents["job"][agent]
-        for node in world.claim[agent, : world.agents["claimed"][agent]]:
-            expected[node] -= world.request[job]
+        expected.claims(int(agent))
     for task in np.flatnonzero(world.tasks["source"] >= 0):
-        _moving(world, int(task), expected, guaranteed)
-    assert (world.free == expected).all(), "free is not what the running tasks and claims leave"
-    assert (world.guaranteed == guaranteed).all(), "guaranteed is not the sum of the production tasks"
-    taken = (world.total - start).sum(axis=0)
-    assert (world.sums[0] == taken + world.held.sum(axis=0)).all(), "the sums disagree with what workloads hold"
-    assert (placed <= world.jobs["tasks"] - world.jobs["left"]).all(), "a task runs that was never placed"
+        expected.moving(int(task))
+    assert (world.free == expected.free).all(), "free is not what the running tasks and claims leave"
+    assert (world.guaranteed == expected.guaranteed).all(), "guaranteed is not the sum of the production tasks"
+    assert not usage or (world.firm == expected.firm).all(), "firm is not what production tasks and claims leave"
+    assert (world.outgoing == expected.outgoing).all(), "outgoing is not what the tasks under way take"
+    taken = expected.prefilled.sum(axis=0)
+    assert (world.sums[wd.REQUIRED] == taken + world.held.sum(axis=0)).all(), "sums disagree with what workloads hold"
+    if usage:
+        assert (world.sums[wd.USED_NOW] - taken == expected.used).all(), "the sum of what is used is not that of tasks"
+    assert (expected.placed <= world.jobs["tasks"] - world.jobs["left"]).all(), "a task runs that was never placed"
     offers = world.set_amount
     assert (offers >= 0).all() and (offers.sum(axis=1) == world.set_sum).all(), "offers do not add up"
     if run.setup.is_offers:
@@ -36,24 +38,56 @@ def check(run: Run) -> None:
     _check_queues(world)
 
 
-def _run_tasks(world: wd.World, run: int, free: wd.Array, guaranteed: wd.Array, placed: wd.Array) -> None:
-    job, slot = world.runs["job"][run], world.runs["slot"][run]
-    for _ in range(world.runs["count"][run]):
-        node = world.slots["node"][slot]
-        free[node] -= world.request[job]
+class Expected:
+    """The table as the running tasks, the claims and the migrations say it must be."""
+
+    def __init__(self, run: Run) -> None:
+        self.world, setup = run.world, run.setup
+        start = setup.changes.start
+        free = prefilled(setup.resources, start, setup.scenario.cluster.prefill, setup.scenario.seed)
+        self.prefilled = start - free
+        self.free, self.firm = self.world.total - self.prefilled, self.world.total.copy()
+        self.guaranteed, self.outgoing = np.zeros_like(free), np.zeros_like(self.world.outgoing)
+        self.used = np.zeros(free.shape[1], dtype=np.int64)
+        self.placed = np.zeros(len(self.world.jobs), dtype=np.int64)
+
+    def run_tasks(self, run: int) -> None:
+        world = self.world
+        job, slot = world.runs["job"][run], world.runs["slot"][run]
+        for _ in range(world.runs["count"][run]):
+            self.task(int(job), int(slot), int(world.slots["node"][slot]))
+            self.placed[job] += 1
+            slot = world.slots["next"][slot]
+        assert slot == -1, "a run has more tasks than it counts"
+
+    def task(self, job: int, slot: int, node: int) -> None:
+        """One task counts on one node."""
+        world = self.world
+        if len(world.firm):
+            self.free[node] -= world.task_used[slot]
+            self.used += world.task_used[slot]
+        else:
+            self.free[node] -= world.request[job]
         if world.jobs["production"][job]:
-            guaranteed[node] += world.request[job]
-        placed[job] += 1
-        slot = world.slots["next"][slot]
-    assert slot == -1, "a run has more tasks than it counts"
+            self.guaranteed[node] += world.request[job]
+        if self.is_firm(job):
+            self.firm[node] -= world.request[job]
 
+    def is_firm(self, job: int) -> bool:
+        return bool(self.world.jobs["production"][job] or not self.world.state["reclaim"][0])
 
-def _moving(world: wd.World, task: int, free: wd.Array, guaranteed: wd.Array) -> None:
-    """A task under way counts on the node it leaves as well."""
-    job, source = world.tasks["job"][task], world.tasks["source"][task]
-    free[source] -= world.request[job]
-    if world.jobs["production"][job]:
-        guaranteed[source] += world.request[job]
+    def claims(self, agent: int) -> None:
+        world, job = self.world, self.world.agents["job"][agent]
+        table = self.firm if len(world.firm) and self.is_firm(int(job)) else self.free
+        for node in world.claim[agent, : world.agents["claimed"][agent]]:
+            if node >= 0:
+                table[node] -= world.request[job]
+
+    def moving(self, slot: int) -> None:
+        """A task under way counts on the node it leaves as well."""
+        job, source = int(self.world.tasks["job"][slot]), int(self.world.tasks["source"][slot])
+        self.task(job, slot, source)
+        self.outgoing[source] += self.world.task_used[slot] if len(self.world.firm) else self.world.request[job]
 
 
 def _check_queues(world: wd.World) -> None:

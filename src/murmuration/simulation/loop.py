@@ -10,6 +10,7 @@ from typing import Any
 
 from murmuration.cluster.jit import helper, inlined, loop_kernel
 from murmuration.simulation.agenda import note, pop
+from murmuration.simulation.churn import change_node
 from murmuration.simulation.steps import (
     begin_attempt,
     commit_claim,
@@ -22,10 +23,23 @@ from murmuration.simulation.steps import (
     needs_room,
     next_job,
     pass_time,
+    room_of,
     settle_claim,
     start_run,
 )  # fmt: skip
-from murmuration.simulation.world import ATTEMPT_ENDS, JOB_RETURNS, KIND_BITS, KIND_MASK, NEVER, TASKS_END, Array, World
+from murmuration.simulation.usage import usage_changes
+from murmuration.simulation.world import (
+    ATTEMPT_ENDS,
+    JOB_RETURNS,
+    KIND_BITS,
+    KIND_MASK,
+    NEVER,
+    NODE_CHANGES,
+    TASKS_END,
+    USAGE_CHANGES,
+    Array,
+    World,
+)
 
 # Why `advance` stopped.
 FINISHED, PAUSED, DECIDE, GROW, GO_ON = range(5)
@@ -79,7 +93,7 @@ def decide(w: World, agent: int, place: Any, score: Any) -> None:
     job = w.agents[agent].job
     mask = mask_of(w.masks, w.jobs, job)
     w.agents[agent].claimed = place(
-        w.total, w.free, mask, w.request[job], w.jobs[job].left, w.rng[agent], w.claim[agent], score
+        w.total, room_of(w, job), mask, w.request[job], w.jobs[job].left, w.rng[agent], w.claim[agent], score
     )
 
 
@@ -113,6 +127,10 @@ def happen(w: World) -> int:
     elif kind == JOB_RETURNS:
         enqueue(w.agents, w.queue, w.jobs, subject)
         agent = w.jobs[subject].agent
+    elif kind == USAGE_CHANGES:
+        usage_changes(w)
+    elif kind == NODE_CHANGES:
+        change_node(w, subject)
     else:
         attempt_ends(w, subject)
         agent = subject

@@ -16,7 +16,7 @@ Quantity = str | int | float
 T = TypeVar("T")
 PRESETS = Path(__file__).parent / "presets"
 #: Keys that name a file of jobs or nodes, and what else of their table goes with one.
-TRACES = {"workload.trace": ("multiply",), "cluster.trace": ("prefill",)}
+TRACES = {"workload.trace": ("multiply", "initial", "strict"), "cluster.trace": ("prefill",)}
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -27,17 +27,20 @@ Root = TypeVar("Root", bound=Part)
 
 
 class Group(Part, frozen=True):
-    """Nodes that are alike."""
+    """Nodes that are alike; all of them join at `join_s` and leave at `leave_s`, if they do."""
 
     count: int
     cpu: Quantity
     memory: Quantity
     resources: dict[str, Quantity] = {}
     attributes: dict[str, str | float] = {}
+    join_s: float = 0.0
+    leave_s: float | None = None
 
 
 class Cluster(Part, frozen=True):
-    """The nodes: alike, in groups, or from a file."""
+    """The nodes: alike, in groups (one after the other, or `mixed` evenly), or from a file; what happens to them is in
+    the file `events`."""
 
     nodes: int | None = None
     cpu: Quantity = 4.0
@@ -46,11 +49,28 @@ class Cluster(Part, frozen=True):
     attributes: dict[str, str | float] = {}
     group: list[Group] = []
     trace: str | None = None
+    events: str | None = None
     prefill: float = 0.0
+    mixed: bool = False
+
+
+class Usage(Part, frozen=True):
+    """What tasks use of their requests: mean shares, how much tasks differ (`spread`), how much each wanders (`noise`,
+    every `step_s`), and how often it `spikes` per hour to `spike` times its usual share."""
+
+    cpu: float = 1.0
+    memory: float = 1.0
+    spread: float = 0.0
+    noise: float = 0.0
+    spikes_per_hour: float = 0.0
+    spike: float = 2.0
+    daily: float = 0.0
+    step_s: float = 300.0
 
 
 class Generator(Part, frozen=True):
-    """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks, durations, sizes from."""
+    """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks, durations, sizes from.
+    `initial` tasks are there at time 0; `spread` is how much the sizes of jobs differ (0: not at all)."""
 
     arrivals_per_s: float = 0.0
     tasks_per_job: float = 1.0
@@ -64,6 +84,9 @@ class Generator(Part, frozen=True):
     production: bool = False
     constraints: list[str] = []
     empirical: str | None = None
+    initial: int = 0
+    spread: float = 0.0
+    usage: Usage | None = None
 
 
 class Decision(Part, frozen=True):
@@ -119,6 +142,39 @@ class SwarmRules(Part, frozen=True):
     switch_to: str = "spread"
 
 
+class Tabu(Part, frozen=True):
+    """The limits of the paper's tabu search."""
+
+    restarts: int = 25
+    steps: int = 5
+    patience: int = 6
+
+
+class NegotiationRules(Part, frozen=True):
+    """How node agents and brokers negotiate. `initial` and `move` are the scores for new tasks and for migrations
+    (`recorded`: where the trace has them; `none`: nothing moves); `brokers` 0 stands for one per 12,500 nodes;
+    `selection` best or tabu. Off by default: `underused` idle nodes that are always scored, and `proactive`, the share
+    of nodes that look each minute whether giving a task away would even them out."""
+
+    initial: str = "sias-gain"
+    move: str = "sras"
+    brokers: int = 0
+    report_s: float = 60.0
+    exchange_s: float = 60.0
+    expiry_s: float = 180.0
+    scored_new: int = 200
+    scored_move: int = 2000
+    candidates: int = 15
+    answer_s: float = 20.0
+    recommendation_s: float = 240.0
+    mb_per_s: float = 125.0
+    selection: Literal["best", "tabu"] = "best"
+    exact_max: int = 16
+    tabu: Tabu = Tabu()
+    underused: int = 0
+    proactive: float = 0.0
+
+
 class Policy(Part, frozen=True):
     """Checked when a workload's transaction commits: its quota, and the share of the cluster it must leave free."""
 
@@ -136,17 +192,20 @@ class Scheduler(Part, frozen=True):
     paths: Literal["single", "multi"] = "multi"
     agents: dict[str, int] = {}
     retry_s: float = 0.0
+    usage_s: float = 60.0
+    reclaim: bool = False
     attempts_max: int = 0
     empty_attempts_max: int = 0
     decision: dict[str, Decision] = {}
     partition: dict[str, float] = {}
     offers: OfferRules = OfferRules()
     swarm: SwarmRules = SwarmRules()
+    negotiation: NegotiationRules = NegotiationRules()
     policy: dict[str, Policy] = {}
 
 
 class Scenario(Part, frozen=True):
-    """A whole run. `workload` maps names to generators, or holds the reserved keys `trace` and `multiply`."""
+    """A whole run. `workload` maps names to generators, or holds the reserved keys of `Replay`."""
 
     name: str = "scenario"
     description: str = ""
@@ -159,10 +218,15 @@ class Scenario(Part, frozen=True):
 
 
 class Replay(Part, frozen=True):
-    """The `[workload]` table when it names a job list instead of generators."""
+    """The `[workload]` table when it names a job list instead of generators. `usage` is a file of what the jobs use,
+    `initial` keeps the jobs that were there before a trace began, `strict` stops at the first row that makes no
+    sense."""
 
     trace: str
+    usage: str | None = None
     multiply: float = 1.0
+    initial: bool = False
+    strict: bool = False
 
 
 def preset_names() -> list[str]:
@@ -197,8 +261,9 @@ def _anchor(tables: dict[str, Any], folder: Path) -> None:
     """Make the paths of files named in a scenario independent of the current folder."""
     for key in ("cluster", "workload", "requests"):
         table = tables.get(key)
-        if isinstance(table, dict) and isinstance(table.get("trace"), str):
-            table["trace"] = str(folder / table["trace"])
+        for file in ("trace", "events", "usage"):
+            if isinstance(table, dict) and isinstance(table.get(file), str):
+                table[file] = str(folder / table[file])
     for table in tables.get("workload", {}).values() if isinstance(tables.get("workload"), dict) else ():
         if isinstance(table, dict) and isinstance(table.get("empirical"), str):
             table["empirical"] = str(folder / table["empirical"])
@@ -309,7 +374,9 @@ def is_replay(workload: Mapping[str, Any]) -> bool:
 def names_files(scenario: Scenario) -> bool:
     """Whether a scenario depends on files, which may change between two runs."""
     tables = [table for table in scenario.workload.values() if isinstance(table, Mapping)]
-    return bool(scenario.cluster.trace or is_replay(scenario.workload) or any(t.get("empirical") for t in tables))
+    cluster = scenario.cluster
+    named = cluster.trace or cluster.events or any(t.get("empirical") for t in tables)
+    return bool(named or is_replay(scenario.workload))
 
 
 def generators(scenario: Scenario) -> dict[str, Generator]:

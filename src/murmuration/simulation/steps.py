@@ -11,11 +11,14 @@ import numpy as np
 
 from murmuration.cluster import allocation_types, transactions
 from murmuration.cluster.jit import helper, inlined
-from murmuration.placement.kernels import give_back
+from murmuration.placement.kernels import give_back, take
 from murmuration.simulation.agenda import note
 from murmuration.simulation.world import (
     ABANDONED,
+    AGENTS_ACT,
     JOB_RETURNS,
+    KIND_MASK,
+    NODE_CHANGES,
     S_OFFERED,
     S_RESOURCES,
     S_RUNNING,
@@ -23,6 +26,7 @@ from murmuration.simulation.world import (
     S_TYPES,
     SCHEDULED,
     TASKS_END,
+    USED_NOW,
     WAITING,
     Array,
     World,
@@ -128,16 +132,29 @@ def drop_claim(free: Array, claim: Array, claimed: int, request: Array) -> None:
 
 
 @inlined
+def room_of(w: World, job: int) -> Any:
+    """The table this job's room is counted in: what is not reserved, or for tasks that reserve nothing what is not
+    used."""
+    return w.firm if w.firm.shape[0] > 0 and is_firm(w.state, w.jobs, job) else w.free
+
+
+@helper
+def is_firm(state: Array, jobs: Array, job: int) -> bool:
+    """Whether a job's requests are reserved; production tasks' always are, and all where nothing is reclaimed."""
+    return bool(jobs[job].production or not state[0].reclaim)
+
+
+@inlined
 def settle_claim(w: World, agent: int) -> None:
     """What a fresh claim turns into: a gang that did not fit whole is dropped; an optimistic scheduler remembers what
     it saw and leaves the table as it was; every other one keeps the room it claimed until it commits."""
     job = w.agents[agent].job
     request, claim = w.request[job], w.claim[agent]
     if w.jobs[job].gang and w.agents[agent].claimed < w.jobs[job].left:
-        drop_claim(w.free, claim, w.agents[agent].claimed, request)
+        drop_claim(room_of(w, job), claim, w.agents[agent].claimed, request)
         w.agents[agent].claimed = 0
     if w.agents[agent].optimistic:
-        drop_claim(w.free, claim, w.agents[agent].claimed, request)
+        drop_claim(room_of(w, job), claim, w.agents[agent].claimed, request)
         for k in range(w.agents[agent].claimed):
             w.seen[agent, k] = w.sequence[claim[k]]
 
@@ -155,11 +172,21 @@ def commit_claim(w: World, agent: int) -> int:
         if w.agents[agent].optimistic:
             accepted = commit_shared(w, agent, job, claimed)
         else:
-            for k in range(claimed):
-                w.sequence[w.claim[agent, k]] += 1
+            accepted = count_claim(w.sequence, w.claim[agent], claimed)
         spent = w.state[0].now - w.agents[agent].started
         count_attempt(w.busy, w.workloads, w.jobs, agent, job, spent, accepted < claimed)
     return int(accepted)
+
+
+@helper
+def count_claim(sequence: Array, claim: Array, claimed: int) -> int:
+    """An exclusive claim is accepted, but for nodes that left in the meantime (−1)."""
+    accepted = 0
+    for k in range(claimed):
+        if claim[k] >= 0:
+            sequence[claim[k]] += 1
+            accepted += 1
+    return accepted
 
 
 @helper
@@ -189,7 +216,9 @@ def commit_shared(w: World, agent: int, job: int, claimed: int) -> int:
         for k in range(room, claimed):
             w.claim[agent, k] = -1
     machine = w.agents[agent].machine
-    return commit(w.free, w.sequence, w.claim[agent], w.seen[agent], min(room, claimed), request, machine, atomic)
+    return commit(
+        room_of(w, job), w.sequence, w.claim[agent], w.seen[agent], min(room, claimed), request, machine, atomic
+    )  # fmt: skip
 
 
 @inlined
@@ -205,6 +234,8 @@ def start_run(w: World, agent: int, accepted: int, lasts: float) -> None:
     w.state[0].slots_left -= accepted
     if w.jobs[job].production:
         guarantee(w.guaranteed, w.slots, w.runs[run].slot, w.request[job], 1)
+    if w.tasks.shape[0] > 0:
+        tasks_appear(w, run)
     account(w.sums, w.held, w.state, w.jobs, w.request, job, accepted)
     w.workloads[w.jobs[job].workload].tasks_placed += accepted
     note(w.agenda, w.state, w.state[0].now + lasts, TASKS_END, run)
@@ -247,6 +278,68 @@ def account(sums: Array, held: Array, state: Array, jobs: Array, request: Array,
 
 
 @helper
+def charge(free: Array, sums: Array, node: int, amounts: Array, sign: int) -> None:
+    """What a task uses is counted into its node and the cluster's sum, or out of them."""
+    for r in range(amounts.shape[0]):
+        free[node, r] -= sign * amounts[r]
+        sums[USED_NOW, r] += sign * amounts[r]
+
+
+@inlined
+def tasks_appear(w: World, run: int) -> None:
+    """The tasks of a run that has just started have rows of their own; until they are measured they count as using a
+    share of what they request."""
+    job = w.runs[run].job
+    slot, ordinal = w.runs[run].slot, 0
+    while slot >= 0:
+        w.tasks[slot].job = job
+        w.tasks[slot].leader = w.runs[run].slot
+        w.tasks[slot].source = -1
+        w.tasks[slot].point = -1
+        w.tasks[slot].began = w.state[0].now - phase(w.state, w.curves.shape[1], job, ordinal)
+        w.state[0].slots_high = max(w.state[0].slots_high, slot + 1)
+        if w.firm.shape[0] > 0:
+            unmeasured(w.request[job], w.jobs[job].curve, w.state[0].unmeasured, w.task_used[slot])
+            charge(w.free, w.sums, w.slots[slot].node, w.task_used[slot], 1)
+            if not is_firm(w.state, w.jobs, job):
+                give_back(w.free, w.slots[slot].node, w.request[job])
+        slot = w.slots[slot].next
+        ordinal += 1
+
+
+@inlined
+def tasks_disappear(w: World, run: int) -> None:
+    """The tasks of a run end: their rows are free, and what they used is, but for what the caller gives back."""
+    job = w.runs[run].job
+    slot = w.runs[run].slot
+    while slot >= 0:
+        w.tasks[slot].job = -1
+        if w.firm.shape[0] > 0:
+            charge(w.free, w.sums, w.slots[slot].node, w.task_used[slot], -1)
+            if not is_firm(w.state, w.jobs, job):
+                take(w.free, w.slots[slot].node, w.request[job])
+        slot = w.slots[slot].next
+
+
+@helper
+def unmeasured(request: Array, curve: int, share: float, use: Array) -> None:
+    """What a task counts as using before it is measured; one that uses what it requests is known from the start."""
+    for r in range(request.shape[0]):
+        use[r] = request[r] if curve < 0 else min(request[r], int(request[r] * share) + 1)
+
+
+@helper
+def phase(state: Array, points: int, job: int, ordinal: int) -> float:
+    """How far along its curve a task begins: where curves go round, each task at a point of its own."""
+    if not state[0].cyclic:
+        return 0.0
+    mixed = (np.uint64(job) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(ordinal + 1) * np.uint64(0xBF58476D1CE4E5B9))
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+    share = float(mixed >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return float(share * points * state[0].curve_s)
+
+
+@helper
 def free_slots(slots: Array, state: Array, free: Array, slot: int, request: Array) -> None:
     """Every task of a list ends: its row gets back what was assigned, its slot returns to the free list."""
     while slot >= 0:
@@ -263,7 +356,9 @@ def end_run(w: World, run: int) -> None:
     job, slot, ended = w.runs[run].job, w.runs[run].slot, w.runs[run].count
     if w.jobs[job].production:
         guarantee(w.guaranteed, w.slots, slot, w.request[job], -1)
-    free_slots(w.slots, w.state, w.free, slot, w.request[job])
+    if w.tasks.shape[0] > 0:
+        tasks_disappear(w, run)
+    free_slots(w.slots, w.state, room_of(w, job), slot, w.request[job])
     close_run(w.runs, w.state, run)
     account(w.sums, w.held, w.state, w.jobs, w.request, job, -ended)
 
@@ -317,9 +412,10 @@ def pass_time(w: World, until: float) -> None:
 def add_up(sums: Array, sums_s: Array, state: Array, until: float) -> None:
     elapsed = until - state[0].last
     if elapsed > 0.0:
-        for kind in range(2):
+        for kind in range(sums.shape[0]):
             for r in range(sums.shape[1]):
                 sums_s[kind, r] += sums[kind, r] * elapsed
+        state[0].nodes_s += state[0].nodes * elapsed
         state[0].running_s += state[0].running * elapsed
         state[0].offered_s += state[0].offered * elapsed
         state[0].last = until
@@ -341,21 +437,24 @@ def sample(w: World) -> None:
 
 @helper
 def count_types(total: Array, free: Array, guaranteed: Array, row: Array) -> None:
-    """The allocation types of all nodes, by what their tasks require."""
+    """The allocation types of all nodes that are there, by what their tasks use (or require, where that is not
+    measured)."""
     for i in range(total.shape[0]):
-        idle = True
+        idle, there = True, False
         for r in range(total.shape[1]):
             idle &= free[i, r] == total[i, r]
-        row[S_TYPES + allocation_type(total[i], free[i], guaranteed[i], idle)] += 1.0
+            there |= total[i, r] > 0
+        if there:
+            row[S_TYPES + allocation_type(total[i], free[i], guaranteed[i], idle)] += 1.0
 
 
 @helper
 def sample_sums(sums: Array, workloads: Array, busy: Array, agents: Array, row: Array) -> None:
     at = S_RESOURCES
     for r in range(sums.shape[1]):
-        row[at] = sums[0, r]
-        row[at + 1] = sums[1, r]
-        at += 2
+        for kind in range(sums.shape[0]):
+            row[at] = sums[kind, r]
+            at += 1
     for workload in range(workloads.shape[0]):
         row[at] = busy[workload, :, 0].sum()
         row[at + 1] = workloads[workload].commits_ok
@@ -370,12 +469,24 @@ def sample_sums(sums: Array, workloads: Array, busy: Array, agents: Array, row: 
 def needs_room(state: Array, runs: Array, agenda: Array, tasks: int) -> bool:
     """Whether a step that starts this many tasks could outgrow the arrays."""
     spare = state[0].run_free
+    noted = state[0].notes + NOTES_MAX
+    if state[0].notes > 0 and agenda[0].what & KIND_MASK == NODE_CHANGES:
+        # Every run may lose tasks that its job places again.
+        noted += state[0].notes
     return bool(
         state[0].slots_left < tasks
-        or state[0].notes + NOTES_MAX > agenda.shape[0]
+        or noted > agenda.shape[0]
         or spare < 0
         or runs[spare].slot < 0
     )  # fmt: skip
+
+
+@helper
+def agents_need_room(state: Array, agenda: Array, slots: Array) -> bool:
+    """Whether a step in which every task moves could outgrow the agenda."""
+    if state[0].notes == 0 or agenda[0].what & KIND_MASK != AGENTS_ACT:
+        return False
+    return bool(state[0].notes + slots.shape[0] - state[0].slots_left + NOTES_MAX > agenda.shape[0])
 
 
 @inlined

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from murmuration.cluster import migration
 from murmuration.cluster.jit import helper, inlined, loop_kernel
-from murmuration.placement.kernels import give_back, next_double, take
+from murmuration.placement.kernels import next_double
 from murmuration.schedulers.swarm import pheromone
 from murmuration.schedulers.swarm.pheromone import BIN_PACK
 from murmuration.simulation.agenda import note, pop
+from murmuration.simulation.churn import change_node
 from murmuration.simulation.loop import (
     DECIDE,
     GO_ON,
@@ -27,8 +27,9 @@ from murmuration.simulation.loop import (
     next_attempt,
     to_next_event,
 )
+from murmuration.simulation.moves import amounts_of, begin_move, leave_source, migration_ends
 from murmuration.simulation.steps import (
-    NOTES_MAX,
+    agents_need_room,
     end_run,
     enqueue,
     mask_of,
@@ -44,6 +45,7 @@ from murmuration.simulation.swarm_search import (
     set_order,
     suits,
 )
+from murmuration.simulation.usage import usage_changes
 from murmuration.simulation.world import (
     AGENTS_ACT,
     BUSY_UNTIL,
@@ -55,18 +57,18 @@ from murmuration.simulation.world import (
     KIND_MASK,
     LARGEST,
     MIGRATION_ENDS,
+    NODE_CHANGES,
     PACKING,
     PHEROMONE,
     RESOURCE,
     SMALLEST,
     TASKS_END,
+    USAGE_CHANGES,
     USED,
     Array,
     World,
 )
 
-SLOT_BITS = 32
-MEMORY = 1
 SPREADING = -1.0
 
 spread = helper(pheromone.spread)
@@ -74,7 +76,6 @@ bin_pack = helper(pheromone.bin_pack)
 repulsive = helper(pheromone.repulsive)
 weighted = helper(pheromone.weighted)
 attractive = helper(pheromone.attractive)
-migration_mb = helper(migration.migration_mb)
 
 
 @helper
@@ -120,13 +121,14 @@ def measure(c: Colony) -> None:
         look_at(c, node)
     c.nodes[SMALLEST] = 1.0
     c.nodes[LARGEST] = 0.0
-    for slot in range(c.rules[0].slots):
+    for slot in range(c.state[0].slots_high):
         job, node = c.tasks[slot].job, c.slots[slot].node
         if job >= 0:
-            size = size_on(c, node, c.request[job], True)
+            amounts = amounts_of(c, slot)
+            size = size_on(c, node, amounts, True)
             c.nodes[SMALLEST, node] = min(c.nodes[SMALLEST, node], size)
             if c.nodes[PACKING, node] == 0.0:
-                size = size_on(c, node, c.request[job], False)
+                size = size_on(c, node, amounts, False)
             c.nodes[LARGEST, node] = max(c.nodes[LARGEST, node], size)
     for node in range(c.total.shape[0]):
         set_pheromone(c, node)
@@ -136,21 +138,10 @@ def measure(c: Colony) -> None:
 @helper
 def move_task(c: Colony, slot: int, to: int) -> None:
     """A task queues to leave its node: room is taken at its destination at once."""
-    job, source = c.tasks[slot].job, c.slots[slot].node
-    take(c.free, to, c.request[job])
-    for r in range(c.outgoing.shape[1]):
-        c.outgoing[source, r] += c.request[job, r]
-        if c.jobs[job].production:
-            c.guaranteed[to, r] += c.request[job, r]
-    c.sequence[to] += 1
-    c.slots[slot].node = to
-    c.tasks[slot].source = source
-    c.tasks[slot].serial += 1
+    source = c.slots[slot].node
     ends = max(c.state[0].now, c.nodes[BUSY_UNTIL, source]) + c.rules[0].migration_s
     c.nodes[BUSY_UNTIL, source] = ends
-    note(c.agenda, c.state, ends, MIGRATION_ENDS, (c.tasks[slot].serial << SLOT_BITS) | slot)
-    c.rules[0].migrations += 1
-    c.rules[0].migrated_mb += migration_mb(c.request[job, MEMORY])
+    begin_move(c, slot, to, ends)
 
 
 @helper
@@ -158,26 +149,6 @@ def renew(c: Colony, node: int) -> None:
     """A node of a migration has changed: so do its place in the order and its pheromone."""
     relevel(c, node)
     set_pheromone(c, node)
-
-
-@helper
-def leave_source(c: Colony, slot: int) -> None:
-    """A task is no longer on the node it came from."""
-    job, source = c.tasks[slot].job, c.tasks[slot].source
-    give_back(c.free, source, c.request[job])
-    for r in range(c.outgoing.shape[1]):
-        c.outgoing[source, r] -= c.request[job, r]
-        if c.jobs[job].production:
-            c.guaranteed[source, r] -= c.request[job, r]
-    c.tasks[slot].source = -1
-
-
-@helper
-def migration_ends(c: Colony, subject: int) -> None:
-    """The task runs on its new node alone, unless it ended on the way."""
-    slot, serial = subject & ((1 << SLOT_BITS) - 1), subject >> SLOT_BITS
-    if c.tasks[slot].serial == serial and c.tasks[slot].source >= 0:
-        leave_source(c, slot)
 
 
 @helper
@@ -207,8 +178,9 @@ def find(c: Colony, source: int, request: Array, job: int) -> Any:
 def act_alone(c: Colony, slot: int) -> None:
     """One task decides."""
     job, node = c.tasks[slot].job, c.slots[slot].node
-    if wants_to_leave(c, node, c.request[job]):
-        to = find(c, node, c.request[job], job)
+    amounts = amounts_of(c, slot)
+    if wants_to_leave(c, node, amounts):
+        to = find(c, node, amounts, job)
         if to >= 0:
             move_task(c, slot, to)
             renew(c, node)
@@ -286,7 +258,8 @@ def act_together(c: Colony, leader: int) -> None:
 def colony(w: World) -> Colony:
     return Colony(
         w.state, w.total, w.free, w.guaranteed, w.sequence, w.masks, w.jobs, w.request, w.rng, w.slots, w.agenda,
-        w.tasks, w.outgoing, w.swarm, w.swarm_order, w.swarm_first, w.swarm_nodes, w.swarm_rows,
+        w.tasks, w.firm, w.task_used, w.sums, w.outgoing, w.firm_outgoing, w.swarm, w.swarm_order, w.swarm_first,
+        w.swarm_nodes, w.swarm_rows,
     )  # fmt: skip
 
 
@@ -294,7 +267,7 @@ def colony(w: World) -> Colony:
 def agents_act(c: Colony, grouped: Array) -> None:
     """Every task that is not under way decides once."""
     measure(c)
-    for slot in range(c.rules[0].slots):
+    for slot in range(c.state[0].slots_high):
         job = c.tasks[slot].job
         if job >= 0:
             if grouped[c.jobs[job].workload]:
@@ -306,18 +279,6 @@ def agents_act(c: Colony, grouped: Array) -> None:
 
 
 @inlined
-def agents_appear(w: World, run: int) -> None:
-    """The tasks of a run that has just started are agents from now on."""
-    slot = w.runs[run].slot
-    while slot >= 0:
-        w.tasks[slot].job = w.runs[run].job
-        w.tasks[slot].leader = w.runs[run].slot
-        w.tasks[slot].source = -1
-        w.swarm[0].slots = max(w.swarm[0].slots, slot + 1)
-        slot = w.slots[slot].next
-
-
-@inlined
 def agents_die(w: World, run: int) -> None:
     """The tasks of a run end; one under way leaves both its nodes."""
     slot = w.runs[run].slot
@@ -325,7 +286,6 @@ def agents_die(w: World, run: int) -> None:
         if w.tasks[slot].source >= 0:
             leave_source(colony(w), slot)
             w.swarm[0].cut_short += 1
-        w.tasks[slot].job = -1
         slot = w.slots[slot].next
 
 
@@ -342,24 +302,17 @@ def happen(w: World) -> int:
     elif kind == TASKS_END:
         agents_die(w, subject)
         end_run(w, subject)
+    elif kind == USAGE_CHANGES:
+        usage_changes(w)
+    elif kind == NODE_CHANGES:
+        change_node(w, subject)
     elif kind == JOB_RETURNS:
         enqueue(w.agents, w.queue, w.jobs, subject)
         agent = w.jobs[subject].agent
     else:
-        run = w.state[0].run_free
         attempt_ends(w, subject)
-        if w.state[0].run_free != run:
-            agents_appear(w, run)
         agent = subject
     return agent
-
-
-@helper
-def agents_need_room(state: Array, agenda: Array, slots: Array) -> bool:
-    """Whether a step in which every agent moves could outgrow the agenda."""
-    if state[0].notes == 0 or agenda[0].what & KIND_MASK != AGENTS_ACT:
-        return False
-    return bool(state[0].notes + slots.shape[0] - state[0].slots_left + NOTES_MAX > agenda.shape[0])
 
 
 @loop_kernel

@@ -48,7 +48,11 @@ class Colony(NamedTuple):
     slots: Array
     agenda: Array
     tasks: Array
+    firm: Array
+    task_used: Array
+    sums: Array
     outgoing: Array
+    firm_outgoing: Array
     rules: Array
     order: Array
     first: Array

@@ -22,29 +22,15 @@ LEVELS = 256
 NEVER_S = np.inf
 
 
-def swarm_arrays(
-    swarm: bool, rules: sc.SwarmRules, nodes: Amounts, jobs: JobList, room: int
-) -> dict[str, NDArray[Any]]:
+def swarm_arrays(swarm: bool, rules: sc.SwarmRules, nodes: Amounts, jobs: JobList) -> dict[str, NDArray[Any]]:
     """The arrays of a swarm; next to nothing where the architecture is another."""
-    count, resources = len(nodes) if swarm else 0, nodes.shape[1]
+    count = len(nodes) if swarm else 0
     return {
-        "swarm": _settings(rules), "tasks": _unused(room if swarm else 0),
-        "outgoing": np.zeros((count, resources), np.int64),
+        "swarm": _settings(rules),
         "swarm_order": np.zeros((3, count), np.int32), "swarm_first": np.zeros(LEVELS + 1 if swarm else 0, np.int32),
         "swarm_nodes": np.zeros((7, count)), "swarm_rows": _rows(nodes, jobs.request),
         "swarm_groups": np.array([swarm and name in rules.affinity for name in jobs.workloads]),
     }  # fmt: skip
-
-
-def _unused(count: int) -> NDArray[Any]:
-    tasks = np.zeros(count, wd.TASK)
-    tasks["job"] = tasks["source"] = -1
-    return tasks
-
-
-def more_tasks(tasks: NDArray[Any]) -> NDArray[Any]:
-    """Twice as many."""
-    return np.concatenate([tasks, _unused(len(tasks))])
 
 
 def _settings(rules: sc.SwarmRules) -> NDArray[Any]:
@@ -72,13 +58,6 @@ def _rows(total: Amounts, request: Amounts) -> NDArray[np.int64]:
     rows[wd.COUNTED], rows[wd.MOST] = counted, total.max(axis=0)
     rows[wd.LEAST] = np.where(total > 0, total, np.iinfo(np.int64).max).min(axis=0)
     return rows
-
-
-def begin(world: wd.World) -> None:
-    """The agents first act after one step."""
-    world.agenda[0] = (world.swarm["step_s"][0], world.state["order"][0], wd.AGENTS_ACT)
-    world.state["notes"] = 1
-    world.state["order"] += 1
 
 
 def gathered(scenario: sc.Scenario, jobs: JobList) -> JobList:
@@ -125,7 +104,7 @@ def _most_on_one(room: Amounts, request: Amounts) -> int:
 def counts(world: wd.World) -> dict[str, Any]:
     """The figures only a swarm has."""
     record = world.swarm[0]
-    migrations = int(record["migrations"])
+    migrations = int(world.state["migrations"][0])
     return {
         "migrations": migrations,
         "searches_failed": int(record["failed"]),

@@ -16,14 +16,17 @@ Array = NDArray[Any]
 
 # What an agenda entry is about; the low bits of its payload.
 ATTEMPT_ENDS, TASKS_END, JOB_RETURNS, OFFER_MADE, OFFER_TIMES_OUT, AGENTS_ACT, MIGRATION_ENDS = range(7)
-KIND_BITS = 3
+USAGE_CHANGES, NODE_CHANGES = 7, 8
+KIND_BITS = 4
 KIND_MASK = (1 << KIND_BITS) - 1
 
 # What became of a job.
 WAITING, SCHEDULED, ABANDONED, NEVER = range(4)
 STATUS = ("waiting", "scheduled", "abandoned", "never")
 
-# Columns of a sample, before those per resource (required, guaranteed), per workload and per scheduler (queued).
+# Rows of `sums`, and the columns of a sample per resource.
+REQUIRED, GUARANTEED, USED_NOW = range(3)
+# Columns of a sample, before those per resource, per workload and per scheduler (queued).
 S_TIME, S_RUNNING, S_OFFERED, S_TYPES = 0, 1, 2, 3
 S_RESOURCES = S_TYPES + 6
 S_PER_WORKLOAD = ("busy_s", "commits_ok", "commits_failed", "tasks_placed")
@@ -35,6 +38,7 @@ JOB = np.dtype(
         ("tasks", "i8"), ("left", "i8"), ("workload", "i4"), ("agent", "i4"), ("level", "i4"), ("mask", "i4"),
         ("attempts", "i4"), ("empty", "i4"), ("conflicts", "i4"),
         ("behind", "i4"),  # the job behind this one in its queue, −1 at the tail
+        ("curve", "i4"), ("recorded", "i4"),
         ("gang", "?"), ("production", "?"), ("status", "i1"),
     ],
     align=True,
@@ -72,7 +76,7 @@ WORKLOAD = np.dtype(
 STATE = np.dtype(
     [
         ("now", "f8"), ("last", "f8"), ("horizon", "f8"), ("sample_at", "f8"), ("sample_step", "f8"),
-        ("running_s", "f8"), ("offered_s", "f8"),
+        ("running_s", "f8"), ("offered_s", "f8"), ("nodes_s", "f8"),
         ("arrived", "i8"), ("order", "i8"), ("events", "i8"), ("notes", "i8"), ("run_free", "i8"), ("slot_free", "i8"),
         ("slots_left", "i8"), ("sampled", "i8"), ("running", "i8"), ("offered", "i8"),
         ("pending", "i8"),  # the scheduler whose decision Python must make, −1 for none
@@ -82,20 +86,31 @@ STATE = np.dtype(
         ("offer_time_s", "f8"), ("period_s", "f8"), ("timeout_s", "f8"), ("short_max_s", "f8"),
         ("offers_made", "i8"), ("offers_rejected", "i8"), ("offers_rescinded", "i8"), ("tasks_revoked", "i8"),
         ("tasks_killed", "i8"),
+        # Nodes present; tasks lost with a node; no slot from here on was ever used by a task with a row of its own.
+        ("nodes", "i8"), ("tasks_lost", "i8"), ("slots_high", "i8"),
+        # What tasks use is measured every `usage_s` (0: never); a point of a curve lasts `curve_s`.
+        ("usage_s", "f8"), ("curve_s", "f8"), ("cyclic", "?"),
+        # Whether others than production tasks get what is not used; what a task counts as using until it is measured.
+        ("reclaim", "?"), ("unmeasured", "f8"),
+        # What migrations cost, whoever decides on them.
+        ("migrations", "i8"), ("forced", "i8"), ("migrated_mb", "f8"),
     ],
     align=True,
 )  # fmt: skip
 
 
-# Swarm: a task as an agent, by its slot. `source` is the node it is leaving, −1 when it is settled; `leader` the slot
-# that decides for its group; `serial` makes the end of a migration void if the task ended before.
-TASK = np.dtype([("job", "i4"), ("source", "i4"), ("leader", "i4"), ("serial", "i4")], align=True)
+# A task with a row of its own, by its slot: where tasks move or their usage is measured. `source` is the node it is
+# leaving, −1 when it is settled; `leader` the first slot of its run; `serial` makes the end of a migration void if the
+# task ended before; its curve began at `began` and stands at `point` (−1: not measured yet).
+TASK = np.dtype(
+    [("began", "f8"), ("job", "i4"), ("source", "i4"), ("leader", "i4"), ("serial", "i4"), ("point", "i4")], align=True
+)  # fmt: skip
+NODE_EVENT = np.dtype([("time", "f8"), ("node", "i4")], align=True)
 SWARM = np.dtype(
     [
         ("overload", "f8"), ("underload", "f8"), ("step_s", "f8"), ("migration_s", "f8"), ("switch_s", "f8"),
         ("strategy", "i8"), ("switch_to", "i8"), ("form", "i8"), ("search", "i8"), ("candidates", "i8"),
-        ("size_weighted", "?"), ("slots", "i8"),  # no slot from here on was ever used
-        ("migrations", "i8"), ("messages", "i8"), ("failed", "i8"), ("cut_short", "i8"), ("migrated_mb", "f8"),
+        ("size_weighted", "?"), ("messages", "i8"), ("failed", "i8"), ("cut_short", "i8"),
     ],
     align=True,
 )  # fmt: skip
@@ -112,6 +127,8 @@ class World(NamedTuple):
     # The cluster table: one row per node.
     total: Array
     free: Array
+    #: Where usage is measured, `free` is what is not used, and this what is not reserved (to production tasks, or all).
+    firm: Array
     guaranteed: Array
     sequence: Array
     totals: Array
@@ -130,8 +147,17 @@ class World(NamedTuple):
     runs: Array
     slots: Array
     agenda: Array
+    # Tasks with rows of their own, what each of them uses, the curves they follow; how nodes change; what is about to
+    # leave each node.
+    tasks: Array
+    task_used: Array
+    curves: Array
+    node_events: Array
+    node_totals: Array
+    outgoing: Array
+    firm_outgoing: Array
     # What is measured: per workload; (busy, wasted) per workload and scheduler; amounts held; sums of (required,
-    # guaranteed).
+    # guaranteed, used).
     workloads: Array
     busy: Array
     held: Array
@@ -156,10 +182,8 @@ class World(NamedTuple):
     offer_free: Array
     offer_total: Array
     offer_mask: Array
-    # Swarm: settings and counts; agents; amounts queued to leave each row; rows in order of fullness; pheromones.
+    # Swarm: settings and counts; rows in order of fullness; pheromones.
     swarm: Array
-    tasks: Array
-    outgoing: Array
     swarm_order: Array
     swarm_first: Array
     swarm_nodes: Array

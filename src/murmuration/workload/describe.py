@@ -34,6 +34,7 @@ def describe(trace: Trace) -> dict[str, Any]:
         "kind": trace.kind,
         "rows": trace.rows,
         "jobs": None if trace.jobs is None else _span(trace.jobs),
+        "usage": None if trace.jobs is None else _usage(trace.jobs),
         "workloads": {} if trace.jobs is None else _workloads(trace.jobs),
         "nodes": None if trace.nodes is None else _nodes(trace.nodes),
         "events": None if trace.events is None else _events(trace.events),
@@ -50,6 +51,27 @@ def _span(jobs: JobList) -> dict[str, Any]:
         "first_submit_s": float(jobs.submit_s[0]),
         "last_submit_s": float(jobs.submit_s[-1]),
         "constrained": int((jobs.constraint > 0).sum()),
+        "production": int(jobs.production.sum()),
+        "recorded": int((jobs.recorded >= 0).sum()),
+    }
+
+
+def _usage(jobs: JobList) -> dict[str, Any] | None:
+    """What tasks use of what they request: mean over their curves, weighted by request, and the highest point."""
+    if jobs.curves is None:
+        return None
+    share, mine = jobs.curves.share, jobs.select(jobs.curve >= 0)
+    weight = (mine.request * mine.tasks[:, None]).astype(np.float64)
+    mean = (share.mean(axis=1)[mine.curve] * weight).sum(axis=0) / np.where(weight.any(axis=0), weight.sum(axis=0), 1.0)
+    most = share.max(axis=1)[mine.curve].max(axis=0, initial=0.0)
+    return {
+        "jobs": len(mine),
+        "curves": len(np.unique(mine.curve)),
+        "points": share.shape[1],
+        "step_s": jobs.curves.step_s,
+        "cyclic": jobs.curves.cyclic,
+        "mean": dict(zip(jobs.resources.names, mean.tolist(), strict=True)),
+        "max": dict(zip(jobs.resources.names, most.tolist(), strict=True)),
     }
 
 
@@ -97,7 +119,8 @@ def _nodes(nodes: NodeTable) -> dict[str, Any]:
 
 def _events(events: NodeEvents) -> dict[str, Any]:
     counts = {name: int((events.kind == k).sum()) for k, name in enumerate(EVENT_NAMES)}
-    return {**counts, "first_s": float(events.time_s[0]), "last_s": float(events.time_s[-1])}
+    nodes = len(np.unique(events.node_id))
+    return {**counts, "nodes": nodes, "first_s": float(events.time_s[0]), "last_s": float(events.time_s[-1])}
 
 
 def _tables(tables: Tables) -> dict[str, Any]:

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from murmuration.cluster.errors import InputError
-from murmuration.workload import nodes, store
+from murmuration.workload import node_events, nodes, store
 from murmuration.workload.files import Source, load
-from murmuration.workload.readers import alibaba, google2011, google2019, omega, swf, swim
+from murmuration.workload.readers import (
+    alibaba,
+    bitbrains,
+    containers,
+    google2011,
+    google2011_jobs,
+    google2011_nodes,
+    google2011_tables,
+    google2019,
+    omega,
+    planetlab,
+    swf,
+    swim,
+)
 from murmuration.workload.table import of_source, parquet
-from murmuration.workload.trace import Options, Trace
+from murmuration.workload.trace import LeftOut, Options, Trace
+from murmuration.workload.usage_files import read_usage, with_usage
 
 
 @dataclass(frozen=True)
@@ -36,10 +50,20 @@ class Format:
 
 
 def _read_jobs(source: Source, options: Options) -> Trace:
-    table = of_source(source)
-    jobs = store.jobs_of(table)
+    table, left_out = of_source(source), LeftOut(options.strict)
+    usage = None if options.usage is None else read_usage(options.usage, left_out)
+    jobs = store.jobs_of(table, usage, left_out)
     notes = tuple(f"column {name!r} is not used" for name in store.unused_columns(table))
-    return Trace("job list", len(table), jobs, assumptions=notes)
+    return Trace("job list", len(table), jobs, assumptions=notes, skipped=tuple(left_out.lines))
+
+
+def _with_usage(trace: Trace, options: Options) -> Trace:
+    """A trace of another format with the usage that is named for it."""
+    if options.usage is None or trace.jobs is None or trace.kind == "job list":
+        return trace
+    left_out = LeftOut(options.strict)
+    jobs = with_usage(trace.jobs, read_usage(options.usage, left_out), trace.jobs.job_id.tolist(), left_out)
+    return replace(trace, jobs=jobs, skipped=(*trace.skipped, *left_out.lines))
 
 
 def _read_nodes(source: Source, options: Options) -> Trace:
@@ -47,20 +71,29 @@ def _read_nodes(source: Source, options: Options) -> Trace:
     return Trace("node table", len(table), nodes=nodes.nodes_of(table))
 
 
+def _read_events(source: Source, options: Options) -> Trace:
+    table = of_source(source)
+    return Trace("node events", len(table), events=node_events.events_of(table))
+
+
 #: Our own come first. A file with some of their columns is theirs, so that a missing one is named.
 FORMATS = (
     Format("job list", lambda head: head.has(store.BASE, 3), _read_jobs),
+    Format("node events", lambda head: head.has(node_events.BASE), _read_events),
     Format("node table", lambda head: head.has(nodes.BASE, 2), _read_nodes),
     Format(
         "google2011 job events",
-        lambda head: head.has(google2011.EVENT_COLUMNS) or google2011.is_raw_job_events(head.line),
-        google2011.read_job_events,
+        lambda head: head.has(google2011_jobs.EVENT_COLUMNS) or google2011_jobs.is_raw_job_events(head.line),
+        google2011_jobs.read_job_events,
     ),
     Format("google2011 initial tasks", lambda head: head.has(google2011.TASK_COLUMNS), google2011.read_initial_tasks),
     Format(
         "google2011 machines",
         lambda head: head.has(google2011.MACHINE_COLUMNS) and not head.has(["event_type"]),
         google2011.read_machines,
+    ),
+    Format(
+        "google2011 removals", lambda head: head.has(google2011_nodes.EVENT_COLUMNS), google2011_nodes.read_removals
     ),
     Format(
         "google2019 machine events",
@@ -71,6 +104,11 @@ FORMATS = (
     Format("google2019 machines", lambda head: head.has(google2019.COUNT_COLUMNS), google2019.read_machine_counts),
     Format("alibaba pods", lambda head: head.has(alibaba.POD_COLUMNS), alibaba.read_pods),
     Format("alibaba nodes", lambda head: head.has(alibaba.NODE_COLUMNS), alibaba.read_nodes),
+    Format("alibaba containers", lambda head: containers.is_instances(head.line), containers.read_instances),
+    Format("alibaba container apps", lambda head: containers.is_apps(head.line), containers.read_apps),
+    Format("alibaba container nodes", lambda head: containers.is_nodes(head.line), containers.read_nodes),
+    Format("planetlab", lambda head: head.has(planetlab.COLUMNS), planetlab.read_planetlab),
+    Format("bitbrains", lambda head: head.has(bitbrains.COLUMNS), bitbrains.read_bitbrains),
     Format("omega cell state", lambda head: omega.is_state(head.fields), omega.read_state),
     Format("omega distribution", lambda head: omega.is_distribution(head.fields), omega.read_distribution),
     Format("swim", lambda head: swim.is_swim(head.line), swim.read_swim),
@@ -80,11 +118,14 @@ FORMATS = (
 
 def open_trace(path: str | Path, options: Options | None = None) -> Trace:
     """Read a trace of any known format."""
+    options = options or Options()
+    if google2011_tables.is_folder(Path(path)):
+        return _with_usage(google2011_tables.read_folder(Path(path), options), options)
     source = load(path)
     head = _head(source)
     for known in FORMATS:
         if known.matches(head):
-            return known.read(source, options or Options())
+            return _with_usage(known.read(source, options), options)
     raise InputError(f"{source.path}: not a trace of a known format ({', '.join(known.kind for known in FORMATS)})")
 
 

@@ -51,6 +51,15 @@ def load(path: str | Path) -> Source:
     return Source(path, data)
 
 
+def beside(path: Path, word: str) -> Path | None:
+    """The first file in the same folder, other than this one, with this word in its name."""
+    try:
+        found = [other for other in path.absolute().parent.iterdir() if word in other.name and other.name != path.name]
+    except OSError:
+        return None
+    return min((path.parent / other.name for other in found if other.is_file()), default=None)
+
+
 def _unpack(path: Path, data: bytes) -> bytes:
     """The bytes inside a gzip or xz file; other files as they are."""
     try:

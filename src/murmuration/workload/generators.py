@@ -29,6 +29,10 @@ class Stream:
     gang: bool = False
     production: bool = False
     constraints: tuple[Constraint, ...] = ()
+    #: Tasks that are there at time 0, as jobs of their own with what is left of their time.
+    initial: int = 0
+    #: How much the sizes of jobs differ: the standard deviation of their logarithm.
+    spread: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,12 @@ class Tables:
 
 def generate(stream: Stream, resources: Resources, seconds: float, rng: np.random.Generator, tables: Tables) -> JobList:
     """The jobs of one workload up to a horizon."""
-    submit = arrivals(stream.arrivals_per_s, seconds, rng, tables.gaps_s)
+    later = arrivals(stream.arrivals_per_s, seconds, rng, tables.gaps_s)
+    submit = np.concatenate([np.zeros(first_jobs(stream)), later])
     count = len(submit)
     tasks = np.ceil(draw(stream.tasks_per_job, count, rng, tables.tasks)).clip(1, TASKS_MAX).astype(np.int64)
     duration = draw(stream.task_duration_s, count, rng, tables.durations_s)
-    request = np.broadcast_to(stream.request, (count, len(resources)))
+    request = sizes(stream, count, rng)
     if len(tables.requests):
         request = tables.requests[rng.integers(0, len(tables.requests), count)]
     sets = ((), stream.constraints) if stream.constraints else ((),)
@@ -58,6 +63,21 @@ def generate(stream: Stream, resources: Resources, seconds: float, rng: np.rando
         priority=stream.priority, gang=stream.gang, production=stream.production,
         constraint=1 if stream.constraints else 0, constraint_sets=sets,
     )  # fmt: skip
+
+
+def first_jobs(stream: Stream) -> int:
+    """How many jobs make up the tasks of time 0: of exponential tasks rounded up, a job has 1 ÷ (1 − e^(−1/mean))."""
+    return round(stream.initial * float(1.0 - np.exp(-1.0 / stream.tasks_per_job)))
+
+
+def sizes(stream: Stream, count: int, rng: np.random.Generator) -> Amounts:
+    """The request of each job: alike, or spread log-normally about the same mean, resources half together."""
+    alike = np.broadcast_to(stream.request, (count, len(stream.request)))
+    if stream.spread == 0.0:
+        return alike
+    common, own = rng.standard_normal((count, 1)), rng.standard_normal((count, len(stream.request)))
+    factor = np.exp(stream.spread * (0.7 * common + 0.714 * own) - stream.spread**2 / 2.0)
+    return np.maximum(alike * factor, (alike > 0).astype(np.float64)).astype(np.int64)
 
 
 def arrivals(rate: float, seconds: float, rng: np.random.Generator, gaps: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from murmuration.cluster.constraints import Constraint
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Amounts, Resources
+from murmuration.workload.usage import Curves, join
 
 TASKS_MAX = 1_000_000
 
@@ -33,7 +34,15 @@ class JobList:
     production: NDArray[np.bool_]
     #: Index into `constraint_sets`; set 0 is "no constraint".
     constraint: NDArray[np.int64]
+    #: Index into `curves`: what each task uses over time; −1 for a job whose tasks use what they request.
+    curve: NDArray[np.int64]
+    #: Index into `recorded_nodes`: where the tasks ran when the trace was recorded; −1 where that is not known.
+    recorded: NDArray[np.int64]
     constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),)
+    curves: Curves | None = None
+    recorded_nodes: tuple[str, ...] = ()
+    #: What was assumed and what was left out when the list was read from a trace.
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -62,6 +71,7 @@ class JobList:
 
 COLUMNS = (
     "job_id", "workload", "submit_s", "tasks", "duration_s", "request", "priority", "gang", "production", "constraint",
+    "curve", "recorded",
 )  # fmt: skip
 
 
@@ -70,7 +80,8 @@ def job_list(
     tasks: NDArray[np.int64], duration_s: NDArray[np.float64], request: Amounts, job_id: Sequence[str] | None = None,
     priority: NDArray[np.int64] | int = 0, gang: NDArray[np.bool_] | bool = False,
     production: NDArray[np.bool_] | bool = False, constraint: NDArray[np.int64] | int = 0,
-    constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),),
+    constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),), curve: NDArray[np.int64] | int = -1,
+    curves: Curves | None = None, recorded: NDArray[np.int64] | int = -1, recorded_nodes: tuple[str, ...] = (),
 ) -> JobList:  # fmt: skip
     """A job list from columns; single values stand for every job, and jobs without ids are numbered."""
     count = len(submit_s)
@@ -84,7 +95,8 @@ def job_list(
         workload=column(workload, np.int64), submit_s=column(submit_s, np.float64), tasks=column(tasks, np.int64),
         duration_s=column(duration_s, np.float64), request=np.ascontiguousarray(request, dtype=np.int64),
         priority=column(priority, np.int64), gang=column(gang, np.bool_), production=column(production, np.bool_),
-        constraint=column(constraint, np.int64), constraint_sets=constraint_sets,
+        constraint=column(constraint, np.int64), constraint_sets=constraint_sets, curve=column(curve, np.int64),
+        curves=curves, recorded=column(recorded, np.int64), recorded_nodes=recorded_nodes,
     )  # fmt: skip
     return jobs.sorted()
 
@@ -95,14 +107,26 @@ def merge(lists: Sequence[JobList]) -> JobList:
         return lists[0]
     names = tuple(dict.fromkeys(name for jobs in lists for name in jobs.workloads))
     sets: list[tuple[Constraint, ...]] = [()]
-    parts = []
+    curves = join([jobs.curves for jobs in lists])
+    nodes = tuple(dict.fromkeys(name for jobs in lists for name in jobs.recorded_nodes))
+    parts, before = [], 0
     for jobs in lists:
         known = np.array([names.index(name) for name in jobs.workloads], dtype=np.int64)
         moved = np.where(jobs.constraint > 0, jobs.constraint + len(sets) - 1, 0)
         sets.extend(jobs.constraint_sets[1:])
-        parts.append(replace(jobs, workload=known[jobs.workload], constraint=moved))
+        curve = np.where(jobs.curve >= 0, jobs.curve + before, -1)
+        before += len(jobs.curves) if jobs.curves is not None else 0
+        where = np.array([*(nodes.index(name) for name in jobs.recorded_nodes), -1], dtype=np.int64)
+        parts.append(
+            replace(
+                jobs, workload=known[jobs.workload], constraint=moved, curve=curve, recorded=where[jobs.recorded]
+            )
+        )  # fmt: skip
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
-    merged = JobList(resources=lists[0].resources, workloads=names, constraint_sets=tuple(sets), **columns)
+    merged = JobList(
+        resources=lists[0].resources, workloads=names, constraint_sets=tuple(sets), curves=curves,
+        recorded_nodes=nodes, notes=tuple(note for jobs in lists for note in jobs.notes), **columns,
+    )  # fmt: skip
     return merged.sorted()
 
 
@@ -116,7 +140,9 @@ def multiply(jobs: JobList, factor: float) -> JobList:
     serial = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
     chosen = jobs.select(rows)
     names = [name if k == 0 else f"{name}+{k}" for name, k in zip(chosen.job_id, serial, strict=True)]
-    return replace(chosen, job_id=np.array(names, dtype=np.str_))
+    # A copy uses what its original used, but nobody recorded where it ran.
+    recorded = np.where(serial == 0, chosen.recorded, -1)
+    return replace(chosen, job_id=np.array(names, dtype=np.str_), recorded=recorded)
 
 
 def _hash_share(name: str) -> float:

@@ -16,33 +16,40 @@ from murmuration.workload.files import load
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 from murmuration.workload.sizes import checked_suffix, read_sizes, size_columns, write_frame
 from murmuration.workload.table import WHOLE_MAX, Table, codes, of_source
+from murmuration.workload.trace import LeftOut
+from murmuration.workload.usage_files import Usage, curve_names, read_usage, usage_frame, usage_path, with_usage
 
 if TYPE_CHECKING:
     import polars as pl
 
 BASE = ("job_id", "workload", "submit_s", "tasks", "duration_s", "cpus_per_task", "mem_gb_per_task")
-OPTIONAL = ("priority", "production", "gang", "constraints")
+OPTIONAL = ("priority", "production", "gang", "constraints", "recorded", "curve")
 PER_TASK = "_per_task"
 CONSTRAINTS_MAX = 10_000
 
 ConstraintSet = tuple[Constraint, ...]
 
 
-def read_jobs(path: str | Path) -> JobList:
-    """A job list from a CSV (also .gz or .xz) or Parquet file, by submission."""
-    return jobs_of(of_source(load(path)))
+def read_jobs(path: str | Path, usage: str | Path | None = None) -> JobList:
+    """A job list from a CSV (also .gz or .xz) or Parquet file, by submission, with what its jobs use."""
+    return jobs_of(of_source(load(path)), None if usage is None else read_usage(usage, LeftOut(strict=True)))
 
 
-def write_jobs(jobs: JobList, path: str | Path) -> None:
-    """A job list to a CSV or Parquet file, by its suffix."""
+def write_jobs(jobs: JobList, path: str | Path) -> Path | None:
+    """A job list to a CSV or Parquet file, by its suffix; what its jobs use goes to a file beside it."""
     path = checked_suffix(path)
-    frame = _frame(jobs, path)
+    used = jobs.curves is not None and bool((jobs.curve >= 0).any())
+    beside = usage_path(path) if used else None
+    frame, usage = _frame(jobs, path), usage_frame(jobs) if used else None
     # What could not be read back is refused here, before anything is written.
     jobs_of(Table(path, frame))
+    if beside is not None and usage is not None:
+        write_frame(usage, beside)
     write_frame(frame, path)
+    return beside
 
 
-def jobs_of(table: Table) -> JobList:
+def jobs_of(table: Table, usage: Usage | None = None, left_out: LeftOut | None = None) -> JobList:
     """The job list in a table of our own columns."""
     table.need(BASE, "jobs")
     _refuse_misspelt(table)
@@ -50,14 +57,30 @@ def jobs_of(table: Table) -> JobList:
     workloads, workload = codes(table.texts("workload").str.strip_chars().str.to_lowercase())
     sets, constraint = _read_constraints(table)
     has = table.columns
-    return job_list(
+    nodes, recorded = codes(table.texts("recorded", optional=True)) if "recorded" in has else ((), None)
+    nowhere = int(bool(nodes) and nodes[0] == "")
+    jobs = job_list(
         resources, workloads, workload=workload, submit_s=table.numbers("submit_s"),
         tasks=table.integers("tasks", 1, TASKS_MAX), duration_s=table.numbers("duration_s"), request=request,
         job_id=table.names("job_id").to_list(),
         priority=table.integers("priority", -WHOLE_MAX, default=0) if "priority" in has else 0,
         production=table.flags("production") if "production" in has else False,
         gang=table.flags("gang") if "gang" in has else False, constraint=constraint, constraint_sets=sets,
+        recorded=-1 if recorded is None else recorded - nowhere, recorded_nodes=nodes[nowhere:],
     )  # fmt: skip
+    if usage is None:
+        return jobs
+    return with_usage(jobs, usage, _curve_of(table, jobs), left_out or LeftOut(strict=True))
+
+
+def _curve_of(table: Table, jobs: JobList) -> list[str]:
+    """For each job the name of its curve: its own, unless the list says another."""
+    names: list[str] = jobs.job_id.tolist()
+    if "curve" not in table.columns:
+        return names
+    said = zip(table.texts("job_id").to_list(), table.texts("curve", optional=True).to_list(), strict=True)
+    curve = dict(said)
+    return [curve[name] for name in names]
 
 
 def unused_columns(table: Table) -> list[str]:
@@ -133,6 +156,11 @@ def _frame(jobs: JobList, path: Path) -> pl.DataFrame:
     columns |= {name: getattr(jobs, name) for name in ("priority", "production", "gang") if getattr(jobs, name).any()}
     if jobs.constraint.any():
         columns["constraints"] = pl.Series(_constraint_texts(jobs, path)[jobs.constraint].tolist(), dtype=pl.String)
+    if (jobs.recorded >= 0).any():
+        places = np.array([*jobs.recorded_nodes, None], dtype=np.object_)
+        columns["recorded"] = pl.Series(places[jobs.recorded].tolist(), dtype=pl.String)
+    if (jobs.curve >= 0).any():
+        columns["curve"] = pl.Series(curve_names(jobs).tolist(), dtype=pl.String)
     return pl.DataFrame(columns)
 
 

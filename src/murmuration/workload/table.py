@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,11 +80,17 @@ class Table:
         """A column of finite numbers within bounds; a default, if there is one, stands for an empty field."""
         column = self._column(name)
         values = _real(column)
-        if default is not None:
-            values[_empty(column)] = default
         bad = ~np.isfinite(values) | (values < low) | (values > high)
+        if default is not None:
+            empty = _empty(column)
+            values[empty] = default
+            bad &= ~empty
         self.refuse(bad, name, f"a finite number{_bounds(low, high)}")
         return values
+
+    def measured(self, name: str) -> NDArray[np.float64]:
+        """A column of numbers as they stand; NaN for a field that holds none."""
+        return _real(self._column(name))
 
     def integers(self, name: str, low: int = 0, high: int = WHOLE_MAX, default: int | None = None) -> NDArray[np.int64]:
         """A column of whole numbers within bounds; `3.0` is whole, `2.5` is not."""
@@ -141,6 +147,34 @@ class Table:
         if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
             raise InputError(f"{self.path}: column {name!r}: expected numbers or text, got {series.dtype}")
         return series
+
+
+@dataclass(frozen=True)
+class Parts(Table):
+    """One table in several files; a row is named by the file it stands in."""
+
+    files: tuple[Path, ...] = ()
+    #: For each row the index of its file.
+    file: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def select(self, rows: NDArray[np.bool_]) -> Parts:
+        chosen = super().select(rows)
+        return Parts(chosen.path, chosen.frame, chosen.lines, self.files, self.file[rows])
+
+    def where(self, row: int) -> str:
+        return f"{self.files[self.file[row]]} {self._place(row)}"
+
+
+def stacked(path: Path, tables: Sequence[Table], columns: Sequence[str]) -> Parts:
+    """Tables of text, one after the other; a column that one of them lacks is empty there."""
+    import polars as pl
+
+    empty = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
+    frame = pl.concat([empty, *(table.frame for table in tables)], how="diagonal")
+    none = np.empty(0, dtype=np.int64)
+    lines = np.concatenate([none, *(table.lines for table in tables if table.lines is not None)])
+    file = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    return Parts(path, frame, lines, tuple(table.path for table in tables), file)
 
 
 def _shown(value: object) -> str:

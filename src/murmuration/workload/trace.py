@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from murmuration.cluster.errors import InputError
 from murmuration.workload.generators import Tables
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeEvents, NodeTable
+from murmuration.workload.table import Table
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,12 @@ class Options:
     #: Jobs whose tasks and sizes stand in for those a trace lacks, drawn with `rng`.
     shapes: JobList | None = None
     rng: np.random.Generator | None = None
+    #: Stop at the first row that makes no sense, instead of leaving it out.
+    strict: bool = False
+    #: A file of what the jobs use.
+    usage: str | None = None
+    #: Read no more than the nodes and what happens to them.
+    nodes_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,3 +60,21 @@ class Trace:
 def count_skipped(*reasons: tuple[int, str]) -> tuple[str, ...]:
     """One line per reason that left something out."""
     return tuple(f"{count:,} {what}" for count, what in reasons if count)
+
+
+@dataclass
+class LeftOut:
+    """The rows of a trace that make no sense: counted, the first of each kind named; when strict, it stops there."""
+
+    strict: bool = False
+    lines: list[str] = field(default_factory=list)
+
+    def without(self, table: Table, bad: NDArray[np.bool_], what: str) -> NDArray[np.bool_]:
+        """Which rows stay."""
+        if bad.any():
+            where = table.where(int(bad.argmax()))
+            if self.strict:
+                raise InputError(f"{where}: {what}")
+            count = int(bad.sum())
+            self.lines.append(f"{count:,} {'row' if count == 1 else 'rows'} with {what}, the first at {where}")
+        return ~bad

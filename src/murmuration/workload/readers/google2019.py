@@ -13,6 +13,7 @@ from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Amounts, Resources
 from murmuration.workload.files import Source
 from murmuration.workload.jobs import TASKS_MAX, job_list
+from murmuration.workload.node_events import in_order, nodes_at_zero
 from murmuration.workload.nodes import ADD, NodeEvents, NodeTable, read_attributes
 from murmuration.workload.readers.google2011 import MICROS, SHARE_MAX, scale_note
 from murmuration.workload.sizes import amounts
@@ -62,11 +63,11 @@ def read_machine_events(source: Source, options: Options) -> Trace:
         table.integers("event_type", FIRST_TYPE, LAST_TYPE) - FIRST_TYPE, amounts(cpu, memory),
         read_attributes(table, {"platform": "platform", "switch": "switch"}),
     )  # fmt: skip
-    events = events.select(np.lexsort((events.node_id, events.time_s)))
+    events = in_order(events)
     empty = int(((events.kind == ADD) & ~events.total.any(axis=1)).sum())
     note = f"{empty:,} nodes are added without a size: they have none until their update"
     assumptions = (scale_note(options), *([note] if empty else []))
-    return Trace("google2019 machine events", len(table), None, _nodes_at_zero(events), events, {}, assumptions)
+    return Trace("google2019 machine events", len(table), None, nodes_at_zero(events), events, {}, assumptions)
 
 
 def _json_table(source: Source) -> Table:
@@ -83,13 +84,6 @@ def _json_table(source: Source) -> Table:
             lines.append(number)
     texts = ([None if value is None else str(value) for value in column] for column in zip(*rows, strict=True))
     return of_columns(source, dict(zip(EVENT_COLUMNS, texts, strict=True)), lines)
-
-
-def _nodes_at_zero(events: NodeEvents) -> NodeTable:
-    """The nodes added at time 0 or before."""
-    rows = np.flatnonzero((events.kind == ADD) & (events.time_s <= 0))
-    there = events.select(rows)
-    return NodeTable(there.resources, tuple(there.node_id.tolist()), there.total, there.attributes)
 
 
 def read_requests(source: Source, options: Options) -> Trace:

@@ -1,0 +1,93 @@
+"""Allocation scores: how well a node would be filled (Sliwko and Getov, 5.1, 5.2 and 7.8), for any number of resources.
+
+A score reads *loads*: the used share of each resource of one node, as if the task were there; a resource that the node
+does not have is left out (a negative load). The paper draws the two surfaces and gives no formula. Ours gives every
+allocation type a band of its own, so that the paper's ranking holds everywhere, and is continuous inside each band:
+
+- initial (SIAS): an idle node 4, PA in (2, 3], TA in [1, 2], DA in (0, 1): emptier and more even is better;
+- re-allocation (SRAS): TA in [2, 3], PA in [1, 2), DA in (0, 1): fuller and more even is better, best at 90 % of each;
+- super-tight and overloaded nodes score 0 in both.
+
+A GAIN is the score with the task less the score without it, where an idle node has nothing to lose.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.allocation_types import FULL, TIGHT
+
+IDLE_SCORE = 4.0
+#: The most a node can reach by the re-allocation score, and one with a resource below 70 %.
+SRAS_BEST, SRAS_BEST_LOOSE = 3.0, 2.0
+#: Names of the scores, as scenarios write them; the value says what a kernel computes.
+SCORES = ("sias", "sias-gain", "sras", "sras-gain")
+SIAS, SIAS_GAIN, SRAS, SRAS_GAIN = range(4)
+#: A gain can be as low as this; weights are counted from here.
+LOWEST_GAIN = -3.0
+
+Loads = NDArray[np.float64]
+
+
+def sias(loads: Loads) -> float:
+    """The initial allocation score of a node that runs something: PA, then TA, then DA."""
+    low, high = 2.0, -1.0
+    for r in range(loads.shape[0]):
+        if loads[r] >= 0.0:
+            low, high = min(low, loads[r]), max(high, loads[r])
+    if high > FULL:
+        return 0.0
+    if high < 0.0:
+        return 3.0
+    if high < TIGHT:
+        return 2.0 + 0.5 * (1.0 - high / TIGHT) + 0.5 * (1.0 - (high - low) / TIGHT)
+    if low < TIGHT:
+        return (1.0 - (high - low) / FULL) * 0.98 + 0.01
+    width = FULL - TIGHT
+    mean = (high + low) / 2.0
+    return 1.0 + 0.5 * max(FULL - mean, 0.0) / width + 0.5 * (1.0 - (high - low) / width)
+
+
+def sras(loads: Loads) -> float:
+    """The re-allocation score: TA, then PA, then DA, with its maximum where every resource is at 90 %."""
+    low, high, sum_, count = 2.0, -1.0, 0.0, 0
+    for r in range(loads.shape[0]):
+        if loads[r] >= 0.0:
+            low, high = min(low, loads[r]), max(high, loads[r])
+            sum_ += loads[r]
+            count += 1
+    if high > FULL:
+        return 0.0
+    if high < 0.0:
+        return 1.5
+    mean = sum_ / count
+    if low >= TIGHT:
+        return min(2.0 + (mean - TIGHT) / (FULL - TIGHT), 3.0)
+    if high < TIGHT:
+        return 1.0 + 0.5 * mean / TIGHT + 0.5 * (1.0 - (high - low) / TIGHT) * (1.0 - 1e-9)
+    return (1.0 - (high - low) / FULL) * 0.98 + 0.01
+
+
+def node_score(kind: int, after: Loads, before: Loads, idle: bool) -> float:
+    """The score of a node for a task, by its loads with the task and without it; `idle`: it runs nothing now."""
+    if kind == SIAS and idle:
+        return IDLE_SCORE
+    score = sias(after) if kind in (SIAS, SIAS_GAIN) else sras(after)
+    if idle or kind in (SIAS, SRAS):
+        return score
+    return score - (sias(before) if kind == SIAS_GAIN else sras(before))
+
+
+def weight(score: float, kind: int) -> float:
+    """How likely a node with this score is drawn, relative to others: its score, or its gain above the lowest one."""
+    if kind in (SIAS_GAIN, SRAS_GAIN):
+        return score - LOWEST_GAIN
+    return score
+
+
+def by_name(name: str) -> Any:
+    """The score functions by the names scenarios use (a gain uses the same function twice)."""
+    return sias if name.startswith("sias") else sras

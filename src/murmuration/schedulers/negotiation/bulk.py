@@ -1,0 +1,381 @@
+"""The bulk round: what node agents and brokers do in one exchange of messages, over whole columns.
+
+It calls the same rules, scores and selection as the message-level agents (`node_agent`, `broker`). Messages of one
+round are answered from the table as it stood when the round began; only the last check, when a task sets out, sees what
+others have taken in the meantime, and finding the room gone is a collision.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.jit import helper, inlined
+from murmuration.cluster.random import next_double as plain_next_double
+from murmuration.placement import allocation_scores
+from murmuration.placement.allocation_scores import IDLE_SCORE, SIAS, SIAS_GAIN, SRAS_GAIN
+from murmuration.schedulers.negotiation import rules
+
+Array = NDArray[Any]
+
+next_double = helper(plain_next_double)
+sias = helper(allocation_scores.sias)
+sras = helper(allocation_scores.sras)
+weight = helper(allocation_scores.weight)
+accepts = helper(rules.accepts)
+fits_at_all = helper(rules.fits_at_all)
+
+# Rows of `views`: as reported to the node's own broker, and as other brokers last heard of it.
+REPORTED, EXCHANGED = range(2)
+# How often decisions are sampled (7.3.2): selections, candidates, targets.
+SELECTION, CANDIDATES, TARGET = range(3)
+SAMPLED = (50, 5000, 5000)
+
+SETTINGS = np.dtype(
+    [
+        ("initial", "i8"), ("move", "i8"), ("brokers", "i8"), ("scored_new", "i8"), ("scored_move", "i8"),
+        ("candidates", "i8"), ("exact_max", "i8"),
+        ("round_s", "f8"), ("report_s", "f8"), ("exchange_s", "f8"), ("mb_per_s", "f8"), ("reported_at", "f8"),
+        ("exchanged_at", "f8"),
+        ("tabu", "?"), ("restarts", "i8"), ("steps", "i8"), ("patience", "i8"),
+        # Options that are off by default: under-used nodes always scored; stable nodes that off-load, as a share.
+        ("underused", "i8"), ("proactive", "f8"),
+        # Counts: requests for room that were sent and found it gone; broker answers; tasks a node could not give away.
+        ("requests", "i8"), ("collisions", "i8"), ("answers", "i8"), ("selections", "i8"), ("stuck", "i8"),
+        ("forced_new", "i8"), ("suspended", "i8"), ("short", "i8"), ("spikes", "i8", 5), ("peaks", "i8", 5),
+        ("logged", "i8"), ("heard", "i8", 3), ("idle_listed", "i8"),
+    ],
+    align=True,
+)  # fmt: skip
+DECISION = np.dtype(
+    [
+        ("time", "f8"), ("kind", "i4"), ("node", "i4"), ("job", "i4"), ("count", "i4"), ("chosen", "i4"),
+        ("forced", "i4"), ("value", "f8"),
+    ],
+    align=True,
+)  # fmt: skip
+
+
+class Cell(NamedTuple):
+    """The arrays a round touches: first those of the world, then those of negotiation itself.
+
+    `views` holds loads, `firm_views` what is not guaranteed, `scores` the score of each node as it is (by both scores),
+    each as reported and as exchanged; `inverse` is 1 ÷ total; `asked` is the table when the round began (free, firm);
+    `pool` the nodes scored (forced ones from its end), the idle ones, those to relieve; `weights` the sums of weights
+    of the pool, and its scores; `first` and `next` chain the tasks of nodes that look at theirs; the rest is scratch.
+    """
+
+    state: Array
+    total: Array
+    free: Array
+    firm: Array
+    guaranteed: Array
+    sequence: Array
+    masks: Array
+    jobs: Array
+    request: Array
+    agents: Array
+    queue: Array
+    rng: Array
+    claim: Array
+    runs: Array
+    slots: Array
+    agenda: Array
+    tasks: Array
+    task_used: Array
+    curves: Array
+    outgoing: Array
+    firm_outgoing: Array
+    workloads: Array
+    held: Array
+    sums: Array
+    settings: Array
+    decisions: Array
+    views: Array
+    firm_views: Array
+    scores: Array
+    inverse: Array
+    idle: Array
+    last_load: Array
+    movable: Array
+    asked: Array
+    loads: Array
+    pool: Array
+    weights: Array
+    candidates: Array
+    values: Array
+    first: Array
+    next: Array
+    listing: Array
+    use: Array
+    amounts: Array
+    costs: Array
+    flags: Array
+    listed: Array
+    visited: Array
+    movers: Array
+
+
+@helper
+def score(kind: int, loads: Array) -> float:
+    return sias(loads) if kind in (SIAS, SIAS_GAIN) else sras(loads)
+
+
+@helper
+def is_gain(kind: int) -> bool:
+    return kind in (SIAS_GAIN, SRAS_GAIN)
+
+
+@helper
+def see(c: Cell, view: int, node: int) -> None:
+    """A node's report, as it is now, reaches a view. An idle node has no score yet; one that is gone looks full."""
+    idle, there = True, False
+    for r in range(c.total.shape[1]):
+        total, free = c.total[node, r], c.free[node, r]
+        there |= total > 0
+        idle &= free == total
+        c.inverse[node, r] = 1.0 / total if total > 0 else 0.0
+        c.views[view, node, r] = (total - free) / total if total > 0 else -1.0
+        c.firm_views[view, node, r] = total - c.guaranteed[node, r]
+        c.loads[r] = c.views[view, node, r]
+    for kind in range(2):
+        c.scores[view, node, kind] = 0.0 if idle else score(2 * kind, c.loads)
+    c.idle[node] = idle and there
+    if not there:
+        c.views[view, node, 0] = 2.0
+
+
+@helper
+def copy_rows(rows: Array, to: Array) -> None:
+    for i in range(rows.shape[0]):
+        for r in range(rows.shape[1]):
+            to[i, r] = rows[i, r]
+
+
+@helper
+def report(c: Cell) -> None:
+    """Every node agent reports to its broker; brokers exchange what they know when that is due."""
+    for node in range(c.total.shape[0]):
+        see(c, REPORTED, node)
+    c.settings[0].reported_at = c.state[0].now
+    if c.settings[0].brokers > 1 and c.state[0].now >= c.settings[0].exchanged_at + c.settings[0].exchange_s:
+        copy_rows(c.views[REPORTED], c.views[EXCHANGED])
+        copy_rows(c.firm_views[REPORTED], c.firm_views[EXCHANGED])
+        copy_rows(c.scores[REPORTED], c.scores[EXCHANGED])
+        c.settings[0].exchanged_at = c.state[0].now
+    list_idle(c)
+
+
+@helper
+def list_idle(c: Cell) -> None:
+    """The idle nodes stand in front, for the option that always scores some of them."""
+    count = 0
+    for node in range(c.total.shape[0]):
+        if c.idle[node]:
+            c.pool[1, count] = node
+            count += 1
+    c.settings[0].idle_listed = count
+
+
+@inlined
+def value_in_view(c: Cell, view: int, kind: int, node: int, request: Array, use: Array, production: bool) -> float:
+    """What a broker thinks of a node for a task: its score with the task (or the gain), −9 where it does not suit."""
+    amounts = request if kind in (SIAS, SIAS_GAIN) else use
+    suits = True
+    for r in range(request.shape[0]):
+        load = c.views[view, node, r]
+        c.loads[r] = load + amounts[r] * c.inverse[node, r] if load >= 0.0 else -1.0
+        suits &= request[r] <= c.total[node, r]
+        if production:
+            suits &= request[r] <= c.firm_views[view, node, r]
+    value = -9.0
+    if suits:
+        base = c.scores[view, node, 0 if kind in (SIAS, SIAS_GAIN) else 1]
+        value = rated(kind, score(kind, c.loads), base, c.idle[node])
+    return value
+
+
+@helper
+def rated(kind: int, with_task: float, without: float, idle: bool) -> float:
+    """A score, or the gain over what the node scores without the task; −9 for super-tight and overloaded nodes."""
+    if with_task <= 0.0:
+        return -9.0
+    if is_gain(kind):
+        return with_task - without
+    return IDLE_SCORE if idle and kind == SIAS else with_task
+
+
+@helper
+def gather(
+    c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool
+) -> tuple[int, int]:
+    """A broker scores nodes from a random place on until it has enough that suit; returns how many, and how many that
+    could only be forced (listed from the other end)."""
+    n, limit = c.total.shape[0], c.settings[0].scored_new if kind in (SIAS, SIAS_GAIN) else c.settings[0].scored_move
+    own = int(next_double(c.rng[0]) * c.settings[0].brokers)
+    start = int(next_double(c.rng[0]) * n)
+    size, sum_, forced = always_scored(c, kind, source, mask, request, use, production)
+    limit += size
+    for k in range(n):
+        node = start + k if start + k < n else start + k - n
+        if node == source or (mask.shape[0] > 0 and not mask[node]):
+            continue
+        view = REPORTED if c.settings[0].brokers == 1 or node % c.settings[0].brokers == own else EXCHANGED
+        value = value_in_view(c, view, kind, node, request, use, production)
+        if value > -9.0:
+            sum_ += weight(value, kind)
+            c.pool[0, size] = node
+            c.weights[0, size] = sum_
+            c.weights[1, size] = value
+            size += 1
+            if size >= limit:
+                break
+        elif forced < c.settings[0].candidates and fits_at_all(c.total[node], request):
+            c.pool[0, c.pool.shape[1] - 1 - forced] = node
+            forced += 1
+    return size, forced
+
+
+@helper
+def always_scored(
+    c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool
+) -> tuple[int, float, int]:
+    """With the option on, a few idle nodes are scored whatever else is (section 9)."""
+    size, sum_ = 0, 0.0
+    count = c.settings[0].idle_listed
+    if c.settings[0].underused > 0 and count > 0:
+        start = int(next_double(c.rng[0]) * count)
+        for k in range(min(c.settings[0].underused, count)):
+            node = c.pool[1, (start + k) % count]
+            if node != source and (mask.shape[0] == 0 or mask[node]):
+                value = value_in_view(c, REPORTED, kind, node, request, use, production)
+                if value > -9.0:
+                    sum_ += weight(value, kind)
+                    c.pool[0, size] = node
+                    c.weights[0, size] = sum_
+                    c.weights[1, size] = value
+                    size += 1
+    return size, sum_, 0
+
+
+@helper
+def first_above(sums: Array, size: int, value: float) -> int:
+    """The first of the summed weights above a value."""
+    low, high = 0, size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if sums[middle] > value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@helper
+def draw_candidates(c: Cell, size: int) -> int:
+    """Nodes drawn without repetition, the likelier the better they score; returns how many."""
+    wanted = min(c.settings[0].candidates, size)
+    count, misses = 0, 0
+    while count < wanted and misses < 4 * c.candidates.shape[0]:
+        at = first_above(c.weights[0], size, next_double(c.rng[0]) * c.weights[0, size - 1])
+        node = c.pool[0, at]
+        known = False
+        for k in range(count):
+            known |= c.candidates[k] == node
+        if known:
+            misses += 1
+        else:
+            c.candidates[count] = node
+            count += 1
+    return count
+
+
+@helper
+def ask(c: Cell, kind: int, count: int, request: Array, use: Array, production: bool) -> int:
+    """The candidates answer from the table as it stood when the round began; those that accept are scored again with
+    what they report, and stand in front. Returns how many there are."""
+    accepted = 0
+    amounts = request if kind in (SIAS, SIAS_GAIN) else use
+    for k in range(count):
+        node = c.candidates[k]
+        if has_room(c.total, c.asked[0], c.asked[1], node, use, request, production):
+            idle = True
+            for r in range(request.shape[0]):
+                total, free = c.total[node, r], c.asked[0, node, r]
+                idle &= free == total
+                c.loads[r] = (total - free + amounts[r]) * c.inverse[node, r] if total > 0 else -1.0
+            with_task = score(kind, c.loads)
+            for r in range(request.shape[0]):
+                if c.total[node, r] > 0:
+                    c.loads[r] -= amounts[r] * c.inverse[node, r]
+            without = 0.0 if idle else score(kind, c.loads)
+            c.candidates[accepted] = node
+            c.values[accepted] = max(weight(rated(kind, with_task, without, idle), kind), 1e-6)
+            accepted += 1
+    return accepted
+
+
+@helper
+def has_room(total: Array, free: Array, firm: Array, node: int, use: Array, request: Array, production: bool) -> bool:
+    """`rules.accepts` on the table's own columns."""
+    for r in range(request.shape[0]):
+        if use[r] > free[node, r] or request[r] > total[node, r]:
+            return False
+        if production and request[r] > firm[node, r]:
+            return False
+    return True
+
+
+@helper
+def draw_target(c: Cell, count: int) -> int:
+    """One of the nodes that accept, drawn by weight; it is taken off the list."""
+    sum_ = 0.0
+    for k in range(count):
+        sum_ += c.values[k]
+    left, at = next_double(c.rng[0]) * sum_, 0
+    while at < count - 1 and left >= c.values[at]:
+        left -= c.values[at]
+        at += 1
+    node = c.candidates[at]
+    c.candidates[at] = c.candidates[count - 1]
+    c.values[at] = c.values[count - 1]
+    return int(node)
+
+
+@helper
+def negotiate(
+    c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool, job: int
+) -> tuple[int, bool]:
+    """Steps 2 to 5 for one task: candidates from a broker, their answers, one of them drawn, the last check. Returns
+    the node and whether it is forced to take the task; −1 if there is none."""
+    size, forced = gather(c, kind, source, mask, request, use, production)
+    c.settings[0].answers += 1
+    count = draw_candidates(c, size) if size > 0 else 0
+    log(c, CANDIDATES, source, job, size, count, forced, c.weights[1, 0] if size > 0 else 0.0)
+    accepted = ask(c, kind, count, request, use, production)
+    while accepted > 0:
+        node = draw_target(c, accepted)
+        accepted -= 1
+        c.settings[0].requests += 1
+        if has_room(c.total, c.free, c.firm, node, use, request, production):
+            log(c, TARGET, source, job, accepted + 1, node, 0, 0.0)
+            return node, False
+        c.settings[0].collisions += 1
+    # Forced candidates were listed only where too few suit, and are the last resort.
+    if count < c.settings[0].candidates and forced > 0:
+        return int(c.pool[0, c.pool.shape[1] - 1 - int(next_double(c.rng[0]) * forced)]), True
+    return -1, False
+
+
+@helper
+def log(c: Cell, kind: int, node: int, job: int, count: int, chosen: int, forced: int, value: float) -> None:
+    """A small share of all decisions is kept for looking at."""
+    heard = c.settings[0].heard[kind]
+    c.settings[0].heard[kind] = heard + 1
+    if heard % SAMPLED[kind] == 0 and c.settings[0].logged < c.decisions.shape[0]:
+        row = c.decisions[c.settings[0].logged]
+        row.time, row.kind, row.node, row.job = c.state[0].now, kind, node, job
+        row.count, row.chosen, row.forced, row.value = count, chosen, forced, value
+        c.settings[0].logged += 1

@@ -1,0 +1,43 @@
+"""The rules both fidelities share: when a node takes a task, and when it must give some away. Functions of amounts.
+
+Amounts are one integer per resource. `used` is what a node's tasks use now, those migrating away or towards it
+included; `guaranteed` what its production tasks require; `use` and `request` are those of the task in question.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+Amounts = NDArray[Any]
+
+#: A task whose usage is not measured yet counts as using this share of its request.
+UNMEASURED = 0.1
+
+
+def fits_at_all(total: Amounts, request: Amounts) -> bool:
+    """Whether the node, empty, could hold the task: all a forced migration asks (6.6)."""
+    for r in range(total.shape[0]):
+        if request[r] > total[r]:
+            return False
+    return True
+
+
+def accepts(total: Amounts, used: Amounts, guaranteed: Amounts, use: Amounts, request: Amounts, prod: bool) -> bool:
+    """Whether the node takes the task (4.2.2): what is used must not overflow it, and the production tasks at their
+    full requirement must fit (goal IV)."""
+    for r in range(total.shape[0]):
+        if used[r] + use[r] > total[r] or request[r] > total[r]:
+            return False
+        if prod and guaranteed[r] + request[r] > total[r]:
+            return False
+    return True
+
+
+def is_overloaded(total: Amounts, used: Amounts, guaranteed: Amounts) -> bool:
+    """Whether the node must give tasks away: some resource above its total, in use or by what production may use."""
+    for r in range(total.shape[0]):
+        if used[r] > total[r] or guaranteed[r] > total[r]:
+            return True
+    return False

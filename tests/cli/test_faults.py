@@ -1,0 +1,34 @@
+"""`murmur faults`: what it prints, and what it says when a protocol breaks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.cli.conftest import Murmur
+
+
+def test_schedules_pass(murmur: Murmur) -> None:
+    answer = murmur("faults", "--protocol", "negotiation", "--schedules", "3", "--seed", "5", "--json")
+    assert answer.code == 0
+    document = json.loads(answer.out)
+    assert document["failures"] == [] and document["schedules"] == 3 and document["seed"] == 5
+    assert document["totals"]["migrations"] > 0
+    assert "3 of 3 fault schedules passed (seeds 5 to 7)" in murmur("faults", "--schedules", "3", "--seed", "5").out
+
+
+def test_a_failure_names_the_command_that_repeats_it(murmur: Murmur, monkeypatch: pytest.MonkeyPatch) -> None:
+    from murmuration.schedulers.negotiation.source import Source
+
+    monkeypatch.setattr(Source, "_on_taken_over", lambda self, answer: None)
+    answer = murmur("faults", "--schedules", "2", "--seed", "1")
+    assert answer.code == 1
+    assert (
+        "0 of 2" in answer.out
+        and "repeat with: murmur faults --protocol negotiation --schedules 1 --seed 2" in answer.out
+    )
+
+
+def test_an_unknown_protocol_is_refused(murmur: Murmur) -> None:
+    answer = murmur("faults", "--protocol", "gossip")
+    assert answer.code == 2 and "negotiation" in answer.err

@@ -1,0 +1,122 @@
+"""A small cell, message by message: overloaded nodes are relieved, and compiled functions choose the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from murmuration.cluster.allocation_types import NAMES
+from murmuration.cluster.migration import migration_mb
+from murmuration.schedulers.negotiation.messages import Task
+from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.simulation.negotiation_messages import Arrival, Cell, Compiled
+from murmuration.simulation.network import Crash, Faults
+
+GIB = 2**30
+NODES = {f"n{k}": (8_000_000, 16 * GIB) for k in range(12)}
+
+
+def restless(seed: int, tasks: int = 60) -> list[Arrival]:
+    """Tasks on random nodes, and some that come later, that use now less, now more."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for k in range(tasks):
+        task = Task(f"t{k}", (int(rng.integers(5, 25)) * 100_000, int(rng.integers(4, 24)) * GIB // 8), k % 5 == 0)
+        shares = np.clip(rng.lognormal(-0.3, 0.4, (20, 2)), 0.05, 1.6)
+        found = k < tasks // 2
+        at, node = (0.0, f"n{k % 6}") if found else (float(rng.uniform(60, 1200)), None)
+        made.append(Arrival(task, at, float(rng.exponential(4000)), shares, 120.0, 0.0, True, node))
+    return made
+
+
+def test_an_overloaded_node_is_relieved() -> None:
+    """Six tasks use a fifth of the CPU each: without one the node is super-tight, without two it is tight."""
+    tasks = [Arrival(Task(f"t{k}", (1_600_000, 3 * GIB)), 0.0, node="n0") for k in range(6)]
+    cell = Cell(NODES, tasks, checked=True)
+    series = cell.run(300.0)
+    assert series["overloaded"][-1] == 0 and series["migrations"].sum() == 2
+    assert series["megabytes"].sum() == 2 * migration_mb(3 * GIB)
+    assert series["forced"].sum() == 0 and series["running"][-1] == 6
+    assert sorted(NAMES) == sorted(set(series) & set(NAMES))
+    assert series["ta"][-1] == 1
+    assert all(sum(series[name][minute] for name in NAMES) == len(NODES) for minute in range(5))
+    cell.check_settled()
+
+
+def test_new_tasks_are_spread_and_end() -> None:
+    tasks = [Arrival(Task(f"t{k}", (1_000_000, GIB)), 70.0 + k, 300.0) for k in range(12)]
+    cell = Cell(NODES, tasks, Settings(initial="sias", candidates=50), checked=True)
+    cell.run(200.0)
+    assert len(cell.runs) == 12 and len(set(cell.runs.values())) >= 6
+    cell.run(600.0)
+    assert not cell.runs and cell.ended == {f"t{k}" for k in range(12)}
+    cell.check_settled()
+
+
+def test_a_task_too_large_for_the_free_room_is_forced_in() -> None:
+    full = [Arrival(Task(f"t{k}", (7_900_000, 15 * GIB)), 0.0, node=f"n{k}") for k in range(12)]
+    cell = Cell(NODES, [*full, Arrival(Task("more", (4_000_000, 8 * GIB)), 90.0)], checked=True)
+    cell.run(90.0 + 60.0)
+    assert "more" in cell.runs and cell.counts()["forced"] == 1
+
+
+def test_compiled_functions_choose_the_same() -> None:
+    runs = []
+    for functions in (Compiled(), Compiled.make()):
+        cell = Cell(NODES, restless(3), brokers=2, functions=functions)
+        runs.append((cell.run(1800.0), dict(cell.runs)))
+    assert runs[0][1] == runs[1][1]
+    for name, values in runs[0][0].items():
+        assert values.tolist() == runs[1][0][name].tolist()
+    assert runs[0][0]["migrations"].sum() > 3
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_restless_cell_stays_mostly_stable(seed: int) -> None:
+    cell = Cell(NODES, restless(seed), brokers=2, checked=True)
+    series = cell.run(3600.0)
+    still = Cell(NODES, restless(seed), Settings(), brokers=2)
+    for agent in still.agents.values():
+        # The same cell whose agents never give anything away.
+        if hasattr(agent, "_monitor"):
+            agent._monitor = lambda: None
+    without = still.run(3600.0)
+    assert series["migrations"].sum() > 0 == without["migrations"].sum()
+    assert series["overloaded"].mean() < 0.6 * without["overloaded"].mean()
+    cell.calm()
+    cell.run(4500.0)
+    cell.check_settled()
+
+
+def flapping(most: int) -> dict[str, float]:
+    """Tasks come all the time, and four of the twelve nodes are down most of the time."""
+    crashes = [Crash(float(at), f"n{k}", 120.0) for k in range(4) for at in range(30 + 10 * k, 3600, 150)]
+    tasks = [Arrival(Task(f"t{k}", (100_000, GIB // 10)), 5.0 * k, 60.0) for k in range(700)]
+    cell = Cell(NODES, tasks, Settings(unanswered_most=most), faults=Faults(crashes=tuple(crashes)))
+    cell.run(3600.0)
+    return cell.counts()
+
+
+def test_leaving_out_nodes_that_do_not_answer_saves_requests() -> None:
+    without, with_list = flapping(0), flapping(2)
+    assert with_list["unanswered"] < 0.5 * without["unanswered"]
+    assert with_list["placed"] >= 0.98 * without["placed"]
+
+
+def lopsided(**options: Any) -> dict[str, float]:
+    """Half the nodes run tasks that need much CPU, the other half much memory."""
+    tasks = []
+    for k in range(36):
+        request = (2_200_000, GIB) if k % 12 < 6 else (500_000, 22 * GIB // 5)
+        tasks.append(Arrival(Task(f"t{k}", request), 0.0, node=f"n{k % 12}"))
+    series = Cell(NODES, tasks, Settings(**options), checked=True).run(3600.0)
+    return {name: float(values[-1]) for name, values in series.items()} | {"moved": float(series["migrations"].sum())}
+
+
+def test_proactive_off_loading_evens_nodes_out_for_a_few_migrations() -> None:
+    still, moving = lopsided(), lopsided(offload_s=300.0)
+    assert still["da"] == 12 and still["moved"] == 0
+    assert moving["da"] <= 4 and moving["pa"] + moving["ta"] >= 8
+    assert 0 < moving["moved"] <= 36
