@@ -33,7 +33,7 @@ def test_a_policy_of_ones_own_runs_live_and_replays(tmp_path: Path) -> None:
 
 def test_sharing_by_offers(tmp_path: Path) -> None:
     with live_cluster(tmp_path / "c", scheduler="offers", placement="best-fit") as cluster:
-        cluster.submit("batch", "true", count=20)
+        cluster.submit("batch", "true", count=40)
         assert cluster.wait("batch")["code"] == 0
         assert replay_log(cluster.folder).agrees
 

@@ -23,6 +23,8 @@ from murmuration.schedulers.live.messages import Recover, Send
 from murmuration.schedulers.offers.messages import Callback, Wake
 
 RETRY_S = 0.5
+#: One is enough; a master that is never content must not keep others from being heard.
+WAKES_MAX = 10
 #: Facts that are kept in memory for those who follow; older ones are read from the store.
 RECENT = 10_000
 _CALLBACKS = Callback.__args__
@@ -91,7 +93,9 @@ class Engine:
             now = self.clock.now()
             for told in batch:
                 self._handle(told.event, now, entries, out)
-            while self.master.due <= now:
+            wakes = 0
+            while self.master.due <= now and wakes < WAKES_MAX:
+                wakes += 1
                 self._handle(Wake(), now, entries, out)
             await self._write(entries)
             self._publish(entries)

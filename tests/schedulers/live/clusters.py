@@ -48,6 +48,7 @@ class Cluster:
         said = self.master.handle(event, self.now)
         if self.master.due <= self.now:
             said = said + self.master.handle(Wake(), self.now)
+        assert self.master.due > self.now, "one wake is enough"
         self.master.books.check()
         for message in said:
             if isinstance(message, Send) and isinstance(message.message, Launch):

@@ -323,11 +323,28 @@ def test_a_revoked_task_runs_again_and_has_not_failed() -> None:
 
 def test_by_offers_the_job_manager_shares_with_others() -> None:
     cluster = Cluster(nodes=2, by_offers=True)
-    cluster.submit(spec(count=2))
-    assert cluster.states() == [State.STARTING] * 2
-    cluster.end("job.0.1")
-    cluster.end("job.1.1")
-    assert facts(cluster.tell(SetNeedsOffers("mesos", True), 5.0), ResourceOffer)
+    cluster.submit(spec(count=5))
+    assert sorted(cluster.states()) == [State.STARTING] * 4 + [State.WAITING]
+    assert cluster.tell(SetNeedsOffers("mesos", True)) == [], "nothing is free"
+    said = cluster.end(next(iter(cluster.launched)))
+    (offer,) = facts(said, ResourceOffer)
+    assert offer.framework == "mesos", "it holds less, so what is free is its turn"
+    cluster.tell(SetNeedsOffers("mesos", False))
+    cluster.tell(ReplyToOffer("mesos", offer.offer))
+    assert State.WAITING not in cluster.states()
+
+
+def test_by_offers_a_job_that_waits_costs_nothing_until_something_changes() -> None:
+    cluster = Cluster(nodes=2, by_offers=True)
+    cluster.submit(spec("large", count=2, gang=True, resources={"cpu": 2}))
+    cluster.submit(spec("blocked", resources={"cpu": 2}))
+    assert cluster.states("blocked") == [State.WAITING]
+    assert cluster.master.due >= 3600.0
+    cluster.end("large.0.1", now=5.0)
+    assert cluster.states("blocked") == [State.STARTING]
+    cluster.end("blocked.0.1")
+    cluster.end("large.1.1")
+    assert not cluster.master.books.offers and not cluster.master.books.clients[JOBS].needs
 
 
 # A policy of one's own.

@@ -72,8 +72,8 @@ from murmuration.schedulers.offers.messages import (
 from murmuration.workload.job_spec import FieldError, JobSpec
 
 Out = Fact | Send | Callback
-#: How soon the job manager wants to see again what it left of an offer, unless something changes before.
-REFUSE_S = 1.0
+#: What the job manager left of an offer it does not want to see again before something changes.
+REFUSE_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,6 @@ class LiveMaster:
     def _on_submit(self, event: SubmitJob) -> None:
         request, constraints = self.check(event.spec)
         self.jobs.submit(event, request, constraints, self._now)
-        self._ask_for_offers()
 
     def _on_kill(self, event: KillJob) -> None:
         job = self.jobs.jobs.get(event.job)
@@ -189,7 +188,6 @@ class LiveMaster:
         self._compare(event.node, event.running, event.ended)
         if event.node in self.draining:
             self._move_from(event.node, everything=False)
-        self._ask_for_offers()
 
     def _compare(self, node: str, running: tuple[Running, ...], ended: tuple[Ended, ...]) -> None:
         """What the job manager believes of a node against what its agent says; the agent is right."""
@@ -270,7 +268,9 @@ class LiveMaster:
                 elif message.framework != JOBS:
                     self._out.append(message)
                 elif isinstance(message, ResourceOffer):
-                    waiting.append(self._reply(message))
+                    reply = self._reply(message)
+                    # Said before the reply, lest what it leaves is offered once more.
+                    waiting += [reply] if self.jobs.queue else [SetNeedsOffers(JOBS, False), reply]
 
     def _launch(self, message: LaunchTask) -> None:
         task, order = message.task, message.task.payload
@@ -305,7 +305,6 @@ class LiveMaster:
 
     def _place(self) -> None:
         """Place what waits: each job is one transaction on the open rows."""
-        self._changed = False
         round_ = self.round(self.rows(), self.rng)
         planned = round_.plan(self.jobs.in_order())
         self.wrong = round_.wrong
@@ -326,10 +325,6 @@ class LiveMaster:
         tasks = tuple(task for part in planned for task in self._orders(part, rows))
         return ReplyToOffer(JOBS, offer.offer, tasks, REFUSE_S)
 
-    def _ask_for_offers(self) -> None:
-        if self.settings.by_offers:
-            self._tell_books(SetNeedsOffers(JOBS, True))
-
     def _orders(self, part: Planned, rows: Rows) -> tuple[Task, ...]:
         job, tasks = part.job, []
         for record, row in part.tasks:
@@ -340,9 +335,10 @@ class LiveMaster:
         return tuple(tasks)
 
     def _on_wake(self, event: Wake) -> None:
+        self._changed = False
         self._tell_books(event)
-        if self.settings.by_offers and self.jobs.queue:
-            self._ask_for_offers()
+        if self.jobs.queue and self.settings.by_offers:
+            self._tell_books(SetNeedsOffers(JOBS, True))
         elif self.jobs.queue:
             self._place()
 
