@@ -166,16 +166,16 @@ class Search:
 
     def generation(self) -> None:
         """As many children as the population holds, and the best of both."""
-        children: list[Placements] = []
+        litters: list[tuple[Placements, Floats, Floats]] = []
         for _ in range(0, self.settings.population, BATCH):
-            children.append(self.litter(BATCH))
+            born = self.litter(BATCH)
+            values, bad = self.measure(born)
+            self.remember(born, values, bad)
+            litters.append((born, values, bad))
             if self.over():
                 break
-        born = np.concatenate(children)
-        values, bad = self.measure(born)
-        self.remember(born, values, bad)
-        self.placements = np.concatenate([self.placements, born])
-        self.values, self.bad = np.concatenate([self.values, values]), np.concatenate([self.bad, bad])
+        columns = zip((self.placements, self.values, self.bad), *litters, strict=True)
+        self.placements, self.values, self.bad = (np.concatenate(column) for column in columns)
         kept = survivors(self.values, self.bad, self.points, self.settings.population, self.rng)
         self.placements, self.values, self.bad = self.placements[kept], self.values[kept], self.bad[kept]
         self.record()
