@@ -52,12 +52,9 @@ class Schedule(NamedTuple):
     Temperatures are in mean tasks (what a task requires, by load weight), so that one schedule serves all instances.
     """
 
-    hot: float = 0.25
-    #: Large tasks find their nodes while it is hot, so most of the budget goes there; the rest settles quickly.
-    warm: float = 0.0025
-    warm_at: float = 0.6
-    #: So cold that a move nobody needs is taken back.
-    cold: float = 0.000001
+    #: Share of the budget and temperature. Large tasks find their nodes while it is hot, small ones while it is warm,
+    #: so most of the budget goes there; in the end it is so cold that moves nobody needs are taken back.
+    cooling: tuple[tuple[float, float], ...] = ((0.0, 0.25), (0.6, 2.5e-3), (0.95, 3e-5), (1.0, 1e-6))
     #: In temperatures, so that breaches stay rare and possible at every temperature.
     breach: float = 8.0
     excess: float = 1_000.0
@@ -74,13 +71,14 @@ class Schedule(NamedTuple):
         return Prices(self.breach * temperature, excess, held)
 
     def temperature(self, spent: float) -> float:
-        if spent < self.warm_at:
-            return _between(self.hot, self.warm, spent / self.warm_at)
-        return _between(self.warm, self.cold, (spent - self.warm_at) / (1.0 - self.warm_at))
+        for (begin, high), (end, low) in pairwise(self.cooling):
+            if spent < end:
+                return _between(high, low, (spent - begin) / (end - begin))
+        return self.cooling[-1][1]
 
 
-#: One chain hardly ever overfills a node; the other does so at first, and looks at large tasks more often.
-SCHEDULES = (Schedule(), Schedule(excess=40.0, large_often=0.3))
+#: One chain looks at all tasks alike, the other at large ones more often.
+SCHEDULES = (Schedule(), Schedule(large_often=0.3))
 
 
 class Chain(NamedTuple):
@@ -137,7 +135,6 @@ def search(
 def meet(one: Chain, other: Chain, spent: float) -> None:
     """Let the chain that is far behind go on from where the other is."""
     temperature = one.temperature(spent)
-    # The dearer prices for both, so that a chain is not ahead by breaking what costs it less.
     prices = one.schedule.prices(spent, temperature)
     behind = one.worth(prices) - other.worth(prices)
     if behind > FAR_BEHIND * temperature:
