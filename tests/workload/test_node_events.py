@@ -14,6 +14,7 @@ from tests.workload.conftest import Write
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Resources
 from murmuration.simulation import scenario as sc
+from murmuration.simulation.build import node_changes
 from murmuration.simulation.inputs import make_events, make_nodes
 from murmuration.workload.detect import open_trace
 from murmuration.workload.node_events import absent, in_order, rows_of, settled
@@ -68,6 +69,18 @@ def test_groups_join_and_leave() -> None:
     events = make_events(cluster(tables), nodes)
     assert told(events) == [(60, "node-2", ADD, 4), (90, "node-2", REMOVE, 4)]
     assert make_events(cluster({"group": [{"count": 2, **group}]}), nodes) is None
+
+
+def test_what_the_nodes_have_changes_with_them() -> None:
+    """Two nodes of 4 CPU, and a third from 60 to 90 s: over 120 s that is 9 CPU."""
+    group = {"cpu": 4, "memory": "16G"}
+    given = cluster({"group": [{"count": 2, **group}, {"count": 1, "join_s": 60, "leave_s": 90, **group}]})
+    nodes = make_nodes(given)
+    changes = node_changes(nodes, make_events(given, nodes))
+    assert changes.capacity(np.array([0.0, 59.0, 60.0, 89.0, 90.0]))[:, 0].tolist() == [8e6, 8e6, 12e6, 12e6, 8e6]
+    assert changes.capacity_mean(120.0).tolist() == [9e6, 36e9]
+    assert changes.capacity_mean(75.0)[0] == pytest.approx(8.8e6)
+    assert node_changes(nodes, None).capacity_mean(120.0)[0] == 12e6
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.workload.conftest import Write
 
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Resources
+from murmuration.simulation.build import recorded_rows
 from murmuration.simulation.inputs import align
 from murmuration.workload.describe import describe
 from murmuration.workload.detect import open_trace
@@ -132,6 +133,20 @@ def test_the_published_containers_of_alibaba(data: Path) -> None:
         row = jobs.job_row(name)
         used = share[row, :, 0] * (jobs.request[row, 0] / 1e6)
         assert used.tolist() == pytest.approx(plain[app], abs=2e-5)
+
+
+def test_the_recorded_placement_of_alibaba_never_overfills_a_node(data: Path) -> None:
+    """The contest's first placement keeps to every limit at all 98 instants."""
+    jobs = jobs_in(data / "alibaba-containers-2018" / "instance_deploy.csv.xz")
+    nodes = open_trace(data / "alibaba-containers-2018" / "machine_resources.csv.xz").nodes
+    assert nodes is not None and jobs.curves is not None
+    row = recorded_rows(jobs, nodes)
+    known = np.flatnonzero(row >= 0)
+    assert [nodes.names[row[k]] for k in known[:50]] == [jobs.recorded_nodes[jobs.recorded[k]] for k in known[:50]]
+    for point in range(0, 98, 7):
+        used = np.zeros(nodes.total.shape)
+        np.add.at(used, row[known], jobs.request[known] * jobs.curves.share[jobs.curve[known], point])
+        assert (used <= nodes.total * (1 + 1e-6)).all()
 
 
 VMS = "vm_id,start_s,stop_s,cpu_count,cpu_capacity_mhz,mem_capacity\n7,1000,2000,2,4000,1024\n8,1300,1900,1,2000,2048\n"

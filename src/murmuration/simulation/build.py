@@ -18,6 +18,7 @@ from murmuration.placement.kernels import draw_first_fit, feasible, place_from
 from murmuration.placement.registry import Placement
 from murmuration.schedulers.admission import never
 from murmuration.schedulers.architecture import Agent, assign_jobs
+from murmuration.schedulers.negotiation.rules import UNMEASURED
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.inputs import DAY_S
@@ -49,6 +50,22 @@ class NodeChanges:
         most = self.start.copy()
         np.maximum.at(most, self.node, self.total)
         return most
+
+    def capacity(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What all nodes together have at each of these times; a change counts from its own time on."""
+        size = self.start.copy()
+        steps = np.empty((len(self.time_s) + 1, size.shape[1]))
+        steps[0] = size.sum(axis=0)
+        for k, (node, total) in enumerate(zip(self.node, self.total, strict=True)):
+            steps[k + 1] = steps[k] + total - size[node]
+            size[node] = total
+        return steps[np.searchsorted(self.time_s, times, side="right")]
+
+    def capacity_mean(self, seconds: float) -> NDArray[np.float64]:
+        """What all nodes together have, on average until then."""
+        times = np.concatenate([[0.0], self.time_s[(self.time_s > 0) & (self.time_s < seconds)]])
+        lasts = np.diff(times, append=seconds)
+        return np.asarray((self.capacity(times) * lasts[:, None]).sum(axis=0) / seconds, dtype=np.float64)
 
 
 def node_changes(nodes: NodeTable, events: NodeEvents | None) -> NodeChanges:
@@ -298,7 +315,9 @@ def _state(setup: Setup, agents: int, slots: int, room: int, running: int) -> ND
         "short_max_s": rules.short_max_s,
         "nodes": int((setup.changes.start > 0).any(axis=1).sum()),
     }
-    values["usage_s"] = scenario.scheduler.usage_s
+    # Node agents count what is not measured yet as the paper does; schedulers that read the table expect the most.
+    values |= {"usage_s": scenario.scheduler.usage_s, "reclaim": setup.is_negotiation or scenario.scheduler.reclaim}
+    values["unmeasured"] = UNMEASURED if setup.is_negotiation else 1.0
     if setup.jobs.curves is not None:
         values |= {"curve_s": setup.jobs.curves.step_s, "cyclic": setup.jobs.curves.cyclic}  # fmt: skip
     for name, value in values.items():
@@ -314,11 +333,18 @@ def _job_rows(setup: Setup, mask: NDArray[np.int64], slots: int) -> NDArray[Any]
     rows["workload"], rows["mask"], rows["gang"], rows["production"] = jobs.workload, mask, jobs.gang, jobs.production
     rows["first"] = rows["full"] = np.nan
     rows["behind"] = -1
-    rows["curve"], rows["recorded"] = jobs.curve, jobs.recorded
+    rows["curve"], rows["recorded"] = jobs.curve, recorded_rows(jobs, setup.nodes)
     rows["agent"] = assign_jobs(setup.agents, jobs.workloads, jobs.workload) * slots
     rows["level"] = np.unique(-jobs.priority, return_inverse=True)[1].ravel()
     rows["status"][list(setup.hopeless)] = wd.NEVER
     return rows
+
+
+def recorded_rows(jobs: JobList, nodes: NodeTable) -> NDArray[np.int64]:
+    """For each job the row of the node it ran on, or −1 where that is not known or not one of these nodes."""
+    row_of = {name: row for row, name in enumerate(nodes.names)}
+    rows = np.array([*(row_of.get(name, -1) for name in jobs.recorded_nodes), -1], dtype=np.int64)
+    return rows[jobs.recorded]
 
 
 def _agent_rows(setup: Setup, slots: int) -> NDArray[Any]:

@@ -82,6 +82,7 @@ def prepare(scenario: sc.Scenario) -> Run:
     most = free + (changes.most - changes.start)
     hopeless = find_hopeless(scenario, cluster, work, most, masks, mask)
     hopeless |= never_together(scenario, cluster, work, most, masks, mask)
+    hopeless |= _never_recorded(scenario, work)
     _refuse_hopeless(scenario, work, hopeless)
     setup = Setup(scenario, cluster, work, agents, placement, hopeless, changes)
     run = Run(setup, make_world(setup, free, masks, mask))
@@ -89,6 +90,14 @@ def prepare(scenario: sc.Scenario) -> Run:
         run.parley = parley(scenario.scheduler.negotiation, run.world, changes.most, work)
     _check_score(run)
     return run
+
+
+def _never_recorded(scenario: sc.Scenario, jobs: JobList) -> dict[int, Never]:
+    """Where tasks go to their recorded nodes, those without one."""
+    rules = scenario.scheduler
+    if rules.kind != "negotiation" or rules.negotiation.initial != "recorded":
+        return {}
+    return {int(row): Never("the trace has no node for it") for row in np.flatnonzero(jobs.recorded < 0)}
 
 
 def _refuse_hopeless(scenario: sc.Scenario, jobs: JobList, hopeless: dict[int, Never]) -> None:
@@ -286,7 +295,8 @@ def pending_view(run: Run) -> tuple[View, JobView, NDArray[np.int32]]:
 
 def room_table(world: wd.World, job: int) -> NDArray[np.int64]:
     """The table a job's room is counted in, as `steps.room_of` has it."""
-    return world.firm if len(world.firm) and world.jobs["production"][job] else world.free
+    firm = world.jobs["production"][job] or not world.state["reclaim"][0]
+    return world.firm if len(world.firm) and firm else world.free
 
 
 @lru_cache(maxsize=4)

@@ -70,11 +70,15 @@ class Expected:
             self.free[node] -= world.request[job]
         if world.jobs["production"][job]:
             self.guaranteed[node] += world.request[job]
+        if self.is_firm(job):
             self.firm[node] -= world.request[job]
+
+    def is_firm(self, job: int) -> bool:
+        return bool(self.world.jobs["production"][job] or not self.world.state["reclaim"][0])
 
     def claims(self, agent: int) -> None:
         world, job = self.world, self.world.agents["job"][agent]
-        table = self.firm if len(world.firm) and world.jobs["production"][job] else self.free
+        table = self.firm if len(world.firm) and self.is_firm(int(job)) else self.free
         for node in world.claim[agent, : world.agents["claimed"][agent]]:
             if node >= 0:
                 table[node] -= world.request[job]

@@ -12,7 +12,7 @@ from murmuration.cluster import migration
 from murmuration.cluster.jit import helper, inlined
 from murmuration.placement.kernels import give_back, take
 from murmuration.simulation.agenda import note
-from murmuration.simulation.steps import charge
+from murmuration.simulation.steps import charge, is_firm
 from murmuration.simulation.world import MIGRATION_ENDS
 
 SLOT_BITS = 32
@@ -32,7 +32,7 @@ def leave(c: Any, job: int, slot: int, node: int) -> None:
     """A task no longer counts on this node."""
     if c.firm.shape[0] > 0:
         charge(c.free, c.sums, node, c.task_used[slot], -1)
-        if c.jobs[job].production:
+        if is_firm(c.state, c.jobs, job):
             give_back(c.firm, node, c.request[job])
     else:
         give_back(c.free, node, c.request[job])
@@ -45,7 +45,7 @@ def enter(c: Any, job: int, slot: int, node: int) -> None:
     """A task counts on this node."""
     if c.firm.shape[0] > 0:
         charge(c.free, c.sums, node, c.task_used[slot], 1)
-        if c.jobs[job].production:
+        if is_firm(c.state, c.jobs, job):
             take(c.firm, node, c.request[job])
     else:
         take(c.free, node, c.request[job])
@@ -60,7 +60,7 @@ def depart(c: Any, job: int, slot: int, source: int, sign: int) -> None:
     amounts = amounts_of(c, slot)
     for r in range(amounts.shape[0]):
         c.outgoing[source, r] += sign * amounts[r]
-        if c.jobs[job].production:
+        if is_firm(c.state, c.jobs, job):
             c.firm_outgoing[source, r] += sign * c.request[job, r]
 
 

@@ -7,6 +7,8 @@ batches, each measured and reported before the next, so that the run does not be
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from murmuration.cluster import allocation_types, migration
@@ -96,18 +98,24 @@ def begin_round(c: Cell) -> None:
     copy_rows(c.firm, c.asked[1])
 
 
+@inlined
+def widened(number: int) -> Any:
+    """The same number in the one width that kernels pass on: they are compiled anew for every other."""
+    return np.int64(number)
+
+
 @helper
-def place_job(c: Cell, job: int) -> None:
+def place_job(c: Any, job: Any) -> None:
     """One round for the tasks a job still has to place."""
     begin_attempt(c.agents, c.jobs, 0, job, c.state[0].now)
     request, production = c.request[job], c.jobs[job].production
     use, mask = c.use[0], mask_of(c.masks, c.jobs, job)
-    unmeasured(request, c.jobs[job].curve, use)
-    claimed, nowhere = 0, (-1)
+    unmeasured(request, c.jobs[job].curve, c.state[0].unmeasured, use)
+    claimed, outside = 0, c.total.shape[0]
     for _ in range(c.jobs[job].left):
-        node, forced = int(c.jobs[job].recorded), False
+        node, forced = widened(c.jobs[job].recorded), False
         if c.settings[0].initial != RECORDED:
-            node, forced = negotiate(c, int(c.settings[0].initial), nowhere, mask, request, use, production, job)
+            node, forced = negotiate(c, int(c.settings[0].initial), outside, mask, request, use, production, job)
         if node >= 0:
             c.settings[0].forced_new += 1 if forced else 0
             take(room_of(c, job), node, request)
@@ -122,7 +130,7 @@ def place_job(c: Cell, job: int) -> None:
 
 
 @inlined
-def start_job(c: Cell, job: int, claimed: int) -> None:
+def start_job(c: Any, job: int, claimed: int) -> None:
     """The tasks that found nodes start; the rest waits for the next round."""
     workload = c.jobs[job].workload
     if claimed > 0:
@@ -144,7 +152,7 @@ def place_queue(c: Cell, most: int) -> None:
     while waiting > 0 and placed < most:
         if needs_room(c.state, c.runs, c.agenda, c.claim.shape[1]):
             break
-        job = np.int64(dequeue(c.agents, c.queue, c.jobs, 0))
+        job = widened(dequeue(c.agents, c.queue, c.jobs, 0))
         placed += c.jobs[job].left
         place_job(c, job)
         waiting -= 1
@@ -231,9 +239,9 @@ def cost_of(c: Cell, job: int, slot: int) -> float:
 
 
 @helper
-def give_away(c: Cell, slot: int) -> None:
+def give_away(c: Any, slot: int) -> None:
     """Find another node for a task, and send it there."""
-    job, node = np.int64(c.tasks[slot].job), np.int64(c.slots[slot].node)
+    job, node = widened(c.tasks[slot].job), widened(c.slots[slot].node)
     production, mask = c.jobs[job].production, mask_of(c.masks, c.jobs, job)
     to, forced = negotiate(c, int(c.settings[0].move), node, mask, c.request[job], c.task_used[slot], production, job)
     if to >= 0:
@@ -242,14 +250,14 @@ def give_away(c: Cell, slot: int) -> None:
 
 
 @compiled
-def choose_movers(c: Cell) -> int:
+def choose_movers(c: Cell) -> Any:
     """Every node agent looks at its node; those that must, or would, give tasks away list them. Returns how many."""
     count = mark_overloaded(c)
     marked = mark_uneven(c, count)
     if marked > 0:
         list_tasks(c)
     split_time(c, count)
-    movers = np.int64(0)
+    movers = widened(0)
     for k in range(count):
         movers = select_tasks(c, c.pool[2, k], movers)
     for k in range(count, marked):
@@ -400,7 +408,7 @@ def settle(c: Cell) -> int:
 
 
 @compiled
-def measure_all(c: Cell) -> None:
+def measure_all(c: Any) -> None:
     measure_usage(c)
 
 

@@ -85,16 +85,19 @@ def _schedulers(run: Run) -> Summary:
 
 def _cluster(run: Run) -> Summary:
     world, names, seconds = run.world, run.setup.resources.names, run.horizon_s
-    mean = world.sums_s / seconds / np.maximum(world.totals, 1)
+    capacity = np.maximum(_capacity_mean(run), 1)
+    mean = world.sums_s / seconds / capacity
     used = mean[wd.USED_NOW] if run.setup.has_usage else mean[wd.REQUIRED]
-    types = world.samples[: world.state["sampled"][0], wd.S_TYPES : wd.S_RESOURCES].mean(axis=0)
+    # Where usage is measured, a cell is found filled at time 0, after the first sample.
+    first = 1 if run.setup.has_usage and world.state["sampled"][0] > 1 else 0
+    types = world.samples[first : world.state["sampled"][0], wd.S_TYPES : wd.S_RESOURCES].mean(axis=0)
     return {
         "nodes_mean": float(world.state["nodes_s"][0] / seconds),
         "tasks_running_mean": float(world.state["running_s"][0] / seconds),
         "required": {name: float(mean[wd.REQUIRED, r]) for r, name in enumerate(names)},
         "guaranteed": {name: float(mean[wd.GUARANTEED, r]) for r, name in enumerate(names)},
         "used": {name: float(used[r]) for r, name in enumerate(names)},
-        "offered_fraction": float(world.state["offered_s"][0] / seconds / max(world.totals[0], 1)),
+        "offered_fraction": float(world.state["offered_s"][0] / seconds / capacity[0]),
         "allocation_types": dict(zip(allocation_types.NAMES, map(float, types), strict=True)),
         "migrations_per_min": float(world.state["migrations"][0] / seconds * 60.0),
         "migrations_forced_per_min": float(world.state["forced"][0] / seconds * 60.0),
@@ -104,6 +107,12 @@ def _cluster(run: Run) -> Summary:
         **(counts(world) if run.setup.is_swarm else {}),
         **(negotiation_world.counts(run.parley, seconds) if run.parley is not None else {}),
     }
+
+
+def _capacity_mean(run: Run) -> NDArray[Any]:
+    """What the nodes have: their mean over time, where they come and go."""
+    changes = run.setup.changes
+    return changes.capacity_mean(run.horizon_s) if len(changes.time_s) else run.world.totals
 
 
 def _offer_counts(run: Run) -> Summary:
@@ -134,19 +143,20 @@ def series(run: Run) -> dict[str, NDArray[np.float64]]:
     """The time series, evenly spaced: shares of the cluster, nodes per allocation type, counts of each workload."""
     world, names = run.world, run.setup.resources.names
     rows = world.samples[: world.state["sampled"][0]]
+    capacity = np.maximum(run.setup.changes.capacity(rows[:, wd.S_TIME]), 1)
     table = {
         "time_s": rows[:, wd.S_TIME],
         "tasks_running": rows[:, wd.S_RUNNING],
-        "offered.cpu": rows[:, wd.S_OFFERED] / max(world.totals[0], 1),
+        "offered.cpu": rows[:, wd.S_OFFERED] / capacity[:, 0],
     }
     for kind, name in enumerate(allocation_types.NAMES):
         table[f"nodes.{name}"] = rows[:, wd.S_TYPES + kind]
     at = wd.S_RESOURCES
     for r, name in enumerate(names):
-        table[f"required.{name}"] = rows[:, at + wd.REQUIRED] / max(world.totals[r], 1)
-        table[f"guaranteed.{name}"] = rows[:, at + wd.GUARANTEED] / max(world.totals[r], 1)
+        table[f"required.{name}"] = rows[:, at + wd.REQUIRED] / capacity[:, r]
+        table[f"guaranteed.{name}"] = rows[:, at + wd.GUARANTEED] / capacity[:, r]
         if run.setup.has_usage:
-            table[f"used.{name}"] = rows[:, at + wd.USED_NOW] / max(world.totals[r], 1)
+            table[f"used.{name}"] = rows[:, at + wd.USED_NOW] / capacity[:, r]
         at += 3
     for name in run.setup.jobs.workloads:
         for offset, column in enumerate(wd.S_PER_WORKLOAD):

@@ -193,6 +193,7 @@ class Scheduler(Part, frozen=True):
     agents: dict[str, int] = {}
     retry_s: float = 0.0
     usage_s: float = 60.0
+    reclaim: bool = False
     attempts_max: int = 0
     empty_attempts_max: int = 0
     decision: dict[str, Decision] = {}

@@ -12,7 +12,6 @@ import numpy as np
 from murmuration.cluster import allocation_types, transactions
 from murmuration.cluster.jit import helper, inlined
 from murmuration.placement.kernels import give_back, take
-from murmuration.schedulers.negotiation.rules import UNMEASURED
 from murmuration.simulation.agenda import note
 from murmuration.simulation.world import (
     ABANDONED,
@@ -134,9 +133,15 @@ def drop_claim(free: Array, claim: Array, claimed: int, request: Array) -> None:
 
 @inlined
 def room_of(w: World, job: int) -> Any:
-    """The table this job's room is counted in: where usage is measured, production tasks need what is guaranteed to
-    nobody yet, and others what is not used."""
-    return w.firm if w.firm.shape[0] > 0 and w.jobs[job].production else w.free
+    """The table this job's room is counted in: what is not reserved, or for tasks that reserve nothing what is not
+    used."""
+    return w.firm if w.firm.shape[0] > 0 and is_firm(w.state, w.jobs, job) else w.free
+
+
+@helper
+def is_firm(state: Array, jobs: Array, job: int) -> bool:
+    """Whether a job's requests are reserved; production tasks' always are, and all where nothing is reclaimed."""
+    return bool(jobs[job].production or not state[0].reclaim)
 
 
 @inlined
@@ -283,7 +288,7 @@ def charge(free: Array, sums: Array, node: int, amounts: Array, sign: int) -> No
 @inlined
 def tasks_appear(w: World, run: int) -> None:
     """The tasks of a run that has just started have rows of their own; until they are measured they count as using a
-    tenth of what they request."""
+    share of what they request."""
     job = w.runs[run].job
     slot, ordinal = w.runs[run].slot, 0
     while slot >= 0:
@@ -294,9 +299,9 @@ def tasks_appear(w: World, run: int) -> None:
         w.tasks[slot].began = w.state[0].now - phase(w.state, w.curves.shape[1], job, ordinal)
         w.state[0].slots_high = max(w.state[0].slots_high, slot + 1)
         if w.firm.shape[0] > 0:
-            unmeasured(w.request[job], w.jobs[job].curve, w.task_used[slot])
+            unmeasured(w.request[job], w.jobs[job].curve, w.state[0].unmeasured, w.task_used[slot])
             charge(w.free, w.sums, w.slots[slot].node, w.task_used[slot], 1)
-            if not w.jobs[job].production:
+            if not is_firm(w.state, w.jobs, job):
                 give_back(w.free, w.slots[slot].node, w.request[job])
         slot = w.slots[slot].next
         ordinal += 1
@@ -311,16 +316,16 @@ def tasks_disappear(w: World, run: int) -> None:
         w.tasks[slot].job = -1
         if w.firm.shape[0] > 0:
             charge(w.free, w.sums, w.slots[slot].node, w.task_used[slot], -1)
-            if not w.jobs[job].production:
+            if not is_firm(w.state, w.jobs, job):
                 take(w.free, w.slots[slot].node, w.request[job])
         slot = w.slots[slot].next
 
 
 @helper
-def unmeasured(request: Array, curve: int, use: Array) -> None:
+def unmeasured(request: Array, curve: int, share: float, use: Array) -> None:
     """What a task counts as using before it is measured; one that uses what it requests is known from the start."""
     for r in range(request.shape[0]):
-        use[r] = request[r] if curve < 0 else min(request[r], int(request[r] * UNMEASURED) + 1)
+        use[r] = request[r] if curve < 0 else min(request[r], int(request[r] * share) + 1)
 
 
 @helper

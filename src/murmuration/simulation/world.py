@@ -90,6 +90,8 @@ STATE = np.dtype(
         ("nodes", "i8"), ("tasks_lost", "i8"), ("slots_high", "i8"),
         # What tasks use is measured every `usage_s` (0: never); a point of a curve lasts `curve_s`.
         ("usage_s", "f8"), ("curve_s", "f8"), ("cyclic", "?"),
+        # Whether others than production tasks get what is not used; what a task counts as using until it is measured.
+        ("reclaim", "?"), ("unmeasured", "f8"),
         # What migrations cost, whoever decides on them.
         ("migrations", "i8"), ("forced", "i8"), ("migrated_mb", "f8"),
     ],
@@ -125,7 +127,7 @@ class World(NamedTuple):
     # The cluster table: one row per node.
     total: Array
     free: Array
-    #: Where usage is measured, `free` is what is not used, and this what is not guaranteed to production tasks.
+    #: Where usage is measured, `free` is what is not used, and this what is not reserved (to production tasks, or all).
     firm: Array
     guaranteed: Array
     sequence: Array
