@@ -84,9 +84,8 @@ def even(cluster: Summary) -> float:
 
 def type_bars(title: str, found: Mapping[str, Summary]) -> Bars:
     series = tuple((label, tuple(shares(cluster))) for label, cluster in found.items())
-    return Bars(
-        title, "share of nodes", tuple(name.upper() if len(name) < 4 else name for name in NAMES), series, y_percent=True
-    )  # fmt: skip
+    names = tuple(name.upper() if len(name) < 4 else name for name in NAMES)
+    return Bars(title, "share of nodes", names, series, y_percent=True)
 
 
 def percent(value: float) -> str:
