@@ -142,13 +142,18 @@ def ours(shared: Shared, seconds: float, seed: int) -> list[tuple[float, Any]]:
     search.values, bad = shared.measure(search.placements)
     search.bad = bad.astype(np.float64)
     search.remember(search.placements, search.values, search.bad)
-    track, spent, shown = [(0.0, search.archive.front.copy())], 0.0, 0.0
-    while spent < seconds:
-        spent += _cpu(search.generation)
-        if spent - shown > 0.01 * seconds:
-            shown = spent
-            track.append((spent, search.archive.front.copy()))
-    return [*track, (spent, search.archive.front.copy())]
+    track = [(0.0, search.archive.front.copy())]
+    remember, began = search.remember, time.process_time()
+
+    def noted(*litter: Any) -> None:
+        remember(*litter)
+        if time.process_time() - began - track[-1][0] > 0.005 * seconds:
+            track.append((time.process_time() - began, search.archive.front.copy()))
+
+    search.remember = noted  # type: ignore[method-assign]
+    while time.process_time() - began < seconds:
+        search.generation()
+    return [*track, (time.process_time() - began, search.archive.front.copy())]
 
 
 def warm_up() -> None:

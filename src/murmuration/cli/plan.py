@@ -139,7 +139,7 @@ def _show(found: Any, told: dict[str, Any], folder: Path | None) -> None:
     from murmuration.planning.document import table
     from murmuration.reports.terminal import comparison_table
 
-    common.print_table(comparison_table(*table(found)))
+    common.print_table(comparison_table(*table(found, ("kubernetes",))))
     for note in told["notes"]:
         common.say(f"note: {note}")
     for entry in told.get("stranded", []):

@@ -56,7 +56,7 @@ def schedule(settings: Settings) -> Reproduction:
         settings.progress(name, (k + 1) / len(names))
     rows = [row for name in names for row in _schedule_rows(name, found[name])]
     first = found[names[0]]
-    figures = (
+    figures: tuple[Chart | Bars, ...] = (
         _bars("Figure 12: fewest left out (A1)", first.kubernetes, first.fullest, first.ours),
         _bars("Figure 13: the trade-off (A1)", first.kubernetes, first.trade_off, first.ours),
         *_training(first.history),
@@ -208,7 +208,7 @@ def _too_large(problem: Problem, node_of: Integers) -> Integers:
     """A request a fifth above what the node with most room has free, as long as some node is that large."""
     free = problem.total - used(problem, node_of)
     best = free[(free / problem.total.max(axis=0)).min(axis=1).argmax()]
-    return np.minimum((best * 1.2).astype(np.int64), problem.total.max(axis=0))
+    return np.asarray(np.minimum((best * 1.2).astype(np.int64), problem.total.max(axis=0)))
 
 
 def _other_rows(cases: list[Moved]) -> list[Row]:

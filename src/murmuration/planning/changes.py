@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,5 +66,7 @@ def with_task(problem: Problem, request: Integers) -> Problem:
         "group": [problem.group.max(initial=-1) + 1], "budget_of": [-1], "priority": [0],
         "megabytes": [request[1] / 1e6],
     }  # fmt: skip
-    columns = {name: np.concatenate([getattr(problem, name), np.asarray(more)]) for name, more in one.items()}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(problem, name), np.asarray(more)]) for name, more in one.items()
+    }
     return replace(problem, tasks=(*problem.tasks, "new"), **columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -80,13 +81,13 @@ def move(plan: Plan, number: int, step: Step) -> dict[str, Any]:
     }
 
 
-def table(plan: Plan) -> tuple[list[str], list[list[object]]]:
-    """Before, what Kubernetes would do from nothing, and what was chosen, each objective with its change."""
-    columns = ["objective", "before", *(LABELS[name] for name in BASELINES), "chosen", "change"]
+def table(plan: Plan, baselines: Sequence[str] = BASELINES) -> tuple[list[str], list[list[object]]]:
+    """Before, what others would do from nothing, and what was chosen, each objective with its change."""
+    columns = ["objective", "before", *(LABELS[name] for name in baselines), "chosen", "change"]
     wanted = {objective.name for objective in plan.objectives}
     rows: list[list[object]] = []
     for k, name in enumerate(of.NAMES):
-        told = [plan.before[k], *(plan.baselines[n][k] for n in BASELINES), plan.values[k]]
+        told = [plan.before[k], *(plan.baselines[n][k] for n in baselines), plan.values[k]]
         change = _row(plan, k)["change"]
         shown = "" if change is None else f"{change:+.1%}" if abs(change) >= 5e-4 else "0 %"
         mark = f"{name} *" if name in wanted else name

@@ -145,7 +145,9 @@ def _apart(model: Any, problem: Problem, rule: Rule, lies: dict[tuple[int, int],
 
 
 def _beside_now(problem: Problem, rule: Rule, d: int) -> int:
-    return rule.most + broken(rule, problem.node_of)[d]
+    found = broken(rule, problem.node_of)
+    # A spread is broken as a whole.
+    return rule.most + (found[0] if rule.kind == SPREAD else found[d])
 
 
 def _together(model: Any, problem: Problem, rule: Rule, lies: dict[tuple[int, int], Any]) -> None:

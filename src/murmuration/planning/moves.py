@@ -63,8 +63,14 @@ def order(work: Work, node_of: Integers) -> Order:
         task, node = detour(packed, state, target, pending)
         if task < 0:
             break
-        found.append((task, int(state.x[task]), node, True))
+        home = int(state.x[task])
         go(packed, state, task, node)
+        freed = _advance(packed, state, target, pending)
+        if not freed:
+            # A rule kept out who should have come: back, and no further.
+            go(packed, state, task, home)
+            break
+        found += [(task, home, node, True), *freed]
     steps = [Step(int(work.order[t]), a, b, 0, by) for t, a, b, by in found]
     blocked = tuple(int(work.order[t]) for t in pending)
     return Order(_waves(work.problem, steps), work.restored(state.x), blocked)

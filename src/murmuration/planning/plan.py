@@ -15,7 +15,7 @@ from murmuration.planning.fewest import Fewest, fewest_moves
 from murmuration.planning.moves import Order, order
 from murmuration.planning.objectives import Objective
 from murmuration.planning.packed import Work, pack
-from murmuration.planning.problem import Floats, Integers, Problem, new_violations
+from murmuration.planning.problem import Floats, Integers, Problem, describe, new_violations
 from murmuration.planning.reasons import why_unplaced
 from murmuration.planning.search import Search, Settings
 from murmuration.planning.selection import sov
@@ -86,12 +86,18 @@ def make_plan(problem: Problem, options: Options, progress: Callable[[float], An
         chosen = chosen if options.limits else _filled(problem, chosen)
         history, spent = search.history, search.evaluations
     steps = order(work, chosen)
+    dropped = new_violations(problem, steps.node_of)
+    if dropped:
+        steps = order(work, problem.node_of)
     found = Plan(
         problem, wanted, values_of(work, problem.node_of), measured, front, placements,
         values_of(work, steps.node_of), steps, _unplaced(problem, steps.node_of), spent, history, fewest,
         displaced=options.displaced,
     )  # fmt: skip
-    assert not new_violations(problem, steps.node_of)
+    if dropped:
+        found.notes.append(
+            f"nothing is moved: the placement found would break something ({describe(problem, dropped)})"
+        )
     return found
 
 

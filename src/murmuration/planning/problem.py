@@ -164,7 +164,7 @@ def _over_capacity(problem: Problem, node_of: Integers) -> list[Violation]:
 
 
 def broken(rule: Rule, node_of: Integers) -> list[int]:
-    """For each domain of a rule, by how many tasks it is broken."""
+    """For each domain of a rule, by how many tasks it is broken; a spread is broken as a whole."""
     both = np.intersect1d(rule.holders, rule.targets)
     targets = per_domain(rule, rule.targets, node_of)
     alone = per_domain(rule, np.setdiff1d(rule.holders, both), node_of)
@@ -181,7 +181,8 @@ def broken(rule: Rule, node_of: Integers) -> list[int]:
         return [*(int(x) for x in lonely), outside]
     least = int(targets.min()) if len(targets) else 0
     skew = np.where(alone + twice > 0, targets - least - rule.most, 0)
-    return [int(x) for x in np.maximum(skew, 0)]
+    # One number for the whole rule: what makes the worst no worse may fill another domain.
+    return [max(int(skew.max(initial=0)), 0)]
 
 
 def per_domain(rule: Rule, tasks: Integers, node_of: Integers) -> Integers:

@@ -26,7 +26,7 @@ from murmuration.planning.evaluate import COUNT, evaluate
 from murmuration.planning.improve import breed, improve, place_left, relieve
 from murmuration.planning.objectives import Objective
 from murmuration.planning.packed import Placement, Work
-from murmuration.planning.problem import Floats, Integers, broken
+from murmuration.planning.problem import SPREAD, Floats, Integers, broken, new_violations
 from murmuration.planning.selection import partitions_for, reference_points, survivors
 from murmuration.planning.state import load, new_state
 
@@ -115,7 +115,8 @@ class Search:
     def seed(self, more: Sequence[Placement] = ()) -> None:
         """The first population: what is there, every greedy recipe, and others improved from these."""
         seeds = [self.repaired(self.mended(x)) for x in [self.work.packed.start.astype(np.int32), *more]]
-        seeds += [self.repaired(construct(self.work, name)) for name in RECIPES]
+        # Made from nothing, they may leave a pinned task without those it must lie with.
+        seeds += [x for x in (self.repaired(construct(self.work, name)) for name in RECIPES) if self.allowed(x)]
         self.placements = np.array(seeds, dtype=np.int32)
         self.values, self.bad = self.measure(self.placements)
         self.remember(self.placements, self.values, self.bad)
@@ -139,10 +140,11 @@ class Search:
         node_of = self.work.restored(placement)
         out = np.zeros(len(node_of), dtype=np.bool_)
         for rule in problem.rules:
-            for domain in np.flatnonzero(broken(rule, node_of)):
-                members = np.union1d(rule.holders, rule.targets)
-                members = members[node_of[members] >= 0]
-                out[members[rule.domain_of[node_of[members]] == domain]] = True
+            wrong = np.flatnonzero(broken(rule, node_of))
+            members = np.union1d(rule.holders, rule.targets) if len(wrong) else np.zeros(0, dtype=np.int64)
+            members = members[node_of[members] >= 0]
+            inside = np.isin(rule.domain_of[node_of[members]], wrong)
+            out[members if rule.kind == SPREAD else members[inside]] = True
         out &= problem.movable & (node_of >= 0)
         if not out.any():
             return placement
@@ -150,7 +152,13 @@ class Search:
         place_left(packed, self.state, self.even, self.bits)
         # Whoever finds no other node stays, broken as it is.
         found = self.work.restored(self.state.x)
-        return self.work.placement(np.where(found < 0, node_of, found))
+        mended = self.work.placement(np.where(found < 0, node_of, found))
+        return mended if self.allowed(mended) else placement
+
+    def allowed(self, placement: Placement) -> bool:
+        """Whether no rule is broken more than in what is there; without rules the kernels answer for everything."""
+        problem = self.work.problem
+        return not problem.rules or not new_violations(problem, self.work.restored(placement))
 
     def remember(self, placements: Placements, values: Floats, bad: Floats) -> None:
         for x, value, how_bad in zip(placements, values, bad, strict=True):
@@ -158,16 +166,16 @@ class Search:
 
     def generation(self) -> None:
         """As many children as the population holds, and the best of both."""
-        children: list[Placements] = []
+        litters: list[tuple[Placements, Floats, Floats]] = []
         for _ in range(0, self.settings.population, BATCH):
-            children.append(self.litter(BATCH))
+            born = self.litter(BATCH)
+            values, bad = self.measure(born)
+            self.remember(born, values, bad)
+            litters.append((born, values, bad))
             if self.over():
                 break
-        born = np.concatenate(children)
-        values, bad = self.measure(born)
-        self.remember(born, values, bad)
-        self.placements = np.concatenate([self.placements, born])
-        self.values, self.bad = np.concatenate([self.values, values]), np.concatenate([self.bad, bad])
+        columns = zip((self.placements, self.values, self.bad), *litters, strict=True)
+        self.placements, self.values, self.bad = (np.concatenate(column) for column in columns)
         kept = survivors(self.values, self.bad, self.points, self.settings.population, self.rng)
         self.placements, self.values, self.bad = self.placements[kept], self.values[kept], self.bad[kept]
         self.record()
