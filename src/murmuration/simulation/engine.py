@@ -37,7 +37,7 @@ from murmuration.simulation.build import (
     prefilled,
 )
 from murmuration.simulation.checks import unknown_workloads
-from murmuration.simulation.inputs import make_events, make_jobs, make_nodes
+from murmuration.simulation.inputs import kept, make_events, make_jobs, make_nodes
 from murmuration.simulation.negotiation_world import Parley, grown_parley, parley
 from murmuration.simulation.swarm_world import gathered, never_together
 from murmuration.workload.jobs import JobList
@@ -132,7 +132,8 @@ def _inputs(scenario: sc.Scenario) -> Inputs:
         nodes = make_nodes(scenario.cluster)
         jobs = make_jobs(scenario, nodes.resources)
         _made.clear()
-        changes = node_changes(nodes, make_events(scenario.cluster, nodes))
+        nodes, events = kept(nodes, make_events(scenario.cluster, nodes), scenario.cluster.keep, scenario.seed)
+        changes = node_changes(nodes, events)
         free = prefilled(nodes.resources, changes.start, scenario.cluster.prefill, scenario.seed)
         _made[key] = nodes, jobs, free, changes
     return _made[key]
