@@ -122,6 +122,6 @@ def test_the_log_names_what_can_never_run(tmp_path: Path) -> None:
     run = engine.simulate(tables)
     assert isinstance(explain.explain(engine.prepare(sc.check(tables)), "huge", 1).verdict, Never)
     log = outputs.outputs(run)
-    assert list(log) == [files.ERRORS] and isinstance(log[files.ERRORS], str)
-    assert [line for line in log[files.ERRORS].splitlines() if line.startswith("job huge can never run: ")]
+    assert list(log) == [files.ERRORS]
+    assert str(log[files.ERRORS]).startswith("job huge can never run: ")
     assert "good" not in log[files.ERRORS]

@@ -167,7 +167,7 @@ def left_share(summary: Summary) -> float:
     """Of the jobs submitted, the share that still waits at the end, was given up or can never run."""
     rows = summary["workloads"].values()
     submitted = sum(row["jobs_submitted"] for row in rows)
-    return sum(row["jobs_queued"] + row["jobs_abandoned"] for row in rows) / max(submitted, 1)
+    return float(sum(row["jobs_queued"] + row["jobs_abandoned"] for row in rows) / max(submitted, 1))
 
 
 def _saturated(summary: Summary) -> set[str]:

@@ -15,8 +15,8 @@ from murmuration.reports.page import Page, Section, Table
 TITLES = {"compact": "how few nodes", "grow": "how much more load"}
 LOOKS = {"compact": "size of the cluster, %", "grow": "size of the workload, %"}
 FOOTER = (
-    f"Murmuration {__version__}. Overloaded: mean share of nodes whose tasks use more than the node has. Not placed: of the "
-    "jobs submitted, those that wait at the end, were given up or can never run."
+    f"Murmuration {__version__}. Overloaded: mean share of nodes whose tasks use more than the node has. Not placed: "
+    "of the jobs submitted, those that wait at the end, were given up or can never run."
 )
 
 

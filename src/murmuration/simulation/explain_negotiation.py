@@ -86,7 +86,9 @@ def _refusals(run: Run, row: int) -> dict[str, int]:
 
 def _expected(run: Run, row: int) -> NDArray[np.int64]:
     """What a task counts as using before it is measured, as `steps.unmeasured` has it."""
-    request, share = run.world.request[row], run.world.state["unmeasured"][0]
+    request: NDArray[np.int64] = run.world.request[row]
+    share = float(run.world.state["unmeasured"][0])
     if run.world.jobs["curve"][row] < 0:
         return request
-    return np.minimum(request, (request * share).astype(np.int64) + 1)
+    counted = (request * share).astype(np.int64) + 1
+    return np.minimum(request, counted)

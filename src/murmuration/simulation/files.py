@@ -100,7 +100,9 @@ def write_table(path: Path, table: Mapping[str, NDArray[Any]]) -> None:
 
 def save_run(path: Path, run: Run, label: str) -> None:
     """A snapshot: every array of a run that changes, and the version and scenario it belongs to."""
-    arrays = {f"{part}.{name}": array for part, record in _parts(run).items() for name, array in record.items()}
+    arrays: dict[str, Any] = {
+        f"{part}.{name}": array for part, record in _parts(run).items() for name, array in record.items()
+    }
     replace_file(path, lambda target: np.savez_compressed(target, _label=np.array([__version__, label]), **arrays))
 
 

@@ -51,7 +51,7 @@ def note(m: Measured, world: wd.World, at: float) -> None:
 
 def usage_now(world: wd.World) -> Array:
     """By node: shares used, shares guaranteed, tasks."""
-    there = (world.total > 0).any(axis=1)
+    there: Array = np.any(world.total > 0, axis=1)
     size = np.where(world.total > 0, world.total, 1)
     slots = np.flatnonzero(world.tasks["job"][: world.state["slots_high"][0]] >= 0)
     tasks = np.bincount(world.slots["node"][slots], minlength=len(world.total))

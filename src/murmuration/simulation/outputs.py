@@ -83,6 +83,6 @@ def errors(run: Run) -> list[str]:
     return left_out + [f"job {ids[row]} can never run: {why.reason}" for row, why in sorted(run.setup.hopeless.items())]
 
 
-def _short(column: NDArray[Any]) -> NDArray[np.float64]:
+def _short(column: NDArray[Any]) -> NDArray[Any]:
     """Numbers for reading: six digits after the point."""
     return np.round(np.asarray(column, dtype=np.float64), 6)
