@@ -32,7 +32,7 @@ def test_compact(murmur: Murmur, tmp_path: Path) -> None:
     answer = murmur(*asked)
     assert answer.code == 0
     assert "best-fit: holds at 50 % of its nodes (4 nodes, 8 tasks running)" in answer.out
-    assert "37.5 %" in answer.out and "25.00% of jobs not placed" in answer.out
+    assert "37.5 %" in answer.out and "fails: not placed" in answer.out
     assert "how few nodes" in (tmp_path / "few" / "report.html").read_text()
     summary = json.loads((tmp_path / "few" / "summary.json").read_text())
     sizes = [step["size"] for step in summary["schedulers"][0]["steps"]]

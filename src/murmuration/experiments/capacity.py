@@ -15,6 +15,7 @@ from typing import Any
 from murmuration.cluster.errors import InputError
 from murmuration.experiments import runs
 from murmuration.experiments.runs import Spec, Summary
+from murmuration.reports.formats import percent
 from murmuration.simulation import scenario as sc
 
 #: Where a walk ends at the latest: the largest multiple of a workload.
@@ -151,9 +152,9 @@ def judge(size: float, summary: Summary, first: Summary, question: Question) -> 
     left, left_first = left_share(summary), left_share(first)
     reasons = []
     if overloaded > question.limit:
-        reasons.append(f"{overloaded:.2%} of nodes overloaded")
+        reasons.append("overloaded")
     if left > left_first + question.waiting:
-        reasons.append(f"{left:.2%} of jobs not placed")
+        reasons.append("not placed")
     worse = _saturated(summary) - _saturated(first)
     if worse:
         reasons.append(f"{', '.join(sorted(worse))} saturated")
@@ -194,7 +195,9 @@ def answer(question: Question, walk: Walk) -> str:
     """The walk in one sentence."""
     found = walk.farthest
     if found is None:
-        return f"{walk.scheduler}: does not hold at 100 % ({walk.steps[0].why})"
+        first = walk.steps[0]
+        figures = f"{percent(first.overloaded, 2)} of nodes overloaded, {percent(first.left, 2)} of jobs not placed"
+        return f"{walk.scheduler}: does not hold at 100 % ({figures})"
     nodes, tasks = found.nodes or 0.0, found.tasks_running or 0.0
     what = "of its nodes" if question.kind == "compact" else "of its load"
     return f"{walk.scheduler}: holds at {100 * found.size:g} % {what} ({nodes:,.0f} nodes, {tasks:,.0f} tasks running)"

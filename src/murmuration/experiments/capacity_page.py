@@ -27,7 +27,7 @@ def table(walks: Sequence[Walk]) -> tuple[list[str], list[list[object]]]:
     rows: list[list[object]] = []
     for walk in walks:
         rows += [
-            [walk.scheduler if index == 0 else "", *_cells(step), step.why or "holds"]
+            [walk.scheduler if index == 0 else "", *_cells(step), f"fails: {step.why}" if step.why else "holds"]
             for index, step in enumerate(walk.steps)
         ]
     return columns, rows
