@@ -76,12 +76,12 @@ def without_tentative_state(monkeypatch: pytest.MonkeyPatch) -> None:
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target that crashed no longer knows what it took over."""
 
-    def start(self: Any, _: None) -> None:
+    def start(self: Any) -> None:
         self.books.taken.clear()
-        original(self, None)
+        original(self)
 
-    original = NodeAgent._when_start
-    monkeypatch.setattr(NodeAgent, "_when_start", start)
+    original = NodeAgent._start
+    monkeypatch.setattr(NodeAgent, "_start", start)
 
 
 def credulous(monkeypatch: pytest.MonkeyPatch) -> None:

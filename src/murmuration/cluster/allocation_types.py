@@ -14,7 +14,7 @@ TIGHT, FULL = 0.7, 0.9
 
 def allocation_type(total: NDArray[Any], free: NDArray[Any], guaranteed: NDArray[Any], idle: bool) -> int:
     """The type of one node, by what is not used of it. Overloaded: some resource above its total (free is negative), or
-    production tasks' requests above it (goal IV); STA: some resource at 90–100 %; TA: every resource at 70–90 %; PA:
+    production tasks' requests above it (goal IV); STA: some resource above 90 %; TA: every resource at 70–90 %; PA:
     every resource below 70 %; DA: the rest. A resource the node does not have says nothing."""
     if idle:
         return IDLE
@@ -25,7 +25,7 @@ def allocation_type(total: NDArray[Any], free: NDArray[Any], guaranteed: NDArray
             return OVERLOADED
         if total[r] == 0:
             continue
-        if used >= FULL * total[r]:
+        if used > FULL * total[r]:
             super_tight = True
         elif used >= TIGHT * total[r]:
             tight += 1

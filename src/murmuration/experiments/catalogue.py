@@ -37,6 +37,13 @@ EXPERIMENTS = {
     "swarm-distribution": Entry("Figure 2: times to equilibrium of a swarm on 1,000 nodes", "swarm", "distribution"),
     "swarm-scaling": Entry("Figure 3: a swarm against the number of nodes, and two searches", "swarm", "scaling"),
     "swarm-model": Entry("Section 3: the swarm as differential equations", "swarm_equations", "equations"),
+    "masb-spikes": Entry("Table 2: how often a node's load rises within a minute", "masb", "spikes"),
+    "masb-benchmark": Entry("Table 3: negotiation beside placements without migration", "masb", "benchmark"),
+    "masb-performance": Entry("Table 4: 100 to 106 % of the load", "masb", "performance"),
+    "masb-compaction": Entry("Table 5: 97 to 100 % of the nodes", "masb", "compaction"),
+    "masb-migration-cost": Entry("Table 6: four pairs of scores, and what they move", "masb", "migration_cost"),
+    "masb-scalability": Entry("Table 7: 12,500 to 100,000 nodes", "masb", "scalability"),
+    "masb-options": Entry("Section 9: idle nodes shared, and off-loading before there is need", "masb", "options"),
     "masb-fidelities": Entry("Negotiation in bulk and message by message, on 200 nodes", "masb_fidelities"),
     "depas": Entry("DEPAS, figures 2 and 3: auto-scaling without a centre; crash, losses, 10,000 nodes", "depas"),
 }

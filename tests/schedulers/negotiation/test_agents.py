@@ -248,6 +248,28 @@ def test_a_source_that_crashed_goes_on_handing_over() -> None:
     assert out == [("b", order)]
 
 
+def test_a_source_that_crashed_may_hear_first_that_its_target_is_gone() -> None:
+    agent, _ = handed_over(node("b"))
+    restarted = EntryAgent("entry", ["broker"], 2, Settings(), generator(2, "entry"), agent.books)
+    restarted.handle(m.NodeGone("b"), 100.0)
+    assert restarted.books.tasks["t"].status is Status.WAITING
+    assert restarted.negotiations["t"].phase is Phase.BROKER
+
+
+def test_a_stopped_task_is_not_given_away_twice_whatever_comes_first_after_a_crash() -> None:
+    source = node("a", task("x", 4), task("y", 4))
+    overload(source)
+    name = next(iter(source.negotiations))
+    request = asks_for_room(source, source.books.tasks[name].task, 11.0, "b")
+    source.handle(m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
+    source.handle(m.MigrationFinished(request.migration), 60.0)
+    restarted = NodeAgent("a", ["broker"], TOTAL, Settings(), generator(2, "a"), source.books)
+    use: dict[str, m.Vector] = dict.fromkeys(source.books.tasks, (20, GIB))
+    asked = [message for _, message in restarted.handle(m.Measured(use), 70.0) if hasattr(message, "task")]
+    assert name not in {message.task.name for message in asked if isinstance(message, m.GetCandidateNodesRequest)}
+    assert restarted.negotiations[name].phase is Phase.HAND_OVER
+
+
 def test_a_task_that_ends_on_its_way_is_called_off() -> None:
     source = node("a", task("x", 4), task("y", 4))
     overload(source)

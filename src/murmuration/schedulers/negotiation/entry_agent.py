@@ -31,8 +31,8 @@ class EntryAgent(Source):
         self.books.tasks[task.name] = Held(task, assumed_use(task), Status.WAITING)
         self._begin(task.name)
 
-    def _when_start(self, _: None) -> None:
-        super()._when_start(None)
+    def _start(self) -> None:
+        super()._start()
         for name, held in self.books.tasks.items():
             if held.status is Status.WAITING and name not in self.negotiations:
                 self._begin(name)

@@ -103,8 +103,8 @@ class NodeAgent(Source):
 
     # Time: reports, and what was waited for too long.
 
-    def _when_start(self, _: None) -> None:
-        super()._when_start(None)
+    def _start(self) -> None:
+        super()._start()
         self._when_report(None)
         for migration in self.books.taken:
             self._when_taken(migration)

@@ -105,7 +105,8 @@ class Source:
         self._brokers, self._rng = list(brokers), rng
         self._room = (np.zeros(resources), np.zeros(resources))
         self._by_number: dict[int, Negotiation] = {}
-        self._timers: list[tuple[float, int, str, Any]] = [(0.0, 0, "start", None)]
+        self._timers: list[tuple[float, int, str, Any]] = []
+        self._started = False
         self._timer_count = 0
         self._out: Outbox = []
         self._now = 0.0
@@ -128,12 +129,17 @@ class Source:
     def handle(self, message: Any, now: float) -> Outbox:
         """The one door in: what the agent wants done because of a message, or of the time."""
         self._now, self._out = now, []
+        if not self._started:
+            self._started = True
+            self._start()
         self._on[type(message)](message)
         return self._out
 
     @property
     def due(self) -> float:
-        """When the agent must be woken."""
+        """When the agent must be woken; at once if it has not begun yet."""
+        if not self._started:
+            return 0.0
         return self._timers[0][0] if self._timers else math.inf
 
     def _send(self, to: str | None, message: msgspec.Struct) -> None:
@@ -155,8 +161,8 @@ class Source:
         if seconds < math.inf:
             self._set_timer(negotiation.deadline, "late", negotiation)
 
-    def _when_start(self, _: None) -> None:
-        """After a crash: hand-overs go on where they were."""
+    def _start(self) -> None:
+        """Before anything else, after a crash: hand-overs go on where they were."""
         for name, held in self.books.tasks.items():
             if held.status is Status.STOPPED and held.migration is not None:
                 negotiation = Negotiation(name, number=held.migration[1], target=held.target)
