@@ -15,7 +15,7 @@ from murmuration.cluster.errors import InputError
 from murmuration.cluster.version import __version__
 
 COMMANDS = (
-    "simulate", "compare", "sweep", "reproduce", "autoscale", "plan", "trace", "why", "faults",
+    "simulate", "compare", "sweep", "compact", "grow", "reproduce", "autoscale", "plan", "trace", "why", "faults",
     "up", "down", "run", "ps", "wait", "logs", "kill", "drain", "status", "top", "events", "master", "agent",
 )  # fmt: skip
 

@@ -77,6 +77,8 @@ def print_decision(found: dict[str, Any], attempt: int = 0) -> None:
     click.echo(f"{found['considered']:,} nodes considered, {found['feasible']:,} could take a task")
     for reason, count in found["filtered"].items():
         click.echo(f"  {count:>8,}  {reason}")
+    for note in found.get("notes", ()):
+        click.echo(note)
     if found["best"]:
         rows = [[c["node"], c["free"], "–" if c["score"] is None else f"{c['score']:.4g}"] for c in found["best"]]
         live.print_rows(("best nodes", "free", "score"), rows)
