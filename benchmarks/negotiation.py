@@ -1,6 +1,6 @@
 """Negotiating agents: CPU seconds and peak memory of a simulated day on the `masb` cells, migrations beside them.
 
-The peers are the paper's own simulator (a simulated day took about a day on 40 hardware threads) and, in the same run, our
+The peers are the paper's simulator (a simulated day took about a day on 40 hardware threads) and, in the same run, our
 agents message by message on 200 nodes. Each cell runs in a process of its own, with kernels compiled before.
 
     python benchmarks/negotiation.py                     # one day of masb-12k

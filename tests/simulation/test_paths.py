@@ -30,7 +30,7 @@ def outcome(tables: Tables, folder: Path) -> tuple[dict[str, Any], dict[str, byt
     """The summary of a run and its tables as they would lie in its folder."""
     run = engine.simulate(tables)
     for name, table in ((files.JOBS, results.job_table(run)), (files.SERIES, results.series(run))):
-        files.write_parquet(folder / name, table)
+        files.write_table(folder / name, table)
     return results.summary(run, "x"), {name: (folder / name).read_bytes() for name in (files.JOBS, files.SERIES)}
 
 

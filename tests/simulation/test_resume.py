@@ -25,15 +25,15 @@ from murmuration.simulation import scenario as sc
 GUARANTEED = [{"kind": "offers", "offers": {"framework": {"service": {"guaranteed": 0.5}}, "timeout_s": 2.0}}]
 KINDS = {
     "monolithic": MONOLITHIC, "partitioned": PARTITIONED, "shared-state": SHARED_STATE, "offers": OFFERS,
-    "guaranteed": GUARANTEED,
+    "guaranteed": GUARANTEED, "negotiation": [{"kind": "negotiation"}],
 }  # fmt: skip
 
 
 def left_behind(run: engine.Run, folder: Path) -> dict[str, bytes]:
     """The result files of a run that has ended."""
     files.write_json(folder / files.SUMMARY, results.summary(run, "x"))
-    files.write_parquet(folder / files.JOBS, results.job_table(run))
-    files.write_parquet(folder / files.SERIES, results.series(run))
+    files.write_table(folder / files.JOBS, results.job_table(run))
+    files.write_table(folder / files.SERIES, results.series(run))
     return {name: (folder / name).read_bytes() for name in (files.SUMMARY, files.JOBS, files.SERIES)}
 
 
@@ -46,9 +46,9 @@ def in_pieces(tables: Tables, folder: Path, stops: list[float]) -> dict[str, byt
     run = engine.prepare(sc.check(tables))
     for stop in stops:
         engine.advance(run, stop)
-        files.save_world(folder / files.SNAPSHOT, run.world, "story")
+        files.save_run(folder / files.SNAPSHOT, run, "story")
         run = engine.prepare(sc.check(tables))
-        run.world = files.load_world(folder / files.SNAPSHOT, "story")
+        files.load_run(folder / files.SNAPSHOT, run, "story")
     assert engine.finish(run)
     return left_behind(run, folder)
 
@@ -100,14 +100,20 @@ def test_a_workload_of_its_own_changes_nobody_elses_jobs() -> None:
 def snapshot(tmp_path: Path) -> Path:
     run = engine.prepare(sc.check(random_tables(1, MONOLITHIC, tmp_path)))
     assert engine.advance(run, 5.0) == loop.PAUSED
-    files.save_world(tmp_path / files.SNAPSHOT, run.world, "mine")
+    files.save_run(tmp_path / files.SNAPSHOT, run, "mine")
     return tmp_path / files.SNAPSHOT
 
 
+def gone_on_with(snapshot: Path, label: str) -> engine.Run:
+    run = engine.prepare(sc.check(random_tables(1, MONOLITHIC, snapshot.parent)))
+    files.load_run(snapshot, run, label)
+    return run
+
+
 def test_a_snapshot_of_another_scenario_is_refused(snapshot: Path) -> None:
-    files.load_world(snapshot, "mine")
+    assert gone_on_with(snapshot, "mine").now_s > 0.0
     with pytest.raises(InputError, match=r"snapshot\.npz: expected a snapshot of this version and scenario"):
-        files.load_world(snapshot, "another")
+        gone_on_with(snapshot, "another")
 
 
 def test_a_snapshot_of_another_version_is_refused(snapshot: Path) -> None:
@@ -117,7 +123,7 @@ def test_a_snapshot_of_another_version_is_refused(snapshot: Path) -> None:
     arrays["_label"] = np.array(["0.0.0", "mine"])
     np.savez_compressed(snapshot, **arrays)
     with pytest.raises(InputError, match="expected a snapshot of this version and scenario"):
-        files.load_world(snapshot, "mine")
+        gone_on_with(snapshot, "mine")
 
 
 def test_a_damaged_snapshot_is_refused(snapshot: Path) -> None:
@@ -126,7 +132,7 @@ def test_a_damaged_snapshot_is_refused(snapshot: Path) -> None:
     for damaged in (b"", b"PK", b"nonsense", data[:100], data[:middle], data[:-10], bytes(len(data))):
         snapshot.write_bytes(damaged)
         with pytest.raises(InputError, match=r"snapshot\.npz: expected a snapshot of a run"):
-            files.load_world(snapshot, "mine")
+            gone_on_with(snapshot, "mine")
     snapshot.write_bytes(data[:middle] + bytes(200) + data[middle + 200 :])
     with pytest.raises(InputError, match=r"snapshot\.npz: expected a snapshot of a run"):
-        files.load_world(snapshot, "mine")
+        gone_on_with(snapshot, "mine")

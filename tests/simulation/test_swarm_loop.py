@@ -231,9 +231,9 @@ def test_a_snapshot_goes_on_where_it_stopped(tmp_path: Path) -> None:
     whole = finished(mixed())
     part = engine.prepare(sc.check(mixed()))
     engine.advance(part, 800.0)
-    files.save_world(tmp_path / "snapshot.npz", part.world, "mixed")
+    files.save_run(tmp_path / "snapshot.npz", part, "mixed")
     again = engine.prepare(sc.check(mixed()))
-    again.world = files.load_world(tmp_path / "snapshot.npz", "mixed")
+    files.load_run(tmp_path / "snapshot.npz", again, "mixed")
     engine.finish(again)
     for name, array in whole.world._asdict().items():
         assert np.array_equal(array, getattr(again.world, name), equal_nan=array.dtype.kind == "f"), name

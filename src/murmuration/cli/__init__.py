@@ -14,7 +14,7 @@ import click
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.version import __version__
 
-COMMANDS = ("simulate", "compare", "sweep", "reproduce", "autoscale", "trace", "why", "faults")
+COMMANDS = ("simulate", "compare", "sweep", "compact", "grow", "reproduce", "autoscale", "trace", "why", "faults")
 
 
 class Commands(click.Group):

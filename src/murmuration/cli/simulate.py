@@ -86,7 +86,7 @@ def _run(spec: Any, stop_after: float | None, resume: bool, check: bool) -> dict
     _tell_hopeless(run)
     snapshot = None if spec.folder is None else Path(spec.folder) / files.SNAPSHOT
     if resume and snapshot is not None and snapshot.exists():
-        run.world = files.load_world(snapshot, _digest(spec))
+        files.load_run(snapshot, run, _digest(spec))
     watch: Callable[[], None] = (lambda: invariants.check(run)) if check else (lambda: None)
     until = float("inf") if stop_after is None else stop_after * 86_400.0
     ended, interrupted = _advance(run, until, watch, keep=snapshot is not None)
@@ -114,7 +114,7 @@ def _keep(spec: Any, run: Any) -> None:
 
     folder = Path(spec.folder)
     runs.begin_folder(folder, spec)
-    files.save_world(folder / files.SNAPSHOT, run.world, _digest(spec))
+    files.save_run(folder / files.SNAPSHOT, run, _digest(spec))
     common.say(f"stopped at day {run.now_s / 86_400:.4g}; the same command with --resume goes on")
 
 

@@ -48,6 +48,8 @@ def _print(found: Any) -> None:
     console.print(f"{found.considered:,} nodes considered, {found.feasible:,} could take a task")
     for reason, count in found.filtered.items():
         console.print(f"  {count:>8,}  {reason}")
+    for note in found.notes:
+        console.print(note)
     if found.best:
         rows = [[c.node, c.free, c.score] for c in found.best]
         console.print(comparison_table(["best nodes", "free", "score"], rows))

@@ -16,7 +16,7 @@ from murmuration.simulation import files
 from murmuration.simulation import scenario as sc
 
 Summary = dict[str, Any]
-Tables = dict[str, dict[str, Any]]
+Tables = dict[str, dict[str, Any] | str]
 Done = Callable[[int, Summary], None]
 
 
@@ -131,17 +131,20 @@ def _varied(spec: Spec) -> Summary:
 
 
 def result_tables(run: Any) -> Tables:
-    """The tables of a run, by the name of their file."""
-    from murmuration.simulation import results
+    """The tables of a run and its log, by the name of their file."""
+    from murmuration.simulation import outputs, results
 
-    return {files.JOBS: results.job_table(run), files.SERIES: results.series(run)}
+    return {files.JOBS: results.job_table(run), files.SERIES: results.series(run), **outputs.outputs(run)}
 
 
 def write_run(folder: Path, spec: Spec, summary: Summary, tables: Tables) -> None:
     """The results of a run; the summary last, so that its presence says that the folder is complete."""
     begin_folder(folder, spec)
     for name, table in tables.items():
-        files.write_parquet(folder / name, table)
+        if isinstance(table, str):
+            files.write_text(folder / name, table)
+        else:
+            files.write_table(folder / name, table)
     files.write_json(folder / files.TIMING, summary["timing"])
     files.write_json(folder / files.SUMMARY, {k: v for k, v in summary.items() if k not in ("vary", "timing")})
     (folder / files.SNAPSHOT).unlink(missing_ok=True)
@@ -150,7 +153,8 @@ def write_run(folder: Path, spec: Spec, summary: Summary, tables: Tables) -> Non
 def begin_folder(folder: Path, spec: Spec) -> None:
     """A folder that says what is run in it, and no longer that it is complete."""
     files.ready_folder(folder)
-    (folder / files.SUMMARY).unlink(missing_ok=True)
+    for name in (files.SUMMARY, files.TICKS, files.USAGE, files.DECISIONS, files.ERRORS):
+        (folder / name).unlink(missing_ok=True)
     files.write_json(folder / files.SCENARIO, {"label": spec.label, "tables": spec.tables})
 
 

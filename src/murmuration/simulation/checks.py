@@ -35,13 +35,14 @@ def _problems(scenario: sc.Scenario) -> Iterator[str]:
     yield from _number("days", scenario.days, above=0.0, most=DAYS_MAX)
     yield from _number("seed", scenario.seed, least=0.0, most=2.0**63)
     yield from _cluster(scenario.cluster)
+    names: list[str] | None = None
     if sc.is_replay(scenario.workload):
-        yield from _number("workload.multiply", sc.replay(scenario).multiply, above=0.0, most=1000.0)
-        names: list[str] | None = None
+        sc.replay(scenario)
     else:
-        names = list(scenario.workload)
+        names = list(sc.generators(scenario))
         for name, generator in sc.generators(scenario).items():
             yield from _generator(f"workload.{name}", generator)
+    yield from _number("workload.multiply", sc.multiplied(scenario), above=0.0, most=1000.0)
     yield from _scheduler(scenario.scheduler, names)
 
 
@@ -73,6 +74,7 @@ def _cluster(cluster: sc.Cluster) -> Iterator[str]:
         if group.leave_s is not None:
             yield from _number(f"cluster.group[{index}].leave_s", group.leave_s, above=group.join_s)
     yield from _number("cluster.prefill", cluster.prefill, least=0.0, most=0.99)
+    yield from _number("cluster.keep", cluster.keep, above=0.0, most=1.0)
 
 
 def _generator(key: str, generator: sc.Generator) -> Iterator[str]:

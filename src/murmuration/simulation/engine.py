@@ -22,7 +22,7 @@ from murmuration.placement.registry import Placement, is_own, load_object, resol
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers import architecture as arch
 from murmuration.schedulers.offers.allocators import ALLOCATORS
-from murmuration.simulation import loop, negotiation_loop, offers, swarm_loop
+from murmuration.simulation import loop, measured, negotiation_loop, offers, swarm_loop
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.adopt import adopt, show_offer
@@ -37,7 +37,8 @@ from murmuration.simulation.build import (
     prefilled,
 )
 from murmuration.simulation.checks import unknown_workloads
-from murmuration.simulation.inputs import make_events, make_jobs, make_nodes
+from murmuration.simulation.inputs import kept, make_events, make_jobs, make_nodes
+from murmuration.simulation.measured import Measured
 from murmuration.simulation.negotiation_world import Parley, grown_parley, parley
 from murmuration.simulation.swarm_world import gathered, never_together
 from murmuration.workload.jobs import JobList
@@ -55,6 +56,7 @@ class Run:
     setup: Setup
     world: wd.World
     parley: Parley | None = None
+    measured: Measured | None = None
 
     @property
     def now_s(self) -> float:
@@ -88,6 +90,8 @@ def prepare(scenario: sc.Scenario) -> Run:
     run = Run(setup, make_world(setup, free, masks, mask))
     if setup.is_negotiation:
         run.parley = parley(scenario.scheduler.negotiation, run.world, changes.most, work)
+    if setup.has_usage:
+        run.measured = measured.measured(run.world)
     _check_score(run)
     return run
 
@@ -132,7 +136,8 @@ def _inputs(scenario: sc.Scenario) -> Inputs:
         nodes = make_nodes(scenario.cluster)
         jobs = make_jobs(scenario, nodes.resources)
         _made.clear()
-        changes = node_changes(nodes, make_events(scenario.cluster, nodes))
+        nodes, events = kept(nodes, make_events(scenario.cluster, nodes), scenario.cluster.keep, scenario.seed)
+        changes = node_changes(nodes, events)
         free = prefilled(nodes.resources, changes.start, scenario.cluster.prefill, scenario.seed)
         _made[key] = nodes, jobs, free, changes
     return _made[key]
@@ -252,6 +257,18 @@ def _advance(run: Run, ask: int, watch: int, until: float) -> int:
 
 def advance(run: Run, until_s: float = np.inf, watch: int = -1) -> int:
     """Advance a run past a time, to the horizon, or to the next attempt of job `watch`; says why it stopped."""
+    while run.measured is not None:
+        at = measured.due(run.measured, run.world)
+        if at > min(until_s, run.horizon_s):
+            break
+        if _advance_to(run, float(np.nextafter(at, -np.inf)), watch) == loop.DECIDE:
+            return loop.DECIDE
+        measured.note(run.measured, run.world, at)
+    return _advance_to(run, until_s, watch)
+
+
+def _advance_to(run: Run, until_s: float, watch: int) -> int:
+    """The same in one go."""
     ask = loop.PYTHON if not run.setup.placement.fast else loop.COMPILED if watch < 0 else loop.ONE_JOB
     while True:
         why = _advance(run, ask, watch, until_s)

@@ -17,6 +17,7 @@ from murmuration.placement.view import JobView, View
 from murmuration.simulation import engine, loop
 from murmuration.simulation import world as wd
 from murmuration.simulation.engine import Run
+from murmuration.simulation.explain_negotiation import negotiated
 
 BEST = 5
 
@@ -26,6 +27,8 @@ def explain(run: Run, job_id: str, attempt: int) -> Explanation:
     row = run.setup.jobs.job_row(job_id)
     if row in run.setup.hopeless:
         return _hopeless(run, row)
+    if run.parley is not None:
+        return negotiated(run, row, attempt)
     for made in range(attempt):
         if made > 0:
             engine.answer(run)

@@ -7,7 +7,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import msgspec
@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.version import __version__
-from murmuration.simulation.world import World
+
+if TYPE_CHECKING:
+    from murmuration.simulation.engine import Run
 
 SUMMARY, TIMING, SCENARIO, SNAPSHOT = "summary.json", "timing.json", "scenario.json", "snapshot.npz"
 JOBS, SERIES = "jobs.parquet", "series.parquet"
+TICKS, USAGE, DECISIONS, ERRORS = "ticks.csv", "usage.csv", "decisions.csv", "errors.log"
 
 
 def ready_folder(path: str | Path) -> Path:
@@ -80,29 +83,47 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path}: expected a JSON file of a run: {error}") from error
 
 
-def write_parquet(path: Path, table: Mapping[str, NDArray[Any]]) -> None:
+def write_table(path: Path, table: Mapping[str, NDArray[Any]]) -> None:
+    """Columns as Parquet or CSV, by the suffix."""
     import polars as pl
 
     columns = {
         name: pl.Series(name, array.tolist(), dtype=pl.String) if array.dtype.kind == "U" else pl.Series(name, array)
         for name, array in table.items()
     }
-    replace_file(path, lambda target: pl.DataFrame(columns).write_parquet(target, statistics=False))
+    frame = pl.DataFrame(columns)
+    if path.suffix == ".csv":
+        replace_file(path, frame.write_csv)
+    else:
+        replace_file(path, lambda target: frame.write_parquet(target, statistics=False))
 
 
-def save_world(path: Path, world: World, label: str) -> None:
-    """A snapshot: every array of the world, and the version and scenario it belongs to."""
-    arrays = world._asdict()
+def save_run(path: Path, run: Run, label: str) -> None:
+    """A snapshot: every array of a run that changes, and the version and scenario it belongs to."""
+    arrays: dict[str, Any] = {
+        f"{part}.{name}": array for part, record in _parts(run).items() for name, array in record.items()
+    }
     replace_file(path, lambda target: np.savez_compressed(target, _label=np.array([__version__, label]), **arrays))
 
 
-def load_world(path: Path, label: str) -> World:
-    """The world of a snapshot, refused if it is of another version or another scenario."""
+def load_run(path: Path, run: Run, label: str) -> None:
+    """Put a run where its snapshot left it, refused if that is of another version or another scenario."""
     try:
         with path.open("rb") as handle, np.load(handle) as stored:
             version, found = stored["_label"]
             if version != __version__ or found != label:
                 raise InputError(f"{path}: expected a snapshot of this version and scenario, found another")
-            return World(**{name: np.ascontiguousarray(stored[name]) for name in World._fields})
+            parts = {
+                part: {name: np.ascontiguousarray(stored[f"{part}.{name}"]) for name in record}
+                for part, record in _parts(run).items()
+            }
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
         raise InputError(f"{path}: expected a snapshot of a run: {error}") from error
+    for part, record in parts.items():
+        setattr(run, part, type(getattr(run, part))(**record))
+
+
+def _parts(run: Run) -> dict[str, dict[str, NDArray[Any]]]:
+    """What of a run changes, by the name of the array."""
+    parts = {"world": run.world, "parley": run.parley, "measured": run.measured}
+    return {name: part._asdict() for name, part in parts.items() if part is not None}

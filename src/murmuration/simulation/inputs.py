@@ -45,6 +45,20 @@ def make_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents | None:
     return settled(joined(parts), nodes) if parts else None
 
 
+def kept(
+    nodes: NodeTable, events: NodeEvents | None, share: float, seed: int
+) -> tuple[NodeTable, NodeEvents | None]:  # fmt: skip
+    """A share of the nodes, and what happens to them. The order in which nodes go depends on the seed alone."""
+    if share == 1.0:
+        return nodes, events
+    order = generator(seed, "keep").permutation(len(nodes))
+    few = nodes.select(np.sort(order[: max(1, round(share * len(nodes)))]))
+    if events is None:
+        return few, None
+    theirs = events.select(np.flatnonzero(np.isin(events.node_id, few.names)))
+    return few, theirs if len(theirs) else None
+
+
 def _read_nodes(path: str) -> NodeTable:
     from murmuration.workload.detect import open_trace
     from murmuration.workload.trace import Options
@@ -129,20 +143,20 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
         # In the order of their names, as a job list read from a file has them: replayed, it gives the same run.
         streams = dict(sorted(sc.generators(scenario).items()))
         jobs = merge([_stream_jobs(name, g, resources, seconds, scenario.seed) for name, g in streams.items()])
-    jobs = jobs.until(seconds)
+    factor = sc.multiplied(scenario)
+    jobs = (jobs if factor == 1.0 else multiply(jobs, factor)).until(seconds)
     if len(jobs) == 0:
         raise InputError(f"{scenario.name}: no job is submitted within {scenario.days:g} days")
     return jobs
 
 
 def read_replay(replay: sc.Replay, seed: int, resources: Resources) -> JobList:
-    """The job list a scenario names, multiplied as asked."""
+    """The job list a scenario names."""
     trace = _open(replay.trace, seed, replay)
     if trace.jobs is None:
         raise InputError(f"{replay.trace}: expected jobs, found none")
     notes = (*trace.assumptions, *(f"left out: {reason}" for reason in trace.skipped))
-    jobs = replace(align(trace.jobs, resources, replay.trace), notes=notes)
-    return jobs if replay.multiply == 1.0 else multiply(jobs, replay.multiply)
+    return replace(align(trace.jobs, resources, replay.trace), notes=notes)
 
 
 def align(jobs: JobList, resources: Resources, where: str) -> JobList:

@@ -92,7 +92,7 @@ def _cluster(run: Run) -> Summary:
     first = 1 if run.setup.has_usage and world.state["sampled"][0] > 1 else 0
     types = world.samples[first : world.state["sampled"][0], wd.S_TYPES : wd.S_RESOURCES].mean(axis=0)
     return {
-        "nodes_mean": float(world.state["nodes_s"][0] / seconds),
+        "nodes_mean": _nodes_mean(run),
         "tasks_running_mean": float(world.state["running_s"][0] / seconds),
         "required": {name: float(mean[wd.REQUIRED, r]) for r, name in enumerate(names)},
         "guaranteed": {name: float(mean[wd.GUARANTEED, r]) for r, name in enumerate(names)},
@@ -107,6 +107,12 @@ def _cluster(run: Run) -> Summary:
         **(counts(world) if run.setup.is_swarm else {}),
         **(negotiation_world.counts(run.parley, seconds) if run.parley is not None else {}),
     }
+
+
+def _nodes_mean(run: Run) -> float:
+    """How many nodes are there: their mean over time, where they come and go."""
+    state = run.world.state[0]
+    return float(state["nodes_s"] / run.horizon_s if len(run.setup.changes.time_s) else state["nodes"])
 
 
 def _capacity_mean(run: Run) -> NDArray[Any]:

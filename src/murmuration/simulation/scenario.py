@@ -16,7 +16,10 @@ Quantity = str | int | float
 T = TypeVar("T")
 PRESETS = Path(__file__).parent / "presets"
 #: Keys that name a file of jobs or nodes, and what else of their table goes with one.
-TRACES = {"workload.trace": ("multiply", "initial", "strict"), "cluster.trace": ("prefill",)}
+TRACES = {"workload.trace": ("multiply", "initial", "strict"), "cluster.trace": ("prefill", "keep")}
+
+#: The one key of `[workload]` that goes with a trace as well as with generators.
+MULTIPLY = "multiply"
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -40,7 +43,7 @@ class Group(Part, frozen=True):
 
 class Cluster(Part, frozen=True):
     """The nodes: alike, in groups (one after the other, or `mixed` evenly), or from a file; what happens to them is in
-    the file `events`."""
+    the file `events`. Of all of them this share is kept, drawn so that fewer nodes are always some of the more."""
 
     nodes: int | None = None
     cpu: Quantity = 4.0
@@ -52,6 +55,7 @@ class Cluster(Part, frozen=True):
     events: str | None = None
     prefill: float = 0.0
     mixed: bool = False
+    keep: float = 1.0
 
 
 class Usage(Part, frozen=True):
@@ -205,7 +209,8 @@ class Scheduler(Part, frozen=True):
 
 
 class Scenario(Part, frozen=True):
-    """A whole run. `workload` maps names to generators, or holds the reserved keys of `Replay`."""
+    """A whole run. `workload` maps names to generators (and `multiply` beside them), or holds the reserved keys of
+    `Replay`."""
 
     name: str = "scenario"
     description: str = ""
@@ -361,6 +366,10 @@ def _check_workload(table: Mapping[str, Any], source: str) -> None:
         _check_keys(table, Replay, source, "workload.")
         return
     for name, item in table.items():
+        if name == MULTIPLY and type(item) in (int, float):
+            continue
+        if name == MULTIPLY and not isinstance(item, Mapping):
+            raise InputError(f"{source}: workload.multiply: expected a number, got {item!r}")
         if not isinstance(item, Mapping):
             raise InputError(f"{source}: workload.{name}: expected a table such as [workload.{name}], got {item!r}")
         _check_keys(item, Generator, source, f"workload.{name}.")
@@ -368,7 +377,14 @@ def _check_workload(table: Mapping[str, Any], source: str) -> None:
 
 def is_replay(workload: Mapping[str, Any]) -> bool:
     """Whether the workload is a file: then `trace` and the other reserved keys stand in `[workload]` itself."""
-    return any(key in workload and not isinstance(workload[key], Mapping) for key in Replay.__struct_fields__)
+    given = {key for key in Replay.__struct_fields__ if key in workload and not isinstance(workload[key], Mapping)}
+    return bool(given - {MULTIPLY}) or (bool(given) and not any(isinstance(v, Mapping) for v in workload.values()))
+
+
+def multiplied(scenario: Scenario) -> float:
+    """How many times over the workload is submitted."""
+    factor = scenario.workload.get(MULTIPLY, 1.0)
+    return 1.0 if isinstance(factor, Mapping) else float(factor)
 
 
 def names_files(scenario: Scenario) -> bool:
@@ -381,7 +397,8 @@ def names_files(scenario: Scenario) -> bool:
 
 def generators(scenario: Scenario) -> dict[str, Generator]:
     """The named generators of a scenario."""
-    return {name: _convert(table, Generator, f"workload.{name}") for name, table in scenario.workload.items()}
+    tables = {name: table for name, table in scenario.workload.items() if isinstance(table, Mapping)}
+    return {name: _convert(table, Generator, f"workload.{name}") for name, table in tables.items()}
 
 
 def is_picky(scenario: Scenario) -> bool:

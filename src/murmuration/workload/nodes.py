@@ -36,6 +36,11 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    def select(self, rows: NDArray[np.int64]) -> NodeTable:
+        """The nodes at these rows, in that order."""
+        names, attributes = (tuple(column[row] for row in rows) for column in (self.names, self.attributes))
+        return NodeTable(self.resources, names, self.total[rows], attributes)
+
 
 @dataclass(frozen=True)
 class NodeEvents:

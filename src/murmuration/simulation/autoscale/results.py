@@ -123,7 +123,7 @@ def one_cycle(run: Run, columns: Mapping[str, Floats]) -> Summary:
 
 def write(folder: Path, run: Run, tables: Mapping[str, Any], found: Summary, timing: Mapping[str, float]) -> None:
     """The results in a folder; times apart, so that the other files are the same for the same seed."""
-    files.write_parquet(folder / files.SERIES, series(run))
+    files.write_table(folder / files.SERIES, series(run))
     files.write_json(folder / files.SCENARIO, {"label": run.scenario.autoscaler.kind, "tables": tables})
     files.write_json(folder / files.SUMMARY, found)
     files.write_json(folder / files.TIMING, timing)

@@ -1,0 +1,203 @@
+"""How few nodes, and how much more load: the same scenario on ever fewer nodes, or with its workload ever larger, until
+nodes are overloaded or jobs are left waiting.
+
+The walk goes outwards from 100 % step by step and ends at two failures in a row: a single one may be chance, and the
+steps between are the curve that a search by halves would not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from murmuration.cluster.errors import InputError
+from murmuration.experiments import runs
+from murmuration.experiments.runs import Spec, Summary
+from murmuration.reports.formats import percent
+from murmuration.simulation import scenario as sc
+
+#: Where a walk ends at the latest: the largest multiple of a workload.
+MOST = 1000.0
+#: Failures in a row that end a walk.
+FAILURES = 2
+RunAll = Callable[[Sequence[Spec]], list[Summary]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: `compact` (fewer nodes) or `grow` (more load), how fast, and what may be overloaded or waiting."""
+
+    kind: str
+    step: float
+    limit: float = 0.005
+    waiting: float = 0.01
+
+    @property
+    def key(self) -> str:
+        """The key of a scenario that each step changes."""
+        return "cluster.keep" if self.kind == "compact" else "workload.multiply"
+
+    def sizes(self, start: float) -> Iterator[float]:
+        """100 % and what lies beyond, as multiples of the scenario as it is."""
+        sign = -1.0 if self.kind == "compact" else 1.0
+        count = 0
+        while 1e-9 < (size := round(1.0 + sign * count * self.step, 9)) * start <= MOST:
+            yield size
+            count += 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One size: what a run of it came to, and why it fails (empty: it holds)."""
+
+    size: float
+    why: str
+    nodes: float | None = None
+    tasks_running: float | None = None
+    used: Mapping[str, float] | None = None
+    allocation_types: Mapping[str, float] | None = None
+    overloaded: float | None = None
+    #: Of the submitted jobs, the share that was not placed in the end.
+    left: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        return not self.why
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The steps of one scheduler, outwards from 100 %."""
+
+    scheduler: str
+    steps: tuple[Step, ...]
+
+    @property
+    def farthest(self) -> Step | None:
+        """The last size of those that hold without a gap; None if 100 % does not."""
+        last = None
+        for step in self.steps:
+            if not step.holds:
+                break
+            last = step
+        return last
+
+
+def check(question: Question) -> None:
+    """One sentence about the first setting that makes no sense."""
+    most = 0.5 if question.kind == "compact" else 10.0
+    if not 0.0 < question.step <= most:
+        raise InputError(f"--step: expected a share above 0 up to {most:g}, got {question.step:g}")
+    for option, value in (("--limit", question.limit), ("--waiting", question.waiting)):
+        if not 0.0 <= value < 1.0:
+            raise InputError(f"{option}: expected a share from 0 to below 1, got {value:g}")
+
+
+def walk(spec: Spec, question: Question, run_all: RunAll, ahead: int = 1, folder: Path | None = None) -> Walk:
+    """Step outwards until two sizes in a row fail; `ahead` sizes run side by side."""
+    start = _start(spec, question)
+    sizes = list(question.sizes(start))
+    steps: list[Step] = []
+    first: Summary | None = None
+    while len(steps) < len(sizes):
+        batch = sizes[len(steps) : len(steps) + ahead]
+        for size, found in zip(batch, _measure(spec, question, start, batch, run_all, folder), strict=True):
+            if isinstance(found, InputError):
+                if first is None:
+                    raise found
+                steps.append(Step(size, str(found)))
+            else:
+                first = first or found
+                steps.append(judge(size, found, first, question))
+            if len(steps) >= FAILURES and not any(step.holds for step in steps[-FAILURES:]):
+                return Walk(spec.label, tuple(steps))
+    return Walk(spec.label, tuple(steps))
+
+
+def _start(spec: Spec, question: Question) -> float:
+    """What the scenario itself has under the key that is varied."""
+    scenario = sc.check(spec.tables)
+    return scenario.cluster.keep if question.kind == "compact" else sc.multiplied(scenario)
+
+
+def _measure(
+    spec: Spec, question: Question, start: float, sizes: Sequence[float], run_all: RunAll, folder: Path | None
+) -> list[Summary | InputError]:
+    """A summary of each size, or why it cannot be run: of too few nodes none may be left that a workload fits on."""
+    specs = [sized(spec, question, start, size, folder) for size in sizes]
+    try:
+        return list(run_all(specs))
+    except InputError as error:
+        if len(sizes) == 1:
+            return [error]
+        each = [_measure(spec, question, start, [size], run_all, folder) for size in sizes]
+        return [found for one in each for found in one]
+
+
+def sized(spec: Spec, question: Question, start: float, size: float, folder: Path | None = None) -> Spec:
+    """The same run at another size."""
+    label = f"{spec.label}-{100 * size:g}"
+    changes = {} if size == 1.0 else {question.key: round(start * size, 9)}
+    made = Spec(label, sc.override(spec.tables, changes))
+    return made if folder is None else replace(made, folder=runs.in_folders([made], folder)[0].folder)
+
+
+def judge(size: float, summary: Summary, first: Summary, question: Question) -> Step:
+    """What a run came to, and whether that holds beside the run of 100 %."""
+    cluster = summary["cluster"]
+    types = cluster["allocation_types"]
+    overloaded = types["overloaded"] / max(sum(types.values()), 1.0)
+    left, left_first = left_share(summary), left_share(first)
+    reasons = []
+    if overloaded > question.limit:
+        reasons.append("overloaded")
+    if left > left_first + question.waiting:
+        reasons.append("not placed")
+    worse = _saturated(summary) - _saturated(first)
+    if worse:
+        reasons.append(f"{', '.join(sorted(worse))} saturated")
+    return Step(
+        size, "; ".join(reasons), nodes=cluster["nodes_mean"], tasks_running=cluster["tasks_running_mean"],
+        used=cluster["used"], allocation_types=types, overloaded=overloaded, left=left,
+    )  # fmt: skip
+
+
+def left_share(summary: Summary) -> float:
+    """Of the jobs submitted, the share that still waits at the end, was given up or can never run."""
+    rows = summary["workloads"].values()
+    submitted = sum(row["jobs_submitted"] for row in rows)
+    return float(sum(row["jobs_queued"] + row["jobs_abandoned"] for row in rows) / max(submitted, 1))
+
+
+def _saturated(summary: Summary) -> set[str]:
+    return {name for name, row in summary["workloads"].items() if row["saturated"]}
+
+
+def document(question: Question, walks: Sequence[Walk]) -> dict[str, Any]:
+    """Question and answers as plain values."""
+    import msgspec
+
+    asked = {"kind": question.kind, "step": question.step, "limit": question.limit, "waiting": question.waiting}
+    answers = [
+        {
+            "scheduler": walk.scheduler,
+            "farthest": None if walk.farthest is None else walk.farthest.size,
+            "steps": [{**msgspec.to_builtins(step), "holds": step.holds} for step in walk.steps],
+        }
+        for walk in walks
+    ]
+    return {**asked, "schedulers": answers}
+
+
+def answer(question: Question, walk: Walk) -> str:
+    """The walk in one sentence."""
+    found = walk.farthest
+    if found is None:
+        first = walk.steps[0]
+        figures = f"{percent(first.overloaded, 2)} of nodes overloaded, {percent(first.left, 2)} of jobs not placed"
+        return f"{walk.scheduler}: does not hold at 100 % ({figures})"
+    nodes, tasks = found.nodes or 0.0, found.tasks_running or 0.0
+    what = "of its nodes" if question.kind == "compact" else "of its load"
+    return f"{walk.scheduler}: holds at {100 * found.size:g} % {what} ({nodes:,.0f} nodes, {tasks:,.0f} tasks running)"
