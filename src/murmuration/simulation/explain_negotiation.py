@@ -50,7 +50,7 @@ def _how(run: Run) -> str:
     if rules.initial == "recorded":
         return "tasks go where the trace has them"
     return (
-        f"a broker scores at most {rules.scored_new:,} of them ({rules.initial}) as reported up to {rules.report_s:g} s "
+        f"a broker scores up to {rules.scored_new:,} of them ({rules.initial}) as reported up to {rules.report_s:g} s "
         f"ago and returns {rules.candidates} drawn by score; the node is drawn from those that accept"
     )
 
