@@ -142,6 +142,12 @@ def _over_time(series: Mapping[str, Columns]) -> list[Chart]:
     for title, column in (("CPU required", "required.cpu"), ("Memory required", "required.memory")):
         required = {k: (v["time_s"], v[column]) for k, v in series.items()}
         charts.append(_lines(title, "share of the cluster", required, True))
+    if "used.cpu" in first:
+        for title, column in (("CPU used", "used.cpu"), ("Memory used", "used.memory")):
+            used = {k: (v["time_s"], v[column]) for k, v in series.items()}
+            charts.append(_lines(title, "share of the cluster", used, True))
+        over = {k: (v["time_s"][1:], v["nodes.overloaded"][1:]) for k, v in series.items()}
+        charts.append(_lines("Overloaded nodes", "nodes", over, False))
     for name in workloads:
         busy = {k: (v["time_s"], _rate(v["time_s"], v[f"{name}.busy_s"])) for k, v in series.items()}
         charts.append(_lines(f"Busyness, {name}", "share of time", busy, True))
@@ -179,20 +185,33 @@ def single(title: str, summary: Summary, series: Columns, facts: Sequence[tuple[
         [key.replace("_", " "), *[middle(summary["workloads"][n][key]) for n in names]]
         for key in summary["workloads"][names[0]]
     ]
+    measured = any(name.startswith("used.") for name in series)
+    if measured:
+        # The first sample is of the cell before anything was found on it.
+        series = {name: values[1:] for name, values in series.items()}
     days = [t / DAY_S for t in series["time_s"]]
     types = tuple(Series(_kind_label(kind), days, series[f"nodes.{kind}"]) for kind in allocation_types.NAMES)
     resources = [name.removeprefix("required.") for name in series if name.startswith("required.")]
-    used = {name: (series["time_s"], series[f"required.{name}"]) for name in resources}
+    kinds = ("used", "guaranteed", "required") if measured else ("required",)
+    amounts = {
+        f"{name} {kind}" if measured else name: (series["time_s"], series[f"{kind}.{name}"])
+        for name in resources
+        for kind in kinds
+    }
     busy = {name: (series["time_s"], _rate(series["time_s"], series[f"{name}.busy_s"])) for name in names}
     queues = {q.removeprefix("queue."): (series["time_s"], series[q]) for q in series if q.startswith("queue.")}
     failed = {name: (series["time_s"], series[f"{name}.commits_failed"]) for name in names}
+    over = {"overloaded": (series["time_s"], series["nodes.overloaded"])}
     figures = (
-        _lines("Resources required", "share of the cluster", used, True),
-        _lines("Busyness", "share of time", busy, True),
-        _lines("Jobs queued", "jobs", queues, False),
-        _lines("Conflicts so far", "failed job transactions", failed, False),
+        _lines("Resources" if measured else "Resources required", "share of the cluster", amounts, True),
+        *((_lines("Overloaded nodes", "nodes", over, False),) if measured else ()),
         Chart("Nodes by allocation type", "day", "nodes", types),
-    )
+        _lines("Jobs queued", "jobs", queues, False),
+        *(chart for chart in (
+            _lines("Busyness", "share of time", busy, True),
+            _lines("Conflicts so far", "failed job transactions", failed, False),
+        ) if not measured or any(any(line.y) for line in chart.series)),
+    )  # fmt: skip
     tables = (Table("Each workload", ("figure", *names), rows), *_moved(summary["cluster"]))
     return Page(
         title=title, subtitle=f"{summary['scheduler']}, seed {summary['seed']}", facts=tuple(facts), footer=FOOTER,
