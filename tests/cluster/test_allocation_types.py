@@ -73,7 +73,7 @@ def test_whole_percentages_fall_on_the_right_side(resources: list[tuple[int, int
     shares = [Fraction(p, 100) for _, p in resources]
     if any(share > 1 for share in shares):
         expected = "overloaded"
-    elif any(share >= Fraction(9, 10) for share in shares):
+    elif any(share > Fraction(9, 10) for share in shares):
         expected = "sta"
     elif all(share >= Fraction(7, 10) for share in shares):
         expected = "ta"

@@ -67,7 +67,7 @@ def write_usage(folder: Path, shares: list[float], at: float = 0.0) -> dict[str,
     )
     lines = [f"one,{600 * k},{share},1.0" for k, share in enumerate(shares)]
     usage = folder / "usage.csv"
-    usage.write_text("\n".join(["job_id,time_s,cpu,memory", *lines]) + "\n")
+    usage.write_text("\n".join(["job_id,time_s,cpu_share,memory_share", *lines]) + "\n")
     return {"trace": str(jobs), "usage": str(usage)}
 
 

@@ -186,7 +186,7 @@ def test_what_a_task_leaves_running_ends_with_it(home: House) -> None:
 
 
 def test_usage_counts_the_whole_tree(home: House) -> None:
-    spin = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"
+    spin = "i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done"
     handle = home.shell("a", f"({spin}) & ({spin}) & wait; echo done; sleep 300")
     until(lambda: "done" in home.output("a"))
     cpu_s, memory = home.isolation.usage(handle)
