@@ -60,7 +60,7 @@ def message_figures(scenario: sc.Scenario, seed: int, hours: float) -> tuple[lis
 
 def run(settings: Settings) -> Reproduction:
     """Both fidelities on the same cells; they agree where their ranges over seeds meet."""
-    hours, seeds = (2.0, 2) if settings.quick else (HOURS, SEEDS)
+    hours, seeds = (2.0, 4) if settings.quick else (HOURS, SEEDS)
     figures: dict[str, list[list[float]]] = {"bulk": [], "messages": []}
     lines: list[Series] = []
     for k in range(seeds):

@@ -62,7 +62,7 @@ from murmuration.simulation.world import (
 
 MEMORY = 1
 #: Of the tasks found at time 0, this share of the nodes' number is placed before nodes report again.
-BATCH_SHARE = 0.05
+BATCH_SHARE = 0.25
 #: Why `advance_negotiation` stopped, besides what `advance` says: the agents have their turn.
 ACT = 5
 #: All that waits.
