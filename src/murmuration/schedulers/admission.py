@@ -18,6 +18,17 @@ def slots(free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts) ->
     return int((rows[:, asked] // request[asked]).min(axis=1).sum()) if len(rows) else 0
 
 
+def beyond_one_node(free: Amounts, needs: Amounts) -> NDArray[np.int64]:
+    """The places of the needs that no single row holds; the largest rows, tried first, hold nearly all of them."""
+    left = np.arange(len(needs))
+    sizes = np.unique(free, axis=0)
+    for size in sizes[np.argsort(-(sizes / np.maximum(sizes.max(axis=0), 1)).sum(axis=1))] if len(sizes) else sizes:
+        left = left[(needs[left] > size).any(axis=1)]
+        if not len(left):
+            break
+    return left
+
+
 def never(
     resources: Resources, free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts, tasks: int, whole: bool
 ) -> Never | None:

@@ -16,7 +16,7 @@ from murmuration.cluster.reasons import Never
 from murmuration.cluster.resources import Amounts, Resources
 from murmuration.placement.kernels import draw_first_fit, feasible, place_from
 from murmuration.placement.registry import Placement
-from murmuration.schedulers.admission import never
+from murmuration.schedulers.admission import beyond_one_node, never
 from murmuration.schedulers.architecture import Agent, assign_jobs
 from murmuration.schedulers.negotiation.rules import UNMEASURED
 from murmuration.simulation import scenario as sc
@@ -201,11 +201,24 @@ def find_hopeless(
         return never(nodes.resources, free, allowed, jobs.request[row], tasks, bool(whole[row]))
 
     found: dict[int, Never] = {}
-    for kind, row in enumerate(first):
+    needs = jobs.request[first] * np.where(whole[first], most, 1)[:, None]
+    for kind in _doubtful(free, masks, mask[first], needs):
+        row = first[kind]
         if reason(row, int(most[kind])) is not None:
             each = {int(k): reason(row, int(jobs.tasks[k])) for k in np.flatnonzero(which == kind)}
             found.update({k: why for k, why in each.items() if why is not None})
     return found
+
+
+def _doubtful(
+    free: Amounts, masks: NDArray[np.bool_], mask: NDArray[np.int64], needs: Amounts
+) -> list[int]:  # fmt: skip
+    """The needs that no single node allowed to them holds."""
+    found: list[int] = []
+    for which in np.unique(mask):
+        rows = np.flatnonzero(mask == which)
+        found += rows[beyond_one_node(free if which < 0 else free[masks[which]], needs[rows])].tolist()
+    return sorted(found)
 
 
 def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDArray[np.int64]) -> wd.World:

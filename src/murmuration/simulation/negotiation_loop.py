@@ -13,7 +13,7 @@ import numpy as np
 
 from murmuration.cluster import allocation_types, migration
 from murmuration.cluster.allocation_types import DA
-from murmuration.cluster.jit import compiled, helper, inlined, loop_kernel, tree
+from murmuration.cluster.jit import helper, inlined, loop_kernel, tree
 from murmuration.placement.kernels import take
 from murmuration.schedulers.negotiation import selection
 from murmuration.schedulers.negotiation.bulk import (
@@ -249,7 +249,7 @@ def give_away(c: Any, slot: int) -> None:
         begin_move(c, slot, to, c.state[0].now + cost_of(c, job, slot) / c.settings[0].mb_per_s)
 
 
-@compiled
+@loop_kernel
 def choose_movers(c: Cell) -> Any:
     """Every node agent looks at its node; those that must, or would, give tasks away list them. Returns how many."""
     count = mark_overloaded(c)
@@ -269,7 +269,7 @@ def choose_movers(c: Cell) -> Any:
     return movers
 
 
-@compiled
+@loop_kernel
 def hear(c: Cell, since: bool) -> None:
     """Nodes report to their brokers; rises since the last report are counted."""
     if since:
@@ -278,7 +278,7 @@ def hear(c: Cell, since: bool) -> None:
     remember_loads(c)
 
 
-@compiled
+@loop_kernel
 def act_round(c: Cell, movers: int, most: int) -> None:
     """Steps 2 to 5 of one round, for the tasks that nodes give away and then for those that arrive."""
     begin_round(c)
@@ -407,7 +407,7 @@ def settle(c: Cell) -> int:
     return batch
 
 
-@compiled
+@loop_kernel
 def measure_all(c: Any) -> None:
     measure_usage(c)
 
