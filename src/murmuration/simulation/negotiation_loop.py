@@ -17,6 +17,7 @@ from murmuration.cluster.jit import helper, inlined, loop_kernel, tree
 from murmuration.placement.kernels import take
 from murmuration.schedulers.negotiation import selection
 from murmuration.schedulers.negotiation.bulk import (
+    COUNTS,
     SELECTION,
     Cell,
     copy_rows,
@@ -93,9 +94,18 @@ def cell(w: World, p: Parley) -> Cell:
 
 @inlined
 def begin_round(c: Cell) -> None:
-    """What nodes answer in this round is what they know now."""
+    """What nodes answer in this round is what they know now. Tasks of one job ask at the same time, and may ask for the
+    same room; those that come later in the round see it taken."""
     copy_rows(c.free, c.asked[0])
     copy_rows(c.firm, c.asked[1])
+
+
+@inlined
+def answered(c: Cell, node: int) -> None:
+    """What a node has taken on is in its next answer."""
+    for r in range(c.total.shape[1]):
+        c.asked[0, node, r] = c.free[node, r]
+        c.asked[1, node, r] = c.firm[node, r]
 
 
 @inlined
@@ -127,6 +137,8 @@ def place_job(c: Any, job: Any) -> None:
         drop_claim(room_of(c, job), c.claim[0], claimed, request)
         claimed = 0
     start_job(c, job, claimed)
+    for k in range(claimed):
+        answered(c, c.claim[0, k])
 
 
 @inlined
@@ -226,10 +238,16 @@ def fill_tasks(c: Cell, node: int) -> int:
             c.amounts[count, r] = c.request[job, r]
         c.flags[0, count] = c.jobs[job].production
         c.costs[count] = cost_of(c, job, slot)
-        c.flags[1, count] = c.movable[job]
+        c.flags[1, count] = may_leave(c, slot)
         count += 1
         slot = c.next[slot]
     return count
+
+
+@inlined
+def may_leave(c: Cell, slot: int) -> bool:
+    """Whether a node may give this task away: some other could hold it, and it did not just come here by force."""
+    return c.movable[c.tasks[slot].job] and c.tasks[slot].stays <= c.state[0].now
 
 
 @inlined
@@ -245,8 +263,12 @@ def give_away(c: Any, slot: int) -> None:
     production, mask = c.jobs[job].production, mask_of(c.masks, c.jobs, job)
     to, forced = negotiate(c, int(c.settings[0].move), node, mask, c.request[job], c.task_used[slot], production, job)
     if to >= 0:
-        c.state[0].forced += 1 if forced else 0
-        begin_move(c, slot, to, c.state[0].now + cost_of(c, job, slot) / c.settings[0].mb_per_s)
+        ends = c.state[0].now + cost_of(c, job, slot) / c.settings[0].mb_per_s
+        if forced:
+            c.state[0].forced += 1
+            c.tasks[slot].stays = ends + c.settings[0].stay_s
+        begin_move(c, slot, to, ends)
+        answered(c, to)
 
 
 @loop_kernel
@@ -331,7 +353,7 @@ def uneven_task(c: Cell, node: int) -> int:
         fill_loads(c, node, slot)
         job = c.tasks[slot].job
         gain = (sras(c.loads) - before) / cost_of(c, job, slot)
-        if gain > best and c.movable[job]:
+        if gain > best and may_leave(c, slot):
             best, chosen = gain, slot
         slot = c.next[slot]
     return chosen
@@ -393,6 +415,8 @@ def agents_act(w: World, p: Parley) -> None:
         hear(c, not first)
         movers = choose_movers(c) if rules["move"] != NO_MOVES else 0
     act_round(c, movers, settle(c) if first else EVERYTHING)
+    if first:
+        forget_counts(p.settings)
 
 
 def settle(c: Cell) -> int:
@@ -405,6 +429,12 @@ def settle(c: Cell) -> int:
         measure_all(c)
         hear(c, False)
     return batch
+
+
+def forget_counts(settings: Array) -> None:
+    """How the tasks of time 0 came to be where they are is no part of the run."""
+    for name in COUNTS:
+        settings[name] = 0
 
 
 @loop_kernel

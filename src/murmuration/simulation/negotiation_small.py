@@ -59,11 +59,13 @@ def found(run: engine.Run) -> list[Arrival]:
 
 
 def later(run: engine.Run, seed: int) -> list[Arrival]:
-    """The tasks that come after time 0, each at a point of its curve of its own."""
+    """The tasks that come after time 0, or found no place then, each at a point of its curve of its own."""
     jobs, rng = run.setup.jobs, generator(seed, "offsets")
+    placed = run.world.tasks["job"]
+    left = jobs.tasks - np.bincount(placed[placed >= 0], minlength=len(jobs))
     length = 0.0 if jobs.curves is None else jobs.curves.share.shape[1] * jobs.curves.step_s * jobs.curves.cyclic
     return [
         arrival(run, int(job), f"{jobs.job_id[job]}-{k}", float(rng.uniform(0, length)), None)
-        for job in np.flatnonzero(jobs.submit_s > 0)
-        for k in range(jobs.tasks[job])
+        for job in np.flatnonzero(left > 0)
+        for k in range(left[job])
     ]

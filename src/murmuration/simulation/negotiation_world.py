@@ -87,7 +87,8 @@ def _settings(rules: sc.NegotiationRules, nodes: int) -> Array:
         "initial": INITIAL.index(rules.initial), "move": MOVE.index(rules.move), "brokers": brokers,
         "scored_new": rules.scored_new, "scored_move": rules.scored_move, "candidates": rules.candidates,
         "exact_max": rules.exact_max, "round_s": rules.answer_s, "report_s": rules.report_s,
-        "exchange_s": rules.exchange_s, "mb_per_s": rules.mb_per_s, "tabu": rules.selection == "tabu",
+        "exchange_s": rules.exchange_s, "mb_per_s": rules.mb_per_s, "stay_s": rules.recommendation_s,
+        "tabu": rules.selection == "tabu",
         "restarts": rules.tabu.restarts, "steps": rules.tabu.steps, "patience": rules.tabu.patience,
         "underused": rules.underused, "proactive": rules.proactive,
     }  # fmt: skip

@@ -296,6 +296,7 @@ def tasks_appear(w: World, run: int) -> None:
         w.tasks[slot].leader = w.runs[run].slot
         w.tasks[slot].source = -1
         w.tasks[slot].point = -1
+        w.tasks[slot].stays = 0.0
         w.tasks[slot].began = w.state[0].now - phase(w.state, w.curves.shape[1], job, ordinal)
         w.state[0].slots_high = max(w.state[0].slots_high, slot + 1)
         if w.firm.shape[0] > 0:

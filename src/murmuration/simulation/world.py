@@ -103,7 +103,11 @@ STATE = np.dtype(
 # leaving, −1 when it is settled; `leader` the first slot of its run; `serial` makes the end of a migration void if the
 # task ended before; its curve began at `began` and stands at `point` (−1: not measured yet).
 TASK = np.dtype(
-    [("began", "f8"), ("job", "i4"), ("source", "i4"), ("leader", "i4"), ("serial", "i4"), ("point", "i4")], align=True
+    [
+        ("began", "f8"), ("stays", "f8"), ("job", "i4"), ("source", "i4"), ("leader", "i4"), ("serial", "i4"),
+        ("point", "i4"),
+    ],
+    align=True,
 )  # fmt: skip
 NODE_EVENT = np.dtype([("time", "f8"), ("node", "i4")], align=True)
 SWARM = np.dtype(

@@ -29,6 +29,8 @@ class Held:
     use: Vector
     status: Status
     measured: bool = False
+    #: A task that came by force is not given away again before this time.
+    stays_until: float = 0.0
     #: Of a stopped task: the migration that is to be answered, and by whom.
     migration: Migration | None = None
     target: str = ""

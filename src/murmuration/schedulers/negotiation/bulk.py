@@ -37,8 +37,8 @@ SETTINGS = np.dtype(
     [
         ("initial", "i8"), ("move", "i8"), ("brokers", "i8"), ("scored_new", "i8"), ("scored_move", "i8"),
         ("candidates", "i8"), ("exact_max", "i8"),
-        ("round_s", "f8"), ("report_s", "f8"), ("exchange_s", "f8"), ("mb_per_s", "f8"), ("reported_at", "f8"),
-        ("exchanged_at", "f8"),
+        ("round_s", "f8"), ("report_s", "f8"), ("exchange_s", "f8"), ("mb_per_s", "f8"), ("stay_s", "f8"),
+        ("reported_at", "f8"), ("exchanged_at", "f8"),
         ("tabu", "?"), ("restarts", "i8"), ("steps", "i8"), ("patience", "i8"),
         # Options that are off by default: under-used nodes always scored; stable nodes that off-load, as a share.
         ("underused", "i8"), ("proactive", "f8"),
@@ -49,6 +49,7 @@ SETTINGS = np.dtype(
     ],
     align=True,
 )  # fmt: skip
+COUNTS = ("requests", "collisions", "answers", "selections", "stuck", "forced_new", "suspended", "short")
 DECISION = np.dtype(
     [
         ("time", "f8"), ("kind", "i4"), ("node", "i4"), ("job", "i4"), ("count", "i4"), ("chosen", "i4"),
@@ -363,8 +364,8 @@ def negotiate(
             log(c, TARGET, source, job, accepted + 1, node, 0, 0.0)
             return node, False
         c.settings[0].collisions += 1
-    # Forced candidates were listed only where too few suit, and are the last resort.
-    if count < c.settings[0].candidates and forced > 0:
+    # Forced candidates are returned only where too few suit, and are the last resort.
+    if size < c.settings[0].candidates and forced > 0:
         return int(c.pool[0, c.pool.shape[1] - 1 - int(next_double(c.rng[0]) * forced)]), True
     return -1, False
 

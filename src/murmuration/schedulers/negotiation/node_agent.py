@@ -52,6 +52,7 @@ class Coming:
     task: Task
     use: Vector
     until: float
+    forced: bool
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class NodeAgent(Source):
                 return
             transfer_s = request.megabytes / self.settings.mb_per_s
             until = self._now + self.settings.hold_s + 2 * transfer_s
-            self.coming[migration] = Coming(request.task, request.use, until)
+            self.coming[migration] = Coming(request.task, request.use, until, request.forced)
             self.sums.add(request.task, request.use)
             self._set_timer(until, "coming", migration)
         self._send(request.sender, TaskMigrationProcessConfirmationResponse(self.name, migration))
@@ -181,6 +182,8 @@ class NodeAgent(Source):
         coming = self.coming.pop(migration, None)
         if coming is not None:
             held = Held(coming.task, coming.use, Status.RUNNING, came_by=migration)
+            if coming.forced:
+                held.stays_until = self._now + self.settings.recommendation_s
             self.books.tasks[coming.task.name] = held
             self.books.taken[migration] = coming.task.name
             self._set_timer(self._now + self.settings.retry_longest_s, "taken", migration)
@@ -261,8 +264,9 @@ class NodeAgent(Source):
         )
 
     def _movable(self, held: Held) -> bool:
-        """Whether the task may leave: its last move is over, and some node may have room."""
-        return held.came_by is None and self._stuck.get(held.task.name, 0.0) <= self._now
+        """Whether the task may leave: its last move is over, it did not just come by force (others make room for it,
+        6.6), and some node may have room."""
+        return held.came_by is None and held.stays_until <= self._now and self._stuck.get(held.task.name, 0.0) <= self._now
 
     def _columns(self, staying: Sequence[Held]) -> selection.Tasks:
         return selection.Tasks(
