@@ -26,8 +26,9 @@ SRAS_BEST, SRAS_BEST_LOOSE = 3.0, 2.0
 #: Names of the scores, as scenarios write them; the value says what a kernel computes.
 SCORES = ("sias", "sias-gain", "sras", "sras-gain")
 SIAS, SIAS_GAIN, SRAS, SRAS_GAIN = range(4)
-#: A node whose gain is greater by the load of a middling task (about 0.05) is drawn three times as often.
-SHARPNESS = 20.0
+#: A node whose gain is greater by half a band is drawn four to five times as often. Sharper draws fill uneven nodes
+#: until they are tight, which takes more migrations later; blunter ones hardly tell gains apart.
+SHARPNESS = 3.0
 
 Loads = NDArray[np.float64]
 
