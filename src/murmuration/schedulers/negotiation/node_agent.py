@@ -266,9 +266,8 @@ class NodeAgent(Source):
     def _movable(self, held: Held) -> bool:
         """Whether the task may leave: its last move is over, it did not just come by force (others make room for it,
         6.6), and some node may have room."""
-        return (
-            held.came_by is None and held.stays_until <= self._now and self._stuck.get(held.task.name, 0.0) <= self._now
-        )
+        until = max(held.stays_until, self._stuck.get(held.task.name, 0.0))
+        return held.came_by is None and until <= self._now
 
     def _columns(self, staying: Sequence[Held]) -> selection.Tasks:
         return selection.Tasks(
