@@ -15,10 +15,10 @@ import time
 
 import numpy as np
 
-from murmuration.planning.ejection import Room, make_room
-from murmuration.planning.exact import Exact, fewest_exactly
-from murmuration.planning.packed import pack
-from murmuration.planning.problem import Problem, new_violations, problem_of
+from murmuration.schedulers.genetic.ejection import Room, make_room
+from murmuration.schedulers.genetic.exact import Exact, fewest_exactly
+from murmuration.schedulers.genetic.packed import pack
+from murmuration.schedulers.genetic.problem import Problem, new_violations, problem_of
 
 TYPES = np.array([[1000, 1750], [2000, 3500], [4000, 7000], [8000, 14000]])
 

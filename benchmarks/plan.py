@@ -19,17 +19,17 @@ import numpy as np
 from benchmarks_peers import PEERS
 
 from murmuration.cluster.random import state as random_state
-from murmuration.planning import objectives as of
-from murmuration.planning.archive import Archive
-from murmuration.planning.construct import RECIPES, construct
-from murmuration.planning.evaluate import COUNT, evaluate, evaluate_all
-from murmuration.planning.improve import improve, place_left, relieve
-from murmuration.planning.objectives import NAMES, Objective
-from murmuration.planning.packed import Work, pack
-from murmuration.planning.problem import Problem, problem_of
-from murmuration.planning.search import Search, Settings
 from murmuration.planning.snapshots.catalogue import power_of
-from murmuration.planning.state import load, new_state
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.archive import Archive
+from murmuration.schedulers.genetic.construct import RECIPES, construct
+from murmuration.schedulers.genetic.evaluate import COUNT, evaluate, evaluate_all
+from murmuration.schedulers.genetic.improve import improve, place_left, relieve
+from murmuration.schedulers.genetic.objectives import NAMES, Objective
+from murmuration.schedulers.genetic.packed import Work, pack
+from murmuration.schedulers.genetic.problem import Problem, problem_of
+from murmuration.schedulers.genetic.search import Search, Settings
+from murmuration.schedulers.genetic.state import load, new_state
 
 SIZES = ((200, 40, 10.0), (2000, 200, 20.0), (20_000, 2000, 40.0))
 A1 = ((1, 2), (2, 4), (4, 8), (8, 16), (16, 32))

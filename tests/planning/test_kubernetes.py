@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tests.planning.objects import apart, budget, node, pod, together, write
 
-from murmuration.planning.problem import Problem, feasible, new_violations
 from murmuration.planning.snapshots.opening import open_snapshot
+from murmuration.schedulers.genetic.problem import Problem, feasible, new_violations
 
 GIB = 2**30
 ZONE = "topology.kubernetes.io/zone"

@@ -54,8 +54,8 @@ def plan(
     if assignment is not None:
         _reassign(snapshot, assignment, seconds, evaluations, 1 if seed is None else seed, out, as_json)
         return
-    from murmuration.planning.objectives import parse_limit, parse_objective
     from murmuration.planning.plan import Options
+    from murmuration.schedulers.genetic.objectives import parse_limit, parse_objective
 
     options = Options(
         tuple(parse_objective(text) for text in objectives), tuple(parse_limit(text) for text in limits), power_off,

@@ -14,17 +14,17 @@ import numpy as np
 
 from murmuration.experiments.kapellmeister_instances import FAMILIES, Family, crowded, instance
 from murmuration.experiments.result import Reproduction, Row, Settings
-from murmuration.planning import literal
-from murmuration.planning import objectives as of
 from murmuration.planning.changes import with_task
-from murmuration.planning.construct import construct
-from murmuration.planning.evaluate import evaluate_one
-from murmuration.planning.fewest import fewest_moves
-from murmuration.planning.objectives import NAMES
-from murmuration.planning.packed import pack
 from murmuration.planning.plan import Options, make_plan
-from murmuration.planning.problem import Floats, Integers, Problem, used
 from murmuration.reports.charts import Bars, Chart, Series
+from murmuration.schedulers.genetic import literal
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.construct import construct
+from murmuration.schedulers.genetic.evaluate import evaluate_one
+from murmuration.schedulers.genetic.fewest import fewest_moves
+from murmuration.schedulers.genetic.objectives import NAMES
+from murmuration.schedulers.genetic.packed import pack
+from murmuration.schedulers.genetic.problem import Floats, Integers, Problem, used
 
 #: The paper's changes against Kubernetes, by objective; None where it states no number.
 FIGURE_12 = {of.CROWDING: -0.09, of.POWER: -0.05, of.IMBALANCE: 0.80}

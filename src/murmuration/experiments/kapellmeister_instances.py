@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.cluster.random import generator
-from murmuration.planning.problem import Problem, problem_of
 from murmuration.planning.snapshots.catalogue import power_of
+from murmuration.schedulers.genetic.problem import Problem, problem_of
 
 MB = 1_000_000
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from murmuration.cluster.errors import InputError, unknown
-from murmuration.planning.problem import Integers, Problem
 from murmuration.planning.snapshots.builder import Snapshot
 from murmuration.planning.snapshots.folding import subset
+from murmuration.schedulers.genetic.problem import Integers, Problem
 
 
 class Removed(NamedTuple):

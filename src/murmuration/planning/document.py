@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.planning import objectives as of
-from murmuration.planning.construct import BASELINES, LABELS
-from murmuration.planning.moves import Step
 from murmuration.planning.plan import LABEL, Plan
-from murmuration.planning.problem import Floats
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.construct import BASELINES, LABELS
+from murmuration.schedulers.genetic.moves import Step
+from murmuration.schedulers.genetic.problem import Floats
 
 #: Points of the front that a document shows at most.
 FRONT_MAX = 500

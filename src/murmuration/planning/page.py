@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from murmuration.cluster.version import __version__
-from murmuration.planning import objectives as of
-from murmuration.planning.construct import BASELINES, LABELS
 from murmuration.planning.document import table
-from murmuration.planning.objectives import MEANINGS, shares
 from murmuration.planning.plan import LABEL, Plan
-from murmuration.planning.problem import Floats
 from murmuration.reports.charts import Chart, Fills, Parallel, Scatter, Series
 from murmuration.reports.page import Page, Section, Table
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.construct import BASELINES, LABELS
+from murmuration.schedulers.genetic.objectives import MEANINGS, shares
+from murmuration.schedulers.genetic.problem import Floats
 
 MOVES_SHOWN = 500
 #: Pairs of objectives plotted at most.

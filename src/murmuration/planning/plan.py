@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from murmuration.planning import objectives as of
-from murmuration.planning.construct import BASELINES, construct
-from murmuration.planning.ejection import make_room
-from murmuration.planning.fewest import Fewest, fewest_moves
-from murmuration.planning.moves import Order, order
-from murmuration.planning.objectives import Objective
-from murmuration.planning.packed import Work, pack
-from murmuration.planning.problem import Floats, Integers, Problem, describe, new_violations
-from murmuration.planning.reasons import why_unplaced
-from murmuration.planning.search import Search, Settings
-from murmuration.planning.selection import sov
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.construct import BASELINES, construct
+from murmuration.schedulers.genetic.ejection import make_room
+from murmuration.schedulers.genetic.fewest import Fewest, fewest_moves
+from murmuration.schedulers.genetic.moves import Order, order
+from murmuration.schedulers.genetic.objectives import Objective
+from murmuration.schedulers.genetic.packed import Work, pack
+from murmuration.schedulers.genetic.problem import Floats, Integers, Problem, describe, new_violations
+from murmuration.schedulers.genetic.reasons import why_unplaced
+from murmuration.schedulers.genetic.search import Search, Settings
+from murmuration.schedulers.genetic.selection import sov
 
 #: What a plan weighs unless it is told otherwise.
 USUAL = ("crowding", "replicas", "power", "imbalance", "moves")
@@ -122,8 +123,9 @@ def _fewest(work: Work, options: Options) -> Fewest | None:
 def _searched(
     work: Work, wanted: Sequence[Objective], options: Options, fewest: Fewest | None, progress: Callable[[float], Any]
 ) -> Search:
+    end = time.perf_counter() + options.seconds
     settings = Settings(
-        options.population, options.evaluations, options.seed, options.seconds, limits=options.limits
+        options.population, options.evaluations, options.seed, lambda: time.perf_counter() > end, limits=options.limits
     )  # fmt: skip
     search = Search(work, wanted, settings)
     search.seed([work.placement(fewest.node_of)] if fewest is not None else [])

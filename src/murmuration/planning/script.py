@@ -10,8 +10,8 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from murmuration.planning.moves import Step
 from murmuration.planning.plan import LABEL, Plan
+from murmuration.schedulers.genetic.moves import Step
 
 HEADER = """#!/usr/bin/env bash
 # {title}

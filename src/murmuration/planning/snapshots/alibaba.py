@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from murmuration.cluster.errors import InputError
-from murmuration.planning.problem import APART, Rule
 from murmuration.planning.snapshots.additions import new_nodes
 from murmuration.planning.snapshots.builder import NodeEntry, Snapshot, TaskEntry
+from murmuration.schedulers.genetic.problem import APART, Rule
 from murmuration.workload.detect import open_trace
 from murmuration.workload.files import Source, load
 from murmuration.workload.trace import Trace

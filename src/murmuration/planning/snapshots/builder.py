@@ -10,8 +10,8 @@ import numpy as np
 
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Resources
-from murmuration.planning.problem import Flags, Integers, Problem, Rule
 from murmuration.planning.snapshots import catalogue
+from murmuration.schedulers.genetic.problem import Flags, Integers, Problem, Rule
 
 
 @dataclass

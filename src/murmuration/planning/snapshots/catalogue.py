@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmuration.planning.problem import Floats
+from murmuration.schedulers.genetic.problem import Floats
 
 GIB = 2**30
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from murmuration.planning.problem import Flags, Problem, used
 from murmuration.planning.snapshots.builder import Snapshot
+from murmuration.schedulers.genetic.problem import Flags, Problem, used
 
 
 def folded(problem: Problem) -> Problem:

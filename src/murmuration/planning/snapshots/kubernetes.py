@@ -15,7 +15,6 @@ import numpy as np
 
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import parse_quantity
-from murmuration.planning.problem import Flags
 from murmuration.planning.snapshots.additions import new_nodes
 from murmuration.planning.snapshots.builder import NodeEntry, Snapshot, TaskEntry
 from murmuration.planning.snapshots.disruption import budgets_of
@@ -28,6 +27,7 @@ from murmuration.planning.snapshots.selectors import (
     pod_wants,
     tolerated,
 )  # fmt: skip
+from murmuration.schedulers.genetic.problem import Flags
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")

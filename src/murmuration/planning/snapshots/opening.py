@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from murmuration.cluster.errors import InputError
-from murmuration.planning.problem import Problem
 from murmuration.planning.snapshots import alibaba, kubernetes, own
 from murmuration.planning.snapshots.builder import Snapshot, problem_from
 from murmuration.planning.snapshots.folding import folded
 from murmuration.planning.snapshots.objects import looks_like_objects, pods_to_place, read_objects
+from murmuration.schedulers.genetic.problem import Problem
 from murmuration.workload.files import load
 
 

@@ -28,9 +28,9 @@ import numpy as np
 from murmuration.cluster.constraints import as_value, node_mask, parse_constraint
 from murmuration.cluster.errors import InputError, unknown
 from murmuration.cluster.resources import parse_quantity
-from murmuration.planning.problem import APART, Rule
 from murmuration.planning.snapshots.additions import new_nodes
 from murmuration.planning.snapshots.builder import NodeEntry, Snapshot, TaskEntry
+from murmuration.schedulers.genetic.problem import APART, Rule
 from murmuration.workload.files import Source
 
 Quantity = str | int | float

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from murmuration.cluster.errors import InputError
-from murmuration.planning.problem import APART, SPREAD, TOGETHER, Flags, Integers, Rule
 from murmuration.planning.snapshots.builder import NodeEntry, TaskEntry
 from murmuration.planning.snapshots.objects import namespace_of
 from murmuration.planning.snapshots.selectors import requirements_of, selects
+from murmuration.schedulers.genetic.problem import APART, SPREAD, TOGETHER, Flags, Integers, Rule
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST = "kubernetes.io/hostname"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.jit import compiled
-from murmuration.planning.problem import Floats, Integers
+from murmuration.schedulers.genetic.problem import Floats, Integers
 
 Array = NDArray[Any]
 

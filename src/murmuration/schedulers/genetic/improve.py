@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from murmuration.cluster.jit import helper, inlined, loop_kernel
 from murmuration.cluster.random import next_double as plain_next_double
-from murmuration.planning.evaluate import COST, NODES
-from murmuration.planning.packed import Packed
-from murmuration.planning.state import (
+from murmuration.schedulers.genetic.evaluate import COST, NODES
+from murmuration.schedulers.genetic.packed import Packed
+from murmuration.schedulers.genetic.state import (
     State,
     change,
     enter,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings
-from tests.planning.problems import SEEDS, random_problem
+from tests.schedulers.genetic.problems import SEEDS, random_problem
 
-from murmuration.planning.moves import check, order
-from murmuration.planning.objectives import Objective
-from murmuration.planning.packed import pack
-from murmuration.planning.problem import problem_of, used
-from murmuration.planning.search import Search, Settings
+from murmuration.schedulers.genetic.moves import check, order
+from murmuration.schedulers.genetic.objectives import Objective
+from murmuration.schedulers.genetic.packed import pack
+from murmuration.schedulers.genetic.problem import problem_of, used
+from murmuration.schedulers.genetic.search import Search, Settings
 
 
 @settings(max_examples=40, deadline=None)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.jit import inlined, loop_kernel
-from murmuration.planning.packed import Packed, Placement, Work
-from murmuration.planning.state import State, enter, gap_with, legal, load, new_state, watts
+from murmuration.schedulers.genetic.packed import Packed, Placement, Work
+from murmuration.schedulers.genetic.state import State, enter, gap_with, legal, load, new_state, watts
 
 Array = NDArray[Any]
 LEAST, MOST, BALANCED, FIRST, BEST, POWER, FEWEST, GAP = range(8)

@@ -4,12 +4,11 @@ Each child has a direction of its own, a weighting of the objectives; crossover 
 are good in that direction and local search takes it further. That local search, with the change of one move computed
 from two nodes, is what makes the front good; speed alone does not. Every placement is allowed from the start, so
 "everything placed" is never traded away. The search ends after a number of evaluations and so repeats exactly; a time
-limit only stops it.
+limit, which is the caller's, only stops it.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,16 +18,16 @@ from numpy.typing import NDArray
 
 from murmuration.cluster.random import generator
 from murmuration.cluster.random import state as random_state
-from murmuration.planning import objectives as of
-from murmuration.planning.archive import Archive
-from murmuration.planning.construct import RECIPES, construct
-from murmuration.planning.evaluate import COUNT, evaluate
-from murmuration.planning.improve import breed, improve, place_left, relieve
-from murmuration.planning.objectives import Objective
-from murmuration.planning.packed import Placement, Work
-from murmuration.planning.problem import SPREAD, Floats, Integers, broken, new_violations
-from murmuration.planning.selection import partitions_for, reference_points, survivors
-from murmuration.planning.state import load, new_state
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.archive import Archive
+from murmuration.schedulers.genetic.construct import RECIPES, construct
+from murmuration.schedulers.genetic.evaluate import COUNT, evaluate
+from murmuration.schedulers.genetic.improve import breed, improve, place_left, relieve
+from murmuration.schedulers.genetic.objectives import Objective
+from murmuration.schedulers.genetic.packed import Placement, Work
+from murmuration.schedulers.genetic.problem import SPREAD, Floats, Integers, broken, new_violations
+from murmuration.schedulers.genetic.selection import partitions_for, reference_points, survivors
+from murmuration.schedulers.genetic.state import load, new_state
 
 Placements = NDArray[np.int32]
 #: What a task without a node weighs against everything else.
@@ -39,12 +38,12 @@ TRIES, BATCH, ROUNDS = 10, 8, 24
 
 @dataclass(frozen=True)
 class Settings:
-    """How far a search goes: at most so many placements evaluated (None: by size), or so many seconds."""
+    """How far a search goes: at most so many placements evaluated (None: by size), or until it is told to stop."""
 
     population: int = 92
     evaluations: int | None = None
     seed: int = 1
-    seconds: float = np.inf
+    stopped: Callable[[], bool] = lambda: False
     tries: int = TRIES
     limits: tuple[tuple[int, float], ...] = ()
 
@@ -78,7 +77,6 @@ class Search:
         self.points = reference_points(
             len(self.objectives), partitions_for(len(self.objectives), self.settings.population)
         )
-        self.began = time.perf_counter()
 
     def measure(self, placements: Placements) -> tuple[Floats, Floats]:
         """The objectives wanted, and how bad each placement is: tasks left, nodes overloaded, limits passed."""
@@ -238,8 +236,7 @@ class Search:
         return int(np.clip(1e8 // each, 200, 5000))
 
     def over(self) -> bool:
-        late = time.perf_counter() - self.began > self.settings.seconds
-        return late or self.evaluations >= self.budget()
+        return self.evaluations >= self.budget() or self.settings.stopped()
 
     def run(self, progress: Callable[[float], Any] = lambda share: None) -> None:
         """Generations until the budget or the time is spent."""

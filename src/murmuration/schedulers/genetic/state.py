@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.jit import helper, inlined, loop_kernel
-from murmuration.planning.evaluate import (
+from murmuration.schedulers.genetic.evaluate import (
     COST,
     CROWDING,
     IMBALANCE,
@@ -26,7 +26,7 @@ from murmuration.planning.evaluate import (
     UNPLACED,
     ZONES,
 )  # fmt: skip
-from murmuration.planning.packed import HOLDER, TARGET, Packed
+from murmuration.schedulers.genetic.packed import HOLDER, TARGET, Packed
 
 Array = NDArray[Any]
 #: A whole number or a flag of one type, so that no kernel is compiled twice for a literal.

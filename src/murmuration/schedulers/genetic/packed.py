@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.planning.objectives import priority_weight
-from murmuration.planning.problem import APART, SPREAD, TOGETHER, Flags, Floats, Integers, Problem, Rule
+from murmuration.schedulers.genetic.objectives import priority_weight
+from murmuration.schedulers.genetic.problem import APART, SPREAD, TOGETHER, Flags, Floats, Integers, Problem, Rule
 
 Placement = NDArray[np.int32]
 #: Groups of more tasks than this get a counter for every node; smaller ones are counted by looking at their tasks.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.planning.problems import SEEDS, random_problem
+from tests.schedulers.genetic.problems import SEEDS, random_problem
 
 from murmuration.cluster.errors import InputError
-from murmuration.planning import objectives as of
-from murmuration.planning.evaluate import evaluate
-from murmuration.planning.objectives import parse_limit, parse_objective, values
-from murmuration.planning.packed import pack
-from murmuration.planning.problem import Problem, problem_of
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.evaluate import evaluate
+from murmuration.schedulers.genetic.objectives import parse_limit, parse_objective, values
+from murmuration.schedulers.genetic.packed import pack
+from murmuration.schedulers.genetic.problem import Problem, problem_of
 
 
 def letters(*columns: str) -> tuple[Problem, np.ndarray]:

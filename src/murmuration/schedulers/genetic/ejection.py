@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.jit import compiled, inlined
-from murmuration.planning.packed import KINDS, Packed, Work
-from murmuration.planning.problem import APART, Flags, Integers, new_violations
-from murmuration.planning.state import State, count_rules, fits, load, may_use, new_state, obeys
+from murmuration.schedulers.genetic.packed import KINDS, Packed, Work
+from murmuration.schedulers.genetic.problem import APART, Flags, Integers, new_violations
+from murmuration.schedulers.genetic.state import State, count_rules, fits, load, may_use, new_state, obeys
 
 Array = NDArray[Any]
 #: Steps of the search for each number of moves, and the most moves that are looked for.

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
-from tests.planning.problems import SEEDS, random_problem, settled
+from tests.schedulers.genetic.problems import SEEDS, random_problem, settled
 
 from murmuration.cluster.jit import loop_kernel
-from murmuration.planning.evaluate import COUNT, evaluate_one
-from murmuration.planning.moves import go
-from murmuration.planning.packed import Packed, pack
-from murmuration.planning.problem import new_violations
-from murmuration.planning.state import State, change, legal, load, new_state, swap_change
+from murmuration.schedulers.genetic.evaluate import COUNT, evaluate_one
+from murmuration.schedulers.genetic.moves import go
+from murmuration.schedulers.genetic.packed import Packed, pack
+from murmuration.schedulers.genetic.problem import new_violations
+from murmuration.schedulers.genetic.state import State, change, legal, load, new_state, swap_change
 
 
 @loop_kernel

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.cluster.errors import InputError, unknown
-from murmuration.planning.problem import Floats, Integers, Problem, used
+from murmuration.schedulers.genetic.problem import Floats, Integers, Problem, used
 
 CROWDING, REPLICAS, POWER, IMBALANCE, UNPLACED, MOVES = range(6)
 COST, NODES, PRIORITY, ZONES, MEGABYTES = range(6, 11)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planning.problems import SEEDS
+from tests.schedulers.genetic.problems import SEEDS
 
-from murmuration.planning.archive import Archive
-from murmuration.planning.selection import (
+from murmuration.schedulers.genetic.archive import Archive
+from murmuration.schedulers.genetic.selection import (
     associate,
     hypervolume,
     normalised,

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from murmuration.planning.problem import APART, SPREAD, TOGETHER, Integers, Problem, Rule, problem_of, violations
+from murmuration.schedulers.genetic.problem import (
+    APART,
+    SPREAD,
+    TOGETHER,
+    Integers,
+    Problem,
+    Rule,
+    problem_of,
+    violations,
+)
 
 
 def random_problem(seed: int, nodes: int = 6, tasks: int = 14, rules: bool = True, placed: float = 0.7) -> Problem:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.jit import compiled, inlined
-from murmuration.planning import objectives as of
-from murmuration.planning.packed import Packed, Placement
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.packed import Packed, Placement
 
 Array = NDArray[Any]
 COUNT = len(of.NAMES)

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
-from tests.planning.problems import SEEDS, random_problem
+from tests.schedulers.genetic.problems import SEEDS, random_problem
 
 from murmuration.experiments.kapellmeister_instances import FAMILIES, instance
-from murmuration.planning import literal
-from murmuration.planning import objectives as of
-from murmuration.planning.construct import BASELINES, RECIPES, construct
-from murmuration.planning.moves import check
-from murmuration.planning.objectives import NAMES, Objective
-from murmuration.planning.packed import pack
 from murmuration.planning.plan import Options, make_plan
-from murmuration.planning.problem import APART, Rule, feasible, new_violations, problem_of, violations
-from murmuration.planning.search import Search, Settings
+from murmuration.schedulers.genetic import literal
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.construct import BASELINES, RECIPES, construct
+from murmuration.schedulers.genetic.moves import check
+from murmuration.schedulers.genetic.objectives import NAMES, Objective
+from murmuration.schedulers.genetic.packed import pack
+from murmuration.schedulers.genetic.problem import APART, Rule, feasible, new_violations, problem_of, violations
+from murmuration.schedulers.genetic.search import Search, Settings
 
 FOUR = tuple(Objective(name) for name in NAMES[:4])
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.cluster.random import state as random_state
-from murmuration.planning import objectives as of
-from murmuration.planning.ejection import make_room
-from murmuration.planning.evaluate import COUNT
-from murmuration.planning.exact import available, fewest_exactly, small_enough
-from murmuration.planning.improve import place_left
-from murmuration.planning.packed import Work
-from murmuration.planning.problem import Integers, Problem
-from murmuration.planning.state import load, new_state
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.ejection import make_room
+from murmuration.schedulers.genetic.evaluate import COUNT
+from murmuration.schedulers.genetic.exact import available, fewest_exactly, small_enough
+from murmuration.schedulers.genetic.improve import place_left
+from murmuration.schedulers.genetic.packed import Work
+from murmuration.schedulers.genetic.problem import Integers, Problem
+from murmuration.schedulers.genetic.state import load, new_state
 
 
 class Fewest(NamedTuple):

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from murmuration.cluster.resources import format_amount
-from murmuration.planning.problem import Integers, Problem, broken, used
+from murmuration.schedulers.genetic.problem import Integers, Problem, broken, used
 
 
 def why_unplaced(problem: Problem, node_of: Integers, task: int) -> str:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from murmuration.planning.ejection import make_room
-from murmuration.planning.exact import fewest_exactly
-from murmuration.planning.fewest import fewest_moves
-from murmuration.planning.packed import pack
-from murmuration.planning.problem import APART, SPREAD, TOGETHER, Problem, Rule, new_violations, problem_of
+from murmuration.schedulers.genetic.ejection import make_room
+from murmuration.schedulers.genetic.exact import fewest_exactly
+from murmuration.schedulers.genetic.fewest import fewest_moves
+from murmuration.schedulers.genetic.packed import pack
+from murmuration.schedulers.genetic.problem import APART, SPREAD, TOGETHER, Problem, Rule, new_violations, problem_of
 
 
 def whole(values: Any) -> Any:

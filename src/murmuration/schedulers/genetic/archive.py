@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.planning.problem import Floats
+from murmuration.schedulers.genetic.problem import Floats
 
 #: What the placements of an archive may take.
 BYTES_MAX = 96_000_000

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.jit import loop_kernel
-from murmuration.planning.packed import Packed, Work
-from murmuration.planning.problem import Integers, Problem, describe, new_violations, used
-from murmuration.planning.state import State, enter, leave, legal, load, new_state, whole
+from murmuration.schedulers.genetic.packed import Packed, Work
+from murmuration.schedulers.genetic.problem import Integers, Problem, describe, new_violations, used
+from murmuration.schedulers.genetic.state import State, enter, leave, legal, load, new_state, whole
 
 Array = NDArray[Any]
 

@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from murmuration.cluster.errors import InputError
-from murmuration.planning.problem import APART, SPREAD, TOGETHER, Integers, Problem, Rule, broken, new_violations, used
+from murmuration.schedulers.genetic.problem import (
+    APART,
+    SPREAD,
+    TOGETHER,
+    Integers,
+    Problem,
+    Rule,
+    broken,
+    new_violations,
+    used,
+)
 
 #: Variables, tasks × nodes, beyond which a model is not built: it would neither be solved nor fit.
 SIZE_MAX = 400_000

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.random import generator
-from murmuration.planning import objectives as of
-from murmuration.planning.evaluate import evaluate
-from murmuration.planning.packed import Packed, Work
-from murmuration.planning.problem import Floats, Integers
-from murmuration.planning.selection import ranks, reference_points, sov, survivors
+from murmuration.schedulers.genetic import objectives as of
+from murmuration.schedulers.genetic.evaluate import evaluate
+from murmuration.schedulers.genetic.packed import Packed, Work
+from murmuration.schedulers.genetic.problem import Floats, Integers
+from murmuration.schedulers.genetic.selection import ranks, reference_points, sov, survivors
 
 Placements = NDArray[np.int32]
 
