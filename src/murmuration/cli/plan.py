@@ -37,6 +37,14 @@ PATH = click.Path(path_type=Path)
 @click.option("--power-off", is_flag=True, help="A node without tasks draws no power.")
 @click.option("--evaluations", type=click.IntRange(1), help="Placements to look at; default: by size.")
 @click.option("--population", type=click.IntRange(8, 2000), default=92, show_default=True, help="Placements kept.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    default=125.0,
+    show_default=True,
+    metavar="MB/S",
+    help="How fast each move copies memory when the moves are rehearsed.",
+)
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop the search after this time.")
 @click.option(
     "--assignment", type=PATH, metavar="FILE", help="SNAPSHOT is a ROADEF/EURO 2012 model, this its assignment."
@@ -44,8 +52,8 @@ PATH = click.Path(path_type=Path)
 @common.with_options(common.SEED, common.OUT, common.JSON)
 def plan(
     snapshot: Path, place: Path | None, remove: tuple[str, ...], add: tuple[str, ...], objectives: tuple[str, ...],
-    limits: tuple[str, ...], power_off: bool, evaluations: int | None, population: int, seconds: float | None,
-    assignment: Path | None, seed: int | None, out: Path | None, as_json: bool,
+    limits: tuple[str, ...], power_off: bool, evaluations: int | None, population: int, rate: float,
+    seconds: float | None, assignment: Path | None, seed: int | None, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """A better allocation for the cluster in SNAPSHOT, and the ordered moves to get there.
 
@@ -60,7 +68,7 @@ def plan(
     options = Options(
         tuple(parse_objective(text) for text in objectives), tuple(parse_limit(text) for text in limits), power_off,
         place is not None or bool(remove), population, evaluations, float("inf") if seconds is None else seconds,
-        1 if seed is None else seed,
+        1 if seed is None else seed, rate,
     )  # fmt: skip
     if len({objective.name for objective in options.objectives}) < len(options.objectives):
         raise InputError("--objective: expected each objective once")
@@ -136,7 +144,7 @@ def _write(found: Any, told: dict[str, Any], folder: Path) -> None:
 
 
 def _show(found: Any, told: dict[str, Any], folder: Path | None) -> None:
-    from murmuration.planning.document import table
+    from murmuration.planning.document import rehearsal_sentence, table
     from murmuration.reports.terminal import comparison_table
 
     common.print_table(comparison_table(*table(found, ("kubernetes",))))
@@ -149,6 +157,8 @@ def _show(found: Any, told: dict[str, Any], folder: Path | None) -> None:
     if told["impossible"]:
         common.say(f"impossible: {len(told['impossible'])} moves wait for each other and no third node has room")
     common.say(summary(told))
+    if told["moves"]:
+        common.say(rehearsal_sentence(found.rehearsal))
     if folder is not None:
         common.say(f"moves: {folder / 'moves.sh'}; report: {folder / 'report.html'}")
 

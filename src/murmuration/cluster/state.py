@@ -63,7 +63,7 @@ class Outcome:
 
 @dataclass
 class ClusterState:
-    """The table. Rows change only through `commit`, `release`, `begin_migration` and `end_migration`."""
+    """The table. Rows change only through `adopt`, `commit`, `assign`, `release`, `begin_` and `end_migration`."""
 
     resources: Resources
     names: tuple[str, ...]
@@ -72,6 +72,8 @@ class ClusterState:
     free: Amounts = field(init=False)
     guaranteed: Amounts = field(init=False)
     sequence: NDArray[np.int64] = field(init=False)
+    #: How far below zero a row may be: by what was adopted, and no further.
+    floor: Amounts = field(init=False)
     #: The measured use of each row, or None while nothing is measured.
     measured: Amounts | None = None
     #: All and only the tasks that hold resources, by name.
@@ -84,6 +86,7 @@ class ClusterState:
             raise InputError("cluster: expected one row of totals and attributes for each node")
         self.free = self.total.copy()
         self.guaranteed = np.zeros_like(self.total)
+        self.floor = np.zeros_like(self.total)
         self.sequence = np.zeros(len(self.names), dtype=np.int64)
 
     def __len__(self) -> int:
@@ -134,6 +137,28 @@ class ClusterState:
             self._guarantee(assignment, +1)
         return Outcome(accepted, refused)
 
+    def adopt(self, assignments: Sequence[Assignment]) -> None:
+        """Take what runs already as it is, whether there is room or not: a cluster found overfull stays so."""
+        self._check_new(assignments)
+        for assignment in assignments:
+            self._hold(assignment)
+        self.running.update((assignment.task, assignment) for assignment in assignments)
+        np.minimum(self.free, self.floor, out=self.floor)
+
+    def assign(self, assignment: Assignment) -> bool:
+        """Put one new task on its row; False, and nothing changed, if it does not fit there."""
+        self._check_new([assignment])
+        if not self.fits(assignment):
+            return False
+        self._hold(assignment)
+        self.running[assignment.task] = assignment
+        return True
+
+    def fits(self, assignment: Assignment) -> bool:
+        """Whether a row has room for a task; one that asks for none of a resource does not mind that it is short."""
+        request = np.array(assignment.request)
+        return bool(((request <= self.free[assignment.node]) | (request == 0)).all())
+
     def release(self, task: str) -> None:
         """A task ended: its node gets back exactly what was assigned."""
         self.free[self._held(task).node] += np.array(self._held(task).request)
@@ -147,11 +172,9 @@ class ClusterState:
         self._check_rows([target])
         if task in self.migrating or node == self._held(task).node:
             return False
-        if (self.free[node] < np.array(target.request)).any():
+        if not self.fits(target):
             return False
-        self.free[node] -= np.array(target.request)
-        self.sequence[node] += 1
-        self._guarantee(target, +1)
+        self._hold(target)
         self.migrating[task] = target
         return True
 
@@ -172,7 +195,7 @@ class ClusterState:
                 guaranteed[assignment.node] += np.array(assignment.request)
         assert (required == self.required).all(), "required is not the sum of the assignments"
         assert (guaranteed == self.guaranteed).all(), "guaranteed is not the sum of the production assignments"
-        assert (self.required >= 0).all() and (self.free >= 0).all(), "a column left its bounds"
+        assert (self.required >= 0).all() and (self.free >= self.floor).all(), "a column left its bounds"
 
     def _held(self, task: str) -> Assignment:
         if task not in self.running:
@@ -199,6 +222,11 @@ class ClusterState:
         for assignment in accepted:
             self.free[assignment.node] += np.array(assignment.request)
             self.sequence[assignment.node] -= 1
+
+    def _hold(self, assignment: Assignment) -> None:
+        self.free[assignment.node] -= np.array(assignment.request)
+        self.sequence[assignment.node] += 1
+        self._guarantee(assignment, +1)
 
     def _drop_target(self, assignment: Assignment) -> None:
         self.free[assignment.node] += np.array(assignment.request)

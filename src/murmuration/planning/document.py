@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.planning.plan import LABEL, Plan
+from murmuration.planning.rehearsal import Rehearsal
 from murmuration.schedulers.genetic import objectives as of
 from murmuration.schedulers.genetic.construct import BASELINES, LABELS
 from murmuration.schedulers.genetic.moves import Step
@@ -33,6 +34,7 @@ def document(plan: Plan, name: str, extra: dict[str, Any] | None = None) -> dict
         "front": _front(plan),
         "moves": [move(plan, k, step) for k, step in enumerate(plan.order.steps, 1)],
         "moved": plan.order.moved,
+        "rehearsal": rehearsed(plan),
         "fewest_moves": None if plan.fewest is None else plan.fewest.moves,
         "fewest_moves_bound": None if plan.fewest is None else plan.fewest.bound,
         "impossible": [problem.tasks[t] for t in plan.order.blocked],
@@ -78,7 +80,47 @@ def move(plan: Plan, number: int, step: Step) -> dict[str, Any]:
         "task": problem.tasks[step.task],
         "from": origin,
         "to": problem.nodes[step.node],
+        "start_s": round(float(plan.rehearsal.start[number - 1]), 3),
+        "end_s": round(float(plan.rehearsal.end[number - 1]), 3),
     }
+
+
+def rehearsed(plan: Plan) -> dict[str, Any]:
+    """What came of carrying the steps out in virtual time; loads are shares of the fullest node."""
+    found = plan.rehearsal
+    return {
+        "rate_mb_per_s": found.rate,
+        "seconds": round(found.seconds, 3),
+        "seconds_one_by_one": round(found.one_by_one, 3),
+        "moves_at_once_max": found.at_once,
+        "megabytes": round(found.megabytes, 3),
+        "load_before": found.load_before,
+        "load_max": found.load,
+        "nodes_above_total_before": found.overfull,
+        "nodes_above_total": found.above,
+        "wrong": found.wrong,
+    }
+
+
+def rehearsal_sentence(found: Rehearsal) -> str:
+    """The rehearsal in one line."""
+    above = f"{found.above or 'none'} above its total"
+    if found.overfull:
+        above = f"{found.above or 'none'} of {found.overfull} overfull nodes got fuller"
+    return (
+        f"rehearsed at {found.rate:g} MB/s a move: {_duration(found.seconds)} for {_size(found.megabytes)} "
+        f"({_duration(found.one_by_one)} one by one), at most {found.at_once} at once; the fullest node was at "
+        f"{found.load_before:.0%} and on the way at {found.load:.0%}, {above}"
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{seconds:.3g} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def _size(megabytes: float) -> str:
+    return f"{megabytes:.3g} MB" if megabytes < 1000 else f"{megabytes / 1000:,.3g} GB"
 
 
 def table(plan: Plan, baselines: Sequence[str] = BASELINES) -> tuple[list[str], list[list[object]]]:

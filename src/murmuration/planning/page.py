@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from murmuration.cluster.version import __version__
-from murmuration.planning.document import table
+from murmuration.planning.document import rehearsal_sentence, table
 from murmuration.planning.plan import LABEL, Plan
+from murmuration.planning.rehearsal import Rehearsal
 from murmuration.reports.charts import Chart, Fills, Parallel, Scatter, Series
 from murmuration.reports.page import Page, Section, Table
 from murmuration.schedulers.genetic import objectives as of
@@ -25,6 +26,8 @@ PAIRS = 10
 def page(plan: Plan, told: dict[str, Any]) -> Page:
     """The whole report; `told` is the plan's document."""
     sections = [_objectives(plan), _nodes(plan), _moves(told)]
+    if told["moves"]:
+        sections.append(_rehearsal(plan))
     if len(plan.front) > 1 and len(plan.objectives) > 1:
         sections += [*_front(plan), _search(plan)]
     if told["unplaced"] or told.get("stranded") or told["notes"]:
@@ -75,6 +78,34 @@ def _moves(told: dict[str, Any]) -> Section:
     note = f"{MOVES_SHOWN} of {len(told['moves']):,} steps." if len(told["moves"]) > MOVES_SHOWN else ""
     columns = ("step", "wave", "kind", "task", "from", "to")
     return Section("Moves", text, (), (Table("", columns, rows, note),))
+
+
+def _rehearsal(plan: Plan) -> Section:
+    """How many moves are under way and how full the fullest node is, from the first to the last."""
+    found = plan.rehearsal
+    at, under_way, load = _stairs(found)
+    note = "A move counts on both nodes until it ends."
+    charts = (
+        Chart("Moves under way", "seconds", "moves", (Series("moves", at, under_way),), note=note),
+        Chart("The fullest node", "seconds", "load", (Series("load", at, load),), lines=(("total", 1.0),),
+              y_from_zero=False, y_percent=True),
+    )  # fmt: skip
+    return Section("Rehearsal", rehearsal_sentence(found), charts)
+
+
+def _stairs(found: Rehearsal) -> tuple[list[float], list[float], list[float]]:
+    """Times, moves under way and the fullest node's load: of one time the last count and the highest load."""
+    known: dict[float, tuple[float, float]] = {0.0: (0.0, found.load_before)}
+    for moment in found.moments:
+        highest = max(known[moment.at][1], moment.load) if moment.at in known else moment.load
+        known[moment.at] = float(moment.under_way), highest
+    corners: list[tuple[float, float, float]] = []
+    for at, (count, load) in known.items():
+        # A value holds until the next one.
+        corners += [(at, *corners[-1][1:])] if corners else []
+        corners.append((at, count, load))
+    times, counts, loads = zip(*corners, strict=True)
+    return list(times), list(counts), list(loads)
 
 
 def _marked(plan: Plan) -> list[tuple[str, Floats]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.planning.rehearsal import RATE, Rehearsal, rehearse
 from murmuration.schedulers.genetic import objectives as of
 from murmuration.schedulers.genetic.construct import BASELINES, construct
 from murmuration.schedulers.genetic.ejection import make_room
@@ -38,6 +39,8 @@ class Options:
     evaluations: int | None = None
     seconds: float = np.inf
     seed: int = 1
+    #: Megabytes per second at which each move is made.
+    rate: float = RATE
     #: Tasks without a node that were on one which is gone, and its name.
     displaced: dict[int, str] = field(default_factory=dict)
     #: What the exact solver may spend on proving the fewest moves, about seconds; 0 leaves it out.
@@ -56,6 +59,7 @@ class Plan:
     placements: Integers
     values: Floats
     order: Order
+    rehearsal: Rehearsal
     unplaced: dict[str, str]
     evaluations: int = 0
     history: list[dict[str, list[float]]] = field(default_factory=list)
@@ -86,20 +90,25 @@ def make_plan(problem: Problem, options: Options, progress: Callable[[float], An
         chosen = placements[choose(search, work, baselines["kubernetes"])]
         chosen = chosen if options.limits else _filled(problem, chosen)
         history, spent = search.history, search.evaluations
-    steps = order(work, chosen)
-    dropped = new_violations(problem, steps.node_of)
-    if dropped:
-        steps = order(work, problem.node_of)
-    found = Plan(
+    steps, rehearsal, notes = _ordered(work, chosen, options)
+    return Plan(
         problem, wanted, values_of(work, problem.node_of), measured, front, placements,
-        values_of(work, steps.node_of), steps, _unplaced(problem, steps.node_of), spent, history, fewest,
-        displaced=options.displaced,
+        values_of(work, steps.node_of), steps, rehearsal, _unplaced(problem, steps.node_of), spent, history, fewest,
+        notes, options.displaced,
     )  # fmt: skip
-    if dropped:
-        found.notes.append(
-            f"nothing is moved: the placement found would break something ({describe(problem, dropped)})"
-        )
-    return found
+
+
+def _ordered(work: Work, node_of: Integers, options: Options) -> tuple[Order, Rehearsal, list[str]]:
+    """The steps to a placement, rehearsed; if anything is wrong with them, nothing is moved and a note says why."""
+    problem = work.problem
+    steps = order(work, node_of)
+    rehearsal = rehearse(problem, steps.steps, options.rate, options.displaced)
+    dropped = new_violations(problem, steps.node_of)
+    wrong = describe(problem, dropped) if dropped else "; ".join(rehearsal.wrong[:1])
+    if not wrong:
+        return steps, rehearsal, []
+    still = order(work, problem.node_of)
+    return still, rehearse(problem, (), options.rate), [f"nothing is moved: the plan would break something ({wrong})"]
 
 
 def usual(problem: Problem) -> tuple[Objective, ...]:

@@ -76,7 +76,10 @@ def _place(work: Work, s: State, t: int, size: Array, evaluations: int) -> None:
     for moves in range(MOVES_MAX + 1):
         if place_with(p, s, chain, t, moves, evaluations):
             found = s.x.copy()
-            load(p, s, before if new_violations(work.problem, work.restored(found)) else found)
+            if new_violations(work.problem, work.restored(found), work.restored(before)):
+                load(p, s, before)
+            else:
+                load(p, s, found)
             return
 
 

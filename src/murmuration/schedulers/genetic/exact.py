@@ -157,7 +157,7 @@ def _apart(model: Any, problem: Problem, rule: Rule, lies: dict[tuple[int, int],
 def _beside_now(problem: Problem, rule: Rule, d: int) -> int:
     found = broken(rule, problem.node_of)
     # A spread is broken as a whole.
-    return rule.most + (found[0] if rule.kind == SPREAD else found[d])
+    return rule.most + found.get(0 if rule.kind == SPREAD else d, 0)
 
 
 def _together(model: Any, problem: Problem, rule: Rule, lies: dict[tuple[int, int], Any]) -> None:

@@ -6,9 +6,11 @@ whatever a search, an exact solver or an order of moves claims is checked agains
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as field_of
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +46,17 @@ class Rule:
     @property
     def domains(self) -> int:
         return int(self.domain_of.max(initial=-1)) + 1 + self.extra
+
+    @cached_property
+    def members(self) -> Integers:
+        """The tasks the rule speaks of."""
+        return np.union1d(self.holders, self.targets)
+
+    @cached_property
+    def parts(self) -> tuple[Integers, Integers, Integers]:
+        """Targets, holders that are no targets, and those that are both."""
+        both = np.intersect1d(self.holders, self.targets)
+        return self.targets, np.setdiff1d(self.holders, both), both
 
 
 class Violation(NamedTuple):
@@ -97,6 +110,22 @@ class Problem:
     def _budget_left(self) -> Integers:
         return np.append(self.budget, 0)[self.budget_of]
 
+    @cached_property
+    def _rules_by_task(self) -> tuple[Integers, Integers]:
+        """Where each task's rules begin, and the rules of all tasks one after the other."""
+        members = [rule.members for rule in self.rules]
+        tasks = np.concatenate([*members, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+        rules = np.repeat(np.arange(len(members)), [len(part) for part in members])
+        by_task = np.argsort(tasks, kind="stable")
+        return np.searchsorted(tasks[by_task], np.arange(len(self.tasks) + 1)), rules[by_task]
+
+    def rules_of(self, tasks: Integers) -> list[int]:
+        """The rules that speak of any of these tasks."""
+        first, rules = self._rules_by_task
+        if len(tasks) == len(self.tasks):
+            return list(range(len(self.rules)))
+        return sorted({int(rule) for task in tasks.tolist() for rule in rules[first[task] : first[task + 1]]})
+
     def may_use(self, task: int) -> Flags:
         """The nodes a task may lie on: those its class allows, and the one it is on."""
         found: Flags = self.allowed[self.class_of[task]].copy()
@@ -147,15 +176,22 @@ def used(problem: Problem, node_of: Integers) -> Integers:
 
 def violations(problem: Problem, node_of: Integers) -> list[Violation]:
     """Everything that is not allowed in a placement; an unplaced task is no violation."""
+    return _of_tasks(problem, node_of) + _of_rules(problem, node_of, range(len(problem.rules)))
+
+
+def _of_tasks(problem: Problem, node_of: Integers) -> list[Violation]:
+    """Nodes with more asked of them than they have, and tasks that may not lie where they are."""
     found = _over_capacity(problem, node_of)
-    for task in np.flatnonzero(node_of >= 0).tolist():
-        if not problem.may_use(task)[node_of[task]]:
-            found.append(Violation("constraint", task, -1, 1))
+    allowed = problem.allowed[problem.class_of, node_of] | (node_of == problem.node_of) | (node_of < 0)
+    found += [Violation("constraint", int(task), -1, 1) for task in np.flatnonzero(~allowed)]
     fixed = ~problem.movable & (problem.node_of >= 0) & (node_of != problem.node_of)
-    found += [Violation("pinned", int(task), -1, 1) for task in np.flatnonzero(fixed)]
-    for index, rule in enumerate(problem.rules):
-        found += [Violation(rule.kind, index, d, by) for d, by in enumerate(broken(rule, node_of)) if by > 0]
-    return found
+    return found + [Violation("pinned", int(task), -1, 1) for task in np.flatnonzero(fixed)]
+
+
+def _of_rules(problem: Problem, node_of: Integers, rules: Iterable[int]) -> list[Violation]:
+    return [
+        Violation(problem.rules[k].kind, k, d, by) for k in rules for d, by in broken(problem.rules[k], node_of).items()
+    ]
 
 
 def _over_capacity(problem: Problem, node_of: Integers) -> list[Violation]:
@@ -163,50 +199,58 @@ def _over_capacity(problem: Problem, node_of: Integers) -> list[Violation]:
     return [Violation("capacity", int(n), int(r), int(over[n, r])) for n, r in zip(*np.nonzero(over), strict=True)]
 
 
-def broken(rule: Rule, node_of: Integers) -> list[int]:
-    """For each domain of a rule, by how many tasks it is broken; a spread is broken as a whole."""
-    both = np.intersect1d(rule.holders, rule.targets)
-    targets = per_domain(rule, rule.targets, node_of)
-    alone = per_domain(rule, np.setdiff1d(rule.holders, both), node_of)
-    twice = per_domain(rule, both, node_of)
+def broken(rule: Rule, node_of: Integers) -> dict[int, int]:
+    """The domains in which a rule is broken, and by how many tasks; a spread is broken as a whole, in domain 0."""
+    targets, alone, twice = (Counter(domains_of(rule, tasks, node_of)) for tasks in rule.parts)
     if rule.kind == APART:
-        beside = np.maximum(np.where(alone > 0, targets, 0), np.where(twice > 0, targets - 1, 0))
-        return [int(x) for x in np.maximum(beside - rule.most, 0)]
+        beside = {d: targets[d] - (0 if alone[d] else 1) - rule.most for d in {**alone, **twice}}
+        return {d: by for d, by in beside.items() if by > 0}
     if rule.kind == TOGETHER:
         only = int((node_of[rule.targets] >= 0).sum()) == 1
-        lonely = ((alone > 0) & (targets == 0)) | ((twice > 0) & (targets < 2) & (not only))
+        lonely = [d for d in alone if targets[d] == 0] + [d for d in twice if targets[d] < 2 and not only]
         # Nobody is beside a holder that lies in no domain.
         places = node_of[rule.holders]
         outside = int((rule.domain_of[places[places >= 0]] < 0).sum())
-        return [*(int(x) for x in lonely), outside]
-    least = int(targets.min()) if len(targets) else 0
-    skew = np.where(alone + twice > 0, targets - least - rule.most, 0)
+        return {**dict.fromkeys(lonely, 1), **({rule.domains: outside} if outside else {})}
+    least = min((targets[d] for d in range(rule.domains)), default=0)
     # One number for the whole rule: what makes the worst no worse may fill another domain.
-    return [max(int(skew.max(initial=0)), 0)]
+    skew = max((targets[d] - least - rule.most for d in {**alone, **twice}), default=0)
+    return {0: skew} if skew > 0 else {}
 
 
-def per_domain(rule: Rule, tasks: Integers, node_of: Integers) -> Integers:
-    """How many of these tasks each domain holds."""
+def domains_of(rule: Rule, tasks: Integers, node_of: Integers) -> list[int]:
+    """The domain of each of these tasks that lies in one."""
     nodes = node_of[tasks]
     domains = rule.domain_of[nodes[nodes >= 0]]
-    return np.bincount(domains[domains >= 0], minlength=rule.domains).astype(np.int64)
+    found: list[int] = domains[domains >= 0].tolist()
+    return found
 
 
 def new_violations(problem: Problem, node_of: Integers, since: Integers | None = None) -> list[Violation]:
-    """What a placement breaks that was not broken as much before: a plan never adds to what it found.
+    """What a placement breaks that was not broken as much before: a plan never adds to what it found."""
+    before = problem.node_of if since is None else since
+    more = _more(_of_tasks(problem, node_of), _of_tasks(problem, before))
+    return more + new_broken(problem, np.flatnonzero(node_of != before), node_of, before)
+
+
+def new_broken(problem: Problem, moved: Integers, node_of: Integers, before: Integers) -> list[Violation]:
+    """The rules among them; one that speaks of none of the tasks that moved is as broken as it was.
 
     Nobody becomes lonely by what happens elsewhere: a domain that kept its tasks is left out, as Kubernetes does.
     """
-    before = problem.node_of if since is None else since
-    old = {v[:3]: v.amount for v in violations(problem, before)}
-    found = [v for v in violations(problem, node_of) if v.amount > old.get(v[:3], 0)]
-    return [v for v in found if v.kind != TOGETHER or _touched(problem.rules[v.subject], v.domain, before, node_of)]
+    found = _of_rules(problem, node_of, problem.rules_of(moved))
+    more = _more(found, _of_rules(problem, before, {v.subject for v in found}))
+    return [v for v in more if v.kind != TOGETHER or _touched(problem.rules[v.subject], v.domain, before, node_of)]
+
+
+def _more(found: list[Violation], old: list[Violation]) -> list[Violation]:
+    amounts = {v[:3]: v.amount for v in old}
+    return [v for v in found if v.amount > amounts.get(v[:3], 0)]
 
 
 def _touched(rule: Rule, domain: int, before: Integers, after: Integers) -> bool:
     """Whether a task of a rule came to a domain or left it; what lies outside all domains always counts."""
-    members = np.union1d(rule.holders, rule.targets)
-    inside = [(x[members] >= 0) & (rule.domain_of[x[members]] == domain) for x in (before, after)]
+    inside = [(x[rule.members] >= 0) & (rule.domain_of[x[rule.members]] == domain) for x in (before, after)]
     return domain >= rule.domains or not np.array_equal(*inside)
 
 

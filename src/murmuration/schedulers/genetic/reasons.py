@@ -34,10 +34,10 @@ def _objection(
         if request[r] > problem.total[node, r]:
             return f"smaller than the {format_amount(name, int(request[r]))} it asks for"
         return f"without {format_amount(name, int(request[r]))} free"
-    for rule in problem.rules:
-        if task in rule.holders or task in rule.targets:
-            there = node_of.copy()
-            there[task] = node
-            if sum(broken(rule, there)) > sum(broken(rule, node_of)):
-                return f"forbidden by a rule ({rule.name})"
+    there = node_of.copy()
+    there[task] = node
+    for index in problem.rules_of(np.array([task])):
+        rule = problem.rules[index]
+        if sum(broken(rule, there).values()) > sum(broken(rule, node_of).values()):
+            return f"forbidden by a rule ({rule.name})"
     return "that would take it, but only in another order"

@@ -138,9 +138,10 @@ class Search:
         node_of = self.work.restored(placement)
         out = np.zeros(len(node_of), dtype=np.bool_)
         for rule in problem.rules:
-            wrong = np.flatnonzero(broken(rule, node_of))
-            members = np.union1d(rule.holders, rule.targets) if len(wrong) else np.zeros(0, dtype=np.int64)
-            members = members[node_of[members] >= 0]
+            wrong = list(broken(rule, node_of))
+            if not wrong:
+                continue
+            members = rule.members[node_of[rule.members] >= 0]
             inside = np.isin(rule.domain_of[node_of[members]], wrong)
             out[members if rule.kind == SPREAD else members[inside]] = True
         out &= problem.movable & (node_of >= 0)

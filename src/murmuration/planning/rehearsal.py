@@ -1,0 +1,245 @@
+"""The moves of a plan carried out in virtual time: how long they take, how many at once, and that no node overflows.
+
+A move copies a task's memory at a given rate and counts on both nodes until it ends; a new task is there at once. A
+step may overtake an earlier one only where that cannot matter: what comes to a node comes in order, and what leaves it
+leaves after those who came before. So no step ever lives on room the order does not give it, and a wrong order gets
+stuck here instead of overloading a node there.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from murmuration.cluster.resources import Resources, format_amount
+from murmuration.cluster.state import Assignment, ClusterState
+from murmuration.schedulers.genetic.moves import Step
+from murmuration.schedulers.genetic.problem import Floats, Integers, Problem, describe, new_broken, used
+
+#: A gigabit per second, in megabytes.
+RATE = 125.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """After a step began or ended: the time, how many are under way, and the load of the fullest node."""
+
+    at: float
+    step: int
+    began: bool
+    under_way: int = 0
+    load: float = 0.0
+
+
+@dataclass
+class Rehearsal:
+    """What happened. Nothing is `wrong` if every step could be made and no node was above its total on the way.
+
+    A node the snapshot shows above its total (`overfull`) must not get fuller.
+    """
+
+    rate: float
+    start: Floats
+    end: Floats
+    megabytes: float
+    moments: list[Moment]
+    load_before: float = 0.0
+    overfull: int = 0
+    #: Nodes that were above their total on the way, or fuller than before if they were above it then.
+    above: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return max((moment.at for moment in self.moments), default=0.0)
+
+    @property
+    def one_by_one(self) -> float:
+        """How long it takes if every step waits for the one before."""
+        return float(np.nansum(self.end - self.start))
+
+    @property
+    def at_once(self) -> int:
+        return max((moment.under_way for moment in self.moments), default=0)
+
+    @property
+    def load(self) -> float:
+        return max((moment.load for moment in self.moments), default=self.load_before)
+
+
+def rehearse(
+    problem: Problem, steps: Sequence[Step], rate: float = RATE, displaced: Iterable[int] = ()
+) -> Rehearsal:  # fmt: skip
+    """Carry the steps out; tasks of `displaced` still run on a node that goes, so they take their time as well."""
+    copied = {*displaced, *(step.task for step in steps if step.origin >= 0)}
+    megabytes = np.array([problem.megabytes[step.task] if step.task in copied else 0.0 for step in steps])
+    stage = _Stage(problem, steps, megabytes / rate)
+    stage.run()
+    found = Rehearsal(rate, stage.start, stage.end, float(megabytes.sum()), stage.moments, wrong=stage.wrong)
+    _replay(problem, steps, found)
+    return found
+
+
+class _Stage:
+    """A rehearsal under way: the cluster table, what has begun and ended, and who waits for whom."""
+
+    def __init__(self, problem: Problem, steps: Sequence[Step], seconds: Floats) -> None:
+        self.problem, self.steps, self.seconds = problem, steps, seconds
+        self.table = _table(problem)
+        self.node_of, self.movable = problem.node_of.copy(), problem.movable
+        self.start, self.end = (np.full(len(steps), np.nan) for _ in range(2))
+        self.moments: list[Moment] = []
+        self.wrong: list[str] = []
+        self.now = 0.0
+        self.under_way: list[tuple[float, int]] = []
+        self.down: Counter[int] = Counter()
+        self.after_start, self.after_end, self.waits = _prerequisites(problem, steps)
+        #: Steps that wait for room on a node, or for a disruption budget.
+        self.held: dict[tuple[str, int], list[int]] = {}
+        self.ready = [k for k in range(len(steps)) if self.waits[k] == 0]
+
+    def run(self) -> None:
+        """Begin whatever may begin, then let time pass until the next steps end."""
+        self._begin_all()
+        while self.under_way and not self.wrong:
+            self.now = self.under_way[0][0]
+            while self.under_way and self.under_way[0][0] == self.now:
+                self._finish(heapq.heappop(self.under_way)[1])
+            self._begin_all()
+        if not self.wrong and np.isnan(self.start).any():
+            self.wrong.append(self._stuck(int(np.isnan(self.start).argmax())))
+        self.table.check()
+
+    def _begin_all(self) -> None:
+        """The ready in their order; one that begins may make others ready."""
+        while self.ready and not self.wrong:
+            self._begin(heapq.heappop(self.ready))
+
+    def _begin(self, k: int) -> None:
+        step, budget = self.steps[k], int(self.problem.budget_of[self.steps[k].task])
+        if self._kept(step, budget):
+            self.held.setdefault(("budget", budget), []).append(k)
+            return
+        if not self._take_room(step):
+            self.held.setdefault(("node", step.node), []).append(k)
+            return
+        self._check(k)
+        self.start[k] = self.now
+        self.down[budget] += step.origin >= 0
+        heapq.heappush(self.under_way, (self.now + float(self.seconds[k]), k))
+        self.moments.append(Moment(self.now, k, True))
+        self._release(self.after_start[k])
+
+    def _kept(self, step: Step, budget: int) -> bool:
+        """Whether a disruption budget lets no more of its tasks go now."""
+        return budget >= 0 and step.origin >= 0 and self.down[budget] >= self.problem.budget[budget]
+
+    def _take_room(self, step: Step) -> bool:
+        if step.origin >= 0:
+            return self.table.begin_migration(str(step.task), step.node)
+        return self.table.assign(_assignment(self.problem, step.task, step.node))
+
+    def _check(self, k: int) -> None:
+        """The step against the plain rules: where the task is, where it may go, and whom it must lie with or not."""
+        step, problem = self.steps[k], self.problem
+        after = self.node_of.copy()
+        after[step.task] = step.node
+        broken = new_broken(problem, np.array([step.task]), after, self.node_of)
+        told = [describe(problem, broken)] if broken else []
+        if self.node_of[step.task] != step.origin:
+            told.append(f"{problem.tasks[step.task]} is not where the step begins")
+        if not problem.may_use(step.task)[step.node] or not self.movable[step.task]:
+            told.append(f"{problem.tasks[step.task]} may not go to {problem.nodes[step.node]}")
+        self.wrong += [f"step {k + 1}: {sentence}" for sentence in told]
+
+    def _finish(self, k: int) -> None:
+        step, budget = self.steps[k], int(self.problem.budget_of[self.steps[k].task])
+        if step.origin >= 0:
+            self.table.end_migration(str(step.task), moved=True)
+            self.down[budget] -= 1
+        self.node_of[step.task] = step.node
+        self.end[k] = self.now
+        self.moments.append(Moment(self.now, k, False))
+        self._release(self.after_end[k])
+        for line in (("node", step.origin), ("budget", budget)):
+            for other in self.held.pop(line, []):
+                heapq.heappush(self.ready, other)
+
+    def _release(self, others: Iterable[int]) -> None:
+        for k in others:
+            self.waits[k] -= 1
+            if self.waits[k] == 0:
+                heapq.heappush(self.ready, k)
+
+    def _stuck(self, k: int) -> str:
+        """Why the first step that never began could not: nothing is under way, and everything before it is done."""
+        step, problem = self.steps[k], self.problem
+        what = f"step {k + 1}: {problem.tasks[step.task]} cannot go to {problem.nodes[step.node]}"
+        if self._kept(step, int(problem.budget_of[step.task])):
+            return f"{what}: its disruption budget allows none of its pods to go"
+        free = self.table.free[step.node]
+        short = np.flatnonzero((problem.request[step.task] > free) & (problem.request[step.task] > 0))
+        if not len(short):
+            return f"{what}: it is not where the step begins"
+        r, name = int(short[0]), problem.resources[short[0]]
+        needs, has = (format_amount(name, int(row[r])) for row in (problem.request[step.task], np.maximum(free, 0)))
+        return f"{what}: it asks for {needs} and {has} are free then"
+
+
+def _table(problem: Problem) -> ClusterState:
+    table = ClusterState(Resources(problem.resources), problem.nodes, problem.total, ({},) * len(problem.nodes))
+    placed = np.flatnonzero(problem.node_of >= 0).tolist()
+    table.adopt([_assignment(problem, t, int(problem.node_of[t])) for t in placed])
+    return table
+
+
+def _assignment(problem: Problem, task: int, node: int) -> Assignment:
+    return Assignment(str(task), node, tuple(problem.request[task].tolist()))
+
+
+def _prerequisites(problem: Problem, steps: Sequence[Step]) -> tuple[list[list[int]], list[list[int]], Integers]:
+    """For each step those that wait for its start, those that wait for its end, and for how many it waits itself."""
+    after_start: list[list[int]] = [[] for _ in steps]
+    after_end: list[list[int]] = [[] for _ in steps]
+    waits = np.zeros(len(steps), dtype=np.int64)
+    came: dict[int, int] = {}
+    moved: dict[tuple[str, int], int] = {}
+    for k, step in enumerate(steps):
+        # Of one node: after all who come before; of one task, or of tasks under one rule: one after the other.
+        starts = {came[node] for node in (step.origin, step.node) if node in came}
+        lines = [("task", step.task), *(("rule", rule) for rule in problem.rules_of(np.array([step.task])))]
+        ends = {moved[line] for line in lines if line in moved}
+        for before, waiting in ((starts, after_start), (ends, after_end)):
+            for other in before:
+                waiting[other].append(k)
+        waits[k] = len(starts) + len(ends)
+        came[step.node] = k
+        moved.update(dict.fromkeys(lines, k))
+    return after_start, after_end, waits
+
+
+def _replay(problem: Problem, steps: Sequence[Step], found: Rehearsal) -> None:
+    """What happened once more, on plain sums: the load of the fullest node at every moment, and who was above."""
+    use = used(problem, problem.node_of)
+    most = np.maximum(problem.total, use)
+    known = problem.total > 0
+    share = np.divide(use, problem.total, out=np.zeros(use.shape), where=known).max(axis=1)
+    found.overfull = int((use > problem.total).any(axis=1).sum())
+    found.load_before, under_way = float(share.max(initial=0.0)), 0
+    moments, above = list[Moment](), set[int]()
+    for moment in found.moments:
+        step = steps[moment.step]
+        node, sign = (step.node, 1) if moment.began else (step.origin, -1)
+        under_way += sign
+        if node >= 0:
+            use[node] += sign * problem.request[step.task]
+            share[node] = (use[node][known[node]] / problem.total[node][known[node]]).max(initial=0.0)
+            if (use[node] > most[node]).any():
+                above.add(node)
+                found.wrong.append(f"step {moment.step + 1}: {problem.nodes[node]} is above its total")
+        moments.append(Moment(moment.at, moment.step, moment.began, under_way, float(share.max())))
+    found.moments, found.above = moments, len(above)
