@@ -34,7 +34,7 @@ HEAVY = ("matplotlib", "numba", "polars", "rich")
 DECIDING = ("autoscaling", "cluster", "placement", "schedulers", "workload")
 BY_NAME = ("cli", "experiments")
 #: What is there before anybody imports it. This list only shrinks.
-NOT_USED_YET = {"murmuration.cluster.state"}
+NOT_USED_YET: set[str] = set()
 WIRING = ("cli", "experiments", "reports", "simulation")
 
 

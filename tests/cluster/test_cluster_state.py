@@ -286,3 +286,20 @@ def test_the_check_sees_a_column_that_was_tampered_with() -> None:
 def test_a_table_needs_a_row_for_each_name() -> None:
     with pytest.raises(InputError, match="one row of totals and attributes for each node"):
         ClusterState(Resources(), ("a", "b"), np.zeros((1, 2), dtype=np.int64), ({}, {}))
+
+
+def test_what_is_adopted_may_be_overfull_but_takes_nobody_in() -> None:
+    state = table((4, 4), (4, 4))
+    state.adopt([Assignment("a", 0, (3, 1)), Assignment("b", 0, (3, 1))])
+    state.check()
+    assert state.free.tolist() == [[-2, 2], [4, 4]]
+    assert not state.assign(Assignment("c", 0, (1, 1)))
+    assert state.assign(Assignment("d", 0, (0, 2))), "it asks for nothing that is short"
+    assert state.begin_migration("a", 1)
+    state.end_migration("a", moved=True)
+    assert state.assign(Assignment("c", 0, (1, 0))) and not state.assign(Assignment("e", 0, (1, 0)))
+    state.check()
+    state.free[0, 1] = -1
+    state.running["b"] = replace(state.running["b"], request=(3, 3))
+    with pytest.raises(AssertionError, match="left its bounds"):
+        state.check()

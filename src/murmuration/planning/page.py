@@ -88,9 +88,10 @@ def _rehearsal(plan: Plan) -> Section:
     charts = (
         Chart("Moves under way", "seconds", "moves", (Series("moves", at, under_way),), note=note),
         Chart("The fullest node", "seconds", "load", (Series("load", at, load),), lines=(("total", 1.0),),
-              y_from_zero=False, y_percent=True),
+              y_percent=True),
     )  # fmt: skip
-    return Section("Rehearsal", rehearsal_sentence(found), charts)
+    text = rehearsal_sentence(found)
+    return Section("Rehearsal", f"{text[0].upper()}{text[1:]}.", charts)
 
 
 def _stairs(found: Rehearsal) -> tuple[list[float], list[float], list[float]]:

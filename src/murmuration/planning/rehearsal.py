@@ -1,9 +1,9 @@
 """The moves of a plan carried out in virtual time: how long they take, how many at once, and that no node overflows.
 
 A move copies a task's memory at a given rate and counts on both nodes until it ends; a new task is there at once. A
-step may overtake an earlier one only where that cannot matter: what comes to a node comes in order, and what leaves it
-leaves after those who came before. So no step ever lives on room the order does not give it, and a wrong order gets
-stuck here instead of overloading a node there.
+step may overtake an earlier one only where that cannot matter: one that comes to a node leaves room for those that
+should have come before, and one that leaves it waits until these have begun. So no step ever lives on room the order
+does not give it, and a wrong order gets stuck here instead of overloading a node there.
 """
 
 from __future__ import annotations
@@ -97,6 +97,10 @@ class _Stage:
         self.now = 0.0
         self.under_way: list[tuple[float, int]] = []
         self.down: Counter[int] = Counter()
+        #: Steps to each node that have not begun.
+        self.coming: dict[int, list[int]] = {}
+        for k, step in enumerate(steps):
+            self.coming.setdefault(step.node, []).append(k)
         self.after_start, self.after_end, self.waits = _prerequisites(problem, steps)
         #: Steps that wait for room on a node, or for a disruption budget.
         self.held: dict[tuple[str, int], list[int]] = {}
@@ -124,7 +128,7 @@ class _Stage:
         if self._kept(step, budget):
             self.held.setdefault(("budget", budget), []).append(k)
             return
-        if not self._take_room(step):
+        if not self._take_room(k, step):
             self.held.setdefault(("node", step.node), []).append(k)
             return
         self._check(k)
@@ -138,10 +142,20 @@ class _Stage:
         """Whether a disruption budget lets no more of its tasks go now."""
         return budget >= 0 and step.origin >= 0 and self.down[budget] >= self.problem.budget[budget]
 
-    def _take_room(self, step: Step) -> bool:
+    def _take_room(self, k: int, step: Step) -> bool:
+        """Whether the task now counts on its new node, beside those that should have come there before it."""
+        request = self.problem.request
+        promised = [request[self.steps[other].task] for other in self.coming[step.node] if other < k]
+        asked = request[step.task]
+        if promised and not ((asked + sum(promised) <= self.table.free[step.node]) | (asked == 0)).all():
+            return False
         if step.origin >= 0:
-            return self.table.begin_migration(str(step.task), step.node)
-        return self.table.assign(_assignment(self.problem, step.task, step.node))
+            taken = self.table.begin_migration(str(step.task), step.node)
+        else:
+            taken = self.table.assign(_assignment(self.problem, step.task, step.node))
+        if taken:
+            self.coming[step.node].remove(k)
+        return taken
 
     def _check(self, k: int) -> None:
         """The step against the plain rules: where the task is, where it may go, and whom it must lie with or not."""
@@ -206,18 +220,18 @@ def _prerequisites(problem: Problem, steps: Sequence[Step]) -> tuple[list[list[i
     after_start: list[list[int]] = [[] for _ in steps]
     after_end: list[list[int]] = [[] for _ in steps]
     waits = np.zeros(len(steps), dtype=np.int64)
-    came: dict[int, int] = {}
+    came: dict[int, list[int]] = {}
     moved: dict[tuple[str, int], int] = {}
     for k, step in enumerate(steps):
-        # Of one node: after all who come before; of one task, or of tasks under one rule: one after the other.
-        starts = {came[node] for node in (step.origin, step.node) if node in came}
+        # From a node once all who come before have begun; of one task, or under one rule, one after the other.
+        starts = came.get(step.origin, [])
         lines = [("task", step.task), *(("rule", rule) for rule in problem.rules_of(np.array([step.task])))]
         ends = {moved[line] for line in lines if line in moved}
         for before, waiting in ((starts, after_start), (ends, after_end)):
             for other in before:
                 waiting[other].append(k)
         waits[k] = len(starts) + len(ends)
-        came[step.node] = k
+        came.setdefault(step.node, []).append(k)
         moved.update(dict.fromkeys(lines, k))
     return after_start, after_end, waits
 

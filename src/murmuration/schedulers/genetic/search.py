@@ -82,7 +82,8 @@ class Search:
         """The objectives wanted, and how bad each placement is: tasks left, nodes overloaded, limits passed."""
         everything, overloaded = evaluate(self.work.packed, placements)
         self.evaluations += len(placements)
-        values = everything[:, self.columns]
+        # A millionth less is rounding, and no reason to keep a placement.
+        values = np.round(everything[:, self.columns], 6)
         for k, objective in enumerate(self.objectives):
             if objective.function is not None:
                 values[:, k] = [objective.function(self.work.problem, self.work.restored(x)) for x in placements]
