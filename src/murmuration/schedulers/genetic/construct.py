@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from murmuration.cluster.jit import inlined, loop_kernel
 from murmuration.schedulers.genetic.packed import Packed, Placement, Work
-from murmuration.schedulers.genetic.state import State, enter, gap_with, legal, load, new_state, watts
+from murmuration.schedulers.genetic.state import (
+    State,
+    enter,
+    fits,
+    gap_with,
+    load,
+    may_use,
+    new_state,
+    ruled_out,
+    watts,
+)
 
 Array = NDArray[Any]
 LEAST, MOST, BALANCED, FIRST, BEST, POWER, FEWEST, GAP = range(8)
@@ -79,13 +89,13 @@ def fill(p: Packed, s: State, order: Array, rule: int) -> int:
         t = order[k]
         best, most = -1, 0.0
         for n in range(p.total.shape[0]):
-            if not legal(p, s, t, n):
+            if not (fits(p, s, t, n) and may_use(p, t, n)):
                 continue
             value = score(p, s, t, n, rule)
-            if best < 0 or value > most:
+            if (best < 0 or value > most) and not ruled_out(p, s, t, n):
                 best, most = n, value
-            if rule == FIRST:
-                break
+                if rule == FIRST:
+                    break
         if best >= 0:
             enter(p, s, t, best)
         else:

@@ -258,12 +258,12 @@ def closest(p: Packed, s: State, t: int, after: float, passed: int) -> tuple[int
     """The next node with room for a task, by what would be left there, then by number; −1 if there is none."""
     best, least = -1, np.inf
     for n in range(p.total.shape[0]):
-        if n == p.start[t] or not room_for(p, s, t, n):
+        if n == p.start[t] or not fits(p, s, t, n):
             continue
         gap = 0.0
         for r in range(p.total.shape[1]):
             gap += (s.free[n, r] - p.request[t, r]) * p.inverse[n, r]
-        if gap < least and (gap > after or (gap == after and n > passed)):
+        if gap < least and (gap > after or (gap == after and n > passed)) and room_for(p, s, t, n):
             best, least = n, gap
     return best, least
 

@@ -18,12 +18,14 @@ from murmuration.schedulers.genetic.state import (
     State,
     change,
     enter,
+    fits,
     fits_without,
     flag,
     leave,
     legal,
     load,
     may_use,
+    ruled_out,
     swap_change,
     whole,
 )
@@ -48,7 +50,10 @@ def plain_task(p: Packed, t: int) -> bool:
 @inlined
 def try_shift(p: Packed, s: State, w: Array, t: int, b: int) -> bool:
     done = False
-    if b != s.x[t] and legal(p, s, t, b) and change(p, s, w, t, b) < LEAST_GAIN:
+    if (
+        b != s.x[t] and fits(p, s, t, b) and may_use(p, t, b) and change(p, s, w, t, b) < LEAST_GAIN
+        and not ruled_out(p, s, t, b)
+    ):  # fmt: skip
         if s.x[t] >= 0:
             leave(p, s, t)
         enter(p, s, t, b)
@@ -99,9 +104,9 @@ def best_node(p: Packed, s: State, w: Array, t: int, sampled: int, in_use: bool,
         if k == sampled and best >= 0:
             break
         n = draw(rng, nodes) if k < sampled else k - sampled
-        if n != s.x[t] and (s.tasks[n] > 0 or not in_use) and legal(p, s, t, n):
+        if n != s.x[t] and (s.tasks[n] > 0 or not in_use) and fits(p, s, t, n) and may_use(p, t, n):
             value = change(p, s, w, t, n)
-            if best < 0 or value < least:
+            if (best < 0 or value < least) and not ruled_out(p, s, t, n):
                 best, least = n, value
     return best
 

@@ -66,9 +66,9 @@ def new_state(p: Packed) -> State:
         gap=np.zeros(nodes),
         big=np.zeros((len(p.big_groups), nodes), dtype=np.int32),
         big_zone=np.zeros((len(p.big_groups), zones), dtype=np.int32),
-        targets=np.zeros(counters, dtype=np.int64),
-        alone=np.zeros(counters, dtype=np.int64),
-        twice=np.zeros(counters, dtype=np.int64),
+        targets=np.zeros(counters, dtype=np.int32),
+        alone=np.zeros(counters, dtype=np.int32),
+        twice=np.zeros(counters, dtype=np.int32),
         rule_total=np.zeros(len(p.rule_kind), dtype=np.int64),
         sums=np.zeros(2),
     )
@@ -297,13 +297,15 @@ def obeys(p: Packed, s: State, t: int, n: int) -> bool:
 
 
 @inlined
+def ruled_out(p: Packed, s: State, t: int, n: int) -> bool:
+    """Whether a rule keeps a task from a node: dear to answer where there are many, so it is asked last."""
+    return p.rule_first[t] < p.rule_first[t + 1] and not obeys(p, s, t, n)
+
+
+@inlined
 def legal(p: Packed, s: State, t: int, n: int) -> bool:
     """Whether a task may go to a node it is not on."""
-    return (
-        fits(p, s, t, n)
-        and may_use(p, t, n)
-        and (p.rule_first[t] == p.rule_first[t + 1] or obeys(p, s, t, n))
-    )  # fmt: skip
+    return fits(p, s, t, n) and may_use(p, t, n) and not ruled_out(p, s, t, n)
 
 
 @inlined
