@@ -107,10 +107,12 @@ def rehearsal_sentence(found: Rehearsal) -> str:
     above = f"{found.above or 'none'} above its total"
     if found.overfull:
         above = f"{found.above or 'none'} of {found.overfull} overfull nodes got fuller"
+    loads = f"the fullest node was at {found.load_before:.0%} and on the way at {found.load:.0%}, {above}"
+    if not found.megabytes:
+        return f"rehearsed: nothing has to be copied; {loads}"
     return (
         f"rehearsed at {found.rate:g} MB/s a move: {_duration(found.seconds)} for {_size(found.megabytes)} "
-        f"({_duration(found.one_by_one)} one by one), at most {found.at_once} at once; the fullest node was at "
-        f"{found.load_before:.0%} and on the way at {found.load:.0%}, {above}"
+        f"({_duration(found.one_by_one)} one by one), at most {found.at_once} at once; {loads}"
     )
 
 

@@ -91,7 +91,7 @@ def _rehearsal(plan: Plan) -> Section:
               y_percent=True),
     )  # fmt: skip
     text = rehearsal_sentence(found)
-    return Section("Rehearsal", f"{text[0].upper()}{text[1:]}.", charts)
+    return Section("Rehearsal", f"{text[0].upper()}{text[1:]}.", charts if found.seconds else ())
 
 
 def _stairs(found: Rehearsal) -> tuple[list[float], list[float], list[float]]:

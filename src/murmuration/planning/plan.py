@@ -162,9 +162,10 @@ def reference_placement(work: Work) -> Integers:
 
 
 def choose(search: Search, work: Work, kubernetes: Integers) -> int:
-    """The best mean normalised objective among those no worse than the reference in anything, else among all.
+    """The best mean normalised objective among those no worse than the reference in anything, better in something.
 
-    Moves do not count as worse: nothing has moved in what is there.
+    Moves do not count as worse: nothing has moved in what is there. If there is none, all of the front is open where
+    something runs; where nothing does, the reference itself is there to be chosen.
     """
     front = search.archive.front
     weights = np.array([objective.weight for objective in search.objectives])
@@ -174,8 +175,9 @@ def choose(search: Search, work: Work, kubernetes: Integers) -> int:
     tolerance = 1e-9 * np.abs(reference[0])
     better = (front <= reference[0] + tolerance)[:, counted].all(axis=1)
     moved = (front < reference[0] - tolerance)[:, counted].any(axis=1)
-    if (better & moved).any():
-        merit = np.where(better & moved, merit, np.inf)
+    fine = better & moved if (better & moved).any() or (work.problem.node_of >= 0).any() else better
+    if fine.any():
+        merit = np.where(fine, merit, np.inf)
     return int(merit.argmin())
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from murmuration.cluster.resources import Resources, format_amount
 from murmuration.cluster.state import Assignment, ClusterState
 from murmuration.schedulers.genetic.moves import Step
-from murmuration.schedulers.genetic.problem import Floats, Integers, Problem, describe, new_broken, used
+from murmuration.schedulers.genetic.problem import Flags, Floats, Integers, Problem, describe, new_broken, used
 
 #: A gigabit per second, in megabytes.
 RATE = 125.0
@@ -56,6 +56,11 @@ class Rehearsal:
     @property
     def seconds(self) -> float:
         return max((moment.at for moment in self.moments), default=0.0)
+
+    @property
+    def takes_time(self) -> Flags:
+        """Steps that copy something; a new task is there at once, and so never under way."""
+        return np.asarray(~(self.end <= self.start))
 
     @property
     def one_by_one(self) -> float:
@@ -244,11 +249,11 @@ def _replay(problem: Problem, steps: Sequence[Step], found: Rehearsal) -> None:
     share = np.divide(use, problem.total, out=np.zeros(use.shape), where=known).max(axis=1)
     found.overfull = int((use > problem.total).any(axis=1).sum())
     found.load_before, under_way = float(share.max(initial=0.0)), 0
-    moments, above = list[Moment](), set[int]()
+    moments, above, takes_time = list[Moment](), set[int](), found.takes_time
     for moment in found.moments:
         step = steps[moment.step]
         node, sign = (step.node, 1) if moment.began else (step.origin, -1)
-        under_way += sign
+        under_way += sign if takes_time[moment.step] else 0
         if node >= 0:
             use[node] += sign * problem.request[step.task]
             share[node] = (use[node][known[node]] / problem.total[node][known[node]]).max(initial=0.0)

@@ -21,8 +21,8 @@ from murmuration.schedulers.genetic.problem import APART, Flags, Integers, new_v
 from murmuration.schedulers.genetic.state import State, count_rules, fits, load, may_use, new_state, obeys
 
 Array = NDArray[Any]
-#: Steps of the search for each number of moves, and the most moves that are looked for.
-EVALUATIONS, MOVES_MAX = 200_000, 12
+#: Steps of the search for each number of moves, over all tasks and for one; the most moves that are looked for.
+EVALUATIONS, EVALUATIONS_MIN, MOVES_MAX = 200_000, 100, 12
 #: A move is taken, opened for and settled.
 DEPTH = 3 * MOVES_MAX + 3
 #: Where a task fits at once, so many of the fullest nodes are tried.
@@ -62,25 +62,33 @@ def make_room(work: Work, evaluations: int = EVALUATIONS) -> Room:
     load(p, s, x)
     size = (p.request / np.maximum(p.total.mean(axis=0), 1)).max(axis=1)
     waiting = [t for t in p.movable.tolist() if x[t] < 0]
+    # The bound is shared: where hundreds wait, most of them wait in vain.
+    each = max(evaluations // max(len(waiting), 1), EVALUATIONS_MIN)
+    hopeless: set[bytes] = set()
     for t in sorted(waiting, key=lambda t: (-size[t], t)):
-        _place(work, s, t, size, evaluations)
+        alike = np.append(p.request[t], [p.class_of[t], *p.rule_list[p.rule_first[t] : p.rule_first[t + 1]]]).tobytes()
+        if alike in hopeless:
+            continue
+        if _place(work, s, t, size, each):
+            hopeless.clear()
+        else:
+            hopeless.add(alike)
     found = work.restored(s.x)
     moved = (work.problem.node_of >= 0) & (found != work.problem.node_of)
     return Room(found, int(moved.sum()))
 
 
-def _place(work: Work, s: State, t: int, size: Array, evaluations: int) -> None:
-    """Place one task, or leave all as it was."""
+def _place(work: Work, s: State, t: int, size: Array, evaluations: int) -> bool:
+    """Place one task, or leave all as it was; whether it was placed."""
     p, before = work.packed, s.x.copy()
     chain = _chain(p, s, t, size)
     for moves in range(MOVES_MAX + 1):
         if place_with(p, s, chain, t, moves, evaluations):
             found = s.x.copy()
-            if new_violations(work.problem, work.restored(found), work.restored(before)):
-                load(p, s, before)
-            else:
-                load(p, s, found)
-            return
+            worse = bool(new_violations(work.problem, work.restored(found), work.restored(before)))
+            load(p, s, before if worse else found)
+            return not worse
+    return False
 
 
 def _chain(p: Packed, s: State, t: int, size: Array) -> Chain:
