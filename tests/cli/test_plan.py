@@ -39,6 +39,19 @@ def test_a_plan_is_better_allowed_and_labelled(murmur: Murmur, cluster: Path) ->
     assert "parallel" in Path("out/report.html").read_text()
 
 
+def test_the_moves_are_rehearsed(murmur: Murmur, cluster: Path) -> None:
+    answer = murmur("plan", str(cluster), "--evaluations", "200", "--rate", "250", "--out", "out")
+    assert "rehearsed at 250 MB/s a move" in answer.err and "none above its total" in answer.err
+    told = json.loads(Path("out/plan.json").read_text())
+    moved = sum({"web": 1, "db-": 6}[move["task"][5:8]] * 2**30 / 1e6 for move in told["moves"])
+    found = told["rehearsal"]
+    assert found["megabytes"] == pytest.approx(moved) and found["wrong"] == []
+    assert found["seconds"] == max(move["end_s"] for move in told["moves"]) <= found["seconds_one_by_one"]
+    assert found["seconds_one_by_one"] == pytest.approx(moved / 250, abs=1e-2)
+    assert found["nodes_above_total"] == 0 and found["load_max"] <= 1
+    assert "Moves under way" in Path("out/report.html").read_text()
+
+
 def test_the_script_is_shell_and_says_every_move(murmur: Murmur, cluster: Path) -> None:
     assert murmur("plan", str(cluster), "--evaluations", "200", "--out", "out").code == 0
     told = json.loads(Path("out/plan.json").read_text())

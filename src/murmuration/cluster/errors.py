@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+#: Names listed at most.
+NAMES_MAX = 40
+
 
 class InputError(Exception):
     """Bad input. The command prints the sentence and exits with code 2."""
@@ -17,7 +20,8 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     close = same or difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(names)}"
+    more = [f"and {len(names) - NAMES_MAX} more"] if len(names) > NAMES_MAX else []
+    return f"known: {', '.join([*names[:NAMES_MAX], *more])}"
 
 
 def unknown(what: str, wrong: str, known: Iterable[str]) -> InputError:

@@ -141,6 +141,7 @@ def _searched(
     if len(work.packed.movable):
         begin = search.start_of(work.placement(reference_placement(work)))
         search.toward(search.measure(begin[None])[0][0], begin)
+        search.refined(begin)
     search.run(progress)
     return search
 

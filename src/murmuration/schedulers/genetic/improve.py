@@ -34,6 +34,8 @@ Array = NDArray[Any]
 next_double = helper(plain_next_double)
 #: A gain below this is rounding.
 LEAST_GAIN = -1e-12
+#: What counts as a change of a single objective, in its own unit.
+TOLERANCE = 1e-9
 SAMPLED = 12
 
 
@@ -61,20 +63,32 @@ def try_shift(p: Packed, s: State, w: Array, t: int, b: int) -> bool:
     return done
 
 
+@helper
+def may_swap(p: Packed, s: State, t: int, u: int) -> bool:
+    """Whether two tasks without rules may change places."""
+    a, b = whole(s.x[t]), whole(s.x[u])
+    return (
+        a >= 0 and b >= 0 and a != b and p.group[t] != p.group[u] and fits_without(p, s, t, b, u)
+        and fits_without(p, s, u, a, t) and may_use(p, t, b) and may_use(p, u, a) and plain_task(p, t)
+        and plain_task(p, u)
+    )  # fmt: skip
+
+
+@helper
+def swap(p: Packed, s: State, t: int, u: int) -> None:
+    a, b = whole(s.x[t]), whole(s.x[u])
+    leave(p, s, t)
+    leave(p, s, u)
+    enter(p, s, t, b)
+    enter(p, s, u, a)
+
+
 @inlined
 def try_swap(p: Packed, s: State, w: Array, t: int, u: int) -> bool:
     """Two tasks without rules change places if that is allowed and better."""
-    a, b = whole(s.x[t]), whole(s.x[u])
     done = False
-    if (
-        a >= 0 and b >= 0 and a != b and p.group[t] != p.group[u] and fits_without(p, s, t, b, u)
-        and fits_without(p, s, u, a, t) and may_use(p, t, b) and may_use(p, u, a) and plain_task(p, t)
-        and plain_task(p, u) and swap_change(p, s, w, t, u) < LEAST_GAIN
-    ):  # fmt: skip
-        leave(p, s, t)
-        leave(p, s, u)
-        enter(p, s, t, b)
-        enter(p, s, u, a)
+    if may_swap(p, s, t, u) and swap_change(p, s, w, t, u) < LEAST_GAIN:
+        swap(p, s, t, u)
         done = True
     return done
 
@@ -92,6 +106,38 @@ def improve(p: Packed, s: State, w: Array, tries: int, rng: Array) -> int:
             made += try_shift(p, s, w, t, draw(rng, nodes))
         else:
             made += try_swap(p, s, w, t, p.movable[draw(rng, movable)])
+    return made
+
+
+@helper
+def dominates(p: Packed, s: State, units: Array, t: int, b: int, u: int) -> bool:
+    """Whether a shift to b, or a swap with u, makes nothing worse and something better.
+
+    A row of `units` weighs one objective alone.
+    """
+    better, worse = False, False
+    for k in range(units.shape[0]):
+        by = change(p, s, units[k], t, b) if u < 0 else swap_change(p, s, units[k], t, u)
+        worse |= by > TOLERANCE
+        better |= by < -TOLERANCE
+    return better and not worse
+
+
+@loop_kernel
+def refine(p: Packed, s: State, units: Array, tries: int, rng: Array) -> int:
+    """Random shifts and swaps that make nothing worse and something better; returns how many were made."""
+    nodes, movable = p.total.shape[0], p.movable.shape[0]
+    made = 0
+    for _ in range(tries if movable > 0 else 0):
+        t, b, u = p.movable[draw(rng, movable)], draw(rng, nodes), p.movable[draw(rng, movable)]
+        if next_double(rng) < 0.5:
+            if s.x[t] >= 0 and legal(p, s, t, b) and s.x[t] != b and dominates(p, s, units, t, b, whole(-1)):
+                leave(p, s, t)
+                enter(p, s, t, b)
+                made += 1
+        elif may_swap(p, s, t, u) and dominates(p, s, units, t, b, whole(u)):
+            swap(p, s, t, u)
+            made += 1
     return made
 
 

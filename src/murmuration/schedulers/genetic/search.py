@@ -22,7 +22,7 @@ from murmuration.schedulers.genetic import objectives as of
 from murmuration.schedulers.genetic.archive import Archive
 from murmuration.schedulers.genetic.construct import RECIPES, construct
 from murmuration.schedulers.genetic.evaluate import COUNT, evaluate
-from murmuration.schedulers.genetic.improve import breed, improve, place_left, relieve
+from murmuration.schedulers.genetic.improve import breed, improve, place_left, refine, relieve
 from murmuration.schedulers.genetic.objectives import Objective
 from murmuration.schedulers.genetic.packed import Placement, Work
 from murmuration.schedulers.genetic.problem import SPREAD, Floats, Integers, broken, new_violations
@@ -83,7 +83,7 @@ class Search:
         everything, overloaded = evaluate(self.work.packed, placements)
         self.evaluations += len(placements)
         # A millionth less is rounding, and no reason to keep a placement.
-        values = np.round(everything[:, self.columns], 6)
+        values: Floats = np.round(everything[:, self.columns], 6)
         for k, objective in enumerate(self.objectives):
             if objective.function is not None:
                 values[:, k] = [objective.function(self.work.problem, self.work.restored(x)) for x in placements]
@@ -219,6 +219,15 @@ class Search:
             direction /= direction.sum()
             # Once nothing is worse, go on from there.
             start = start if worse.any() else found[0]
+
+    def refined(self, start: Placement) -> None:
+        """Look around a placement for what makes nothing worse: where all others trade, this may still be better."""
+        counted = [k for k in self.columns.tolist() if k >= 0 and k not in (of.MOVES, of.MEGABYTES)]
+        units = np.eye(COUNT)[counted]
+        load(self.work.packed, self.state, start)
+        refine(self.work.packed, self.state, units, ROUNDS * self.settings.tries * len(start), self.bits)
+        found = self.state.x[None].copy()
+        self.remember(found, *self.measure(found))
 
     def record(self) -> None:
         """The least, mean and largest value of each objective in the population, for the figures over generations."""
