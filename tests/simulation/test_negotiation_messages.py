@@ -65,7 +65,7 @@ def test_a_task_too_large_for_the_free_room_is_forced_in() -> None:
 def test_compiled_functions_choose_the_same() -> None:
     runs = []
     for functions in (Compiled(), Compiled.make()):
-        cell = Cell(NODES, restless(3), brokers=2, functions=functions)
+        cell = Cell(NODES, restless(3, 90), brokers=2, functions=functions)
         runs.append((cell.run(1800.0), dict(cell.runs)))
     assert runs[0][1] == runs[1][1]
     for name, values in runs[0][0].items():
@@ -88,6 +88,18 @@ def test_a_restless_cell_stays_mostly_stable(seed: int) -> None:
     cell.calm()
     cell.run(4500.0)
     cell.check_settled()
+
+
+def test_a_task_that_stood_still_ends_that_much_later() -> None:
+    """One node, so that nothing can move: a service spikes for ten minutes, and a batch task waits for its end."""
+    shares = np.concatenate([np.full((5, 2), 0.5), np.ones((10, 2)), np.full((90, 2), 0.5)])
+    service = Arrival(Task("service", (8_000_000, 8 * GIB), True), 0.0, shares=shares, node="n0")
+    batch = Arrival(Task("batch", (2_000_000, GIB)), 0.0, duration_s=1800.0, node="n0")
+    cell = Cell({"n0": (8_000_000, 16 * GIB)}, [service, batch], checked=True)
+    cell.run(1800.0 + 8 * 60.0)
+    assert "batch" in cell.runs and cell.counts()["suspended"] == 1
+    cell.run(1800.0 + 12 * 60.0)
+    assert "batch" in cell.ended
 
 
 def flapping(most: int) -> dict[str, float]:
