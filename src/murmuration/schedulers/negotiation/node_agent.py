@@ -145,8 +145,8 @@ class NodeAgent(Source):
             return False
         if forced:
             return fits_at_all(self._amounts, request)
-        sums = self.sums
-        return accepts(self._amounts, sums.used, sums.guaranteed, np.array(use), request, task.production)
+        free, firm = self._amounts - self.sums.used, self._amounts - self.sums.guaranteed
+        return accepts(self._amounts, free, firm, np.array(use), request, task.production)
 
     def _on_request(self, request: TaskMigrationRequest) -> None:
         if self._allows(request.task, request.use, False):

@@ -24,13 +24,13 @@ def fits_at_all(total: Amounts, request: Amounts) -> bool:
     return True
 
 
-def accepts(total: Amounts, used: Amounts, guaranteed: Amounts, use: Amounts, request: Amounts, prod: bool) -> bool:
+def accepts(total: Amounts, free: Amounts, firm: Amounts, use: Amounts, request: Amounts, production: bool) -> bool:
     """Whether the node takes the task (4.2.2): what is used must not overflow it, and the production tasks at their
-    full requirement must fit (goal IV)."""
+    full requirement must fit (goal IV). `free` is what is not used, `firm` what is not guaranteed."""
     for r in range(total.shape[0]):
-        if used[r] + use[r] > total[r] or request[r] > total[r]:
+        if use[r] > free[r] or request[r] > total[r]:
             return False
-        if prod and guaranteed[r] + request[r] > total[r]:
+        if production and request[r] > firm[r]:
             return False
     return True
 
