@@ -4,7 +4,7 @@ work. The original trace of tasks cannot be had, so orderings and ratios are jud
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from murmuration.cluster.allocation_types import NAMES
@@ -36,6 +36,7 @@ BASELINES = ("best-fit", "shared-state", "kubernetes", "kubernetes-balanced")
 MADE = "The cell is generated: the real mix of nodes, tasks drawn to the paper's totals and spikes; not the task trace."
 
 Summary = dict[str, Any]
+Experiment = Callable[[Settings], Reproduction]
 
 
 def scaled(tables: Mapping[str, Any], nodes: float = 1.0, load: float = 1.0) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def percent(value: float) -> str:
 
 def benchmark(settings: Settings) -> Reproduction:
     """Table 3: negotiation beside placements without migration."""
-    base, variants = cell(settings), sc.variants(sc.load(PRESET))
+    base, variants = cell(settings, days=0.25), sc.variants(sc.load(PRESET))
     specs = [runs.Spec(name, sc.override(base, variants[name])) for name in ("negotiation", *BASELINES)]
     found = execute(settings, specs)
     masb = found["negotiation"]
@@ -229,28 +230,3 @@ def spikes(settings: Settings) -> Reproduction:
         rows.append(Row(f"most in one minute, {threshold:.0%}", float(peak), round(most * scale)))
     notes = (MADE, "The peaks of the trace are events of the whole cell, which the generator does not make.")
     return Reproduction("masb-spikes", "Table 2: resource usage spikes", tuple(rows), (), notes)
-
-
-def options(settings: Settings) -> Reproduction:
-    """Section 9: idle nodes always scored, and stable nodes that off-load."""
-    base, key = cell(settings, days=0.5), "scheduler.negotiation"
-    light = scaled(base, load=0.35)
-    specs = [
-        runs.Spec("as published", base), runs.Spec("off-loading", sc.override(base, {f"{key}.proactive": 0.01})),
-        runs.Spec("light load", light),
-        runs.Spec("light load, idle nodes shared", sc.override(light, {f"{key}.underused": 20})),
-    ]  # fmt: skip
-    found = execute(settings, specs)
-    plain, eager = found["as published"], found["off-loading"]
-    few, fewer = found["light load"], found["light load, idle nodes shared"]
-    rows = [
-        Row("PA to DA: with off-loading above without", "better", f"{even(eager):.2f} against {even(plain):.2f}",
-            holds=even(eager) > even(plain)),
-        Row("migrations per minute that off-loading costs, at most 1 % of the nodes", "bounded",
-            round(eager["migrations_per_min"] - plain["migrations_per_min"], 1),
-            holds=eager["migrations_per_min"] - plain["migrations_per_min"] <= 0.01 * eager["nodes_mean"] * 1.1),
-        Row("idle nodes at 35 % load: fewer when they are always scored", "fewer",
-            f"{shares(fewer)[0]:.2%} against {shares(few)[0]:.2%}", holds=shares(fewer)[0] <= shares(few)[0]),
-    ]  # fmt: skip
-    figure = type_bars("Nodes per allocation type", found)
-    return Reproduction("masb-options", "Section 9: what the paper leaves to do", tuple(rows), (figure,), (MADE,))
