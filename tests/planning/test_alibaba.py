@@ -6,6 +6,7 @@ import csv
 import gzip
 import lzma
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,9 @@ CPU, GIB, MIB = 1_000_000, 2**30, 2**20
 
 
 def lines(path: Path) -> list[list[str]]:
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "rt") as file:
-        return list(csv.reader(file))
+    read: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
+    text = read.get(path.suffix, bytes)(path.read_bytes()).decode()
+    return list(csv.reader(text.splitlines()))
 
 
 @pytest.mark.skipif(not OPENB.exists(), reason="no openb data")

@@ -63,7 +63,7 @@ def make_room(work: Work, evaluations: int = EVALUATIONS) -> Room:
     size = (p.request / np.maximum(p.total.mean(axis=0), 1)).max(axis=1)
     waiting = [t for t in p.movable.tolist() if x[t] < 0]
     # The bound is shared: where hundreds wait, most of them wait in vain.
-    each = max(evaluations // max(len(waiting), 1), EVALUATIONS_MIN)
+    each = max(evaluations // max(len(waiting), 1), min(evaluations, EVALUATIONS_MIN))
     hopeless: set[bytes] = set()
     for t in sorted(waiting, key=lambda t: (-size[t], t)):
         alike = np.append(p.request[t], [p.class_of[t], *p.rule_list[p.rule_first[t] : p.rule_first[t + 1]]]).tobytes()

@@ -83,7 +83,7 @@ class Search:
         everything, overloaded = evaluate(self.work.packed, placements)
         self.evaluations += len(placements)
         # A millionth less is rounding, and no reason to keep a placement.
-        values: Floats = np.round(everything[:, self.columns], 6)
+        values = everything[:, self.columns].round(6)
         for k, objective in enumerate(self.objectives):
             if objective.function is not None:
                 values[:, k] = [objective.function(self.work.problem, self.work.restored(x)) for x in placements]
