@@ -122,7 +122,7 @@ def _duration(seconds: float) -> str:
 
 
 def _size(megabytes: float) -> str:
-    return f"{megabytes:.3g} MB" if megabytes < 1000 else f"{megabytes / 1000:,.3g} GB"
+    return f"{megabytes:.3g} MB" if megabytes < 1000 else f"{megabytes / 1000:,.0f} GB"
 
 
 def table(plan: Plan, baselines: Sequence[str] = BASELINES) -> tuple[list[str], list[list[object]]]:
