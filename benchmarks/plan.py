@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks_peers import PEERS
 
 from murmuration.cluster.random import state as random_state
-from murmuration.planning.snapshots.catalogue import power_of
+from murmuration.schedulers.genetic.objectives import power_of
 from murmuration.schedulers.genetic import objectives as of
 from murmuration.schedulers.genetic.archive import Archive
 from murmuration.schedulers.genetic.construct import RECIPES, construct

@@ -19,7 +19,7 @@ from murmuration.schedulers.genetic.packed import Work, pack
 from murmuration.schedulers.genetic.problem import Floats, Integers, Problem, describe, new_violations
 from murmuration.schedulers.genetic.reasons import why_unplaced
 from murmuration.schedulers.genetic.search import Search, Settings
-from murmuration.schedulers.genetic.selection import sov
+from murmuration.schedulers.genetic.selection import best_of
 
 #: What a plan weighs unless it is told otherwise.
 USUAL = ("crowding", "replicas", "power", "imbalance", "moves")
@@ -157,17 +157,10 @@ def choose(search: Search, work: Work, kubernetes: Integers) -> int:
 
     Moves do not count as worse: nothing has moved in what is there.
     """
-    front = search.archive.front
     weights = np.array([objective.weight for objective in search.objectives])
-    merit = sov(front, weights)
     reference, _ = search.measure(work.placement(reference_placement(work))[None])
     counted = np.array([objective.name not in ("moves", "megabytes") for objective in search.objectives])
-    tolerance = 1e-9 * np.abs(reference[0])
-    better = (front <= reference[0] + tolerance)[:, counted].all(axis=1)
-    moved = (front < reference[0] - tolerance)[:, counted].any(axis=1)
-    if (better & moved).any():
-        merit = np.where(better & moved, merit, np.inf)
-    return int(merit.argmin())
+    return best_of(search.archive.front, weights, reference[0], counted)
 
 
 def _unplaced(problem: Problem, node_of: Integers, most: int = 50) -> dict[str, str]:

@@ -103,7 +103,7 @@ class Setup:
     @property
     def has_tasks(self) -> bool:
         """Whether every task has a row of its own."""
-        return self.has_usage or self.is_swarm or self.is_negotiation
+        return self.has_usage or self.is_swarm or self.is_genetic
 
     @property
     def is_offers(self) -> bool:
@@ -112,6 +112,10 @@ class Setup:
     @property
     def is_negotiation(self) -> bool:
         return self.scenario.scheduler.kind == "negotiation"
+
+    @property
+    def is_genetic(self) -> bool:
+        return self.scenario.scheduler.kind == "genetic"
 
     @property
     def is_swarm(self) -> bool:
@@ -289,7 +293,7 @@ def _begin(setup: Setup, world: wd.World) -> None:
     first = []
     if setup.is_swarm:
         first.append((float(world.swarm["step_s"][0]), wd.AGENTS_ACT))
-    if setup.is_negotiation:
+    if setup.is_negotiation or setup.is_genetic:
         first.append((0.0, wd.AGENTS_ACT))
     if setup.has_usage:
         first.append((setup.scenario.scheduler.usage_s, wd.USAGE_CHANGES))

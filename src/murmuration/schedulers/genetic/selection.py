@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.jit import compiled
-from murmuration.schedulers.genetic.problem import Floats, Integers
+from murmuration.schedulers.genetic.problem import Flags, Floats, Integers
 
 Array = NDArray[Any]
 
@@ -141,6 +141,18 @@ def sov(values: Floats, weights: Floats) -> Floats:
     low, high = values.min(axis=0), values.max(axis=0)
     scaled = (values - low) / np.where(high > low, high - low, 1.0)
     return np.asarray(scaled @ weights / weights.sum())
+
+
+def best_of(front: Floats, weights: Floats, reference: Floats, counted: Flags) -> int:
+    """The best mean normalised objective among those better than the reference in something that counts and worse in
+    nothing, else among all."""
+    merit = sov(front, weights)
+    tolerance = 1e-9 * np.abs(reference)
+    better = (front <= reference + tolerance)[:, counted].all(axis=1)
+    better &= (front < reference - tolerance)[:, counted].any(axis=1)
+    if better.any():
+        merit = np.where(better, merit, np.inf)
+    return int(merit.argmin())
 
 
 def hypervolume(values: Floats, reference: Floats) -> float:
