@@ -96,12 +96,12 @@ def set_turn(world: wd.World, time: float) -> None:
 def with_room(world: wd.World, b: Batches) -> wd.World:
     """The world with room for everything a batch may start."""
     jobs = b.jobs[: b.settings["jobs"][0]]
-    tasks, notes = int(world.jobs["left"][jobs].sum()), 2 * len(jobs) + STEPS_MAX + NOTES_MAX
+    tasks = int(world.jobs["left"][jobs].sum())
     while True:
         state = world.state[0]
-        enough = state["slots_left"] >= tasks and state["notes"] + notes <= len(world.agenda)
-        # Every run that is not over has its end on the agenda.
-        if enough and state["notes"] + len(jobs) < len(world.runs):
+        # Every run that is not over has its end on the agenda, a job that returns its return, a move its end.
+        notes = state["notes"] + 2 * len(jobs) + len(world.slots) - state["slots_left"] + NOTES_MAX
+        if state["slots_left"] >= tasks and notes <= min(len(world.agenda), len(world.runs)):
             return world
         world = grown(world)
 

@@ -236,6 +236,8 @@ def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDAr
     columns = wd.S_RESOURCES + 3 * resources + len(wd.S_PER_WORKLOAD) * workloads + agents
     room = max(SLOTS_START, 2 * widest, _power_of_two(2 * setup.jobs.tasks[setup.jobs.submit_s <= 0.0].sum()))
     rows = max(ROWS_START, _power_of_two(4 * (setup.jobs.submit_s <= 0.0).sum()))
+    # Where any task may be under way, each may have an entry of its own on the agenda.
+    rows = max(rows, room) if setup.is_genetic else rows
     samples = _samples(setup)
     world = wd.World(
         state=_state(setup, agents, slots, room, round(taken[0] / setup.resources.vector(PREFILL)[0])),

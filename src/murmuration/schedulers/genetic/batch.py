@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.cluster.random import generator
+from murmuration.schedulers.genetic.construct import RECIPES
 from murmuration.schedulers.genetic.ejection import make_room
 from murmuration.schedulers.genetic.moves import order
 from murmuration.schedulers.genetic.objectives import Objective, power_of
@@ -24,6 +25,8 @@ from murmuration.schedulers.genetic.selection import best_of
 
 #: Steps of the search for a chain of moves, for each number of moves.
 CHAIN_STEPS = 2_000
+#: Placements a search begins with: what is given, and what greedy recipes make.
+SEEDS = 2 + len(RECIPES)
 
 
 class Tasks(NamedTuple):
@@ -108,7 +111,9 @@ def improved(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> Found:
     problem, _ = problem_on(cluster, rows, new._replace(node=np.full(len(new.node), -1)), movable=False)
     work = pack(problem)
     given = np.append(problem.node_of[: -len(new.node)], np.searchsorted(rows, new.node))
-    search = Search(work, limits.objectives, Settings(limits.population, limits.evaluations, seed))
+    # A few tasks have few placements.
+    most = min(limits.evaluations, SEEDS + len(rows) * len(new.node))
+    search = Search(work, limits.objectives, Settings(limits.population, most, seed))
     search.seed([work.placement(given)])
     search.run()
     reference, _ = search.measure(work.placement(given)[None])
