@@ -221,11 +221,13 @@ def put_beside(batch: Batch, k: int) -> None:
 def repack(batch: Batch, k: int) -> bool:
     """Whether a job fits after all if the other new tasks, none of which has started, go elsewhere."""
     given = batch.given()
-    if not len(given.node) or len(given.node) > batch.rules.tasks_max or not enough(batch, k):
+    if not 0 < len(given.node) <= batch.rules.tasks_max:
         return False
     room = batch.room.copy()
     np.add.at(room, given.node, given.request)
-    wanted = batch.missing(k)
+    job, wanted = int(batch.jobs[k]), batch.missing(k)
+    if not (room[batch.masks[batch.mask_of[job]]] >= batch.world.request[job]).all(axis=1).any():
+        return False
     found = repacked(batch.cluster(room, np.zeros(0, np.int64)), joined(given, batch.lacking(k, wanted)))
     if found is None:
         return False
@@ -233,12 +235,6 @@ def repack(batch: Batch, k: int) -> bool:
     batch.nodes[k] = np.concatenate([batch.nodes[k], found[len(given.node) :]])
     renew_room(batch, room)
     return True
-
-
-def enough(batch: Batch, k: int) -> bool:
-    """Whether there is as much room in all as a job still asks for."""
-    needed = batch.world.request[batch.jobs[k]] * batch.missing(k)
-    return bool((batch.room.sum(axis=0) >= needed).all())
 
 
 def renew_room(batch: Batch, room: Array) -> None:
@@ -333,8 +329,7 @@ def finish_steps(batch: Batch) -> None:
     batch.set_steps(rest)
 
 
-def counts(b: Batches, seconds: float) -> dict[str, Any]:
+def counts(b: Batches) -> dict[str, int]:
     """The figures only batches have."""
-    record = b.settings[0]
-    names = ("batches", "evaluations", "plans", "dropped")
-    return {name: int(record[name]) for name in names}
+    names = {"batches": "batches", "evaluations": "evaluations", "plans": "plans", "steps_dropped": "dropped"}
+    return {name: int(b.settings[column][0]) for name, column in names.items()}
