@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulation.scenarios import HORIZON_S, ROOMY, Tables, random_tables
 from tests.simulation.test_invariants import check_counts
+from tests.simulation.test_resume import in_pieces, left_behind, whole
 
 from murmuration.cluster.errors import InputError
 from murmuration.experiments import runs
-from murmuration.simulation import engine, explain, files, invariants, loop, results
+from murmuration.simulation import engine, explain, invariants, loop, results
 from murmuration.simulation import scenario as sc
-from murmuration.simulation import world as wd
 
 GENETIC: list[Tables] = [
     {"kind": "genetic", "genetic": {"batch_s": batch_s, "evaluations": evaluations, "population": 8, **more}}
@@ -33,12 +33,22 @@ def tables_of(folder: Path, jobs: list[str], sizes: list[int], **rules: Any) -> 
     path.write_text("\n".join([HEADER, *(job.replace(",", ",all,", 1) for job in jobs)]) + "\n")
     groups = [{"count": 1, "cpu": cpu, "memory": "64G", "attributes": {"n": float(k)}} for k, cpu in enumerate(sizes)]
     return {
-        "name": "small", "seed": 3, "days": 400 / 86_400, "cluster": {"group": groups}, "workload": {"trace": str(path)},
+        "name": "small", "seed": 3, "days": 400 / 86_400, "cluster": {"group": groups},
+        "workload": {"trace": str(path)},
         "scheduler": {
             "kind": "genetic", "decision": {"default": {"job_time_s": 0.0, "task_time_s": 0.0}},
             "genetic": {"population": 8, "evaluations": 20, "mb_per_s": 1000.0, **rules},
         },
     }  # fmt: skip
+
+
+def with_one_each(folder: Path, *jobs: str, **rules: Any) -> engine.Run:
+    """Two nodes of 4 CPUs with a task of 1 CPU on each, a moment before 20 s; whatever comes may use both."""
+    small = [f"s{k},0,1,1000,1,1,false,n = {k}" for k in range(2)]
+    run = engine.prepare(sc.check(tables_of(folder, [*small, *jobs], [4, 4], **rules)))
+    engine.advance(run, 19.0)
+    run.world.jobs["mask"][:] = -1
+    return run
 
 
 def left(run: engine.Run) -> int:
@@ -132,24 +142,16 @@ def test_a_constraint_is_kept_by_moves_too(tmp_path: Path) -> None:
 
 def test_a_small_task_does_not_take_the_room_that_is_being_made(tmp_path: Path) -> None:
     """Small ones come all the time while a slow migration makes room for a large one."""
-    small = [f"s{k},0,1,1000,1,1,false,n = {k}" for k in range(2)]
     more = [f"m{k},{30 + 5 * k},1,1000,1,1,false," for k in range(6)]
-    tables = tables_of(tmp_path, [*small, "l,20,1,1000,4,1,false,", *more], [4, 4], mb_per_s=20.0)
-    run = engine.prepare(sc.check(tables))
-    engine.advance(run, 19.0)
-    run.world.jobs["mask"][:] = -1
+    run = with_one_each(tmp_path, "l,20,1,1000,4,1,false,", *more, mb_per_s=20.0)
     engine.advance(run)
     assert run.world.jobs["left"][2] == 0
-    # The other node has room for three more beside the two that were there... and none is overloaded.
-    invariants.check(run)
+    # Two of the six that came later fit beside the two small ones, which now share a node.
     assert left(run) == 4
 
 
 def test_without_moves_what_fits_nowhere_waits(tmp_path: Path) -> None:
-    jobs = ["s0,0,1,1000,1,1,false,n = 0", "s1,0,1,1000,1,1,false,n = 1", "l,20,1,1000,4,1,false,"]
-    run = engine.prepare(sc.check(tables_of(tmp_path, jobs, [4, 4], move=False)))
-    engine.advance(run, 19.0)
-    run.world.jobs["mask"][:] = -1
+    run = with_one_each(tmp_path, "l,20,1,1000,4,1,false,", move=False)
     engine.advance(run)
     assert run.world.jobs["left"].tolist() == [0, 0, 1]
 
@@ -192,24 +194,26 @@ def test_nothing_is_overloaded_between_any_two_events(tmp_path_factory: pytest.T
         at = float(min(notes.min(), arrivals.min(initial=np.inf)))
 
 
-def same(one: engine.Run, other: engine.Run) -> bool:
-    parts = zip(files._parts(one).values(), files._parts(other).values(), strict=True)
-    return all(a[name].tobytes() == b[name].tobytes() for a, b in parts for name in a)
-
-
-def test_the_same_seed_leaves_the_same_bytes_also_after_a_stop(tmp_path: Path) -> None:
+def test_the_same_seed_leaves_the_same_bytes_also_after_stops(tmp_path: Path) -> None:
     for seed in range(6):
         tables = random_tables(seed, GENETIC, tmp_path)
         tables["cluster"]["group"].append(ROOMY)
-        whole = engine.simulate(tables)
-        first = engine.prepare(sc.check(tables))
-        engine.advance(first, 17.3)
-        files.save_run(tmp_path / "snapshot.npz", first, "x")
-        again = engine.prepare(sc.check(tables))
-        files.load_run(tmp_path / "snapshot.npz", again, "x")
-        engine.finish(again)
-        assert results.summary(whole, "x") == results.summary(again, "x")
-        assert same(whole, again)
+        once = whole(tables, tmp_path)
+        assert whole(tables, tmp_path) == once, "the same seed again"
+        assert in_pieces(tables, tmp_path, [0.0, 7.25, 17.3, HORIZON_S / 2]) == once
+
+
+def test_a_world_that_must_grow_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = random_tables(5, GENETIC, tmp_path)
+    tables["cluster"]["group"].append({**ROOMY, "count": 20})
+    once = whole(tables, tmp_path)
+    monkeypatch.setattr("murmuration.simulation.build.ROWS_START", 16)
+    monkeypatch.setattr("murmuration.simulation.build.SLOTS_START", 8)
+    run = engine.prepare(sc.check(tables))
+    start = len(run.world.slots)
+    engine.finish(run)
+    assert len(run.world.slots) > start, "it must grow for this to show anything"
+    assert left_behind(run, tmp_path) == once
 
 
 def usage_tables(folder: Path) -> Tables:
@@ -245,13 +249,10 @@ def test_a_waiting_job_is_told_why(tmp_path: Path) -> None:
 
 
 def test_a_job_is_told_that_room_is_being_made(tmp_path: Path) -> None:
-    jobs = ["s0,0,1,1000,1,1,false,n = 0", "s1,0,1,1000,2,1,false,", "l,20,1,1000,4,1,false,n = 1"]
-    run = engine.prepare(sc.check(tables_of(tmp_path, jobs, [4, 4], evaluations=0)))
-    engine.advance(run, 19.0)
-    if nodes_of(run, 1) == [1]:
-        found = explain.explain(run, "l", 1)
-        assert "room is being made for it on node-1" in found.notes[1]
-        assert explain.explain(run, "l", found.attempt + 1).placed == 1
+    run = with_one_each(tmp_path, "l,20,1,1000,4,1,false,")
+    found = explain.explain(run, "l", 1)
+    assert found.placed == 0 and found.notes[1].startswith("room is being made for it on node-")
+    assert explain.explain(run, "l", 2).placed == 1
 
 
 def test_decisions_take_their_time(tmp_path: Path) -> None:
@@ -297,11 +298,7 @@ def test_bad_input_gets_one_sentence(key: str, value: Any, words: str) -> None:
 
 
 def test_a_placement_in_plain_python_is_refused() -> None:
-    tables = sc.override(
-        sc.load("omega-a"),
-        {"scheduler.kind": "genetic", "scheduler.placement": "tests.simulation.policies:SlowFirstFit", "cluster.nodes": 5},
-    )
+    slow = {"scheduler.placement": "tests.simulation.policies:SlowFirstFit", "cluster.nodes": 5}
+    tables = sc.override(sc.load("omega-a"), {"scheduler.kind": "genetic", **slow})
     with pytest.raises(InputError, match="genetic starts from a compiled placement"):
         engine.prepare(sc.check(tables))
-
-

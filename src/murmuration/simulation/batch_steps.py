@@ -39,7 +39,9 @@ def table_of(world: wd.World) -> Array:
 def due(steps: Array, world: wd.World, jobs: Collection[int]) -> Due:
     """What can be done now, where only these jobs may start tasks; steps whose task is gone are in no list."""
     have, waiting = table_of(world).copy(), set()
-    moves, starts, rest = [], [], []
+    moves: list[int] = []
+    starts: list[int] = []
+    rest: list[int] = []
     for k, (job, slot, origin, node) in enumerate(steps.tolist()):
         request = world.request[job]
         if is_void(world, job, slot, node):

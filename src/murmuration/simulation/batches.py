@@ -2,13 +2,13 @@
 
 A batch begins at a multiple of `batch_s` with the jobs that wait then, and ends when the time is over that deciding on
 them takes; the table is read at the end. Its tasks go where the scenario's placement puts them, then where a short
-search finds better. For a task that fits nowhere a plan is made of moves, and of the node it will start on: the *steps*.
-Each begins when its node has room, so nothing is ever overloaded; room that steps will need is given to nobody else.
+search finds better. For a task that fits nowhere a plan is made: moves, and the node it will start on. Each of these
+*steps* begins when its node has room, so nothing is ever overloaded; room that steps need is given to nobody else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -50,7 +50,8 @@ def _notes(run: Run, row: int) -> tuple[str, ...]:
     if run.batches is None:
         return (_how(run),)
     rules, steps = run.setup.scenario.scheduler.genetic, run.batches.steps[: run.batches.settings["steps"][0]]
-    promised = sorted({run.setup.nodes.names[node] for node in steps["node"][(steps["job"] == row) & (steps["slot"] < 0)]})
+    mine = steps["node"][(steps["job"] == row) & (steps["slot"] < 0)]
+    promised = sorted({run.setup.nodes.names[node] for node in mine})
     how = f"every {rules.batch_s:g} s what waits is placed as one batch, then searched by {', '.join(rules.objectives)}"
     if promised:
         return how, f"room is being made for it on {', '.join(promised)}: it starts there when migrations have ended"

@@ -187,5 +187,3 @@ def rows_for(cluster: Cluster, new: Tasks, most: int) -> Integers:
 def _could_hold(cluster: Cluster, rows: Integers, new: Tasks) -> bool:
     """Whether there is as much room in all as the new tasks ask for: moves make none."""
     return bool((cluster.room[rows].sum(axis=0) >= new.request.sum(axis=0)).all())
-
-
