@@ -112,6 +112,35 @@ def test_a_task_finds_room_exactly_where_some_sequence_of_moves_makes_it(tmp_pat
     assert made > 10 and hopeless > 10
 
 
+def packable(rng: np.random.Generator) -> tuple[list[int], list[int]]:
+    """Nodes, and tasks that nearly fill them, made by filling them and shuffled."""
+    sizes, tasks = rng.integers(3, 9, size=3).tolist(), []
+    for size in sizes:
+        free = size
+        while free > 0 and rng.random() < 0.9:
+            tasks.append(int(rng.integers(1, min(free, 5) + 1)))
+            free -= tasks[-1]
+    rng.shuffle(tasks)
+    return sizes, tasks
+
+
+def test_tasks_that_fit_together_are_all_placed(tmp_path: Path) -> None:
+    """In one batch, and nearly always in three, where moves must mend what came before."""
+    whole_batches, in_three = 0, 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        sizes, tasks = packable(rng)
+        for times in (np.zeros(len(tasks)), rng.integers(0, 3, size=len(tasks)) * 10.0):
+            jobs = [f"j{k},{at},1,1000,{cpu},1,false," for k, (cpu, at) in enumerate(zip(tasks, times, strict=True))]
+            run = engine.simulate(tables_of(tmp_path, jobs, sizes))
+            invariants.check(run)
+            if times.any():
+                in_three += left(run) > 0
+            else:
+                whole_batches += left(run) > 0
+    assert whole_batches == 0 and in_three <= 2
+
+
 def test_new_tasks_are_packed_together_where_one_after_the_other_would_not_fit(tmp_path: Path) -> None:
     """Whatever node the small one is given first, the batch leaves the large node to the large task."""
     jobs = ["a,0,1,1000,2,1,false,", "b,0,1,1000,4,1,false,"]

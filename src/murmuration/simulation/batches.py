@@ -8,6 +8,7 @@ search finds better. For a task that fits nowhere a plan is made: moves, and the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,8 +35,8 @@ from murmuration.simulation.build import Setup, grown
 from murmuration.simulation.steps import NOTES_MAX
 
 Array = NDArray[Any]
-#: Jobs for which a batch looks for room by moves, and steps that may be under way at once.
-PLANS_MAX, STEPS_MAX = 8, 4096
+#: How often a batch tries to fit what does not, in each of the two ways; steps that may be under way at once.
+TRIES_MAX, STEPS_MAX = 16, 4096
 
 SETTINGS = np.dtype(
     [
@@ -175,9 +176,9 @@ def place_batch(batch: Batch) -> None:
     for k in range(len(batch.jobs)):
         put_beside(batch, k)
     left = [k for k in range(len(batch.jobs)) if batch.missing(k) > 0]
-    left = [k for k in left if not repack(batch, k)]
+    make_fit(batch, left, repack)
     if batch.rules.move:
-        make_plans(batch, left)
+        make_fit(batch, left, plan)
     search(batch)
     commit(batch)
     finish_steps(batch)
@@ -218,17 +219,18 @@ def put_beside(batch: Batch, k: int) -> None:
     batch.nodes[k] = nodes[:count].astype(np.int64)
 
 
-def repack(batch: Batch, k: int) -> bool:
-    """Whether a job fits after all if the other new tasks, none of which has started, go elsewhere."""
+def repack(batch: Batch, k: int, count: int) -> bool:
+    """Whether so many tasks of a job fit after all if the other new ones, none of which has started, go elsewhere."""
     given = batch.given()
     if not 0 < len(given.node) <= batch.rules.tasks_max:
         return False
     room = batch.room.copy()
     np.add.at(room, given.node, given.request)
-    job, wanted = int(batch.jobs[k]), batch.missing(k)
+    job = int(batch.jobs[k])
     if not (room[batch.masks[batch.mask_of[job]]] >= batch.world.request[job]).all(axis=1).any():
         return False
-    found = repacked(batch.cluster(room, np.zeros(0, np.int64)), joined(given, batch.lacking(k, wanted)))
+    new = joined(given, batch.lacking(k, count))
+    found = repacked(batch.cluster(room, np.zeros(0, np.int64)), new, batch.rules.nodes_max)
     if found is None:
         return False
     batch.give(found[: len(given.node)])
@@ -244,16 +246,17 @@ def renew_room(batch: Batch, room: Array) -> None:
     batch.room = room
 
 
-def make_plans(batch: Batch, left: list[int]) -> None:
-    """Moves for the first jobs that fit nowhere; of jobs that ask for the same, only the first that fails is tried."""
-    failed: set[tuple[Any, ...]] = set()
+def make_fit(batch: Batch, left: list[int], way: Callable[[Batch, int, int], bool]) -> None:
+    """Try one way to fit what does not: task by task, a gang whole; what fails is not tried again for jobs alike."""
+    failed: set[tuple[int, ...]] = set()
+    tries = TRIES_MAX
     for k in left:
         job = int(batch.jobs[k])
-        gang = bool(batch.world.jobs["gang"][job])
-        while (missing := batch.missing(k)) > 0 and len(failed) < PLANS_MAX:
-            count = missing if gang else 1
+        while (missing := batch.missing(k)) > 0 and tries > 0:
+            count = missing if batch.world.jobs["gang"][job] else 1
             kind = (int(batch.mask_of[job]), count, *batch.world.request[job].tolist())
-            if kind in failed or not plan(batch, k, count):
+            tries -= kind not in failed
+            if kind in failed or not way(batch, k, count):
                 failed.add(kind)
                 break
 

@@ -134,11 +134,11 @@ def _rows_around(cluster: Cluster, new: Tasks, most: int, seed: int) -> Integers
     return np.union1d(given, others)
 
 
-def repacked(cluster: Cluster, new: Tasks) -> Integers | None:
+def repacked(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
     """Nodes for all these new tasks, of which some have been given one and others found none; None if there are none.
     Nothing that runs is moved."""
     lacking = new.some(new.node < 0)
-    rows = np.union1d(np.unique(new.node[new.node >= 0]), rows_for(cluster, lacking, len(cluster.total)))
+    rows = np.union1d(np.unique(new.node[new.node >= 0]), rows_for(cluster, lacking, nodes_max))
     problem, _ = problem_on(cluster, rows, new, movable=False)
     node_of = make_room(pack(problem), CHAIN_STEPS).node_of[-len(new.node) :]
     return rows[node_of] if (node_of >= 0).all() else None
