@@ -51,7 +51,7 @@ EXPERIMENTS = {
     "masb-compaction": Entry("Table 5: 97 to 100 % of the nodes", "masb", "compaction"),
     "masb-migration-cost": Entry("Table 6: four pairs of scores, and what they move", "masb", "migration_cost"),
     "masb-scalability": Entry("Table 7: 12,500 to 100,000 nodes", "masb", "scalability"),
-    "masb-options": Entry("Section 9: idle nodes shared, and off-loading before there is need", "masb", "options"),
+    "masb-options": Entry("Section 9: idle nodes shared, off-loading, silent nodes left out", "masb_options", "run"),
     "masb-fidelities": Entry("Negotiation in bulk and message by message, on 200 nodes", "masb_fidelities"),
     "depas": Entry("DEPAS, figures 2 and 3: auto-scaling without a centre; crash, losses, 10,000 nodes", "depas"),
 }

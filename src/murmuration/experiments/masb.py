@@ -96,7 +96,7 @@ def percent(value: float) -> str:
 
 def benchmark(settings: Settings) -> Reproduction:
     """Table 3: negotiation beside placements without migration."""
-    base, variants = cell(settings), sc.variants(sc.load(PRESET))
+    base, variants = cell(settings, days=0.25), sc.variants(sc.load(PRESET))
     specs = [runs.Spec(name, sc.override(base, variants[name])) for name in ("negotiation", *BASELINES)]
     found = execute(settings, specs)
     masb = found["negotiation"]
@@ -229,28 +229,3 @@ def spikes(settings: Settings) -> Reproduction:
         rows.append(Row(f"most in one minute, {threshold:.0%}", float(peak), round(most * scale)))
     notes = (MADE, "The peaks of the trace are events of the whole cell, which the generator does not make.")
     return Reproduction("masb-spikes", "Table 2: resource usage spikes", tuple(rows), (), notes)
-
-
-def options(settings: Settings) -> Reproduction:
-    """Section 9: idle nodes always scored, and stable nodes that off-load."""
-    base, key = cell(settings, days=0.5), "scheduler.negotiation"
-    light = scaled(base, load=0.35)
-    specs = [
-        runs.Spec("as published", base), runs.Spec("off-loading", sc.override(base, {f"{key}.proactive": 0.01})),
-        runs.Spec("light load", light),
-        runs.Spec("light load, idle nodes shared", sc.override(light, {f"{key}.underused": 20})),
-    ]  # fmt: skip
-    found = execute(settings, specs)
-    plain, eager = found["as published"], found["off-loading"]
-    few, fewer = found["light load"], found["light load, idle nodes shared"]
-    rows = [
-        Row("PA to DA: with off-loading above without", "better", f"{even(eager):.2f} against {even(plain):.2f}",
-            holds=even(eager) > even(plain)),
-        Row("migrations per minute that off-loading costs, at most 1 % of the nodes", "bounded",
-            round(eager["migrations_per_min"] - plain["migrations_per_min"], 1),
-            holds=eager["migrations_per_min"] - plain["migrations_per_min"] <= 0.01 * eager["nodes_mean"] * 1.1),
-        Row("idle nodes at 35 % load: fewer when they are always scored", "fewer",
-            f"{shares(fewer)[0]:.2%} against {shares(few)[0]:.2%}", holds=shares(fewer)[0] <= shares(few)[0]),
-    ]  # fmt: skip
-    figure = type_bars("Nodes per allocation type", found)
-    return Reproduction("masb-options", "Section 9: what the paper leaves to do", tuple(rows), (figure,), (MADE,))

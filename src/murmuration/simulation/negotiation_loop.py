@@ -15,7 +15,7 @@ from murmuration.cluster import allocation_types, migration
 from murmuration.cluster.allocation_types import DA
 from murmuration.cluster.jit import helper, inlined, loop_kernel, tree
 from murmuration.placement.kernels import take
-from murmuration.schedulers.negotiation import selection
+from murmuration.schedulers.negotiation import rules, selection
 from murmuration.schedulers.negotiation.bulk import (
     COUNTS,
     SELECTION,
@@ -59,6 +59,7 @@ UNMARKED = -2
 migration_mb = helper(migration.migration_mb)
 allocation_type = helper(allocation_types.allocation_type)
 select, tabu = tree(selection.select), tree(selection.tabu)
+suspend = tree(rules.suspend)
 
 
 def cell(w: World, p: Parley) -> Cell:
@@ -303,22 +304,18 @@ def split_time(c: Cell, count: int) -> None:
     """During a spike, other tasks are suspended before a production task is short; count both."""
     for k in range(count):
         node = c.pool[2, k]
+        here = fill_tasks(c, node)
+        wanted = c.amounts[here]
         for r in range(c.total.shape[1]):
-            c.loads[r] = 0.0
-        slot, others = c.first[node], 0
-        while slot >= 0:
-            job = c.tasks[slot].job
-            if c.jobs[job].production:
-                for r in range(c.total.shape[1]):
-                    c.loads[r] += c.task_used[slot, r]
-            else:
-                others += 1
-            slot = c.next[slot]
-        over, short = False, False
+            wanted[r] = 0
+            for task in range(here):
+                wanted[r] += c.use[1 + task, r]
+        c.settings[0].suspended += suspend(
+            c.total[node], wanted, c.use[1 : 1 + here], c.flags[0, :here], c.flags[3, :here]
+        )
+        short = False
         for r in range(c.total.shape[1]):
-            over |= c.free[node, r] < 0
-            short |= c.loads[r] > c.total[node, r]
-        c.settings[0].suspended += 1 if over and others > 0 else 0
+            short |= wanted[r] > c.total[node, r]
         c.settings[0].short += 1 if short else 0
 
 
@@ -389,12 +386,12 @@ def remember_loads(c: Cell) -> None:
 def agents_act(w: World, p: Parley) -> None:
     """One round, with monitoring first when it is due. Each part is a kernel of its own, for one that holds them all
     takes minutes to compile."""
-    c, now, rules = cell(w, p), float(w.state["now"][0]), p.settings[0]
+    c, now, settings = cell(w, p), float(w.state["now"][0]), p.settings[0]
     first = now == 0.0
     movers = 0
-    if first or now >= rules["reported_at"] + rules["report_s"]:
+    if first or now >= settings["reported_at"] + settings["report_s"]:
         hear(c, not first)
-        movers = choose_movers(c) if rules["move"] != NO_MOVES else 0
+        movers = choose_movers(c) if settings["move"] != NO_MOVES else 0
     act_round(c, movers, settle(c) if first else EVERYTHING)
     if first:
         forget_counts(p.settings)

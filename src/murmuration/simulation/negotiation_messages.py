@@ -27,6 +27,7 @@ from murmuration.schedulers.negotiation.messages import (
     MigrationFinished,
     NodeGone,
     RunTask,
+    StandStill,
     StartTransfer,
     StopTask,
     Submit,
@@ -118,6 +119,9 @@ class Cell:
         self.started: dict[str, float] = {}
         self.ended: set[str] = set()
         self.lost: set[str] = set()
+        #: Tasks that stand still since when, and for how long they did; they end that much later.
+        self.still: dict[str, float] = {}
+        self.delayed: dict[str, float] = {}
         self.measuring = True
         self._monitor_s, self._functions, self._checked = monitor_s, functions or Compiled(), checked
         self._resources = len(next(iter(nodes.values())))
@@ -210,18 +214,32 @@ class Cell:
             if self._checked:
                 self.check_owners()
         elif isinstance(command, StopTask):
+            self._go_on(command.task)
             if self.runs.pop(command.task, None) != name:
                 raise BrokenError(f"{name} stops {command.task}, which it does not run")
             if self._checked:
                 self.check_owners()
+        elif isinstance(command, StandStill):
+            self._stand_still(name, command.tasks)
         elif isinstance(command, StartTransfer):
             seconds = command.megabytes / self.settings.mb_per_s
             done = MigrationFinished(command.migration)
             self.timeline.post(self.timeline.now + seconds, self._tell, name, done)
 
+    def _stand_still(self, name: str, tasks: Sequence[str]) -> None:
+        for task in [task for task in self.still if self.runs.get(task) == name and task not in tasks]:
+            self._go_on(task)
+        for task in tasks:
+            self.still.setdefault(task, self.timeline.now)
+
+    def _go_on(self, task: str) -> None:
+        if task in self.still:
+            self.delayed[task] = self.delayed.get(task, 0.0) + self.timeline.now - self.still.pop(task)
+
     def _run_task(self, name: str, task: Task) -> None:
         if task.name in self.runs:
             raise BrokenError(f"{task.name} would run on {self.runs[task.name]} and on {name}")
+        self._go_on(task.name)
         self.runs[task.name] = name
         if task.name in self.lost:
             self.lost.remove(task.name)
@@ -246,8 +264,11 @@ class Cell:
         node = self.runs.get(name)
         if name in self.lost:
             return
-        if node is None or self.agents.get(node) is None:
+        if node is None or self.agents.get(node) is None or name in self.still:
             self.timeline.post(self.timeline.now + 1.0, self._end_task, name)
+            return
+        if name in self.delayed:
+            self.timeline.post(self.timeline.now + self.delayed.pop(name), self._end_task, name)
             return
         del self.runs[name]
         self.ended.add(name)
@@ -262,7 +283,7 @@ class Cell:
             use = {
                 task: self.arrivals[task].use(now - self.started[task])
                 for task in self.books[name].tasks
-                if self.runs.get(task) == name
+                if self.runs.get(task) == name and task not in self.still
             }
             self._tell(name, Measured(use))
 

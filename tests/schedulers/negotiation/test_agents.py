@@ -329,3 +329,33 @@ def test_the_papers_tabu_search_can_be_chosen() -> None:
     source = node("a", *(task(f"t{k}", 2) for k in range(5)), settings=Settings(selection="tabu"))
     overload(source)
     assert source.negotiations
+
+
+def test_a_task_that_came_by_force_stays_while_others_make_room() -> None:
+    agent = node("a", task("small", 3), task("other", 3))
+    large = task("large", 9)
+    agent.handle(m.TaskMigrationProcessRequest("b", ("b", 1), large, large.request, 100.0, forced=True), 1.0)
+    agent.handle(m.TakeOver("b", ("b", 1)), 2.0)
+    agent.handle(m.Released("b", ("b", 1)), 3.0)
+    agent.handle(m.Measured({name: held.task.request for name, held in agent.books.tasks.items()}), 60.0)
+    assert set(agent.negotiations) == {"small", "other"}
+
+
+def still(outbox: m.Outbox) -> list[tuple[str, ...]]:
+    return [message.tasks for to, message in outbox if isinstance(message, m.StandStill) and to is None]
+
+
+def test_during_a_spike_others_stand_still_before_production_is_short() -> None:
+    service, batch, little = task("service", 6, production=True), task("batch", 3), task("little", 1)
+    agent = node("a", service, batch, little)
+    assert still(agent.handle(m.Measured({"service": (8, 6 * GIB)}), 60.0)) == [("batch",)]
+    assert still(agent.handle(m.Measured({"service": (8, 6 * GIB)}), 61.0)) == []
+    assert still(agent.handle(m.Measured({"service": (10, 6 * GIB)}), 62.0)) == [("batch", "little")]
+    assert still(agent.handle(m.Measured({"service": (6, 6 * GIB)}), 63.0)) == [()]
+
+
+def test_after_a_crash_it_is_said_again_who_stands_still() -> None:
+    books = Books({t.name: Held(t, t.request, Status.RUNNING) for t in (task("service", 6, True), task("batch", 3))})
+    agent = NodeAgent("a", ["broker"], TOTAL, Settings(), generator(1, "a"), books)
+    assert still(agent.handle(m.Wake(), 1.0)) == [()]
+    assert still(agent.handle(m.Measured({"service": (6, 6 * GIB)}), 2.0)) == []

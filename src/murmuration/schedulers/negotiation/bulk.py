@@ -301,7 +301,7 @@ def ask(c: Cell, kind: int, count: int, request: Array, use: Array, production: 
     amounts = request if kind in (SIAS, SIAS_GAIN) else use
     for k in range(count):
         node = c.candidates[k]
-        if has_room(c.total, c.asked[0], c.asked[1], node, use, request, production):
+        if accepts(c.total[node], c.asked[0, node], c.asked[1, node], use, request, production):
             idle = True
             for r in range(request.shape[0]):
                 total, free = c.total[node, r], c.asked[0, node, r]
@@ -316,17 +316,6 @@ def ask(c: Cell, kind: int, count: int, request: Array, use: Array, production: 
             c.values[accepted] = max(weight(rated(kind, with_task, without, idle), kind), 1e-6)
             accepted += 1
     return accepted
-
-
-@helper
-def has_room(total: Array, free: Array, firm: Array, node: int, use: Array, request: Array, production: bool) -> bool:
-    """`rules.accepts` on the table's own columns."""
-    for r in range(request.shape[0]):
-        if use[r] > free[node, r] or request[r] > total[node, r]:
-            return False
-        if production and request[r] > firm[node, r]:
-            return False
-    return True
 
 
 @helper
@@ -360,7 +349,7 @@ def negotiate(
         node = draw_target(c, accepted)
         accepted -= 1
         c.settings[0].requests += 1
-        if has_room(c.total, c.free, c.firm, node, use, request, production):
+        if accepts(c.total[node], c.free[node], c.firm[node], use, request, production):
             log(c, TARGET, source, job, accepted + 1, node, 0, 0.0)
             return node, False
         c.settings[0].collisions += 1

@@ -215,5 +215,11 @@ class StopTask(msgspec.Struct, frozen=True, tag=True):
     task: str
 
 
+class StandStill(msgspec.Struct, frozen=True, tag=True):
+    """Of the node's tasks these stand still, and all others run."""
+
+    tasks: tuple[str, ...]
+
+
 #: To whom, and what; None is the agent's own node.
 Outbox = list[tuple[str | None, msgspec.Struct]]

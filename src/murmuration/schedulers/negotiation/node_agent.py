@@ -28,6 +28,7 @@ from murmuration.schedulers.negotiation.messages import (
     NotTaken,
     Released,
     RunTask,
+    StandStill,
     TakenOver,
     TakeOver,
     Task,
@@ -40,7 +41,7 @@ from murmuration.schedulers.negotiation.messages import (
     TaskMigrationRequest,
     Vector,
 )
-from murmuration.schedulers.negotiation.rules import accepts, fits_at_all, is_overloaded
+from murmuration.schedulers.negotiation.rules import accepts, fits_at_all, is_overloaded, suspend
 from murmuration.schedulers.negotiation.settings import Settings
 from murmuration.schedulers.negotiation.source import Negotiation, Phase, Source
 
@@ -80,6 +81,8 @@ class NodeAgent(Source):
         self._amounts = np.array(total, np.int64)
         self._searches = searches or Searches()
         self._reported = False
+        #: Tasks that stand still; not known at the start.
+        self._still: tuple[str, ...] | None = None if books.tasks else ()
         #: Tasks that no other node could hold, and until when that is believed.
         self._stuck: dict[str, float] = {}
         self._on |= {
@@ -106,6 +109,8 @@ class NodeAgent(Source):
 
     def _start(self) -> None:
         super()._start()
+        if self.books.tasks:
+            self._suspend()
         self._when_report(None)
         for migration in self.books.taken:
             self._when_taken(migration)
@@ -140,8 +145,8 @@ class NodeAgent(Source):
             return False
         if forced:
             return fits_at_all(self._amounts, request)
-        sums = self.sums
-        return accepts(self._amounts, sums.used, sums.guaranteed, np.array(use), request, task.production)
+        free, firm = self._amounts - self.sums.used, self._amounts - self.sums.guaranteed
+        return accepts(self._amounts, free, firm, np.array(use), request, task.production)
 
     def _on_request(self, request: TaskMigrationRequest) -> None:
         if self._allows(request.task, request.use, False):
@@ -212,6 +217,7 @@ class NodeAgent(Source):
             if held is not None and held.status is Status.RUNNING:
                 self.sums.change_use(held.use, use)
                 held.use, held.measured = use, True
+        self._suspend()
         self._monitor()
 
     def _on_ended(self, ended: TaskEnded) -> None:
@@ -231,11 +237,28 @@ class NodeAgent(Source):
         self.sums.add(held.task, held.use, -1)
         self._stuck.pop(held.task.name, None)
         super()._forget(held)
+        self._suspend()
 
     def _give_up(self, negotiation: Negotiation, nowhere: bool) -> None:
         if nowhere:
             self._stuck[negotiation.task] = self._now + self.settings.recommendation_s
         super()._give_up(negotiation, nowhere)
+
+    # A spike: others stand still before a production task is short.
+
+    def _suspend(self) -> None:
+        if self._still == () and not (self.sums.used > self._amounts).any():
+            return
+        here = [held for held in self.books.tasks.values() if held.status is Status.RUNNING]
+        use = np.array([held.use for held in here], np.int64).reshape(len(here), len(self.total))
+        production = np.array([held.task.production for held in here], np.bool_)
+        used, flags = use.sum(axis=0), np.zeros(len(here), np.bool_)
+        suspend(self._amounts, used, use, production, flags)
+        still = tuple(held.task.name for held, stands in zip(here, flags, strict=True) if stands)
+        if still != self._still:
+            self.counts["suspended"] += len(set(still) - set(self._still or ()))
+            self._still = still
+            self._send(None, StandStill(still))
 
     # Step 1: which tasks to give away.
 

@@ -24,13 +24,13 @@ def fits_at_all(total: Amounts, request: Amounts) -> bool:
     return True
 
 
-def accepts(total: Amounts, used: Amounts, guaranteed: Amounts, use: Amounts, request: Amounts, prod: bool) -> bool:
+def accepts(total: Amounts, free: Amounts, firm: Amounts, use: Amounts, request: Amounts, production: bool) -> bool:
     """Whether the node takes the task (4.2.2): what is used must not overflow it, and the production tasks at their
-    full requirement must fit (goal IV)."""
+    full requirement must fit (goal IV). `free` is what is not used, `firm` what is not guaranteed."""
     for r in range(total.shape[0]):
-        if used[r] + use[r] > total[r] or request[r] > total[r]:
+        if use[r] > free[r] or request[r] > total[r]:
             return False
-        if prod and guaranteed[r] + request[r] > total[r]:
+        if production and request[r] > firm[r]:
             return False
     return True
 
@@ -41,3 +41,29 @@ def is_overloaded(total: Amounts, used: Amounts, guaranteed: Amounts) -> bool:
         if used[r] > total[r] or guaranteed[r] > total[r]:
             return True
     return False
+
+
+def suspend(total: Amounts, used: Amounts, use: Amounts, production: Amounts, suspended: Amounts) -> int:
+    """Which tasks stand still while the node's tasks want more than it has (5.4): others than production, those that
+    relieve most first, until the rest fits. `used` becomes what the rest wants; returns how many stand still.
+
+    A production task is short only where no other task is left to suspend; where there is none, the others share.
+    """
+    count, guarded = 0, False
+    for k in range(suspended.shape[0]):
+        suspended[k] = False
+        guarded |= bool(production[k])
+    for r in range(total.shape[0]):
+        while guarded and used[r] > total[r]:
+            largest = -1
+            for k in range(suspended.shape[0]):
+                free = not production[k] and not suspended[k] and use[k, r] > 0
+                if free and (largest < 0 or use[k, r] > use[largest, r]):
+                    largest = k
+            if largest < 0:
+                break
+            suspended[largest] = True
+            count += 1
+            for q in range(total.shape[0]):
+                used[q] -= use[largest, q]
+    return count
