@@ -308,7 +308,7 @@ def test_fragmentation_leaves_nothing_waiting_that_moves_can_help() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("genetic.batch_s", 0, "scheduler.genetic.batch_s: expected a number above 0"),
+        ("genetic.batch_s", 0, "scheduler.genetic.batch_s: expected a number from 0.001"),
         ("genetic.evaluations", -1, "scheduler.genetic.evaluations: expected a number from 0"),
         ("genetic.population", 1, "scheduler.genetic.population: expected a number from 4"),
         ("genetic.objectives", [], "scheduler.genetic.objectives: expected at least one"),

@@ -36,7 +36,7 @@ from murmuration.simulation.steps import NOTES_MAX
 
 Array = NDArray[Any]
 #: How often a batch tries to fit what does not, in each of the two ways; steps that may be under way at once.
-TRIES_MAX, STEPS_MAX = 16, 4096
+TRIES_MAX, STEPS_MAX = 10, 4096
 
 SETTINGS = np.dtype(
     [
@@ -247,18 +247,21 @@ def renew_room(batch: Batch, room: Array) -> None:
 
 
 def make_fit(batch: Batch, left: list[int], way: Callable[[Batch, int, int], bool]) -> None:
-    """Try one way to fit what does not: task by task, a gang whole; what fails is not tried again for jobs alike."""
-    failed: set[tuple[int, ...]] = set()
+    """Try one way to fit what does not: task by task, a gang whole. Who asks for no less than one that failed is not
+    tried, and the tries of a batch are counted."""
+    failed: list[tuple[int, Array]] = []
     tries = TRIES_MAX
     for k in left:
         job = int(batch.jobs[k])
+        mask, request = int(batch.mask_of[job]), batch.world.request[job]
         while (missing := batch.missing(k)) > 0 and tries > 0:
             count = missing if batch.world.jobs["gang"][job] else 1
-            kind = (int(batch.mask_of[job]), count, *batch.world.request[job].tolist())
-            tries -= kind not in failed
-            if kind in failed or not way(batch, k, count):
-                failed.add(kind)
+            asked = np.append(request, count)
+            if any(mask == other and (least <= asked).all() for other, least in failed):
                 break
+            tries -= 1
+            if not way(batch, k, count):
+                failed.append((mask, asked))
 
 
 def plan(batch: Batch, k: int, count: int) -> bool:

@@ -146,7 +146,7 @@ def _swarm(swarm: sc.SwarmRules) -> Iterator[str]:
 
 def _genetic(scheduler: sc.Scheduler) -> Iterator[str]:
     rules, key = scheduler.genetic, "scheduler.genetic"
-    yield from _number(f"{key}.batch_s", rules.batch_s, above=0.0)
+    yield from _number(f"{key}.batch_s", rules.batch_s, least=0.001)
     yield from _number(f"{key}.mb_per_s", rules.mb_per_s, above=0.0)
     yield from _number(f"{key}.population", rules.population, least=4, most=10_000)
     yield from _number(f"{key}.evaluations", rules.evaluations, least=0, most=1e9)

@@ -23,8 +23,8 @@ from murmuration.schedulers.genetic.problem import Flags, Integers, Problem, pro
 from murmuration.schedulers.genetic.search import Search, Settings
 from murmuration.schedulers.genetic.selection import best_of
 
-#: Steps of the search for a chain of moves, for each number of moves.
-CHAIN_STEPS = 2_000
+#: Nodes looked at in the search for a chain of moves, for each number of moves; a step looks at all of them.
+CHAIN_NODES, CHAIN_STEPS = 200_000, 2_000
 #: Placements a search begins with: what is given, and what greedy recipes make.
 SEEDS = 2 + len(RECIPES)
 
@@ -140,7 +140,7 @@ def repacked(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
     lacking = new.some(new.node < 0)
     rows = np.union1d(np.unique(new.node[new.node >= 0]), rows_for(cluster, lacking, nodes_max))
     problem, _ = problem_on(cluster, rows, new, movable=False)
-    node_of = make_room(pack(problem), CHAIN_STEPS).node_of[-len(new.node) :]
+    node_of = make_room(pack(problem), _steps(rows)).node_of[-len(new.node) :]
     return rows[node_of] if (node_of >= 0).all() else None
 
 
@@ -152,7 +152,7 @@ def moves_for(cluster: Cluster, new: Tasks, nodes_max: int) -> list[Move] | None
         return None
     problem, there = problem_on(cluster, rows, new, movable=True)
     work = pack(problem)
-    target = make_room(work, CHAIN_STEPS).node_of
+    target = make_room(work, _steps(rows)).node_of
     first = len(problem.request) - len(new.node)
     if (target[first:] < 0).any():
         return None
@@ -166,6 +166,11 @@ def moves_for(cluster: Cluster, new: Tasks, nodes_max: int) -> list[Move] | None
         )
         for step in steps.steps
     ]  # fmt: skip
+
+
+def _steps(rows: Integers) -> int:
+    """How many steps the search for a chain of moves may take among these nodes."""
+    return min(CHAIN_STEPS, CHAIN_NODES // max(len(rows), 1))
 
 
 def rows_for(cluster: Cluster, new: Tasks, most: int) -> Integers:
