@@ -257,5 +257,17 @@ def _show(summary: dict[str, Any], folder: Path | None, as_json: bool) -> None:
     cluster, timing = summary["cluster"], summary["timing"]
     used = ", ".join(f"{name} {share:.1%}" for name, share in cluster["required"].items())
     common.say(f"required: {used}; {summary['events']:,} events in {timing['cpu_s']:.2f} CPU s ({summary['path']})")
+    if "migrations_per_min" in summary["cluster"]:
+        common.say(_nodes_and_moves(summary["cluster"]))
     if folder is not None:
         common.say(f"report: {folder / 'report.html'}")
+
+
+def _nodes_and_moves(cluster: dict[str, Any]) -> str:
+    """How the nodes are filled, and what was moved for it."""
+    types = ", ".join(
+        f"{name.upper() if len(name) < 4 else name} {count / cluster['nodes_mean']:.2%}"
+        for name, count in cluster["allocation_types"].items()
+    )
+    gigabytes = cluster["migrated_mb_per_min"] / 1000.0
+    return f"nodes: {types}; {cluster['migrations_per_min']:.1f} migrations and {gigabytes:.1f} GB moved per minute"
