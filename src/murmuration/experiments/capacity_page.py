@@ -23,13 +23,13 @@ FOOTER = (
 def table(walks: Sequence[Walk]) -> tuple[list[str], list[list[object]]]:
     """One row per scheduler and size."""
     kinds = [name.upper() if name in ("sta", "ta", "pa", "da") else name for name in allocation_types.NAMES[:-1]]
-    columns = ["scheduler", "size", "nodes", "tasks", "cpu", "memory", *kinds, "overloaded", "not placed", "verdict"]
+    columns = ["scheduler", "size", "verdict", "nodes", "tasks", "cpu", "memory", *kinds, "overloaded", "not placed"]
     rows: list[list[object]] = []
     for walk in walks:
-        rows += [
-            [walk.scheduler if index == 0 else "", *_cells(step), f"fails: {step.why}" if step.why else "holds"]
-            for index, step in enumerate(walk.steps)
-        ]
+        for index, step in enumerate(walk.steps):
+            size, *figures = _cells(step)
+            verdict = f"fails: {step.why}" if step.why else "holds"
+            rows.append([walk.scheduler if index == 0 else "", size, verdict, *figures])
     return columns, rows
 
 

@@ -4,7 +4,7 @@ work. The original trace of tasks cannot be had, so orderings and ratios are jud
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from murmuration.cluster.allocation_types import NAMES
@@ -36,6 +36,7 @@ BASELINES = ("best-fit", "shared-state", "kubernetes", "kubernetes-balanced")
 MADE = "The cell is generated: the real mix of nodes, tasks drawn to the paper's totals and spikes; not the task trace."
 
 Summary = dict[str, Any]
+Experiment = Callable[[Settings], Reproduction]
 
 
 def scaled(tables: Mapping[str, Any], nodes: float = 1.0, load: float = 1.0) -> dict[str, Any]:
