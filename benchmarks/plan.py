@@ -19,13 +19,12 @@ import numpy as np
 from benchmarks_peers import PEERS
 
 from murmuration.cluster.random import state as random_state
-from murmuration.planning.snapshots.catalogue import power_of
 from murmuration.schedulers.genetic import objectives as of
 from murmuration.schedulers.genetic.archive import Archive
 from murmuration.schedulers.genetic.construct import RECIPES, construct
 from murmuration.schedulers.genetic.evaluate import COUNT, evaluate, evaluate_all
 from murmuration.schedulers.genetic.improve import improve, place_left, relieve
-from murmuration.schedulers.genetic.objectives import NAMES, Objective
+from murmuration.schedulers.genetic.objectives import NAMES, Objective, power_of
 from murmuration.schedulers.genetic.packed import Work, pack
 from murmuration.schedulers.genetic.problem import Problem, problem_of
 from murmuration.schedulers.genetic.search import Search, Settings

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.cluster.random import generator
-from murmuration.planning.snapshots.catalogue import power_of
+from murmuration.schedulers.genetic.objectives import power_of
 from murmuration.schedulers.genetic.problem import Problem, problem_of
 
 MB = 1_000_000

@@ -20,7 +20,7 @@ from murmuration.schedulers.genetic.packed import Work, pack
 from murmuration.schedulers.genetic.problem import Floats, Integers, Problem, describe, new_violations
 from murmuration.schedulers.genetic.reasons import why_unplaced
 from murmuration.schedulers.genetic.search import Search, Settings
-from murmuration.schedulers.genetic.selection import sov
+from murmuration.schedulers.genetic.selection import best_of
 
 #: What a plan weighs unless it is told otherwise.
 USUAL = ("crowding", "replicas", "power", "imbalance", "moves")
@@ -168,18 +168,11 @@ def choose(search: Search, work: Work, kubernetes: Integers) -> int:
     Moves do not count as worse: nothing has moved in what is there. If there is none, all of the front is open where
     something runs; where nothing does, the reference itself is there to be chosen.
     """
-    front = search.archive.front
     weights = np.array([objective.weight for objective in search.objectives])
-    merit = sov(front, weights)
     reference, _ = search.measure(work.placement(reference_placement(work))[None])
     counted = np.array([objective.name not in ("moves", "megabytes") for objective in search.objectives])
-    tolerance = 1e-9 * np.abs(reference[0])
-    better = (front <= reference[0] + tolerance)[:, counted].all(axis=1)
-    moved = (front < reference[0] - tolerance)[:, counted].any(axis=1)
-    fine = better & moved if (better & moved).any() or (work.problem.node_of >= 0).any() else better
-    if fine.any():
-        merit = np.where(fine, merit, np.inf)
-    return int(merit.argmin())
+    running = bool((work.problem.node_of >= 0).any())
+    return best_of(search.archive.front, weights, reference[0], counted, or_equal=not running)
 
 
 def _unplaced(problem: Problem, node_of: Integers, most: int = 50) -> dict[str, str]:

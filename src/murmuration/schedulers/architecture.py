@@ -6,6 +6,7 @@ offers       one scheduler per workload (a framework), the rows it was offered, 
 shared-state any number of schedulers per workload, all rows, committed optimistically
 negotiation  no scheduler: node agents ask brokers where there might be room, and the node asked decides
 swarm        one scheduler that places what arrives; then each task is an agent that reads its node and those it asks
+genetic      one scheduler, all rows, exclusive: what has arrived is searched as a batch, and running tasks may be moved
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from murmuration.cluster.errors import InputError
 
-KINDS = ("monolithic", "partitioned", "offers", "shared-state", "negotiation", "swarm")
+KINDS = ("monolithic", "partitioned", "offers", "shared-state", "negotiation", "swarm", "genetic")
 
 
 @dataclass(frozen=True)

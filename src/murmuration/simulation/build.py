@@ -103,7 +103,7 @@ class Setup:
     @property
     def has_tasks(self) -> bool:
         """Whether every task has a row of its own."""
-        return self.has_usage or self.is_swarm or self.is_negotiation
+        return self.has_usage or self.is_swarm or self.is_genetic
 
     @property
     def is_offers(self) -> bool:
@@ -112,6 +112,10 @@ class Setup:
     @property
     def is_negotiation(self) -> bool:
         return self.scenario.scheduler.kind == "negotiation"
+
+    @property
+    def is_genetic(self) -> bool:
+        return self.scenario.scheduler.kind == "genetic"
 
     @property
     def is_swarm(self) -> bool:
@@ -232,6 +236,8 @@ def make_world(setup: Setup, free: Amounts, masks: NDArray[np.bool_], mask: NDAr
     columns = wd.S_RESOURCES + 3 * resources + len(wd.S_PER_WORKLOAD) * workloads + agents
     room = max(SLOTS_START, 2 * widest, _power_of_two(2 * setup.jobs.tasks[setup.jobs.submit_s <= 0.0].sum()))
     rows = max(ROWS_START, _power_of_two(4 * (setup.jobs.submit_s <= 0.0).sum()))
+    # Where any task may be under way, each may have an entry of its own on the agenda.
+    rows = max(rows, room) if setup.is_genetic else rows
     samples = _samples(setup)
     world = wd.World(
         state=_state(setup, agents, slots, room, round(taken[0] / setup.resources.vector(PREFILL)[0])),
@@ -289,7 +295,7 @@ def _begin(setup: Setup, world: wd.World) -> None:
     first = []
     if setup.is_swarm:
         first.append((float(world.swarm["step_s"][0]), wd.AGENTS_ACT))
-    if setup.is_negotiation:
+    if setup.is_negotiation or setup.is_genetic:
         first.append((0.0, wd.AGENTS_ACT))
     if setup.has_usage:
         first.append((setup.scenario.scheduler.usage_s, wd.USAGE_CHANGES))

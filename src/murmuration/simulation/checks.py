@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from murmuration.cluster.constraints import parse_constraint
 from murmuration.cluster.errors import InputError, did_you_mean
 from murmuration.cluster.resources import parse_quantity
+from murmuration.schedulers.genetic.objectives import parse_objective
 from murmuration.schedulers.swarm.pheromone import PHEROMONES, STRATEGIES
 from murmuration.schedulers.swarm.search import SEARCHES
 from murmuration.simulation import scenario as sc
@@ -106,6 +107,7 @@ def _scheduler(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator
         yield from _number(f"scheduler.policy.{name}.headroom", policy.headroom, least=0.0, most=1.0)
     yield from _offers(scheduler.offers)
     yield from _swarm(scheduler.swarm)
+    yield from _genetic(scheduler)
     yield from unknown_workloads(scheduler, workloads) if workloads is not None else ()
 
 
@@ -140,6 +142,22 @@ def _swarm(swarm: sc.SwarmRules) -> Iterator[str]:
     yield from _number("scheduler.swarm.step_s", swarm.step_s, above=0.0)
     for name in ("migration_s", "switch_s", "candidates"):
         yield from _number(f"scheduler.swarm.{name}", getattr(swarm, name), least=0.0)
+
+
+def _genetic(scheduler: sc.Scheduler) -> Iterator[str]:
+    rules, key = scheduler.genetic, "scheduler.genetic"
+    yield from _number(f"{key}.batch_s", rules.batch_s, least=0.001)
+    yield from _number(f"{key}.mb_per_s", rules.mb_per_s, above=0.0)
+    yield from _number(f"{key}.population", rules.population, least=4, most=10_000)
+    yield from _number(f"{key}.evaluations", rules.evaluations, least=0, most=1e9)
+    yield from _number(f"{key}.nodes_max", rules.nodes_max, least=2, most=NODES_MAX)
+    yield from _number(f"{key}.tasks_max", rules.tasks_max, least=0, most=1e6)
+    if not rules.objectives:
+        yield f"{key}.objectives: expected at least one, such as imbalance"
+    for text in rules.objectives:
+        parse_objective(text, f"{key}.objectives")
+    if scheduler.kind == "genetic" and scheduler.reclaim:
+        yield "scheduler.reclaim: expected false with genetic, which places by what tasks request"
 
 
 def unknown_workloads(scheduler: sc.Scheduler, workloads: Collection[str]) -> Iterator[str]:

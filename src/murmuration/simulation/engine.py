@@ -23,10 +23,11 @@ from murmuration.placement.registry import Placement, is_own, load_object, resol
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers import architecture as arch
 from murmuration.schedulers.offers.allocators import ALLOCATORS
-from murmuration.simulation import loop, measured, negotiation_loop, offers, swarm_loop
+from murmuration.simulation import batches, loop, measured, negotiation_loop, offers, rounds, swarm_loop
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
 from murmuration.simulation.adopt import adopt, show_offer
+from murmuration.simulation.batches import Batches
 from murmuration.simulation.build import (
     NodeChanges,
     Setup,
@@ -58,6 +59,7 @@ class Run:
     world: wd.World
     parley: Parley | None = None
     measured: Measured | None = None
+    batches: Batches | None = None
 
     @property
     def now_s(self) -> float:
@@ -91,6 +93,9 @@ def prepare(scenario: sc.Scenario) -> Run:
     run = Run(setup, make_world(setup, free, masks, mask))
     if setup.is_negotiation:
         run.parley = parley(scenario.scheduler.negotiation, run.world, changes.most, work)
+    if setup.is_genetic:
+        _refuse_slow(setup)
+        run.batches = batches.batches(run.world)
     if setup.has_usage:
         run.measured = measured.measured(run.world)
     _check_score(run)
@@ -124,6 +129,15 @@ def _check_offers(scenario: sc.Scenario, jobs: JobList, changes: NodeChanges) ->
     if scenario.scheduler.kind == "offers" and (jobs.curves is not None or len(changes.time_s)):
         what = "usage that is measured" if jobs.curves is not None else "nodes that come and go"
         raise InputError(f"{scenario.name}: scheduler.kind offers cannot run with {what}; choose another scheduler")
+
+
+def _refuse_slow(setup: Setup) -> None:
+    """Batches start from a placement that can be called for many jobs at once."""
+    if not setup.placement.fast:
+        raise InputError(
+            f"{setup.placement.name}: scheduler.kind genetic starts from a compiled placement; "
+            f"use one of ours or mark a score with murmuration.kernel"
+        )
 
 
 Inputs = tuple[NodeTable, JobList, Amounts, NodeChanges]
@@ -168,7 +182,7 @@ def _agents(scenario: sc.Scenario, jobs: JobList, nodes: int) -> list[arch.Agent
         raise InputError(problem)
     if scheduler.kind == "negotiation":
         return [arch.Agent("brokers", tuple(names), {name: arch.Timing(0.0, 0.0) for name in names})]
-    if scheduler.kind in ("monolithic", "swarm"):
+    if scheduler.kind in ("monolithic", "swarm", "genetic"):
         return arch.monolithic(names, timing, scheduler.paths == "single")
     if scheduler.kind == "partitioned":
         return arch.partitioned(names, timing, scheduler.partition, nodes)
@@ -240,7 +254,9 @@ def _compiled_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:
 def _advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the kernel of the run's architecture."""
     if run.parley is not None:
-        return int(negotiation_loop.advance_negotiation(run.world, run.parley.settings["round_s"][0], until))
+        return int(rounds.advance_rounds(run.world, run.parley.settings["round_s"][0], until))
+    if run.batches is not None:
+        return int(rounds.advance_rounds(run.world, run.setup.scenario.scheduler.genetic.batch_s, until))
     place, score = _compiled_policy(run.setup.placement)
     if run.setup.is_offers:
         allocate = _compiled_allocator(run.setup.scenario.scheduler.offers.allocator)
@@ -271,8 +287,10 @@ def _advance_to(run: Run, until_s: float, watch: int) -> int:
             run.world = grown(run.world)
             if run.parley is not None:
                 run.parley = grown_parley(run.parley, len(run.world.slots))
-        elif why == negotiation_loop.ACT and run.parley is not None:
+        elif why == rounds.ACT and run.parley is not None:
             negotiation_loop.agents_act(run.world, run.parley)
+        elif why == rounds.ACT and run.batches is not None:
+            run.world = batches.act(run.setup, run.world, run.batches, *_compiled_policy(run.setup.placement))
         elif why == loop.DECIDE:
             if watch >= 0 and pending_job(run) == watch:
                 return why

@@ -15,7 +15,7 @@ from murmuration.placement.explain import best, filters, short_of, unblock
 from murmuration.simulation import engine, loop
 from murmuration.simulation import world as wd
 from murmuration.simulation.engine import Run
-from murmuration.simulation.explain_negotiation import negotiated
+from murmuration.simulation.explain_rounds import in_round
 
 
 def explain(run: Run, job_id: str, attempt: int) -> Explanation:
@@ -23,8 +23,8 @@ def explain(run: Run, job_id: str, attempt: int) -> Explanation:
     row = run.setup.jobs.job_row(job_id)
     if row in run.setup.hopeless:
         return _hopeless(run, row)
-    if run.parley is not None:
-        return negotiated(run, row, attempt)
+    if run.parley is not None or run.batches is not None:
+        return in_round(run, row, attempt)
     for made in range(attempt):
         if made > 0:
             engine.answer(run)

@@ -125,5 +125,5 @@ def load_run(path: Path, run: Run, label: str) -> None:
 
 def _parts(run: Run) -> dict[str, dict[str, NDArray[Any]]]:
     """What of a run changes, by the name of the array."""
-    parts = {"world": run.world, "parley": run.parley, "measured": run.measured}
+    parts = {"world": run.world, "parley": run.parley, "measured": run.measured, "batches": run.batches}
     return {name: part._asdict() for name, part in parts.items() if part is not None}

@@ -28,18 +28,12 @@ from murmuration.schedulers.negotiation.bulk import (
     sras,
 )
 from murmuration.schedulers.negotiation.selection import Tasks, Work
-from murmuration.simulation.agenda import note, pop
-from murmuration.simulation.churn import change_node
-from murmuration.simulation.loop import GO_ON, arrival_is_next, arrive, to_next_event
-from murmuration.simulation.moves import begin_move, leave_source, migration_ends
+from murmuration.simulation.moves import begin_move
 from murmuration.simulation.negotiation_world import Parley
 from murmuration.simulation.steps import (
-    agents_need_room,
     begin_attempt,
     dequeue,
     drop_claim,
-    end_run,
-    enqueue,
     finish_job,
     mask_of,
     needs_room,
@@ -47,25 +41,12 @@ from murmuration.simulation.steps import (
     start_run,
     unmeasured,
 )
-from murmuration.simulation.usage import measure_usage, usage_changes
-from murmuration.simulation.world import (
-    AGENTS_ACT,
-    JOB_RETURNS,
-    KIND_BITS,
-    KIND_MASK,
-    MIGRATION_ENDS,
-    NODE_CHANGES,
-    TASKS_END,
-    USAGE_CHANGES,
-    Array,
-    World,
-)
+from murmuration.simulation.usage import measure_usage
+from murmuration.simulation.world import Array, World
 
 MEMORY = 1
 #: Of the tasks found at time 0, this share of the nodes' number is placed before nodes report again.
 BATCH_SHARE = 0.25
-#: Why `advance_negotiation` stopped, besides what `advance` says: the agents have their turn.
-ACT = 5
 #: All that waits.
 EVERYTHING = 1 << 40
 #: Rises of a node's load that count as spikes (Table 2).
@@ -437,48 +418,3 @@ def forget_counts(settings: Array) -> None:
 @loop_kernel
 def measure_all(c: Any) -> None:
     measure_usage(c)
-
-
-@inlined
-def happen(w: World, round_s: float) -> bool:
-    """Let the next thing on the agenda happen; returns whether it is the agents' turn."""
-    what = pop(w.agenda, w.state)
-    kind, subject = what & KIND_MASK, what >> KIND_BITS
-    if kind == MIGRATION_ENDS:
-        migration_ends(w, subject)
-    elif kind == TASKS_END:
-        tasks_end(w, subject)
-    elif kind == USAGE_CHANGES:
-        usage_changes(w)
-    elif kind == NODE_CHANGES:
-        change_node(w, subject)
-    elif kind == JOB_RETURNS:
-        enqueue(w.agents, w.queue, w.jobs, subject)
-    elif kind == AGENTS_ACT:
-        note(w.agenda, w.state, w.state[0].now + round_s, AGENTS_ACT, 0)
-    return bool(kind == AGENTS_ACT)
-
-
-@inlined
-def tasks_end(c: World, run: int) -> None:
-    """The tasks of a run end; one under way leaves both its nodes."""
-    slot = c.runs[run].slot
-    while slot >= 0:
-        if c.tasks[slot].source >= 0:
-            leave_source(c, slot)
-        slot = c.slots[slot].next
-    end_run(c, run)
-
-
-@loop_kernel
-def advance_negotiation(w: World, round_s: float, until: float) -> int:
-    """As `advance`, up to each round of the agents (ACT)."""
-    while True:
-        full = needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]) or agents_need_room(w.state, w.agenda, w.slots)
-        why = to_next_event(w, until, full)
-        if why != GO_ON:
-            return why
-        if arrival_is_next(w.state, w.jobs, w.agenda):
-            arrive(w.state, w.agents, w.queue, w.jobs)
-        elif happen(w, round_s):
-            return ACT

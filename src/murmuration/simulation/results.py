@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster import allocation_types
-from murmuration.simulation import negotiation_world
+from murmuration.simulation import batches, negotiation_world
 from murmuration.simulation import world as wd
 from murmuration.simulation.engine import Run
 from murmuration.simulation.swarm_world import counts
@@ -105,6 +105,7 @@ def _cluster(run: Run) -> Summary:
         "collision_fraction": None,
         **_offer_counts(run),
         **(counts(world) if run.setup.is_swarm else {}),
+        **(batches.counts(run.batches) if run.batches is not None else {}),
         **(negotiation_world.counts(run.parley, seconds) if run.parley is not None else {}),
     }
 

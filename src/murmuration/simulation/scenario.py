@@ -179,6 +179,22 @@ class NegotiationRules(Part, frozen=True):
     proactive: float = 0.0
 
 
+class GeneticRules(Part, frozen=True):
+    """How batches are placed: every `batch_s` what waits is searched by `evaluations` placements in generations of
+    `population` (0 evaluations: it stays where `scheduler.placement` has it). A batch of more than `tasks_max` tasks is
+    not searched, and no search looks at more than `nodes_max` nodes. `move` lets running tasks make room for those that
+    fit nowhere; a migration takes its megabytes ÷ `mb_per_s`."""
+
+    population: int = 24
+    evaluations: int = 120
+    objectives: tuple[str, ...] = ("crowding", "replicas", "power", "imbalance")
+    batch_s: float = 10.0
+    move: bool = True
+    mb_per_s: float = 125.0
+    nodes_max: int = 200
+    tasks_max: int = 500
+
+
 class Policy(Part, frozen=True):
     """Checked when a workload's transaction commits: its quota, and the share of the cluster it must leave free."""
 
@@ -205,6 +221,7 @@ class Scheduler(Part, frozen=True):
     offers: OfferRules = OfferRules()
     swarm: SwarmRules = SwarmRules()
     negotiation: NegotiationRules = NegotiationRules()
+    genetic: GeneticRules = GeneticRules()
     policy: dict[str, Policy] = {}
 
 

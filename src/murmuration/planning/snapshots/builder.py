@@ -11,6 +11,7 @@ import numpy as np
 from murmuration.cluster.errors import InputError
 from murmuration.cluster.resources import Resources
 from murmuration.planning.snapshots import catalogue
+from murmuration.schedulers.genetic.objectives import power_of
 from murmuration.schedulers.genetic.problem import Flags, Integers, Problem, Rule
 
 
@@ -106,7 +107,7 @@ def _amounts(resources: Resources, rows: Sequence[tuple[str, Mapping[str, str | 
 
 
 def _watts(nodes: Sequence[NodeEntry], total: Integers) -> tuple[Any, Any]:
-    idle, peak = catalogue.power_of(total[:, 0] / 1e6, total[:, 1] / 1e6)
+    idle, peak = power_of(total[:, 0] / 1e6, total[:, 1] / 1e6)
     for k, node in enumerate(nodes):
         if node.watts is not None:
             idle[k], peak[k] = node.watts

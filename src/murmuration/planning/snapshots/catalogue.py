@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from murmuration.schedulers.genetic.problem import Floats
-
 GIB = 2**30
 
 
@@ -51,9 +47,3 @@ def types() -> dict[str, NodeType]:
 def price_of(cpu: float, memory_gib: float) -> float:
     """What a node of a size that has no list price costs: CPU and memory as m5 prices them, by least squares."""
     return 0.036 * cpu + 0.003 * memory_gib
-
-
-def power_of(cpu: Floats, memory_mb: Floats) -> tuple[Floats, Floats]:
-    """Idle and peak watts: a node of 4 CPUs and 4,000 MB draws 171 to 218; 30 % goes with CPUs, 11 % with memory."""
-    grows = 0.3 * (np.asarray(cpu) / 4.0 - 1.0) + 0.11 * (np.asarray(memory_mb) / 4000.0 - 1.0)
-    return 171.0 * (1.0 + grows), 218.0 * (1.0 + grows)

@@ -53,15 +53,15 @@ class Objective:
         return NAMES.index(self.name) if self.function is None else -1
 
 
-def parse_objective(text: str) -> Objective:
-    """`imbalance`, `power=2` or `module:function=0.5`, as written after `--objective`."""
+def parse_objective(text: str, where: str = "--objective") -> Objective:
+    """`imbalance`, `power=2` or `module:function=0.5`, as written after `--objective` or in a scenario."""
     name, separator, number = text.partition("=")
     name = name.strip()
-    weight = _positive(number, f"--objective {name}") if separator else 1.0
+    weight = _positive(number, f"{where} {name}") if separator else 1.0
     if ":" in name:
-        return Objective(name, weight, _load(name))
+        return Objective(name, weight, _load(name, where))
     if name not in NAMES:
-        raise InputError(f"--objective: {unknown('objective', name, NAMES)}")
+        raise InputError(f"{where}: {unknown('objective', name, NAMES)}")
     return Objective(name, weight)
 
 
@@ -85,7 +85,7 @@ def _positive(text: str, where: str, zero: bool = False) -> float:
     return value
 
 
-def _load(name: str) -> Own:
+def _load(name: str, where: str) -> Own:
     module, _, attribute = name.partition(":")
     # The folder a command is given from is where people keep their own modules.
     if "" not in sys.path:
@@ -93,9 +93,9 @@ def _load(name: str) -> Own:
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise InputError(f"--objective {name}: cannot be imported: {error}") from error
+        raise InputError(f"{where} {name}: cannot be imported: {error}") from error
     if not callable(found):
-        raise InputError(f"--objective {name}: expected a function of a problem and a placement")
+        raise InputError(f"{where} {name}: expected a function of a problem and a placement")
     return found  # type: ignore[no-any-return]
 
 
@@ -153,3 +153,9 @@ def priority_weight(problem: Problem) -> Floats:
     """1 for the lowest priority, one more for each higher one there is: Kubernetes' numbers have no scale."""
     ranks = np.unique(problem.priority, return_inverse=True)[1]
     return np.asarray(ranks, dtype=np.float64) + 1.0
+
+
+def power_of(cpu: Floats, memory_mb: Floats) -> tuple[Floats, Floats]:
+    """Idle and peak watts: a node of 4 CPUs and 4,000 MB draws 171 to 218; 30 % goes with CPUs, 11 % with memory."""
+    grows = 0.3 * (np.asarray(cpu) / 4.0 - 1.0) + 0.11 * (np.asarray(memory_mb) / 4000.0 - 1.0)
+    return 171.0 * (1.0 + grows), 218.0 * (1.0 + grows)

@@ -182,7 +182,9 @@ class Search:
 
     def litter(self, count: int) -> Placements:
         directions = self.directions(count)
-        pairs = np.array([self.parents(direction) for direction in directions])
+        span = np.maximum(np.ptp(self.values, axis=0), 1e-12)
+        scaled = (self.values - self.values.min(axis=0)) / span
+        pairs = np.array([self.parents(scaled @ direction) for direction in directions])
         children = np.empty((count, self.placements.shape[1]), dtype=np.int32)
         tries = self.settings.tries * max(len(self.work.packed.movable), 1)
         breed(
@@ -191,10 +193,8 @@ class Search:
         )  # fmt: skip
         return children
 
-    def parents(self, direction: Floats) -> Integers:
-        """The best in a direction of a few drawn at random, less bad before better, and a second one likewise."""
-        span = np.maximum(np.ptp(self.values, axis=0), 1e-12)
-        merit = (self.values - self.values.min(axis=0)) / span @ direction
+    def parents(self, merit: Floats) -> Integers:
+        """The best of a few drawn at random, less bad before better, and a second one likewise."""
         found = []
         for _ in range(2):
             drawn = self.rng.integers(len(merit), size=max(2, len(merit) // 4))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.jit import compiled
-from murmuration.schedulers.genetic.problem import Floats, Integers
+from murmuration.schedulers.genetic.problem import Flags, Floats, Integers
 
 Array = NDArray[Any]
 
@@ -141,6 +141,19 @@ def sov(values: Floats, weights: Floats) -> Floats:
     low, high = values.min(axis=0), values.max(axis=0)
     scaled = (values - low) / np.where(high > low, high - low, 1.0)
     return np.asarray(scaled @ weights / weights.sum())
+
+
+def best_of(front: Floats, weights: Floats, reference: Floats, counted: Flags, or_equal: bool = False) -> int:
+    """The best mean normalised objective among those better than the reference in something that counts and worse in
+    nothing, else (with `or_equal`) among those worse in nothing, else among all."""
+    merit = sov(front, weights)
+    tolerance = 1e-9 * np.abs(reference)
+    no_worse = (front <= reference + tolerance)[:, counted].all(axis=1)
+    better = no_worse & (front < reference - tolerance)[:, counted].any(axis=1)
+    chosen = no_worse if or_equal and not better.any() else better
+    if chosen.any():
+        merit = np.where(chosen, merit, np.inf)
+    return int(merit.argmin())
 
 
 def hypervolume(values: Floats, reference: Floats) -> float:

@@ -1,7 +1,7 @@
-"""Why, where agents negotiate: what the table said of every node when a job had its round, and where its tasks went.
+"""Why, where what waits has its turn in rounds: what the table said of every node then, and where the tasks went.
 
-Brokers know the table as it was reported, score a sample of it and draw from the best, so there is no ranking to show:
-the reasons are those for which the nodes themselves would refuse.
+Brokers know the table as it was reported, score a sample of it and draw from the best, and a batch is searched as a
+whole; so there is no ranking to show: the reasons are those for which the nodes themselves would refuse.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from murmuration.cluster.errors import InputError
 from murmuration.cluster.reasons import Explanation, Wait
 from murmuration.simulation import engine
 from murmuration.simulation import world as wd
+from murmuration.simulation.batch_steps import table_of
 from murmuration.simulation.engine import Run
 
 
-def negotiated(run: Run, row: int, attempt: int) -> Explanation:
+def in_round(run: Run, row: int, attempt: int) -> Explanation:
     """The round of an attempt at a job; the run is advanced past it."""
     filtered: dict[str, int] = {}
     before = engine.job_view(run, row)
@@ -41,8 +42,21 @@ def negotiated(run: Run, row: int, attempt: int) -> Explanation:
         feasible=len(names) - sum(filtered.values()), best=(),
         chosen=tuple((names[node], count) for node, count in (_nodes_of(run.world, row) - where).items()),
         placed=placed, verdict=None if placed == before.tasks else Wait(short, "the next round"),
-        queued_behind=int(run.world.agents["queued"][0]), notes=(_how(run),),
+        queued_behind=int(run.world.agents["queued"][0]), notes=_notes(run, row),
     )  # fmt: skip
+
+
+def _notes(run: Run, row: int) -> tuple[str, ...]:
+    if run.batches is None:
+        return (_how(run),)
+    rules, steps = run.setup.scenario.scheduler.genetic, run.batches.steps[: run.batches.settings["steps"][0]]
+    mine = steps["node"][(steps["job"] == row) & (steps["slot"] < 0)]
+    promised = sorted({run.setup.nodes.names[node] for node in mine})
+    how = f"every {rules.batch_s:g} s what waits is placed as one batch, then searched by {', '.join(rules.objectives)}"
+    if promised:
+        return how, f"room is being made for it on {', '.join(promised)}: it starts there when migrations have ended"
+    moved = "no moves of running tasks were found that make room" if rules.move else "running tasks are not moved"
+    return (how, moved) if run.world.jobs["left"][row] else (how,)
 
 
 def _how(run: Run) -> str:
@@ -71,16 +85,17 @@ def _refusals(run: Run, row: int) -> dict[str, int]:
     request = world.request[row]
     left: NDArray[np.bool_] = np.ones(len(world.total), np.bool_) if mask < 0 else world.masks[mask].copy()
     reasons = {"not allowed by its constraints": int((~left).sum())}
-    firm = world.firm if world.jobs["production"][row] else None
     for r, name in enumerate(run.setup.resources.names):
-        for reason, enough in (
-            (f"too small: {name}", world.total[:, r] >= request[r]),
-            (f"too little {name} unused", world.free[:, r] >= _expected(run, row)[r]),
-            (f"too much {name} guaranteed to others", None if firm is None else firm[:, r] >= request[r]),
-        ):
-            if enough is not None:
-                reasons[reason] = int((left & ~enough).sum())
-                left &= enough
+        objections = {f"too small: {name}": world.total[:, r] >= request[r]}
+        if run.batches is not None:
+            objections[f"too little {name} free"] = table_of(world)[:, r] >= request[r]
+        else:
+            objections[f"too little {name} unused"] = world.free[:, r] >= _expected(run, row)[r]
+            if world.jobs["production"][row]:
+                objections[f"too much {name} guaranteed to others"] = world.firm[:, r] >= request[r]
+        for reason, enough in objections.items():
+            reasons[reason] = int((left & ~enough).sum())
+            left &= enough
     return {reason: count for reason, count in reasons.items() if count}
 
 

@@ -1,0 +1,194 @@
+"""A batch of arrivals: better nodes for new tasks by a short search, and room for those that fit nowhere.
+
+Both look at a part of the cluster at most, so that a batch takes no longer in a large one: the search at the nodes
+chosen so far and others drawn at random, the making of room at those nodes that lack least and those that have most.
+What else lies on a node (tasks that may not move, tasks under way, room promised to others) counts as one task that
+stays there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from murmuration.cluster.random import generator
+from murmuration.schedulers.genetic.construct import RECIPES
+from murmuration.schedulers.genetic.ejection import make_room
+from murmuration.schedulers.genetic.moves import order
+from murmuration.schedulers.genetic.objectives import Objective, power_of
+from murmuration.schedulers.genetic.packed import pack
+from murmuration.schedulers.genetic.problem import Flags, Integers, Problem, problem_of
+from murmuration.schedulers.genetic.search import Search, Settings
+from murmuration.schedulers.genetic.selection import best_of
+
+#: Nodes looked at in the search for a chain of moves, for each number of moves; a step looks at all of them.
+CHAIN_NODES, CHAIN_STEPS = 200_000, 2_000
+#: Placements a search begins with: what is given, and what greedy recipes make.
+SEEDS = 2 + len(RECIPES)
+
+
+class Tasks(NamedTuple):
+    """Tasks by column: their node (−1: none), their job, what they ask for, and the row of masks they must obey."""
+
+    node: Integers
+    job: Integers
+    request: Integers
+    mask: Integers
+
+    def some(self, which: Integers | Flags) -> Tasks:
+        return Tasks(*(column[which] for column in self))
+
+
+def joined(first: Tasks, second: Tasks) -> Tasks:
+    return Tasks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+
+
+class Cluster(NamedTuple):
+    """What a batch finds: what each node has, what of it may be taken now, the masks (one row per kind of task, by
+    node), and the tasks that run where they shall stay or may be moved."""
+
+    total: Integers
+    room: Integers
+    masks: Flags
+    running: Tasks
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far a search goes."""
+
+    objectives: tuple[Objective, ...]
+    population: int
+    evaluations: int
+    nodes_max: int
+
+
+class Found(NamedTuple):
+    """A better node for each new task, and the placements that were evaluated."""
+
+    node: Integers
+    evaluations: int
+
+
+class Move(NamedTuple):
+    """A running task (by its row), or a new one (−1), goes from a node (−1: from none) to another."""
+
+    running: int
+    new: int
+    origin: int
+    node: int
+
+
+def problem_on(cluster: Cluster, rows: Integers, new: Tasks, movable: bool) -> tuple[Problem, Integers]:
+    """The problem of some nodes: the tasks that run there, what else is taken of each, then the new tasks. Also the
+    rows of the running tasks in it."""
+    place = np.full(len(cluster.total), -1)
+    place[rows] = np.arange(len(rows))
+    there = np.flatnonzero(place[cluster.running.node] >= 0)
+    running = cluster.running.some(there)
+    taken = cluster.total[rows] - cluster.room[rows]
+    np.subtract.at(taken, place[running.node], running.request)
+    taken = np.maximum(taken, 0)
+    full = np.flatnonzero(taken.any(axis=1))
+    rest = Tasks(rows[full], -1 - full, taken[full], np.full(len(full), len(cluster.masks) - 1))
+    tasks = joined(joined(running, rest), new)
+    idle, peak = power_of(cluster.total[rows, 0] / 1e6, cluster.total[rows, 1] / 1e6)
+    pinned = np.arange(len(tasks.node)) < len(there) + len(full)
+    pinned[: len(there)] = not movable
+    problem = problem_of(
+        cluster.total[rows], tasks.request, np.where(tasks.node >= 0, place[tasks.node], -1), tasks.job,
+        nodes=("",) * len(rows), tasks=("",) * len(tasks.node), allowed=cluster.masks[:, rows], class_of=tasks.mask,
+        pinned=pinned, idle_watts=idle, peak_watts=peak,
+    )  # fmt: skip
+    return problem, there
+
+
+def improved(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> Found:
+    """Nodes for new tasks that are better than those they have been given, by a search that moves nothing else."""
+    rows = _rows_around(cluster, new, limits.nodes_max, seed)
+    problem, _ = problem_on(cluster, rows, new._replace(node=np.full(len(new.node), -1)), movable=False)
+    work = pack(problem)
+    given = np.append(problem.node_of[: -len(new.node)], np.searchsorted(rows, new.node))
+    # A few tasks have few placements.
+    most = min(limits.evaluations, SEEDS + len(rows) * len(new.node))
+    search = Search(work, limits.objectives, Settings(limits.population, most, seed))
+    search.seed([work.placement(given)])
+    search.run()
+    reference, _ = search.measure(work.placement(given)[None])
+    weights = np.array([objective.weight for objective in limits.objectives])
+    counted = np.ones(len(weights), dtype=np.bool_)
+    best = best_of(search.archive.front, weights, reference[0], counted)
+    found = work.restored(search.archive.placements[best])[-len(new.node) :]
+    return Found(rows[found] if (found >= 0).all() else new.node, search.evaluations)
+
+
+def _rows_around(cluster: Cluster, new: Tasks, most: int, seed: int) -> Integers:
+    """The nodes new tasks have been given, and others with room for the smallest of them, drawn if there are many."""
+    given = np.unique(new.node)
+    others = np.setdiff1d(np.flatnonzero((cluster.room >= new.request.min(axis=0)).all(axis=1)), given)
+    wanted = max(most - len(given), 0)
+    if len(others) > wanted:
+        others = generator(seed, "batch", "nodes").choice(others, wanted, replace=False)
+    return np.union1d(given, others)
+
+
+def repacked(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
+    """Nodes for all these new tasks, of which some have been given one and others found none; None if there are none.
+    Nothing that runs is moved."""
+    lacking = new.some(new.node < 0)
+    rows = np.union1d(np.unique(new.node[new.node >= 0]), rows_for(cluster, lacking, nodes_max))
+    problem, _ = problem_on(cluster, rows, new, movable=False)
+    node_of = make_room(pack(problem), _steps(rows)).node_of[-len(new.node) :]
+    return rows[node_of] if (node_of >= 0).all() else None
+
+
+def moves_for(cluster: Cluster, new: Tasks, nodes_max: int) -> list[Move] | None:
+    """The steps, in order, after which all these new tasks have nodes; None if none are found. At no step is a node
+    asked for more than it has."""
+    rows = rows_for(cluster, new, nodes_max)
+    if not _could_hold(cluster, rows, new):
+        return None
+    problem, there = problem_on(cluster, rows, new, movable=True)
+    work = pack(problem)
+    target = make_room(work, _steps(rows)).node_of
+    first = len(problem.request) - len(new.node)
+    if (target[first:] < 0).any():
+        return None
+    steps = order(work, target)
+    if (steps.node_of[first:] < 0).any():
+        return None
+    return [
+        Move(
+            int(there[step.task]) if step.task < first else -1, step.task - first if step.task >= first else -1,
+            int(rows[step.origin]) if step.origin >= 0 else -1, int(rows[step.node]),
+        )
+        for step in steps.steps
+    ]  # fmt: skip
+
+
+def _steps(rows: Integers) -> int:
+    """How many steps the search for a chain of moves may take among these nodes."""
+    return min(CHAIN_STEPS, CHAIN_NODES // max(len(rows), 1))
+
+
+def rows_for(cluster: Cluster, new: Tasks, most: int) -> Integers:
+    """The nodes among which room is made: those allowed that lack least for the largest new task, and those with the
+    most room for what must leave them."""
+    size = np.maximum(cluster.total.max(axis=0), 1)
+    largest = int((new.request / size).max(axis=1).argmax())
+    request, allowed = new.request[largest], cluster.masks[new.mask[largest]]
+    usable = allowed & (cluster.total >= request).all(axis=1)
+    lacking = (np.maximum(request - cluster.room, 0) / size).max(axis=1)
+    there = cluster.total.any(axis=1)
+    if there.sum() <= most:
+        return np.flatnonzero(there)
+    closest = np.argsort(np.where(usable, lacking, np.inf), kind="stable")[: max(most // 2, 1)]
+    roomy = np.argsort(-(cluster.room / size).min(axis=1), kind="stable")[: max(most // 2, 1)]
+    return np.union1d(closest, roomy)
+
+
+def _could_hold(cluster: Cluster, rows: Integers, new: Tasks) -> bool:
+    """Whether there is as much room in all as the new tasks ask for: moves make none."""
+    return bool((cluster.room[rows].sum(axis=0) >= new.request.sum(axis=0)).all())
