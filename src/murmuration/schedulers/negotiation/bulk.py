@@ -161,11 +161,14 @@ def report(c: Cell) -> None:
     for node in range(c.total.shape[0]):
         see(c, REPORTED, node)
     c.settings[0].reported_at = c.state[0].now
-    if c.settings[0].brokers > 1 and c.state[0].now >= c.settings[0].exchanged_at + c.settings[0].exchange_s:
+    now = c.state[0].now
+    # The cell as it is found is known to all brokers.
+    due = now == 0.0 or now >= c.settings[0].exchanged_at + c.settings[0].exchange_s
+    if c.settings[0].brokers > 1 and due:
         copy_rows(c.views[REPORTED], c.views[EXCHANGED])
         copy_rows(c.firm_views[REPORTED], c.firm_views[EXCHANGED])
         copy_rows(c.scores[REPORTED], c.scores[EXCHANGED])
-        c.settings[0].exchanged_at = c.state[0].now
+        c.settings[0].exchanged_at = now
     list_idle(c)
 
 
