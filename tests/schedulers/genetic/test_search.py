@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from tests.schedulers.genetic.problems import SEEDS, random_problem
 
 from murmuration.experiments.kapellmeister_instances import FAMILIES, instance
@@ -24,6 +24,7 @@ FOUR = tuple(Objective(name) for name in NAMES[:4])
 
 @settings(max_examples=25, deadline=None)
 @given(SEEDS)
+@example(400_000)
 def test_nothing_in_the_archive_breaks_what_was_not_broken(seed: int) -> None:
     problem = random_problem(seed)
     work = pack(problem)

@@ -237,6 +237,17 @@ def lonely(alone: int, twice: int, targets: int, total: int) -> bool:
 
 
 @helper
+def leaves_alone(p: Packed, s: State, rule: int, to: int) -> bool:
+    """Whether the only target so far, allowed to lie alone, would lie elsewhere than a second one, and so no longer."""
+    alone = False
+    for k in range(p.rule_tasks_first[rule], p.rule_tasks_first[rule + 1]):
+        n = s.x[p.rule_tasks[k]]
+        if n >= 0 and p.rule_tasks_role[k] == HOLDER | TARGET:
+            alone |= p.domain_of[p.rule_key[rule], n] != to
+    return alone
+
+
+@helper
 def together_allows(p: Packed, s: State, rule: int, role: int, origin: int, to: int, placed: bool) -> bool:
     """Neither the task is lonely where it goes, nor those it leaves who were not."""
     mine = 1 if role & TARGET else 0
@@ -252,6 +263,8 @@ def together_allows(p: Packed, s: State, rule: int, role: int, origin: int, to: 
         targets, alone, twice = found_in(p, s, rule, origin)
         after = lonely(alone - holder, twice - both, targets - mine, total)
         ok &= not after or lonely(alone, twice, targets, total)
+    if mine and not placed and s.rule_total[rule] == 1:
+        ok &= not leaves_alone(p, s, rule, to)
     return ok
 
 
