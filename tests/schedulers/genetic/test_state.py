@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ def test_a_move_is_allowed_when_the_oracle_finds_nothing_broken(seed: int) -> No
     """From an allowed placement every single move: the kernel's answer and that of the plain rules are the same."""
     problem = random_problem(seed, nodes=5, tasks=10)
     node_of = settled(problem)
+    problem = replace(problem, node_of=node_of)
     work = pack(problem)
     state = new_state(work.packed)
     load(work.packed, state, work.placement(node_of))

@@ -238,13 +238,21 @@ def lonely(alone: int, twice: int, targets: int, total: int) -> bool:
 
 @helper
 def leaves_alone(p: Packed, s: State, rule: int, to: int) -> bool:
-    """Whether the only target so far, allowed to lie alone, would lie elsewhere than a second one, and so no longer."""
-    alone = False
+    """Whether the only target so far, allowed to lie alone, would lie elsewhere than a second one, and so no longer.
+
+    As Kubernetes has it, nobody becomes lonely by what happens elsewhere: only a domain that a task came to or left.
+    """
+    key, domain = p.rule_key[rule], -1
     for k in range(p.rule_tasks_first[rule], p.rule_tasks_first[rule + 1]):
         n = s.x[p.rule_tasks[k]]
         if n >= 0 and p.rule_tasks_role[k] == HOLDER | TARGET:
-            alone |= p.domain_of[p.rule_key[rule], n] != to
-    return alone
+            domain = p.domain_of[key, n]
+    touched = False
+    for k in range(p.rule_tasks_first[rule], p.rule_tasks_first[rule + 1]):
+        now, start = s.x[p.rule_tasks[k]], p.start[p.rule_tasks[k]]
+        here = now >= 0 and p.domain_of[key, now] == domain
+        touched |= here != (start >= 0 and p.domain_of[key, start] == domain)
+    return domain >= 0 and domain != to and touched
 
 
 @helper
