@@ -93,6 +93,7 @@ def test_limits_and_own_objectives(murmur: Murmur, cluster: Path, tmp_path: Path
     told = json.loads(murmur("plan", str(cluster), *arguments, "--json").out)
     assert told["moved"] <= 2
     assert {"crowding", "mine:on_c"} == set(told["front"][0])
+    assert told["objectives"]["mine:on_c"]["chosen"] == told["chosen"]["mine:on_c"] == int(told["chosen"]["mine:on_c"])
 
 
 def test_our_own_format(murmur: Murmur, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import Rehearsal
-from murmuration.schedulers.genetic import objectives as of
 from murmuration.schedulers.genetic.construct import BASELINES, LABELS
 from murmuration.schedulers.genetic.moves import Step
 from murmuration.schedulers.genetic.problem import Floats
@@ -27,10 +26,10 @@ def document(plan: Plan, name: str, extra: dict[str, Any] | None = None) -> dict
         "nodes": len(problem.nodes),
         "tasks": len(problem.tasks),
         "placed_before": int((problem.node_of >= 0).sum()),
-        "objectives": {n: _row(plan, k) for k, n in enumerate(of.NAMES)},
+        "objectives": {n: _row(plan, k) for k, n in enumerate(plan.names)},
         "optimised": [{"name": o.name, "weight": o.weight} for o in plan.objectives],
-        "baselines": {n: _named(plan.baselines[n]) for n in BASELINES},
-        "chosen": _named(plan.values),
+        "baselines": {n: _named(plan, plan.baselines[n]) for n in BASELINES},
+        "chosen": _named(plan, plan.values),
         "front": _front(plan),
         "moves": [move(plan, k, step) for k, step in enumerate(plan.order.steps, 1)],
         "moved": plan.order.moved,
@@ -45,8 +44,8 @@ def document(plan: Plan, name: str, extra: dict[str, Any] | None = None) -> dict
     }
 
 
-def _named(values: Floats) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(of.NAMES, values, strict=True)}
+def _named(plan: Plan, values: Floats) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(plan.names, values, strict=True)}
 
 
 def _row(plan: Plan, k: int) -> dict[str, float | None]:
@@ -130,7 +129,7 @@ def table(plan: Plan, baselines: Sequence[str] = BASELINES) -> tuple[list[str], 
     columns = ["objective", "before", *(LABELS[name] for name in baselines), "chosen", "change"]
     wanted = {objective.name for objective in plan.objectives}
     rows: list[list[object]] = []
-    for k, name in enumerate(of.NAMES):
+    for k, name in enumerate(plan.names):
         told = [plan.before[k], *(plan.baselines[n][k] for n in baselines), plan.values[k]]
         change = _row(plan, k)["change"]
         shown = "" if change is None else f"{change:+.1%}" if abs(change) >= 5e-4 else "0 %"

@@ -117,17 +117,11 @@ def _marked(plan: Plan) -> list[tuple[str, Floats]]:
     return named + [(LABELS[name], plan.baselines[name]) for name in BASELINES]
 
 
-def _columns(plan: Plan) -> list[int]:
-    """Objectives of the user's own have no value for the baselines and stay out of the plots."""
-    return [k for k, objective in enumerate(plan.objectives) if objective.function is None]
-
-
 def _front(plan: Plan) -> list[Section]:
-    columns = _columns(plan)
-    names = tuple(plan.objectives[k].name for k in columns)
-    indices = [plan.objectives[k].index for k in columns]
+    names = tuple(objective.name for objective in plan.objectives)
+    indices = [plan.names.index(name) for name in names]
     marked = tuple((name, values[indices].tolist()) for name, values in _marked(plan))
-    rows = plan.front[:, columns].tolist()
+    rows = plan.front.tolist()
     parallel = Parallel("All objectives", names, rows, marked, "Each line is a placement; lower is better everywhere.")
     pairs = [
         Scatter(

@@ -49,7 +49,7 @@ class Options:
 
 @dataclass
 class Plan:
-    """The answer. Values are those of the built-in objectives, in the order of `objectives.NAMES`."""
+    """The answer. Values are those of the built-in objectives and then of the user's own, in the order of `names`."""
 
     problem: Problem
     objectives: tuple[Objective, ...]
@@ -68,6 +68,10 @@ class Plan:
     displaced: dict[int, str] = field(default_factory=dict)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        return (*of.NAMES, *(objective.name for objective in self.objectives if objective.function is not None))
+
+    @property
     def running(self) -> bool:
         """Whether anything had a node before."""
         return bool((self.problem.node_of >= 0).any())
@@ -78,7 +82,7 @@ def make_plan(problem: Problem, options: Options, progress: Callable[[float], An
     work = pack(problem, options.power_off)
     wanted = options.objectives or usual(problem)
     baselines = {name: work.restored(construct(work, name)) for name in BASELINES}
-    measured = {name: values_of(work, node_of) for name, node_of in baselines.items()}
+    measured = {name: values_of(work, node_of, wanted) for name, node_of in baselines.items()}
     fewest = _fewest(work, options)
     if options.only_place and fewest is not None:
         front, placements, history, spent = np.zeros((0, len(wanted))), fewest.node_of[None], [], 0
@@ -92,9 +96,9 @@ def make_plan(problem: Problem, options: Options, progress: Callable[[float], An
         history, spent = search.history, search.evaluations
     steps, rehearsal, notes = _ordered(work, chosen, options)
     return Plan(
-        problem, wanted, values_of(work, problem.node_of), measured, front, placements,
-        values_of(work, steps.node_of), steps, rehearsal, _unplaced(problem, steps.node_of), spent, history, fewest,
-        notes, options.displaced,
+        problem, wanted, values_of(work, problem.node_of, wanted), measured, front, placements,
+        values_of(work, steps.node_of, wanted), steps, rehearsal, _unplaced(problem, steps.node_of), spent, history,
+        fewest, notes, options.displaced,
     )  # fmt: skip
 
 
@@ -117,8 +121,9 @@ def usual(problem: Problem) -> tuple[Objective, ...]:
     return tuple(Objective(name) for name in names)
 
 
-def values_of(work: Work, node_of: Integers) -> Floats:
-    return of.values(work.problem, node_of, work.packed.power_off)
+def values_of(work: Work, node_of: Integers, wanted: Sequence[Objective]) -> Floats:
+    own = [o.function(work.problem, node_of) for o in wanted if o.function is not None]
+    return np.append(of.values(work.problem, node_of, work.packed.power_off), own)
 
 
 def _fewest(work: Work, options: Options) -> Fewest | None:
