@@ -96,6 +96,15 @@ def test_limits_and_own_objectives(murmur: Murmur, cluster: Path, tmp_path: Path
     assert told["objectives"]["mine:on_c"]["chosen"] == told["chosen"]["mine:on_c"] == int(told["chosen"]["mine:on_c"])
 
 
+def test_pymoo_is_shown_beside_it_and_breaks_nothing(murmur: Murmur, cluster: Path) -> None:
+    """The library starts from the same placements, so it places as much; the plan is worse than it in not all."""
+    told = json.loads(murmur("plan", str(cluster), "--pymoo", "--evaluations", "400", "--json").out)
+    peer, ours = told["baselines"]["pymoo"], told["chosen"]
+    assert peer["unplaced"] == ours["unplaced"] == 0
+    assert any(ours[o["name"]] <= peer[o["name"]] for o in told["optimised"])
+    assert murmur("plan", str(cluster), "--pymoo", "--evaluations", "200").out.count("pymoo's NSGA-III") == 1
+
+
 def test_our_own_format(murmur: Murmur, tmp_path: Path) -> None:
     text = """
 [[node]]

@@ -46,6 +46,7 @@ PATH = click.Path(path_type=Path)
     help="How fast each move copies memory when the moves are rehearsed.",
 )
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop the search after this time.")
+@click.option("--pymoo", is_flag=True, help="Show beside it what pymoo's NSGA-III finds from the same start.")
 @click.option(
     "--assignment", type=PATH, metavar="FILE", help="SNAPSHOT is a ROADEF/EURO 2012 model, this its assignment."
 )
@@ -53,7 +54,7 @@ PATH = click.Path(path_type=Path)
 def plan(
     snapshot: Path, place: Path | None, remove: tuple[str, ...], add: tuple[str, ...], objectives: tuple[str, ...],
     limits: tuple[str, ...], power_off: bool, evaluations: int | None, population: int, rate: float,
-    seconds: float | None, assignment: Path | None, seed: int | None, out: Path | None, as_json: bool,
+    seconds: float | None, pymoo: bool, assignment: Path | None, seed: int | None, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """A better allocation for the cluster in SNAPSHOT, and the ordered moves to get there.
 
@@ -68,7 +69,7 @@ def plan(
     options = Options(
         tuple(parse_objective(text) for text in objectives), tuple(parse_limit(text) for text in limits), power_off,
         place is not None or bool(remove), population, evaluations, float("inf") if seconds is None else seconds,
-        1 if seed is None else seed, rate,
+        1 if seed is None else seed, rate, pymoo=pymoo,
     )  # fmt: skip
     if len({objective.name for objective in options.objectives}) < len(options.objectives):
         raise InputError("--objective: expected each objective once")
@@ -147,7 +148,7 @@ def _show(found: Any, told: dict[str, Any], folder: Path | None) -> None:
     from murmuration.planning.document import rehearsal_sentence, table
     from murmuration.reports.terminal import comparison_table
 
-    common.print_table(comparison_table(*table(found, ("kubernetes",))))
+    common.print_table(comparison_table(*table(found, ("kubernetes", "pymoo"))))
     for note in told["notes"]:
         common.say(f"note: {note}")
     for entry in told.get("stranded", []):

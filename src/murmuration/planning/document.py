@@ -9,7 +9,7 @@ import numpy as np
 
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import Rehearsal
-from murmuration.schedulers.genetic.construct import BASELINES, LABELS
+from murmuration.schedulers.genetic.construct import LABELS
 from murmuration.schedulers.genetic.moves import Step
 from murmuration.schedulers.genetic.problem import Floats
 
@@ -28,7 +28,7 @@ def document(plan: Plan, name: str, extra: dict[str, Any] | None = None) -> dict
         "placed_before": int((problem.node_of >= 0).sum()),
         "objectives": {n: _row(plan, k) for k, n in enumerate(plan.names)},
         "optimised": [{"name": o.name, "weight": o.weight} for o in plan.objectives],
-        "baselines": {n: _named(plan, plan.baselines[n]) for n in BASELINES},
+        "baselines": {n: _named(plan, values) for n, values in plan.baselines.items()},
         "chosen": _named(plan, plan.values),
         "front": _front(plan),
         "moves": [move(plan, k, step) for k, step in enumerate(plan.order.steps, 1)],
@@ -124,8 +124,9 @@ def _size(megabytes: float) -> str:
     return f"{megabytes:.3g} MB" if megabytes < 1000 else f"{megabytes / 1000:,.0f} GB"
 
 
-def table(plan: Plan, baselines: Sequence[str] = BASELINES) -> tuple[list[str], list[list[object]]]:
-    """Before, what others would do from nothing, and what was chosen, each objective with its change."""
+def table(plan: Plan, only: Sequence[str] = ()) -> tuple[list[str], list[list[object]]]:
+    """Before, what others would do from nothing (all of them, or these), and what was chosen, with its change."""
+    baselines = [name for name in plan.baselines if not only or name in only]
     columns = ["objective", "before", *(LABELS[name] for name in baselines), "chosen", "change"]
     wanted = {objective.name for objective in plan.objectives}
     rows: list[list[object]] = []

@@ -14,7 +14,7 @@ from murmuration.planning.rehearsal import Rehearsal
 from murmuration.reports.charts import Chart, Fills, Parallel, Scatter, Series
 from murmuration.reports.page import Page, Section, Table
 from murmuration.schedulers.genetic import objectives as of
-from murmuration.schedulers.genetic.construct import BASELINES, LABELS
+from murmuration.schedulers.genetic.construct import LABELS
 from murmuration.schedulers.genetic.objectives import MEANINGS, shares
 from murmuration.schedulers.genetic.problem import Floats
 
@@ -114,7 +114,7 @@ def _marked(plan: Plan) -> list[tuple[str, Floats]]:
     named = [("chosen", plan.values)]
     if plan.running:
         named.append(("before", plan.before))
-    return named + [(LABELS[name], plan.baselines[name]) for name in BASELINES]
+    return named + [(LABELS[name], values) for name, values in plan.baselines.items()]
 
 
 def _front(plan: Plan) -> list[Section]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.planning import pymoo_peer
 from murmuration.planning.rehearsal import RATE, Rehearsal, rehearse
 from murmuration.schedulers.genetic import objectives as of
 from murmuration.schedulers.genetic.construct import BASELINES, construct
@@ -45,6 +46,8 @@ class Options:
     displaced: dict[int, str] = field(default_factory=dict)
     #: What the exact solver may spend on proving the fewest moves, about seconds; 0 leaves it out.
     exact_effort: float = 10.0
+    #: Whether pymoo's search is asked too, for comparison.
+    pymoo: bool = False
 
 
 @dataclass
@@ -82,6 +85,9 @@ def make_plan(problem: Problem, options: Options, progress: Callable[[float], An
     work = pack(problem, options.power_off)
     wanted = options.objectives or usual(problem)
     baselines = {name: work.restored(construct(work, name)) for name in BASELINES}
+    if options.pymoo and len(work.packed.movable):
+        fresh = Search(work, wanted, Settings(options.population, options.evaluations, options.seed))
+        baselines[pymoo_peer.NAME] = pymoo_peer.pymoo_placement(fresh, options.population)
     measured = {name: values_of(work, node_of, wanted) for name, node_of in baselines.items()}
     fewest = _fewest(work, options)
     if options.only_place and fewest is not None:

@@ -54,6 +54,7 @@ LABELS = {
     "most-allocated": "Kubernetes (MostAllocated)",
     "balanced": "Kubernetes (BalancedAllocation)",
     "first-fit-decreasing": "first-fit decreasing",
+    "pymoo": "pymoo's NSGA-III",
 }
 
 
