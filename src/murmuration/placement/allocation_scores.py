@@ -13,8 +13,6 @@ A GAIN is the score with the task less the score without it, where an idle node 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +24,8 @@ SRAS_BEST, SRAS_BEST_LOOSE = 3.0, 2.0
 #: Names of the scores, as scenarios write them; the value says what a kernel computes.
 SCORES = ("sias", "sias-gain", "sras", "sras-gain")
 SIAS, SIAS_GAIN, SRAS, SRAS_GAIN = range(4)
+#: What may be said of new tasks, and of migrations: a score, where the trace has the task, or that nothing moves.
+INITIAL, MOVE = (*SCORES, "recorded"), (*SCORES, "none")
 #: A node whose gain is greater by half a band is drawn four to five times as often. Sharper draws fill uneven nodes
 #: until they are tight, which takes more migrations later; blunter ones hardly tell gains apart.
 SHARPNESS = 3.0
@@ -88,8 +88,3 @@ def weight(score: float, kind: int) -> float:
     if kind in (SIAS_GAIN, SRAS_GAIN):
         return float(np.exp(SHARPNESS * score))
     return score
-
-
-def by_name(name: str) -> Any:
-    """The score functions by the names scenarios use (a gain uses the same function twice)."""
-    return sias if name.startswith("sias") else sras

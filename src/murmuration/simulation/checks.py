@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from murmuration.cluster.constraints import parse_constraint
 from murmuration.cluster.errors import InputError, did_you_mean
 from murmuration.cluster.resources import parse_quantity
+from murmuration.placement.allocation_scores import INITIAL, MOVE
 from murmuration.schedulers.genetic.objectives import parse_objective
 from murmuration.schedulers.swarm.pheromone import PHEROMONES, STRATEGIES
 from murmuration.schedulers.swarm.search import SEARCHES
@@ -16,6 +17,8 @@ from murmuration.simulation import scenario as sc
 NODES_MAX = 1_000_000
 DAYS_MAX = 3650.0
 AGENTS_MAX = 256
+#: Of a lognormal, and of tasks of which every set may be tried.
+SPREAD_MAX, EXACT_LIMIT = 10.0, 24
 #: Of whole numbers without a limit of their own: what a float holds to the last digit.
 WHOLE_MAX = 2**53
 
@@ -59,6 +62,11 @@ def _number(
         yield f"{key}: expected a number {words}{limit}, got {value:g}"
 
 
+def _word(key: str, word: str, known: Collection[str]) -> Iterator[str]:
+    if word not in known:
+        yield f"{key}: unknown word {word!r}; {did_you_mean(word, known)}"
+
+
 #: The same check for the scenarios of other commands.
 number = _number
 
@@ -85,12 +93,25 @@ def _generator(key: str, generator: sc.Generator) -> Iterator[str]:
     yield from _number(f"{key}.task_duration_s", generator.task_duration_s, above=0.0)
     yield from _number(f"{key}.picky", generator.picky, least=0.0, most=1.0)
     yield from _number(f"{key}.priority", generator.priority, least=-WHOLE_MAX, most=WHOLE_MAX)
+    yield from _number(f"{key}.initial", generator.initial, least=0, most=1e9)
+    yield from _number(f"{key}.spread", generator.spread, least=0.0, most=SPREAD_MAX)
+    if generator.usage is not None:
+        yield from _usage(f"{key}.usage", generator.usage)
     for text in generator.constraints:
         parse_constraint(text, f"{key}.constraints")
 
 
+def _usage(key: str, usage: sc.Usage) -> Iterator[str]:
+    most = {"cpu": 100.0, "memory": 100.0, "spread": SPREAD_MAX, "noise": SPREAD_MAX, "spikes_per_hour": 3600.0,
+            "spike": 1000.0, "daily": 1.0}  # fmt: skip
+    for name, limit in most.items():
+        yield from _number(f"{key}.{name}", getattr(usage, name), least=0.0, most=limit)
+    yield from _number(f"{key}.step_s", usage.step_s, least=1.0)
+
+
 def _scheduler(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator[str]:
     yield from _number("scheduler.retry_s", scheduler.retry_s, least=0.0)
+    yield from _number("scheduler.usage_s", scheduler.usage_s, least=1.0)
     yield from _number("scheduler.attempts_max", scheduler.attempts_max, least=0, most=WHOLE_MAX)
     yield from _number("scheduler.empty_attempts_max", scheduler.empty_attempts_max, least=0, most=WHOLE_MAX)
     for name, decision in scheduler.decision.items():
@@ -107,6 +128,7 @@ def _scheduler(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator
         yield from _number(f"scheduler.policy.{name}.headroom", policy.headroom, least=0.0, most=1.0)
     yield from _offers(scheduler.offers)
     yield from _swarm(scheduler.swarm)
+    yield from _negotiation(scheduler.negotiation)
     yield from _genetic(scheduler)
     yield from unknown_workloads(scheduler, workloads) if workloads is not None else ()
 
@@ -132,9 +154,7 @@ def _offers(offers: sc.OfferRules) -> Iterator[str]:
 def _swarm(swarm: sc.SwarmRules) -> Iterator[str]:
     known = {"strategy": STRATEGIES, "switch_to": STRATEGIES, "pheromone": PHEROMONES, "search": SEARCHES}
     for name, words in known.items():
-        word = getattr(swarm, name)
-        if word not in words:
-            yield f"scheduler.swarm.{name}: unknown word {word!r}; {did_you_mean(word, words)}"
+        yield from _word(f"scheduler.swarm.{name}", getattr(swarm, name), words)
     yield from _number("scheduler.swarm.overload", swarm.overload, above=0.0, most=1.0)
     yield from _number("scheduler.swarm.underload", swarm.underload, above=0.0, most=1.0)
     if swarm.underload > swarm.overload:
@@ -142,6 +162,22 @@ def _swarm(swarm: sc.SwarmRules) -> Iterator[str]:
     yield from _number("scheduler.swarm.step_s", swarm.step_s, above=0.0)
     for name in ("migration_s", "switch_s", "candidates"):
         yield from _number(f"scheduler.swarm.{name}", getattr(swarm, name), least=0.0)
+
+
+def _negotiation(rules: sc.NegotiationRules) -> Iterator[str]:
+    key = "scheduler.negotiation"
+    yield from _word(f"{key}.initial", rules.initial, INITIAL)
+    yield from _word(f"{key}.move", rules.move, MOVE)
+    for name in ("report_s", "exchange_s", "expiry_s", "answer_s", "recommendation_s", "mb_per_s"):
+        yield from _number(f"{key}.{name}", getattr(rules, name), least=0.001)
+    for name in ("scored_new", "scored_move", "candidates"):
+        yield from _number(f"{key}.{name}", getattr(rules, name), least=1, most=NODES_MAX)
+    for name in ("brokers", "underused"):
+        yield from _number(f"{key}.{name}", getattr(rules, name), least=0, most=NODES_MAX)
+    yield from _number(f"{key}.exact_max", rules.exact_max, least=0, most=EXACT_LIMIT)
+    yield from _number(f"{key}.proactive", rules.proactive, least=0.0, most=1.0)
+    for name in ("restarts", "steps", "patience"):
+        yield from _number(f"{key}.tabu.{name}", getattr(rules.tabu, name), least=1, most=1e4)
 
 
 def _genetic(scheduler: sc.Scheduler) -> Iterator[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster.resources import Amounts
-from murmuration.placement.allocation_scores import SCORES
+from murmuration.placement.allocation_scores import INITIAL, MOVE
 from murmuration.schedulers.negotiation.bulk import DECISION, SETTINGS
 from murmuration.simulation import scenario as sc
 from murmuration.simulation import world as wd
@@ -21,8 +21,6 @@ NODES_PER_BROKER = 12_500
 #: Tasks of one node that selection looks at.
 TASKS_MAX = 1024
 DECISIONS_MAX = 1 << 16
-INITIAL = (*SCORES, "recorded")
-MOVE = (*SCORES, "none")
 
 
 class Parley(NamedTuple):
