@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from murmuration.cluster.allocation_types import NAMES
 from murmuration.cluster.migration import migration_mb
 from murmuration.schedulers.negotiation.messages import Task
 from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.simulation import scenario as sc
 from murmuration.simulation.negotiation_messages import Arrival, Cell, Compiled
 
 GIB = 2**30
@@ -116,3 +118,10 @@ def test_proactive_off_loading_evens_nodes_out_for_a_few_migrations() -> None:
     assert still["da"] == 12 and still["moved"] == 0
     assert moving["da"] <= 4 and moving["pa"] + moving["ta"] >= 8
     assert 0 < moving["moved"] <= 36
+
+
+def test_scenarios_and_agents_start_from_the_same_numbers() -> None:
+    rules, agents = sc.NegotiationRules(), Settings()
+    shared = [field.name for field in msgspec.structs.fields(rules) if hasattr(agents, field.name)]
+    assert len(shared) >= 12
+    assert {name: getattr(rules, name) for name in shared} == {name: getattr(agents, name) for name in shared}

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from murmuration.cluster.allocation_types import NAMES
+from murmuration.experiments.masb import PRESET, scaled
 from murmuration.experiments.result import Reproduction, Row, Settings
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation import engine, results
 from murmuration.simulation import scenario as sc
 from murmuration.simulation.negotiation_small import small_cell
 
-PRESET, NODES, HOURS, SEEDS = "masb-12k", 200, 6.0, 5
+NODES, HOURS, SEEDS = 200, 6.0, 5
 #: The cell settles from the placement both start with; what is compared comes after.
 SETTLED_MIN = 30
 COUNTERS = ("migrations", "migrated_mb")
@@ -24,14 +25,8 @@ QUANTITIES = (*(f"nodes, {name}" for name in NAMES), "migrations per minute", "M
 def small_scenario(seed: int, hours: float) -> sc.Scenario:
     """The preset with fewer nodes and as much less to do."""
     tables = sc.override(sc.load(PRESET), {"seed": seed, "days": hours / 24.0})
-    groups = tables["cluster"]["group"]
-    share = NODES / sum(group["count"] for group in groups)
-    scaled = [{**group, "count": round(group["count"] * share)} for group in groups]
-    tables["cluster"]["group"] = [group for group in scaled if group["count"] > 0]
-    for workload in tables["workload"].values():
-        workload["initial"] = round(workload["initial"] * share)
-        workload["arrivals_per_s"] *= share
-    return sc.check(tables, f"{PRESET} on {NODES} nodes")
+    share = NODES / sum(group["count"] for group in tables["cluster"]["group"])
+    return sc.check(scaled(tables, share, share), f"{PRESET} on {NODES} nodes")
 
 
 def bulk_figures(scenario: sc.Scenario) -> tuple[list[float], Any]:

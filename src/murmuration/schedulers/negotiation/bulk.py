@@ -211,6 +211,16 @@ def rated(kind: int, with_task: float, without: float, idle: bool) -> float:
     return IDLE_SCORE if idle and kind == SIAS else with_task
 
 
+@inlined
+def enlist(c: Cell, kind: int, node: int, value: float, size: int, sum_: float) -> float:
+    """A node that suits joins those that may be drawn; returns the sum of their weights."""
+    sum_ += weight(value, kind)
+    c.pool[0, size] = node
+    c.weights[0, size] = sum_
+    c.weights[1, size] = value
+    return sum_
+
+
 @helper
 def gather(
     c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool
@@ -220,8 +230,8 @@ def gather(
     n, limit = c.total.shape[0], c.settings[0].scored_new if kind in (SIAS, SIAS_GAIN) else c.settings[0].scored_move
     own = int(next_double(c.rng[0]) * c.settings[0].brokers)
     start = int(next_double(c.rng[0]) * n)
-    size, sum_, forced = always_scored(c, kind, source, mask, request, use, production)
-    limit += size
+    size, sum_ = always_scored(c, kind, source, mask, request, use, production)
+    limit, forced = limit + size, 0
     for k in range(n):
         node = start + k if start + k < n else start + k - n
         if node == source or (mask.shape[0] > 0 and not mask[node]):
@@ -229,10 +239,7 @@ def gather(
         view = REPORTED if c.settings[0].brokers == 1 or node % c.settings[0].brokers == own else EXCHANGED
         value = value_in_view(c, view, kind, node, request, use, production)
         if value > -9.0:
-            sum_ += weight(value, kind)
-            c.pool[0, size] = node
-            c.weights[0, size] = sum_
-            c.weights[1, size] = value
+            sum_ = enlist(c, kind, node, value, size, sum_)
             size += 1
             if size >= limit:
                 break
@@ -245,7 +252,7 @@ def gather(
 @helper
 def always_scored(
     c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool
-) -> tuple[int, float, int]:
+) -> tuple[int, float]:
     """With the option on, a few idle nodes are scored whatever else is (section 9)."""
     size, sum_ = 0, 0.0
     count = c.settings[0].idle_listed
@@ -256,12 +263,9 @@ def always_scored(
             if node != source and (mask.shape[0] == 0 or mask[node]):
                 value = value_in_view(c, REPORTED, kind, node, request, use, production)
                 if value > -9.0:
-                    sum_ += weight(value, kind)
-                    c.pool[0, size] = node
-                    c.weights[0, size] = sum_
-                    c.weights[1, size] = value
+                    sum_ = enlist(c, kind, node, value, size, sum_)
                     size += 1
-    return size, sum_, 0
+    return size, sum_
 
 
 @helper
