@@ -1,10 +1,12 @@
-"""CPU seconds of auto-scaling runs against their targets, and requests per CPU-second against a SimPy model of a farm.
+"""CPU seconds of auto-scaling runs against their targets, and requests per CPU-second against a
+SimPy model of a farm.
 
     python benchmarks/autoscale.py [--repeat 3] [--skip-large]
 
-The paper's scenario is 2,600 s with about 2.75 million requests, gossip included; the large one 10,000 nodes and
-7,000 requests/s for an hour. The peer is the simplest farm SimPy can do: one M/M/c queue, no gossip, no balancer, no
-scaling. The first run compiles and is not counted. Figures are medians of the repeats.
+The paper's scenario is 2,600 s with about 2.75 million requests, gossip included; the large one
+10,000 nodes and 7,000 requests/s for an hour. The peer is the simplest farm SimPy can do: one M/M/c
+queue, no gossip, no balancer, no scaling. The first run compiles and is not counted. Figures are
+medians of the repeats.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import statistics
 import time
 from typing import Any
 
-from murmuration.simulation import scenario as sc
 from murmuration.simulation.autoscale import build, scenario
+from murmuration.simulation.scenarios import scenario as sc
 
 LARGE: dict[str, Any] = {
     "name": "large",
@@ -43,7 +45,10 @@ def simpy_rate(requests: int = 100_000, servers: int = 1000, load: float = 0.7) 
     import simpy
 
     rng = np.random.default_rng(1)
-    gaps, takes = rng.exponential(1 / (servers * load), requests).tolist(), rng.exponential(1.0, requests).tolist()
+    gaps, takes = (
+        rng.exponential(1 / (servers * load), requests).tolist(),
+        rng.exponential(1.0, requests).tolist(),
+    )
     environment = simpy.Environment()
     farm = simpy.Resource(environment, servers)
 
@@ -72,13 +77,18 @@ def main() -> None:
     measure(sc.override(paper, {"seconds": 5}), 1)
     simpy = statistics.median(simpy_rate() for _ in range(3))
     print(f"SimPy, one M/M/1000 queue: {simpy:,.0f} requests per CPU-second")
-    print(f"{'scenario':<10}{'requests':>12}{'CPU s':>9}{'target':>9}{'requests/s':>14}{'× SimPy':>9}")
+    print(
+        f"{'scenario':<10}{'requests':>12}{'CPU s':>9}{'target':>9}{'requests/s':>14}{'× SimPy':>9}"
+    )
     for name, tables in {"paper": paper, "large": LARGE}.items():
         if name == "large" and options.skip_large:
             continue
         seconds, requests = measure(tables, options.repeat if name == "paper" else 1)
         rate = requests / seconds
-        print(f"{name:<10}{requests:>12,}{seconds:>9.2f}{f'< {TARGETS[name]:g}':>9}{rate:>14,.0f}{rate / simpy:>9.1f}")
+        print(
+            f"{name:<10}{requests:>12,}{seconds:>9.2f}{f'< {TARGETS[name]:g}':>9}"
+            f"{rate:>14,.0f}{rate / simpy:>9.1f}"
+        )
 
 
 if __name__ == "__main__":

@@ -55,7 +55,9 @@ def pymoo(shared: Any, seconds: float, seed: int, archive: Any) -> Track:
 
     class Placing(Problem):  # type: ignore[misc]
         def __init__(self) -> None:
-            super().__init__(n_var=shared.tasks, n_obj=4, n_ieq_constr=1, xl=0, xu=shared.nodes - 1, vtype=int)
+            super().__init__(
+                n_var=shared.tasks, n_obj=4, n_ieq_constr=1, xl=0, xu=shared.nodes - 1, vtype=int
+            )
 
         def _evaluate(self, x: Any, out: Any, *args: Any, **more: Any) -> None:
             values, bad = shared.measure(x)
@@ -75,8 +77,14 @@ def pymoo(shared: Any, seconds: float, seed: int, archive: Any) -> Track:
             return x
 
     points = get_reference_directions("das-dennis", 4, n_partitions=7)
-    algorithm = NSGA3(points, pop_size=len(shared.start), sampling=shared.start.copy(), crossover=Pair(),
-                      mutation=Nothing(), eliminate_duplicates=False)  # fmt: skip
+    algorithm = NSGA3(
+        points,
+        pop_size=len(shared.start),
+        sampling=shared.start.copy(),
+        crossover=Pair(),
+        mutation=Nothing(),
+        eliminate_duplicates=False,
+    )
     algorithm.setup(Placing(), termination=("n_gen", 10**9), seed=seed, verbose=False)
     keeper = Keeper(shared, archive)
     while keeper.spent() < seconds:
@@ -112,7 +120,9 @@ def deap(shared: Any, seconds: float, seed: int, archive: Any) -> Track:
         rows: list[Any] = []
         for a, b in zip(order[::2], order[1::2], strict=False):
             rows += children(shared, population[a].genes, population[b].genes, rng)
-        population = tools.selNSGA3(population + individuals(np.array(rows)), len(population), points)
+        population = tools.selNSGA3(
+            population + individuals(np.array(rows)), len(population), points
+        )
     return keeper.end()
 
 

@@ -1,11 +1,13 @@
-"""What isolation costs and what it buys: overhead of a CPU-bound task, latency beside a hog, CPU time per start.
+"""What isolation costs and what it buys: overhead of a CPU-bound task, latency beside a hog, CPU
+time per start.
 
     python benchmarks/isolation.py [--rounds 5] [--only overhead,latency,starts]
 
-Every figure is beside the bare command in the same run, rounds interleaved, medians shown. Targets: a CPU-bound task in
-a container costs less than 4 % more CPU than the bare command; a small HTTP server beside 32 spinning processes answers
-about 30 % slower with limits (the Mesos chapter's figure; 550 % without). The client that measures runs at real-time
-priority where it may, so that its own waiting is not counted as the server's.
+Every figure is beside the bare command in the same run, rounds interleaved, medians shown. Targets:
+a CPU-bound task in a container costs less than 4 % more CPU than the bare command; a small HTTP
+server beside 32 spinning processes answers about 30 % slower with limits (the Mesos chapter's
+figure; 550 % without). The client that measures runs at real-time priority where it may, so that
+its own waiting is not counted as the server's.
 """
 
 from __future__ import annotations
@@ -25,14 +27,24 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from murmuration.runtime.isolation import Handle, Isolation, Limits, TaskSpec, choose, container
+from murmuration.runtime.node.isolation import (
+    Handle,
+    Isolation,
+    Limits,
+    TaskSpec,
+    choose,
+    container,
+)
 
 MB = 2**20
 #: The real one: a virtual environment may lie in /tmp, and a container has its own.
 PYTHON = os.path.realpath(sys.executable)
 HOGS = 32
 #: Counts for about a second, and says how much CPU time the counting took.
-COUNT = "import time; t = time.process_time(); sum(i * i for i in range({})); print(time.process_time() - t)"
+COUNT = (
+    "import time; t = time.process_time(); sum(i * i for i in range({})); "
+    "print(time.process_time() - t)"
+)
 STEPS = 6_000_000
 #: Answers each request after about two milliseconds of work, and says where it listens.
 SERVER = """
@@ -51,7 +63,10 @@ server = http.server.HTTPServer(("127.0.0.1", 0), Answer)
 print(server.server_address[1], flush=True)
 server.serve_forever()
 """
-HOG = f"i=0; while [ $i -lt {HOGS - 1} ]; do (while :; do :; done) & i=$((i+1)); done; while :; do :; done"
+HOG = (
+    f"i=0; while [ $i -lt {HOGS - 1} ]; do (while :; do :; done) & i=$((i+1)); done; while :; "
+    "do :; done"
+)
 REQUESTS = 100
 WARM = 10
 
@@ -126,7 +141,10 @@ def overhead(ways: list[Way], rounds: int) -> None:
             out = way.finished("count", command, Limits(cpu=2.0, memory=256 * MB, pids=64))
             spent[way.name].append(float(out.read_text()))
     peer = statistics.median(spent["bare"])
-    print(f"\nCPU-bound task, {rounds} rounds{'':<10}{'CPU s':>9}{'least':>9}{'× bare':>9}{'target':>9}")
+    print(
+        f"\nCPU-bound task, {rounds} "
+        f"rounds{'':<10}{'CPU s':>9}{'least':>9}{'× bare':>9}{'target':>9}"
+    )
     for name, seconds in spent.items():
         target = "" if name == "bare" else "1.04"
         middle = statistics.median(seconds)
@@ -145,11 +163,17 @@ def latency(ways: list[Way], rounds: int) -> None:
                 with way.running("hog", hog, Limits(cpu=0.5, memory=256 * MB)):
                     time.sleep(0.3)
                     beside[way.name].append(request_time(out))
-    print(f"\nHTTP server beside {HOGS} spinning processes{'alone ms':>12}{'beside ms':>11}{'more':>9}{'paper':>9}")
+    print(
+        f"\nHTTP server beside {HOGS} spinning "
+        f"processes{'alone ms':>12}{'beside ms':>11}{'more':>9}{'paper':>9}"
+    )
     for name in alone:
         before, after = statistics.median(alone[name]), statistics.median(beside[name])
         paper = {"bare": "+550 %", "runc": "+30 %"}.get(name, "")
-        print(f"  {name:<38}{before * 1e3:>12.2f}{after * 1e3:>11.2f}{after / before - 1:>+9.0%}{paper:>9}")
+        print(
+            f"  {name:<38}{before * 1e3:>12.2f}{after * 1e3:>11.2f}"
+            f"{after / before - 1:>+9.0%}{paper:>9}"
+        )
 
 
 def request_time(out: Path) -> float:
@@ -180,13 +204,16 @@ def ahead_of_others() -> Iterator[None]:
 
 
 def starts(ways: list[Way], rounds: int) -> None:
-    """CPU and wall time to start `true`, see it end and clean up, in the agent and in all it starts."""
+    """CPU and wall time to start `true`, see it end and clean up, in the agent and in all it
+    starts."""
     counts = {"bare": 40, "process": 40, "runc": 5}
     used: dict[str, list[tuple[float, float]]] = {way.name: [] for way in ways}
     for _ in range(rounds):
         for way in ways:
             count = counts[way.name]
-            cpu, wall = cost(lambda way=way: way.finished("true", ["true"], Limits(1.0, 64 * MB, 8)), count)  # type: ignore[misc]
+            cpu, wall = cost(
+                lambda way=way: way.finished("true", ["true"], Limits(1.0, 64 * MB, 8)), count
+            )  # type: ignore[misc]
             used[way.name].append((cpu, wall))
     peer = statistics.median(cpu for cpu, _ in used["bare"])
     print(f"\nOne start of `true` {'':<15}{'CPU ms':>9}{'wall ms':>9}{'× bare':>9}")

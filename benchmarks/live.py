@@ -1,11 +1,13 @@
-"""A live cluster on this host: 1,000 tasks of `true` beside Dask and Ray, idle cost, and listings of 10,000 tasks.
+"""A live cluster on this host: 1,000 tasks of `true` beside Dask and Ray, idle cost, and listings
+of 10,000 tasks.
 
     python benchmarks/live.py [--tasks 1000] [--without-peers]
 
-Each system runs the same command so many times as processes of its own: here as tasks of a job over three node agents,
-in Dask and Ray as `subprocess.run(["true"])` in local workers. Wall time is from the first submission to the last
-recorded end; CPU time is that of the whole tree of processes, tasks included. The clusters are up before the clock
-starts. Listings are timed as a user sees them: the whole command, from start to exit.
+Each system runs the same command so many times as processes of its own: here as tasks of a job over
+three node agents, in Dask and Ray as `subprocess.run(["true"])` in local workers. Wall time is from
+the first submission to the last recorded end; CPU time is that of the whole tree of processes,
+tasks included. The clusters are up before the clock starts. Listings are timed as a user sees them:
+the whole command, from start to exit.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from murmuration.runtime import supervisor
-from murmuration.runtime.client import Client
+from murmuration.runtime.client.requests import Client
 from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
 
 CPU, GB = 1_000_000, 10**9
@@ -83,7 +85,12 @@ def measured(who: Callable[[], set[int]], work: Callable[[], None]) -> tuple[flo
 def ours(tasks: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(prefix="murmur-bench-") as folder:
         agents = [
-            AgentOptions(folder=folder, name=f"n{k}", resources={"cpu": CPU, "memory": GB}, isolation="process")
+            AgentOptions(
+                folder=folder,
+                name=f"n{k}",
+                resources={"cpu": CPU, "memory": GB},
+                isolation="process",
+            )
             for k in range(AGENTS)
         ]
         supervisor.detached(supervisor.Parts(MasterOptions(folder=folder), agents))
@@ -107,7 +114,11 @@ def ours(tasks: int) -> tuple[float, float]:
 
 def idle(folder: str) -> None:
     """What a node agent costs when nothing happens."""
-    agents = {pid for pid in parts(folder) if b"runtime.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    agents = {
+        pid
+        for pid in parts(folder)
+        if b"runtime.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    }
     agents = {pid for pid in agents if not agents & {parent_of(pid)}}
     before = spent(agents)
     time.sleep(IDLE_S)
@@ -115,7 +126,8 @@ def idle(folder: str) -> None:
     sizes = [memory(pid, "VmRSS") for pid in agents]
     wardens = max(memory(pid, "VmRSS") for pid in descendants_of(agents))
     print(
-        f"idle node agent: {max(sizes) / 1e6:.1f} MB resident, {share:.2%} of a core over {IDLE_S:.0f} s;"
+        f"idle node agent: {max(sizes) / 1e6:.1f} MB resident, {share:.2%} of a core over "
+        f"{IDLE_S:.0f} s;"
         f" its warden {wardens / 1e6:.1f} MB, mostly shared"
     )
 
@@ -150,19 +162,26 @@ def dask(tasks: int) -> tuple[float, float]:
         client.submit(true, pure=False).result()
         return measured(
             lambda: descendants(os.getpid()),
-            lambda: [f.result() for f in [client.submit(true, pure=False) for _ in range(tasks)]] and None,
+            lambda: (
+                [f.result() for f in [client.submit(true, pure=False) for _ in range(tasks)]]
+                and None
+            ),
         )
 
 
 def ray(tasks: int) -> tuple[float, float]:
     import ray as rayed
 
-    rayed.init(num_cpus=AGENTS, include_dashboard=False, configure_logging=False, log_to_driver=False)
+    rayed.init(
+        num_cpus=AGENTS, include_dashboard=False, configure_logging=False, log_to_driver=False
+    )
     try:
         remote = rayed.remote(num_cpus=1 / AT_ONCE)(true)
         rayed.get(remote.remote())
         everyone = lambda: descendants(os.getpid())  # noqa: E731
-        return measured(everyone, lambda: rayed.get([remote.remote() for _ in range(tasks)]) and None)
+        return measured(
+            everyone, lambda: rayed.get([remote.remote() for _ in range(tasks)]) and None
+        )
     finally:
         rayed.shutdown()
 
@@ -190,15 +209,24 @@ def listings() -> None:
         supervisor.detached(supervisor.Parts(MasterOptions(folder=folder), [agent]))
         try:
             client = Client(Path(folder))
-            body = {"name": "big", "command": ["x"], "count": LISTED, "resources": {"cpu": 1}, "kind": "service"}
+            body = {
+                "name": "big",
+                "command": ["x"],
+                "count": LISTED,
+                "resources": {"cpu": 1},
+                "kind": "service",
+            }
             client.post("jobs", body=body, duration_s=100_000)
             while client.get("status")["tasks"].get("running", 0) < LISTED // 2:
                 time.sleep(0.1)
             for arguments in (["ps"], ["ps", "big"], ["why", "big"], ["status"]):
-                walls, cpus = zip(*(timed([*arguments, "--dir", folder]) for _ in range(7)), strict=True)
+                walls, cpus = zip(
+                    *(timed([*arguments, "--dir", folder]) for _ in range(7)), strict=True
+                )
                 wall, cpu = statistics.median(walls), statistics.median(cpus)
                 print(
-                    f"murmur {' '.join(arguments):<10} {wall:.3f} s (best {min(walls):.3f}), {cpu:.3f} CPU s of it here"
+                    f"murmur {' '.join(arguments):<10} {wall:.3f} s (best {min(walls):.3f}), "
+                    f"{cpu:.3f} CPU s of it here"
                 )
         finally:
             supervisor.bring_down(Path(folder), keep=True)
@@ -210,7 +238,9 @@ def timed(arguments: list[str]) -> tuple[float, float]:
     began, before = time.perf_counter(), os.times()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    cpu = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     return time.perf_counter() - began, cpu
 
 

@@ -1,11 +1,13 @@
-"""Fewest moves to place one new container on a crowded cluster: how often the optimum, and how fast.
+"""Fewest moves to place one new container on a crowded cluster: how often the optimum, and how
+fast.
 
     python benchmarks/moves.py [--instances 100] [--effort 30] [--large 3]
 
-The peer is OR-Tools' CP-SAT on one thread, given our plan as a hint, on the same instances in the same run: 200
-containers on 40 nodes, filled to 75–85 % by putting each where most room is left, and a new one of a quarter to six
-tenths of a node that fits nowhere. Instances that CP-SAT proves impossible are drawn again. Large ones have 20,000
-containers on 2,000 nodes, beyond what CP-SAT solves. All times are CPU seconds.
+The peer is OR-Tools' CP-SAT on one thread, given our plan as a hint, on the same instances in the
+same run: 200 containers on 40 nodes, filled to 75–85 % by putting each where most room is left, and
+a new one of a quarter to six tenths of a node that fits nowhere. Instances that CP-SAT proves
+impossible are drawn again. Large ones have 20,000 containers on 2,000 nodes, beyond what CP-SAT
+solves. All times are CPU seconds.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ import time
 
 import numpy as np
 
-from murmuration.schedulers.genetic.ejection import Room, make_room
-from murmuration.schedulers.genetic.exact import Exact, fewest_exactly
-from murmuration.schedulers.genetic.packed import pack
-from murmuration.schedulers.genetic.problem import Problem, new_violations, problem_of
+from murmuration.assignment.packed import pack
+from murmuration.assignment.problem import Problem, new_violations, problem_of
+from murmuration.assignment.search.ejection import Room, make_room
+from murmuration.assignment.search.exact import Exact, fewest_exactly
 
 TYPES = np.array([[1000, 1750], [2000, 3500], [4000, 7000], [8000, 14000]])
 
@@ -28,10 +30,14 @@ def instance(seed: int, tasks: int, nodes: int) -> Problem | None:
     rng = np.random.default_rng(seed)
     total = TYPES[rng.integers(0, len(TYPES), nodes)]
     request = rng.lognormal(0.0, 0.6, (tasks, 2))
-    request = np.maximum(1, request / request.sum(axis=0) * total.sum(axis=0) * rng.uniform(0.75, 0.85)).astype(int)
+    request = np.maximum(
+        1, request / request.sum(axis=0) * total.sum(axis=0) * rng.uniform(0.75, 0.85)
+    ).astype(int)
     free, node_of = total.copy(), np.full(tasks, -1)
     for t in np.argsort(-(request / total.mean(axis=0)).max(axis=1)):
-        left = np.where((free >= request[t]).all(axis=1), ((free - request[t]) / total).mean(axis=1), -1.0)
+        left = np.where(
+            (free >= request[t]).all(axis=1), ((free - request[t]) / total).mean(axis=1), -1.0
+        )
         node_of[t] = left.argmax()
         free[node_of[t]] -= request[t]
         if left.max() < 0:
@@ -81,9 +87,15 @@ def small(count: int, effort: float) -> None:
         optimal += placed and exact.proved and found.moves == exact.moves
     counts = dict(zip(*(x.tolist() for x in np.unique(moves, return_counts=True)), strict=True))
     here, peer = 1e3 * np.mean(ours), 1e3 * np.mean(theirs)
-    print(f"{count} × 200 containers on 40 nodes: the optimum in {optimal} of {proved} proved, {missed} not placed")
+    print(
+        f"{count} × 200 containers on 40 nodes: the optimum in {optimal} of {proved} proved, "
+        f"{missed} not placed"
+    )
     print(f"  instances by moves: {counts}")
-    print(f"  here {here:.1f} ms, at most {1e3 * max(ours):.1f} ms; CP-SAT {peer:.0f} ms; ratio {peer / here:.0f}")
+    print(
+        f"  here {here:.1f} ms, at most {1e3 * max(ours):.1f} ms; CP-SAT {peer:.0f} ms; ratio "
+        f"{peer / here:.0f}"
+    )
 
 
 def large(count: int) -> None:
@@ -92,11 +104,15 @@ def large(count: int) -> None:
         if problem is not None:
             found, spent = timed(problem)
             placed = "placed" if found.node_of[-1] >= 0 else "not placed"
-            print(f"20,000 containers on 2,000 nodes: {placed}, {found.moves} moves in {spent:.3f} s")
+            print(
+                f"20,000 containers on 2,000 nodes: {placed}, {found.moves} moves in {spent:.3f} s"
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--instances", type=int, default=100)
     parser.add_argument("--effort", type=float, default=30.0)
     parser.add_argument("--large", type=int, default=3)

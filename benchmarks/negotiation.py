@@ -1,7 +1,9 @@
-"""Negotiating agents: CPU seconds and peak memory of a simulated day on the `masb` cells, migrations beside them.
+"""Negotiating agents: CPU seconds and peak memory of a simulated day on the `masb` cells,
+migrations beside them.
 
-The peers are the paper's simulator (a simulated day took about a day on 40 hardware threads) and, in the same run, our
-agents message by message on 200 nodes. Each cell runs in a process of its own, with kernels compiled before.
+The peers are the paper's simulator (a simulated day took about a day on 40 hardware threads) and,
+in the same run, our agents message by message on 200 nodes. Each cell runs in a process of its own,
+with kernels compiled before.
 
     python benchmarks/negotiation.py                     # one day of masb-12k
     python benchmarks/negotiation.py --days 0.1 masb-12k masb-100k
@@ -22,9 +24,9 @@ SMALL_NODES, SMALL_HOURS = 200, 1.0
 
 def small(preset: str) -> dict[str, float]:
     """The message-level agents: CPU seconds for each node and simulated hour."""
-    from murmuration.experiments.masb_fidelities import small_scenario
-    from murmuration.simulation import engine
-    from murmuration.simulation.negotiation_small import small_cell
+    from murmuration.experiments.papers.masb.fidelities import small_scenario
+    from murmuration.simulation.engine import run as engine
+    from murmuration.simulation.messages.negotiation_small import small_cell
 
     cell = small_cell(engine.prepare(small_scenario(1, SMALL_HOURS)), 1)
     began = time.process_time()
@@ -34,9 +36,10 @@ def small(preset: str) -> dict[str, float]:
 
 def whole(preset: str, days: float) -> dict[str, float]:
     """The bulk engine on a whole cell."""
-    from murmuration.experiments.masb import scaled
-    from murmuration.simulation import engine, results
-    from murmuration.simulation import scenario as sc
+    from murmuration.experiments.papers.masb.tables import scaled
+    from murmuration.simulation.engine import run as engine
+    from murmuration.simulation.results import summary as results
+    from murmuration.simulation.scenarios import scenario as sc
 
     tables = sc.load(preset)
     engine.simulate(sc.override(scaled(tables, 0.01, 0.01), {"days": 0.002}))
@@ -61,7 +64,9 @@ def apart(*arguments: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("presets", nargs="*", default=["masb-12k"])
     parser.add_argument("--days", type=float, default=1.0)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
@@ -71,16 +76,23 @@ def main() -> None:
         print(json.dumps(small(name) if name == "small" else whole(name, options.days)))
         return
     messages = apart("small")["cpu_s"] / (SMALL_NODES * SMALL_HOURS)
-    print(f"message by message, {SMALL_NODES} nodes: {messages * 1000:.2f} CPU ms per node and simulated hour")
+    print(
+        f"message by message, {SMALL_NODES} nodes: {messages * 1000:.2f} CPU ms per node and "
+        "simulated hour"
+    )
     for preset in options.presets:
         found = apart(preset, "--days", str(options.days))
-        nodes = {"masb-12k": 12_460, "masb-25k": 24_920, "masb-50k": 49_840, "masb-100k": 99_680}[preset]
+        nodes = {"masb-12k": 12_460, "masb-25k": 24_920, "masb-50k": 49_840, "masb-100k": 99_680}[
+            preset
+        ]
         bulk = found["cpu_s"] / (nodes * options.days * 24.0)
         print(
-            f"{preset}: {options.days:g} days, {found['tasks']:,.0f} tasks: {found['cpu_s']:.1f} CPU s, "
+            f"{preset}: {options.days:g} days, {found['tasks']:,.0f} tasks: {found['cpu_s']:.1f} "
+            "CPU s, "
             f"{found['memory_mb']:,.0f} MB, {found['migrations']:.1f} migrations per minute; "
             f"{messages / bulk:,.0f} × the agents one by one, "
-            f"{PAPER_CPU_S_PER_DAY * options.days / found['cpu_s']:,.0f} × the paper's simulator (12,500 nodes)"
+            f"{PAPER_CPU_S_PER_DAY * options.days / found['cpu_s']:,.0f} × the paper's simulator "
+            "(12,500 nodes)"
         )
 
 

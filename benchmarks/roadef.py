@@ -1,10 +1,12 @@
-"""Machine reassignment: costs reached on the challenge's public instances, against published values.
+"""Machine reassignment: costs reached on the challenge's public instances, against published
+values.
 
     python benchmarks/roadef.py [--seconds 60] [--seed 1] [--cpu] [--data FOLDER] [a1_4 …]
 
-The peer is S41, the challenge's winner, as published for 300 s on an Intel i7-920; below a ratio of 1 it is cheaper.
-Seconds are wall time, as in the challenge, on two threads; with `--cpu`, CPU seconds of each thread, so that other load
-on the machine does not count. Kernels are compiled before.
+The peer is S41, the challenge's winner, as published for 300 s on an Intel i7-920; below a ratio of
+1 it is cheaper. Seconds are wall time, as in the challenge, on two threads; with `--cpu`, CPU
+seconds of each thread, so that other load on the machine does not count. Kernels are compiled
+before.
 """
 
 from __future__ import annotations
@@ -27,14 +29,19 @@ PUBLISHED = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", default=list(PUBLISHED))
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--data", type=Path, default=DATA)
     given = parser.parse_args()
-    print(f"{'':6}{'initial':>15}{'here':>15}{'best known':>15}{'S41, 300 s':>15}{'ratio':>9}{'CPU s':>8}{'wall s':>8}")
+    print(
+        f"{'':6}{'initial':>15}{'here':>15}{'best known':>15}"
+        f"{'S41, 300 s':>15}{'ratio':>9}{'CPU s':>8}{'wall s':>8}"
+    )
     for name in given.names:
         first, best, peer = PUBLISHED[name]
         model = read_model(given.data / f"model_{name}.txt")
@@ -46,7 +53,11 @@ def main() -> None:
         wall, spent = time.perf_counter() - wall, time.process_time() - spent
         assert not violations(model, initial, found)
         here = cost(model, initial, found).total
-        print(f"{name:6}{first:15,}{here:15,}{best:15,}{peer:15,}{here / peer:9.5f}{spent:8.1f}{wall:8.1f}", flush=True)
+        print(
+            f"{name:6}{first:15,}{here:15,}{best:15,}"
+            f"{peer:15,}{here / peer:9.5f}{spent:8.1f}{wall:8.1f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

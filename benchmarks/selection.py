@@ -1,9 +1,11 @@
-"""Service selection: how often the optimum is found, how far from it, and CPU time, beside the paper's tabu search.
+"""Service selection: how often the optimum is found, how far from it, and CPU time, beside the
+paper's tabu search.
 
     python benchmarks/selection.py [--nodes N]
 
-Synthetic overloaded nodes (tasks of log-normal sizes, 2–20 % too much in use or up to 15 % too much guaranteed). The
-reference is the best of all sets. The last column compares CPU time with the tabu search that stops after six steps.
+Synthetic overloaded nodes (tasks of log-normal sizes, 2–20 % too much in use or up to 15 % too much
+guaranteed). The reference is the best of all sets. The last column compares CPU time with the tabu
+search that stops after six steps.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.cluster.random import state
+from murmuration.base.random import state
 from murmuration.schedulers.negotiation import selection
-from murmuration.simulation.negotiation_kernels import run_select, run_tabu
+from murmuration.simulation.architectures.negotiation.kernels import run_select, run_tabu
 
 COUNTS = (12, 16, 18, 20, 22)
 VISITED = np.zeros(selection.TABU_RESTARTS * (selection.TABU_STEPS + 1), np.int64)
@@ -33,7 +35,9 @@ def overloaded_node(rng: np.random.Generator, count: int) -> tuple[Any, ...]:
     use = (use * rng.uniform(1.02, 1.2) / (use.sum(axis=0) / total).max()).astype(np.int64)
     share = (request[production].sum(axis=0) / total).max()
     request = (request / share * rng.uniform(0.7, 1.15)).astype(np.int64)
-    tasks = selection.Tasks(use, request, production, 100 + use[:, 1] / 61, np.ones(count, np.bool_))
+    tasks = selection.Tasks(
+        use, request, production, 100 + use[:, 1] / 61, np.ones(count, np.bool_)
+    )
     return total, use.sum(axis=0), request[production].sum(axis=0), tasks
 
 
@@ -42,7 +46,9 @@ def searches() -> dict[str, Callable[..., float]]:
     return {
         "all sets": lambda node, chosen, room, rng: run_select(*node, chosen, room, 62),
         "local search": lambda node, chosen, room, rng: run_select(*node, chosen, room, 0),
-        "tabu, six steps": lambda node, chosen, room, rng: run_tabu(*node, chosen, room, rng, *LIMITS, False, VISITED),
+        "tabu, six steps": lambda node, chosen, room, rng: run_tabu(
+            *node, chosen, room, rng, *LIMITS, False, VISITED
+        ),
         "tabu, six restarts": lambda node, chosen, room, rng: run_tabu(
             *node, chosen, room, rng, *LIMITS, True, VISITED
         ),
@@ -62,21 +68,36 @@ def measure(count: int, nodes: int) -> dict[str, tuple[float, float, float]]:
         spent[name] = (time.process_time() - begun) / nodes * 1e3
     best = found["all sets"]
     return {
-        name: (float(np.mean(values >= best * (1 - 1e-9))), float(np.mean(1 - values / best)), spent[name])
+        name: (
+            float(np.mean(values >= best * (1 - 1e-9))),
+            float(np.mean(1 - values / best)),
+            spent[name],
+        )
         for name, values in found.items()
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=100, help="overloaded nodes per number of services")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=100, help="overloaded nodes per number of services"
+    )
     nodes = parser.parse_args().nodes
-    print(f"{'services':>8}  {'search':<20} {'optimal':>8} {'mean gap':>9} {'CPU ms':>9} {'to tabu':>8}")
+    print(
+        f"{'services':>8}  {'search':<20} {'optimal':>8} {'mean gap':>9} {'CPU ms':>9} "
+        f"{'to tabu':>8}"
+    )
     for count in COUNTS:
         rows = measure(count, nodes)
         peer = rows["tabu, six steps"][2]
         for name, (optimal, gap, spent) in rows.items():
-            print(f"{count:>8}  {name:<20} {optimal:>8.0%} {gap:>9.1%} {spent:>9.4f} {spent / peer:>8.2f}", flush=True)
+            print(
+                f"{count:>8}  {name:<20} {optimal:>8.0%} {gap:>9.1%} {spent:>9.4f} "
+                f"{spent / peer:>8.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""The whole study of chapters 3, 4 and 6: cells A and C, nine decision times, seven schedulers, 7 days each.
+"""The whole study of chapters 3, 4 and 6: cells A and C, nine decision times, seven schedulers, 7
+days each.
 
     python benchmarks/study.py [--days 7]
 
-Prints CPU seconds by scheduler and in all, after one warm-up run of each kernel. The JVM reference needs about 65
-CPU-minutes for the same 126 runs (9.5 without offers).
+Prints CPU seconds by scheduler and in all, after one warm-up run of each kernel. The JVM reference
+needs about 65 CPU-minutes for the same 126 runs (9.5 without offers).
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import argparse
 import resource
 import time
 
-from murmuration.experiments import monte_carlo as mc
-from murmuration.experiments import omega
+from murmuration.experiments.papers.omega import figures as omega
+from murmuration.experiments.papers.omega import monte_carlo as mc
 from murmuration.experiments.runs import Spec, execute
-from murmuration.simulation import scenario as sc
+from murmuration.simulation.scenarios import scenario as sc
 
 VARIANTS = {
     "monolithic single": (omega.SINGLE, mc.ALL),
@@ -29,7 +30,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--days", type=float, default=7.0)
     days = parser.parse_args().days
-    bases = {cell: {k: v for k, v in sc.load(preset).items() if k != "variant"} for cell, preset in mc.CELLS.items()}
+    bases = {
+        cell: {k: v for k, v in sc.load(preset).items() if k != "variant"}
+        for cell, preset in mc.CELLS.items()
+    }
     for changes, _ in VARIANTS.values():
         execute(Spec("warm-up", sc.override(bases["A"], {**changes, "days": 0.01})))
     spent = dict.fromkeys(VARIANTS, 0.0)
@@ -44,7 +48,10 @@ def main() -> None:
     for label, seconds in spent.items():
         print(f"{label:<40}{seconds:>9.1f} CPU s")
     total = sum(spent.values())
-    print(f"{'all ' + str(runs) + ' runs':<40}{total:>9.1f} CPU s (target: under 120; JVM reference: about 3,900)")
+    print(
+        f"{'all ' + str(runs) + ' runs':<40}{total:>9.1f} CPU s (target: under 120; JVM "
+        "reference: about 3,900)"
+    )
     print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
 
 

@@ -1,10 +1,12 @@
-"""The paper's swarm study and a million containers in CPU seconds, and the ratio to plain Python in the same run.
+"""The paper's swarm study and a million containers in CPU seconds, and the ratio to plain Python in
+the same run.
 
     python benchmarks/swarm.py [--full] [--runs 100]
 
-The study is 20 sizes × 3 fillings × 10,000 runs (N = 50 to 1,000, n0 = 50). Without `--full`, `--runs` runs of each of
-the 60 clouds are timed and multiplied. The peer is section 5 written down in pure Python, one container at a time, as
-the paper's own simulator was, timed on the same clouds as the kernel in the same run. Kernels are compiled before.
+The study is 20 sizes × 3 fillings × 10,000 runs (N = 50 to 1,000, n0 = 50). Without `--full`,
+`--runs` runs of each of the 60 clouds are timed and multiplied. The peer is section 5 written down
+in pure Python, one container at a time, as the paper's own simulator was, timed on the same clouds
+as the kernel in the same run. Kernels are compiled before.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from collections import deque
 
 import numpy as np
 
-from murmuration.cluster.random import state
+from murmuration.base.random import state
+from murmuration.experiments.papers.swarm.study import CAPACITY, FILLINGS, SIZES, Point, study
 from murmuration.experiments.result import Settings
-from murmuration.experiments.swarm_study import CAPACITY, FILLINGS, SIZES, Point, study
-from murmuration.simulation.swarm_cloud import settle
+from murmuration.simulation.architectures.swarm.cloud import settle
 
 STUDY_RUNS = 10_000
 PEER = ((49, 1000), (25, 1000), (1, 1000))
@@ -65,7 +67,10 @@ def time_study(full: bool, runs: int) -> None:
     wall = time.perf_counter() - wall
     whole = spent * STUDY_RUNS / count
     what = "whole" if full else f"from {count} runs of each cloud"
-    print(f"study, 600,000 runs ({what}): {whole:.0f} CPU s, {whole / 120:.1f} minutes on two cores (target: under 8)")
+    print(
+        f"study, 600,000 runs ({what}): {whole:.0f} CPU s, {whole / 120:.1f} minutes on two "
+        "cores (target: under 8)"
+    )
     print(f"  timed: {spent:.1f} CPU s, {wall:.1f} s on the clock with two threads")
 
 
@@ -79,10 +84,15 @@ def time_million() -> None:
 
 def time_peer() -> None:
     for filling, nodes in PEER:
-        slow = min(seconds(plain, filling, nodes, CAPACITY, random.Random(seed)) for seed in range(2))
+        slow = min(
+            seconds(plain, filling, nodes, CAPACITY, random.Random(seed)) for seed in range(2)
+        )
         fast = seconds(settle, np.full(nodes, filling), CAPACITY, state(1, "peer"), 200) / 200
         what = f"one run, N = {nodes:,}, n(0) = {filling}"
-        print(f"{what}: {slow:.3f} CPU s in pure Python, {fast * 1e3:.3f} ms here, ratio {slow / fast:,.0f}")
+        print(
+            f"{what}: {slow:.3f} CPU s in pure Python, {fast * 1e3:.3f} ms here, ratio "
+            f"{slow / fast:,.0f}"
+        )
 
 
 def main() -> None:

@@ -24,7 +24,9 @@ class Sharded(OfferScheduler):
                 self.tries[shard] = self.tries.get(shard, 0) + 1
                 # Shard 2 fails at its first try.
                 command = ["sh", "-c", f"test {shard} -ne 2 -o {self.tries[shard]} -gt 1"]
-                tasks.append(self.new_task(f"shard-{shard}-{self.tries[shard]}", part.node, command, SIZE))
+                tasks.append(
+                    self.new_task(f"shard-{shard}-{self.tries[shard]}", part.node, command, SIZE)
+                )
         self.set_needs_offers(bool(self.todo))
         return tasks
 
@@ -42,7 +44,9 @@ class Sharded(OfferScheduler):
 with Sharded("sharded") as scheduler:
     scheduler.set_needs_offers(True)
     scheduler.run(seconds=30)
-    print("by offers:", {shard: f"{-tries} tries" for shard, tries in sorted(scheduler.tries.items())})
+    print(
+        "by offers:", {shard: f"{-tries} tries" for shard, tries in sorted(scheduler.tries.items())}
+    )
     scheduler.unregister()
 
 with SharedStateScheduler("omega") as scheduler:
@@ -51,6 +55,12 @@ with SharedStateScheduler("omega") as scheduler:
     mine = [scheduler.new_task(f"task-{k}", emptiest, ["true"], SIZE) for k in range(2)]
     huge = scheduler.new_task("huge", emptiest, ["true"], {"cpu": 1000})
     outcome = scheduler.commit([*mine, huge])
-    print("by transactions:", sorted(outcome.accepted), "accepted,", sorted(outcome.refused), "refused")
+    print(
+        "by transactions:",
+        sorted(outcome.accepted),
+        "accepted,",
+        sorted(outcome.refused),
+        "refused",
+    )
     ended = scheduler.wait_for(outcome.accepted)
     print("and ended:", sorted(f"{task} {update.status}" for task, update in ended.items()))

@@ -1,4 +1,5 @@
-"""Three policies of one's own: a score in NumPy, a compiled score, and a scheduler class. Run it, or name them:
+"""Three policies of one's own: a score in NumPy, a compiled score, and a scheduler class. Run it,
+or name them:
 
 murmur compare small.toml -s monolithic,pack,spread,zones
 """
@@ -18,12 +19,15 @@ def spread(total, free, request):
     """The same turned round, compiled: Numba takes plain loops."""
     scores = np.empty(total.shape[0])
     for i in range(total.shape[0]):
-        scores[i] = min((free[i, 0] - request[0]) / total[i, 0], (free[i, 1] - request[1]) / total[i, 1])
+        scores[i] = min(
+            (free[i, 0] - request[0]) / total[i, 0], (free[i, 1] - request[1]) / total[i, 1]
+        )
     return scores
 
 
 class OneZone:
-    """All tasks of a job in one zone: the one with the most room for them; a node for each task, or -1."""
+    """All tasks of a job in one zone: the one with the most room for them; a node for each task, or
+    -1."""
 
     def decide(self, view, job, rng):
         room = np.where(view.allowed, np.min(view.free // np.maximum(job.request, 1), axis=1), 0)
@@ -38,4 +42,7 @@ if __name__ == "__main__":
     for name in ("monolithic", "pack", "spread", "zones"):
         run = murmuration.simulate("small.toml", scheduler=name)
         batch, types = run["workloads"]["batch"], run["cluster"]["allocation_types"]
-        print(f"{name:<12}{run['path']:<10}full {batch['wait_full_s_mean']:.2f} s  idle nodes {types['idle']:.1f}")
+        print(
+            f"{name:<12}{run['path']:<10}full {batch['wait_full_s_mean']:.2f} s  idle nodes "
+            f"{types['idle']:.1f}"
+        )

@@ -30,9 +30,19 @@ def colour(share: float) -> str:
     return "#" + "".join(f"{round(c):02x}" for c in a + (b - a) * (at - k))
 
 
-def text(label: str, x: float, y: float, size: int = 13, fill: str = LIGHT["ink"], **more: object) -> str:
+def text(
+    label: str, x: float, y: float, size: int = 13, fill: str = LIGHT["ink"], **more: object
+) -> str:
     return tag(
-        "text", label, x=float(x), y=float(y), fill=fill, font_size=size, text_anchor="middle", style=FONT, **more
+        "text",
+        label,
+        x=float(x),
+        y=float(y),
+        fill=fill,
+        font_size=size,
+        text_anchor="middle",
+        style=FONT,
+        **more,
     )
 
 
@@ -44,12 +54,16 @@ def panel(title: str, score: object, left: float, top: float) -> str:
             loads = np.array([(i + 0.5) / CELLS, (j + 0.5) / CELLS]) * MOST
             value = score(loads) / 3.0  # type: ignore[operator]
             x, y = left + i * cell, top + SIZE - (j + 1) * cell
-            parts.append(tag("rect", x=x, y=y, width=cell + 0.3, height=cell + 0.3, fill=colour(value)))
+            parts.append(
+                tag("rect", x=x, y=y, width=cell + 0.3, height=cell + 0.3, fill=colour(value))
+            )
     for edge in EDGES:
         at = edge / MOST * SIZE
         line = {"stroke": LIGHT["reference"], "stroke_width": 0.8, "stroke_dasharray": "4 3"}
         parts.append(tag("line", x1=left + at, x2=left + at, y1=top, y2=top + SIZE, **line))
-        parts.append(tag("line", x1=left, x2=left + SIZE, y1=top + SIZE - at, y2=top + SIZE - at, **line))
+        parts.append(
+            tag("line", x1=left, x2=left + SIZE, y1=top + SIZE - at, y2=top + SIZE - at, **line)
+        )
         parts.append(text(f"{edge:.0%}", left + at, top + SIZE + 18, 12, LIGHT["muted"]))
         parts.append(text(f"{edge:.0%}", left - 22, top + SIZE - at + 4, 12, LIGHT["muted"]))
     for cpu, memory, name in REGIONS:
@@ -68,11 +82,22 @@ def panel(title: str, score: object, left: float, top: float) -> str:
 def legend(left: float, top: float) -> str:
     height = SIZE / 60
     parts = [
-        tag("rect", x=left, y=top + SIZE - (k + 1) * height, width=16, height=height + 0.3, fill=colour(k / 59))
+        tag(
+            "rect",
+            x=left,
+            y=top + SIZE - (k + 1) * height,
+            width=16,
+            height=height + 0.3,
+            fill=colour(k / 59),
+        )
         for k in range(60)
     ]
-    parts += [text(str(n), left + 26, top + SIZE - n / 3 * SIZE + 4, 12, LIGHT["muted"]) for n in range(4)]
-    parts.append(tag("rect", x=left, y=top, width=16, height=SIZE, fill="none", stroke=LIGHT["axis"]))
+    parts += [
+        text(str(n), left + 26, top + SIZE - n / 3 * SIZE + 4, 12, LIGHT["muted"]) for n in range(4)
+    ]
+    parts.append(
+        tag("rect", x=left, y=top, width=16, height=SIZE, fill="none", stroke=LIGHT["axis"])
+    )
     return "".join([*parts, text("score", left + 12, top - 16, 13)])
 
 

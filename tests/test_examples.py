@@ -14,7 +14,9 @@ SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.with_suffix(".ou
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_an_example_prints_what_was_recorded(script: Path) -> None:
-    run = subprocess.run([sys.executable, script.name], cwd=EXAMPLES, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, script.name], cwd=EXAMPLES, capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     assert run.stdout == script.with_suffix(".out").read_text()
 

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from murmuration.cluster.version import __version__
+from murmuration.base.version import __version__
 
 if TYPE_CHECKING:
-    from murmuration.cluster.jit import Kernel as kernel  # noqa: N813
+    from murmuration.base.jit import Kernel as kernel  # noqa: N813
     from murmuration.experiments.runs import simulate
     from murmuration.placement.view import JobView, View
-    from murmuration.runtime.sdk import OfferScheduler, SharedStateScheduler
+    from murmuration.runtime.client.sdk import OfferScheduler, SharedStateScheduler
     from murmuration.workload.job_spec import JobSpec
 
-__all__ = ["JobSpec", "JobView", "OfferScheduler", "SharedStateScheduler", "View", "__version__", "kernel", "simulate"]
+__all__ = [
+    "JobSpec",
+    "JobView",
+    "OfferScheduler",
+    "SharedStateScheduler",
+    "View",
+    "__version__",
+    "kernel",
+    "simulate",
+]
 
 _LAZY = {
-    "kernel": ("murmuration.cluster.jit", "Kernel"),
+    "kernel": ("murmuration.base.jit", "Kernel"),
     "simulate": ("murmuration.experiments.runs", "simulate"),
     "View": ("murmuration.placement.view", "View"),
     "JobView": ("murmuration.placement.view", "JobView"),
     "JobSpec": ("murmuration.workload.job_spec", "JobSpec"),
-    "OfferScheduler": ("murmuration.runtime.sdk", "OfferScheduler"),
-    "SharedStateScheduler": ("murmuration.runtime.sdk", "SharedStateScheduler"),
+    "OfferScheduler": ("murmuration.runtime.client.sdk", "OfferScheduler"),
+    "SharedStateScheduler": ("murmuration.runtime.client.sdk", "SharedStateScheduler"),
 }
 
 

@@ -1,4 +1,5 @@
-"""One cycle of equal nodes: sums of binomial terms, against SciPy and against nodes that decide for themselves."""
+"""One cycle of equal nodes: sums of binomial terms, against SciPy and against nodes that decide for
+themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from murmuration.autoscaling import analysis
-from murmuration.experiments.depas_cycle import close, inside, simulated_loads
+from murmuration.experiments.papers.depas.cycle import close, inside, simulated_loads
 
 TARGET = 0.7
 
@@ -22,7 +23,9 @@ PROBABILITIES = st.sampled_from([0.0, 1.0]) | st.floats(1e-12, 1.0 - 1e-12)
 @given(n=st.integers(1, 3000), share=st.floats(0.0, 1.0), p=PROBABILITIES)
 def test_a_binomial_term(n: int, share: float, p: float) -> None:
     k = round(share * n)
-    assert analysis.binomial_term(n, k, p) == pytest.approx(float(binom.pmf(k, n, p)), rel=1e-8, abs=1e-12)
+    assert analysis.binomial_term(n, k, p) == pytest.approx(
+        float(binom.pmf(k, n, p)), rel=1e-8, abs=1e-12
+    )
 
 
 def by_scipy(n: int, load: float, band: float) -> float:
@@ -49,7 +52,8 @@ def test_the_probability_to_end_inside_the_band(n: int, load: float, band: float
 
 
 def test_by_hand() -> None:
-    """Two nodes at half the load: each leaves with ½. One left is right, two are at 0.35, none at infinity."""
+    """Two nodes at half the load: each leaves with ½. One left is right, two are at 0.35, none at
+    infinity."""
     assert analysis.probability_inside(2, 0.35, TARGET, 0.1) == pytest.approx(0.5)
     assert analysis.smallest_band(2, 0.35, TARGET, 0.5) == pytest.approx(0.0)
     assert analysis.smallest_band(2, 0.35, TARGET, 0.7) == pytest.approx(0.35)
@@ -57,7 +61,9 @@ def test_by_hand() -> None:
 
 @settings(max_examples=60)
 @given(n=st.integers(1, 300), load=st.floats(0.05, 4.0), probability=st.floats(0.05, 0.999))
-def test_the_smallest_band_is_enough_and_no_smaller_one_is(n: int, load: float, probability: float) -> None:
+def test_the_smallest_band_is_enough_and_no_smaller_one_is(
+    n: int, load: float, probability: float
+) -> None:
     band = analysis.smallest_band(n, load, TARGET, probability)
     if band < abs(load - TARGET) - 1e-9:
         assert analysis.probability_inside(n, load, TARGET, band) >= probability - 1e-9

@@ -1,4 +1,5 @@
-"""The overlay under gossip: full views, level in-degrees, dead links gone in a few rounds, one piece after a crash."""
+"""The overlay under gossip: full views, level in-degrees, dead links gone in a few rounds, one
+piece after a crash."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pytest
 
 from murmuration.autoscaling import overlay
 from murmuration.autoscaling.views import Averages, Views, connect, empty_averages, empty_views
-from murmuration.cluster import random
+from murmuration.base import random
 
 DEGREE, EXCHANGE, PROBES = 50, 5, 10
 
@@ -42,9 +43,20 @@ class Net:
     def gossip(self, rounds: int) -> None:
         for _ in range(rounds):
             overlay.gossip(
-                self.views, self.averages, self.up, self.work, self.capacity, self.live, len(self.live), self.rounds,
-                min(EXCHANGE, self.degree), PROBES, self.epoch_rounds, self.loss, self.rng,
-            )  # fmt: skip
+                self.views,
+                self.averages,
+                self.up,
+                self.work,
+                self.capacity,
+                self.live,
+                len(self.live),
+                self.rounds,
+                min(EXCHANGE, self.degree),
+                PROBES,
+                self.epoch_rounds,
+                self.loss,
+                self.rng,
+            )
             self.rounds += 1
 
     def crash(self, share: float) -> None:
@@ -125,7 +137,8 @@ def test_a_small_system_keeps_its_links(nodes: int) -> None:
 
 
 def test_what_is_heard_of_neighbours_is_fresh() -> None:
-    """Ten probes a round on fifty links: after a few rounds everybody knows the new load of everybody."""
+    """Ten probes a round on fifty links: after a few rounds everybody knows the new load of
+    everybody."""
     net = Net(400)
     net.gossip(20)
     net.work[:] = 1.2

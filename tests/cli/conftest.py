@@ -1,4 +1,5 @@
-"""The command as a user meets it: arguments in; exit code, standard output and standard error out."""
+"""The command as a user meets it: arguments in; exit code, standard output and standard error
+out."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ decision.service = { job_time_s = 1.0 }
 
 
 @pytest.fixture
-def murmur(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Murmur:
+def murmur(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Murmur:
     """Run the command in an empty folder that has the scenario `small.toml`."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(SMALL)

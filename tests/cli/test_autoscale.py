@@ -1,4 +1,5 @@
-"""`murmur autoscale` as a user meets it: what it prints and writes, and one sentence for every bad input."""
+"""`murmur autoscale` as a user meets it: what it prints and writes, and one sentence for every bad
+input."""
 
 from __future__ import annotations
 
@@ -46,39 +47,83 @@ def test_one_json_document_with_stable_names(murmur: Murmur, web: Path) -> None:
     assert answer.code == 0, answer.err
     summary = json.loads(answer.out)
     assert list(summary) == [
-        "scenario", "autoscaler", "seed", "seconds", "requests", "response_s", "capacity", "nodes", "types", "cost",
-        "one_cycle", "timing",
-    ]  # fmt: skip
-    assert (summary["scenario"], summary["autoscaler"], summary["seed"], summary["seconds"]) == ("web", "depas", 9, 240)
+        "scenario",
+        "autoscaler",
+        "seed",
+        "seconds",
+        "requests",
+        "response_s",
+        "capacity",
+        "nodes",
+        "types",
+        "cost",
+        "one_cycle",
+        "timing",
+    ]
+    assert (summary["scenario"], summary["autoscaler"], summary["seed"], summary["seconds"]) == (
+        "web",
+        "depas",
+        9,
+        240,
+    )
     assert set(summary["requests"]) == {
-        "arrived", "done", "rejected", "lost", "in_flight", "rejected_fraction", "hops_mean",
-    }  # fmt: skip
+        "arrived",
+        "done",
+        "rejected",
+        "lost",
+        "in_flight",
+        "rejected_fraction",
+        "hops_mean",
+    }
     assert set(summary["response_s"]) == {"mean", "p50", "p95", "p99"}
     assert set(summary["capacity"]) == {
-        "mean", "optimum_mean", "max", "inside_fraction", "below_fraction", "above_fraction", "oscillations",
-    }  # fmt: skip
+        "mean",
+        "optimum_mean",
+        "max",
+        "inside_fraction",
+        "below_fraction",
+        "above_fraction",
+        "oscillations",
+    }
     assert set(summary["nodes"]) == {"mean", "max", "added", "removed", "crashed", "refused"}
     assert summary["types"]["small"]["last"] > 0
     assert not Path("runs").exists(), "with --json and no folder named, nothing is written"
 
 
-def test_results_in_a_folder_are_the_same_for_the_same_seed(murmur: Murmur, web: Path, tmp_path: Path) -> None:
+def test_results_in_a_folder_are_the_same_for_the_same_seed(
+    murmur: Murmur, web: Path, tmp_path: Path
+) -> None:
     for folder in ("a", "b"):
         assert murmur("autoscale", "web.toml", "--out", folder).code == 0
     for name in ("summary.json", "series.parquet", "scenario.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     series = pl.read_parquet(tmp_path / "a" / "series.parquet")
-    assert {"time_s", "rate", "capacity", "optimum", "band_low", "band_high", "nodes.small", "cost"} <= set(
-        series.columns
-    )
+    assert {
+        "time_s",
+        "rate",
+        "capacity",
+        "optimum",
+        "band_low",
+        "band_high",
+        "nodes.small",
+        "cost",
+    } <= set(series.columns)
     assert len(series) == 241
     page = (tmp_path / "a" / "report.html").read_text()
-    for title in ("Capacity against the optimum", "Nodes by type", "Rejected requests", "Response time", "Cost so far"):
+    for title in (
+        "Capacity against the optimum",
+        "Nodes by type",
+        "Rejected requests",
+        "Response time",
+        "Cost so far",
+    ):
         assert title in page
 
 
 def test_several_scalers_on_the_same_requests(murmur: Murmur, web: Path, tmp_path: Path) -> None:
-    answer = murmur("autoscale", "web.toml", "-s", "depas,threshold,oracle", "--json", "--out", "all")
+    answer = murmur(
+        "autoscale", "web.toml", "-s", "depas,threshold,oracle", "--json", "--out", "all"
+    )
     runs = json.loads(answer.out)["runs"]
     assert [run["autoscaler"] for run in runs] == ["depas", "threshold", "oracle"]
     assert len({run["requests"]["arrived"] for run in runs}) == 1
@@ -88,7 +133,9 @@ def test_several_scalers_on_the_same_requests(murmur: Murmur, web: Path, tmp_pat
 
 
 def test_a_rate_file_beside_the_scenario(murmur: Murmur, web: Path, tmp_path: Path) -> None:
-    (tmp_path / "rate.csv").write_text("time_s,rate\n" + "".join(f"{30 * k},{k % 3}\n" for k in range(8)))
+    (tmp_path / "rate.csv").write_text(
+        "time_s,rate\n" + "".join(f"{30 * k},{k % 3}\n" for k in range(8))
+    )
     web.write_text(SCENARIO.replace("rate = [[0, 20], [120, 40]]", 'trace = "rate.csv"\npeak = 40'))
     summary = json.loads(murmur("autoscale", "web.toml", "--json").out)
     assert summary["requests"]["arrived"] == pytest.approx(240 * 40 * 7 / 16, rel=0.1)
@@ -110,10 +157,19 @@ BAD = [
     ("autoscaler.overlay.degree=0", ["autoscaler.overlay.degree"]),
     ("autoscaler.overlay.exchange=51", ["autoscaler.overlay.exchange", "up to 50"]),
     ("autoscaler.type=[]", ["autoscaler.type", "at least one"]),
-    ("autoscaler.type=[{name='a', capacity=0}]", ["autoscaler.type[0].capacity", "from 1", "got 0"]),
+    (
+        "autoscaler.type=[{name='a', capacity=0}]",
+        ["autoscaler.type[0].capacity", "from 1", "got 0"],
+    ),
     ("autoscaler.type=[{name='a', capacity=1, price=-1}]", ["autoscaler.type[0].price", "from 0"]),
-    ("autoscaler.type=[{name='a', capacity=1}, {name='a', capacity=2}]", ["autoscaler.type[1].name", "twice"]),
-    ("autoscaler.type=[{name='a', capacty=1}]", ["autoscaler.type[0].capacty", "did you mean 'capacity'"]),
+    (
+        "autoscaler.type=[{name='a', capacity=1}, {name='a', capacity=2}]",
+        ["autoscaler.type[1].name", "twice"],
+    ),
+    (
+        "autoscaler.type=[{name='a', capacty=1}]",
+        ["autoscaler.type[0].capacty", "did you mean 'capacity'"],
+    ),
     ("autoscaler.type=[{name='a', capacity=1, from_s=9}]", ["no type is on offer at second 0"]),
     ("autoscaler.choose=cheepest", ["autoscaler.choose", "did you mean 'cheapest'"]),
     ("autoscaler.choose=nowhere:rule", ["autoscaler.choose", "nowhere:rule"]),
@@ -134,26 +190,39 @@ BAD = [
 
 
 @pytest.mark.parametrize(("setting", "words"), BAD, ids=[setting for setting, _ in BAD])
-def test_bad_input_gets_one_sentence(murmur: Murmur, web: Path, tmp_path: Path, setting: str, words: list[str]) -> None:
+def test_bad_input_gets_one_sentence(
+    murmur: Murmur, web: Path, tmp_path: Path, setting: str, words: list[str]
+) -> None:
     check(murmur, tmp_path, ("autoscale", "web.toml", "--set", setting, "--out", "out"), *words)
 
 
 FILES = {
-    "gap": ("".join(f"{60 * k},1\n" for k in range(20)) + "1500,1\n", ["rate.csv line 21", "a gap of 360 s"]),
+    "gap": (
+        "".join(f"{60 * k},1\n" for k in range(20)) + "1500,1\n",
+        ["rate.csv line 21", "a gap of 360 s"],
+    ),
     "unsorted": ("0,1\n60,1\n30,1\n", ["rate.csv line 3", "times that rise"]),
     "empty": ("", ["rate.csv", "empty"]),
 }
 
 
 @pytest.mark.parametrize("what", FILES)
-def test_a_bad_rate_file_gets_one_sentence(murmur: Murmur, web: Path, tmp_path: Path, what: str) -> None:
+def test_a_bad_rate_file_gets_one_sentence(
+    murmur: Murmur, web: Path, tmp_path: Path, what: str
+) -> None:
     (tmp_path / "rate.csv").write_text(FILES[what][0])
     web.write_text(SCENARIO.replace("rate = [[0, 20], [120, 40]]", 'trace = "rate.csv"'))
     check(murmur, tmp_path, ("autoscale", "web.toml", "--out", "out"), *FILES[what][1])
 
 
 def test_other_bad_arguments(murmur: Murmur, web: Path, tmp_path: Path) -> None:
-    check(murmur, tmp_path, ("autoscale", "web.toml", "-s", "depas,hpa"), "unknown autoscaler 'hpa'", "threshold")
+    check(
+        murmur,
+        tmp_path,
+        ("autoscale", "web.toml", "-s", "depas,hpa"),
+        "unknown autoscaler 'hpa'",
+        "threshold",
+    )
     check(murmur, tmp_path, ("autoscale", "depass"), "did you mean 'depas'")
     check(murmur, tmp_path, ("autoscale", "small.toml"), "[autoscaler]")
     check(murmur, tmp_path, ("simulate", "web.toml"), "murmur autoscale")

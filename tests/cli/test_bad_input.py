@@ -1,4 +1,5 @@
-"""Bad input gets one clear sentence on what was wrong and what was expected, exit code 2, and leaves nothing behind."""
+"""Bad input gets one clear sentence on what was wrong and what was expected, exit code 2, and
+leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ SETTINGS = [
     ("cluster.cpu=-4", ["cluster.cpu", "negative", "-4"]),
     ("workload.batch.task_cpu=-1", ["workload.batch.task_cpu", "negative"]),
     ("workload.batch.task_cpu=99", ["workload 'batch'", "99 CPU", "no node has more than 4 CPU"]),
-    ("workload.batch.resources.gpu=1", ["workload.batch.resources.gpu", "unknown resource 'gpu'", "cpu"]),
+    (
+        "workload.batch.resources.gpu=1",
+        ["workload.batch.resources.gpu", "unknown resource 'gpu'", "cpu"],
+    ),
     ("workload.batch.constraints=['zone ~ a']", ["zone ~ a", "expected"]),
     ("workload.batch.arrivals_per_s=0", ["workload.batch.arrivals_per_s", "above 0"]),
     ("workload.batch.picky=2", ["workload.batch.picky", "up to 1"]),
@@ -50,7 +54,9 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("setting", "words"), SETTINGS, ids=[setting for setting, _ in SETTINGS])
-def test_a_wrong_value_is_named_with_its_key(murmur: Murmur, tmp_path: Path, setting: str, words: list[str]) -> None:
+def test_a_wrong_value_is_named_with_its_key(
+    murmur: Murmur, tmp_path: Path, setting: str, words: list[str]
+) -> None:
     check(murmur, tmp_path, ("simulate", "small.toml", "--set", setting, "--out", "out"), *words)
 
 
@@ -80,9 +86,12 @@ def test_every_task_too_large_is_said_at_once(murmur: Murmur, tmp_path: Path) ->
         (("simulat", "small.toml"), ["command 'simulat'", "did you mean 'simulate'"]),
         (("why", "batch-1", "--in", "nothing"), ["nothing", "cannot be read"]),
         (("trace", "info", "small.toml"), ["small.toml", "known format"]),
-        (("simulate", "small.toml", "--out", "small.toml/below"), ["small.toml/below", "cannot be written"]),
+        (
+            ("simulate", "small.toml", "--out", "small.toml/below"),
+            ["small.toml/below", "cannot be written"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_name_is_answered_with_the_nearest(
     murmur: Murmur, tmp_path: Path, arguments: tuple[str, ...], words: list[str]
 ) -> None:
@@ -101,7 +110,9 @@ TRACES = {
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_a_damaged_job_list_is_named_by_file_and_line(murmur: Murmur, tmp_path: Path, name: str) -> None:
+def test_a_damaged_job_list_is_named_by_file_and_line(
+    murmur: Murmur, tmp_path: Path, name: str
+) -> None:
     content, words = TRACES[name]
     (tmp_path / "jobs.csv").write_bytes(content)
     replayed(tmp_path, "jobs.csv")
@@ -109,7 +120,9 @@ def test_a_damaged_job_list_is_named_by_file_and_line(murmur: Murmur, tmp_path: 
 
 
 def test_a_truncated_trace_is_refused(murmur: Murmur, tmp_path: Path) -> None:
-    whole = gzip.compress(JOBS.encode() + b"".join(b"%d,batch,%d,1,5,1,1\n" % (i, i) for i in range(2000)))
+    whole = gzip.compress(
+        JOBS.encode() + b"".join(b"%d,batch,%d,1,5,1,1\n" % (i, i) for i in range(2000))
+    )
     (tmp_path / "jobs.csv.gz").write_bytes(whole[: len(whole) // 2])
     replayed(tmp_path, "jobs.csv.gz")
     check(murmur, tmp_path, ("simulate", "replay.toml"), "jobs.csv.gz")

@@ -28,7 +28,18 @@ def halves(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("halves")
 def test_compact(murmur: Murmur, tmp_path: Path) -> None:
-    asked = ("compact", "halves.toml", "-s", "best-fit", "--step", "0.125", "--jobs", "1", "--out", "few")
+    asked = (
+        "compact",
+        "halves.toml",
+        "-s",
+        "best-fit",
+        "--step",
+        "0.125",
+        "--jobs",
+        "1",
+        "--out",
+        "few",
+    )
     answer = murmur(*asked)
     assert answer.code == 0
     assert "best-fit: holds at 50 % of its nodes (4 nodes, 8 tasks running)" in answer.out
@@ -42,7 +53,9 @@ def test_compact(murmur: Murmur, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("halves")
 def test_grow(murmur: Murmur, tmp_path: Path) -> None:
-    document = json.loads(murmur("grow", "halves.toml", "--step", "0.5", "--jobs", "1", "--json").out)
+    document = json.loads(
+        murmur("grow", "halves.toml", "--step", "0.5", "--jobs", "1", "--json").out
+    )
     (walk,) = document["schedulers"]
     assert (document["kind"], walk["scheduler"], walk["farthest"]) == ("grow", "monolithic", 2.0)
     assert not (tmp_path / "runs").exists(), "nothing is written without --out"
@@ -52,16 +65,36 @@ def test_grow(murmur: Murmur, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["compact", "halves.toml", "--step", "0"], "--step: expected a share above 0 up to 0.5, got 0"),
-        (["compact", "halves.toml", "--limit", "2"], "--limit: expected a share from 0 to below 1, got 2"),
-        (["grow", "halves.toml", "--waiting", "-1"], "--waiting: expected a share from 0 to below 1, got -1"),
+        (
+            ["compact", "halves.toml", "--step", "0"],
+            "--step: expected a share above 0 up to 0.5, got 0",
+        ),
+        (
+            ["compact", "halves.toml", "--limit", "2"],
+            "--limit: expected a share from 0 to below 1, got 2",
+        ),
+        (
+            ["grow", "halves.toml", "--waiting", "-1"],
+            "--waiting: expected a share from 0 to below 1, got -1",
+        ),
         (["grow", "halves.toml", "-s", "best-fti"], "did you mean 'best-fit'"),
-        (["grow", "halves.toml", "--set", "cluster.keep=0"], "cluster.keep: expected a number above 0 up to 1, got 0"),
-        (["grow", "small.toml", "--set", "workload.multiply=0"], "workload.multiply: expected a number above 0"),
-        (["grow", "small.toml", "--set", "workload.multiply=much"], "workload.multiply: expected a number, got 'much'"),
+        (
+            ["grow", "halves.toml", "--set", "cluster.keep=0"],
+            "cluster.keep: expected a number above 0 up to 1, got 0",
+        ),
+        (
+            ["grow", "small.toml", "--set", "workload.multiply=0"],
+            "workload.multiply: expected a number above 0",
+        ),
+        (
+            ["grow", "small.toml", "--set", "workload.multiply=much"],
+            "workload.multiply: expected a number, got 'much'",
+        ),
     ],
 )
-def test_what_makes_no_sense_is_refused(murmur: Murmur, tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_what_makes_no_sense_is_refused(
+    murmur: Murmur, tmp_path: Path, arguments: list[str], words: str
+) -> None:
     answer = murmur(*arguments)
     assert answer.code == 2 and words in answer.err and len(answer.err.strip().splitlines()) == 1
     assert not (tmp_path / "runs").exists()

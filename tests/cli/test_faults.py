@@ -9,15 +9,22 @@ from tests.cli.conftest import Murmur
 
 
 def test_schedules_pass(murmur: Murmur) -> None:
-    answer = murmur("faults", "--protocol", "negotiation", "--schedules", "3", "--seed", "5", "--json")
+    answer = murmur(
+        "faults", "--protocol", "negotiation", "--schedules", "3", "--seed", "5", "--json"
+    )
     assert answer.code == 0
     document = json.loads(answer.out)
     assert document["failures"] == [] and document["schedules"] == 3 and document["seed"] == 5
     assert document["totals"]["migrations"] > 0
-    assert "3 of 3 fault schedules passed (seeds 5 to 7)" in murmur("faults", "--schedules", "3", "--seed", "5").out
+    assert (
+        "3 of 3 fault schedules passed (seeds 5 to 7)"
+        in murmur("faults", "--schedules", "3", "--seed", "5").out
+    )
 
 
-def test_a_failure_names_the_command_that_repeats_it(murmur: Murmur, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_names_the_command_that_repeats_it(
+    murmur: Murmur, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from murmuration.schedulers.negotiation.source import Source
 
     monkeypatch.setattr(Source, "_on_taken_over", lambda self, answer: None)

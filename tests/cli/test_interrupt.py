@@ -1,4 +1,5 @@
-"""Ctrl-C: a run stops where it can be gone on with, a sweep keeps what is finished, and --resume goes on."""
+"""Ctrl-C: a run stops where it can be gone on with, a sweep keeps what is finished, and --resume
+goes on."""
 
 from __future__ import annotations
 
@@ -33,13 +34,16 @@ class Slow(FirstFit):
 
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Start the command in a process of its own, in a folder with `small.toml` and a slow policy."""
+    """Start the command in a process of its own, in a folder with `small.toml` and a slow
+    policy."""
     (tmp_path / "small.toml").write_text(SMALL)
     (tmp_path / "slow.py").write_text(SLOW.replace("PAUSE", "0.03"))
 
     def run(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", MURMUR, *arguments]
-        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     return run
 
@@ -52,8 +56,11 @@ def until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None
         time.sleep(0.01)
 
 
-def test_a_run_that_is_interrupted_goes_on(start: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
-    """Stopped in the middle of a plain Python policy, and resumed: the same bytes as a run that was left alone."""
+def test_a_run_that_is_interrupted_goes_on(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """Stopped in the middle of a plain Python policy, and resumed: the same bytes as a run that was
+    left alone."""
     command = ("simulate", "small.toml", "--set", "scheduler.placement=slow:Slow", "--out")
     process = start(*command, "parts")
     until((tmp_path / "begun").exists, process)
@@ -61,7 +68,10 @@ def test_a_run_that_is_interrupted_goes_on(start: Callable[..., subprocess.Popen
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == "" and "--resume goes on" in err and err.rstrip().endswith("murmur: stopped")
-    assert {path.name for path in (tmp_path / "parts").iterdir()} == {"scenario.json", "snapshot.npz"}
+    assert {path.name for path in (tmp_path / "parts").iterdir()} == {
+        "scenario.json",
+        "snapshot.npz",
+    }
     (tmp_path / "slow.py").write_text(SLOW.replace("PAUSE", "0"))
     for more in (("parts", "--resume"), ("whole",)):
         process = start(*command, *more)
@@ -70,7 +80,9 @@ def test_a_run_that_is_interrupted_goes_on(start: Callable[..., subprocess.Popen
     assert results(tmp_path / "parts") == results(tmp_path / "whole")
 
 
-def test_a_run_with_nowhere_to_go_just_stops(start: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+def test_a_run_with_nowhere_to_go_just_stops(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
     process = start("simulate", "small.toml", "--set", "scheduler.placement=slow:Slow", "--json")
     until((tmp_path / "begun").exists, process)
     os.kill(process.pid, signal.SIGINT)
@@ -80,7 +92,9 @@ def test_a_run_with_nowhere_to_go_just_stops(start: Callable[..., subprocess.Pop
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_sweep_keeps_what_is_finished(start: Callable[..., subprocess.Popen[str]], tmp_path: Path, jobs: str) -> None:
+def test_a_sweep_keeps_what_is_finished(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path, jobs: str
+) -> None:
     """After Ctrl-C the finished runs stay, and --resume makes the rest."""
     (tmp_path / "slow.py").write_text(SLOW.replace("PAUSE", "0.01"))
     values = ",".join(map(str, range(20, 20 + RUNS)))
@@ -95,7 +109,11 @@ def test_a_sweep_keeps_what_is_finished(start: Callable[..., subprocess.Popen[st
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "--resume goes on from there" in err and err.rstrip().endswith("murmur: stopped") and "Traceback" not in err
+    assert (
+        "--resume goes on from there" in err
+        and err.rstrip().endswith("murmur: stopped")
+        and "Traceback" not in err
+    )
     kept = {path: path.read_bytes() for path in (tmp_path / "grid").glob("*/summary.json")}
     assert 1 <= len(kept) < RUNS, "at most those under way are finished after Ctrl-C"
     times = {path: path.stat().st_mtime_ns for path in kept}
@@ -103,16 +121,22 @@ def test_a_sweep_keeps_what_is_finished(start: Callable[..., subprocess.Popen[st
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert len(json.loads(out)["runs"]) == finished() == RUNS
-    assert all(path.stat().st_mtime_ns == times[path] for path in kept), "finished runs are not run again"
+    assert all(path.stat().st_mtime_ns == times[path] for path in kept), (
+        "finished runs are not run again"
+    )
 
 
 def test_half_a_run_is_no_result(murmur: Murmur, tmp_path: Path) -> None:
-    """A folder whose old summary belongs to another run is not taken for finished once a new run has begun there."""
+    """A folder whose old summary belongs to another run is not taken for finished once a new run
+    has begun there."""
     murmur("simulate", "small.toml", "--out", "run")
     murmur("simulate", "small.toml", "--seed", "9", "--stop-after", "0.005", "--out", "run")
     assert not (tmp_path / "run" / "summary.json").exists()
-    document = json.loads(murmur("simulate", "small.toml", "--seed", "9", "--resume", "--json", "--out", "run").out)
+    document = json.loads(
+        murmur("simulate", "small.toml", "--seed", "9", "--resume", "--json", "--out", "run").out
+    )
     assert document["seed"] == 9
     assert (
-        document["workloads"] == json.loads(murmur("simulate", "small.toml", "--seed", "9", "--json").out)["workloads"]
+        document["workloads"]
+        == json.loads(murmur("simulate", "small.toml", "--seed", "9", "--json").out)["workloads"]
     )

@@ -31,12 +31,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cluster of two nodes that the commands find by MURMUR_DIR."""
     place = tmp_path_factory.mktemp("cli") / "cluster"
     command = [sys.executable, "-c", "from murmuration.cli import main; main()"]
-    options = ["--agents", "2", "--cpu", "2", "--memory", "2Gi", "--isolation", "process", "--attribute", "zone=a"]
+    options = [
+        "--agents",
+        "2",
+        "--cpu",
+        "2",
+        "--memory",
+        "2Gi",
+        "--isolation",
+        "process",
+        "--attribute",
+        "zone=a",
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [*command, "up", "--dir", str(place), "--detach", "--json", *options],
-        capture_output=True, text=True, env=environment, check=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+        timeout=60,
+    )
     assert json.loads(done.stdout)["url"].startswith("http://127.0.0.1:")
     yield place
     supervisor.bring_down(place, keep=False)
@@ -56,12 +71,18 @@ def test_a_job_from_file_to_output(live: Murmur) -> None:
     listing = live("ps").out.splitlines()
     assert listing[0].split() == ["JOB", "KIND", "STATE", "TASKS", "CODE", "AGE", "REASON"]
     assert listing[-1].split()[:5] == ["hello", "terminating", "finished", "3/3", "0"]
-    assert [line.split()[0] for line in live("ps", "hello").out.splitlines()[1:]] == ["hello.0", "hello.1", "hello.2"]
+    assert [line.split()[0] for line in live("ps", "hello").out.splitlines()[1:]] == [
+        "hello.0",
+        "hello.1",
+        "hello.2",
+    ]
     assert live("logs", "hello.2").out == "hello.2\n"
     assert "hello is finished" in live("why", "hello").out
 
 
-@pytest.mark.parametrize("command", [("ps",), ("ps", "--tasks"), ("status",), ("top",), ("events",)])
+@pytest.mark.parametrize(
+    "command", [("ps",), ("ps", "--tasks"), ("status",), ("top",), ("events",)]
+)
 def test_every_listing_is_one_json_document(live: Murmur, command: tuple[str, ...]) -> None:
     assert json.loads(live(*command, "--json").out)
 
@@ -75,9 +96,15 @@ def test_the_exit_code_of_a_job_is_that_of_wait(live: Murmur, tmp_path: Path) ->
 
 
 def test_a_dry_run_reserves_nothing(live: Murmur, tmp_path: Path) -> None:
-    (tmp_path / "wide.toml").write_text('name = "wide"\ncommand = ["true"]\ncount = 6\n[resources]\ncpu = 1\n')
+    (tmp_path / "wide.toml").write_text(
+        'name = "wide"\ncommand = ["true"]\ncount = 6\n[resources]\ncpu = 1\n'
+    )
     answer = live("run", "--dry-run", "wide.toml")
-    assert answer.code == 1 and "feasible now, not reserved" in answer.out and "placed 4 of 6" in answer.out
+    assert (
+        answer.code == 1
+        and "feasible now, not reserved" in answer.out
+        and "placed 4 of 6" in answer.out
+    )
     assert "wide" not in live("ps", "-a").out
     document = json.loads(live("run", "--dry-run", "wide.toml", "--json").out)
     assert document["unplaced"] == 2 and len(document["placed"]) == 4
@@ -85,11 +112,15 @@ def test_a_dry_run_reserves_nothing(live: Murmur, tmp_path: Path) -> None:
 
 def test_a_service_waits_is_explained_and_killed(live: Murmur, tmp_path: Path) -> None:
     (tmp_path / "web.toml").write_text(
-        'name = "web"\nkind = "service"\ncommand = ["sleep", "300"]\ncount = 5\n[resources]\ncpu = 1\n'
+        'name = "web"\nkind = "service"\ncommand = ["sleep", "300"]\ncount = 5\n'
+        "[resources]\ncpu = 1\n"
     )
     live("run", "web.toml")
     explained = live("why", "web").out
-    assert "resources: 1 of 1 tasks found no node" in explained and "position 1 in the queue" in explained
+    assert (
+        "resources: 1 of 1 tasks found no node" in explained
+        and "position 1 in the queue" in explained
+    )
     assert "would help: asking for less cpu" in explained
     assert live("wait", "web", "--timeout", "0.2").code == 124
     assert "draining" in live("drain", "node-1").out
@@ -127,7 +158,9 @@ def test_jobs_in_python(live: Murmur, tmp_path: Path) -> None:
         (("count = 3", 'constraints = ["zone = b"]'), ["can never run here", "constraints"]),
     ],
 )
-def test_a_bad_job_file(live: Murmur, tmp_path: Path, change: tuple[str, str], says: list[str]) -> None:
+def test_a_bad_job_file(
+    live: Murmur, tmp_path: Path, change: tuple[str, str], says: list[str]
+) -> None:
     (tmp_path / "bad-file.toml").write_text(HELLO.replace(*change))
     answer = live("run", "bad-file.toml")
     assert answer.code == 2 and answer.out == "" and len(answer.err.splitlines()) == 1
@@ -173,10 +206,20 @@ def test_a_scenario_with_faults_and_one_at_real_speed(murmur: Murmur, tmp_path: 
     (tmp_path / "calm.toml").write_text(text)
     found = json.loads(murmur("simulate", "calm.toml", "--faults", "5", "--json").out)
     assert found["tasks_run_twice"] == 0 and found["jobs"] == {"finished": found["jobs_submitted"]}
-    # Tasks so short that those of one job have ended before the next one comes: nothing can overtake anything.
-    (tmp_path / "short.toml").write_text(re.sub(r"task_duration_s = \d+", "task_duration_s = 1", text))
-    live = json.loads(murmur("simulate", "short.toml", "--live", "--days", "0.005", "--speed", "100", "--json").out)
-    assert live["replay_agrees"] and live["same_as_simulated"] == live["decisions"] == live["replayed"] > 0
+    # Tasks so short that those of one job have ended before the next one comes: nothing can
+    # overtake anything.
+    (tmp_path / "short.toml").write_text(
+        re.sub(r"task_duration_s = \d+", "task_duration_s = 1", text)
+    )
+    live = json.loads(
+        murmur(
+            "simulate", "short.toml", "--live", "--days", "0.005", "--speed", "100", "--json"
+        ).out
+    )
+    assert (
+        live["replay_agrees"]
+        and live["same_as_simulated"] == live["decisions"] == live["replayed"] > 0
+    )
 
 
 def test_listings_import_nothing_heavy(folder: Path) -> None:
@@ -184,17 +227,23 @@ def test_listings_import_nothing_heavy(folder: Path) -> None:
     heavy = ["numpy", "numba", "polars", "rich", "asyncio", "http.client"]
     probe = (
         "import sys\nsys.argv = ['murmur', 'ps']\nfrom murmuration.cli import main\n"
-        f"try: main()\nexcept SystemExit: pass\nprint(sorted(set({heavy}) & set(sys.modules)), file=sys.stderr)"
+        f"try: main()\nexcept SystemExit: pass\nprint(sorted(set({heavy}) & set(sys.modules)), "
+        "file=sys.stderr)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "MURMUR_DIR": str(folder)}
-    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, env=environment, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, env=environment, check=True
+    )
     assert found.stderr.splitlines()[-1] == "[]"
 
 
 def test_a_node_agent_imports_neither_numpy_nor_numba() -> None:
     probe = (
-        "import sys, murmuration.runtime.agent; print(sorted({'numpy', 'numba', 'polars', 'click'} & set(sys.modules)))"
+        "import sys, murmuration.runtime.node.process; print(sorted({'numpy', 'numba', "
+        "'polars', 'click'} & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, env=environment, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, env=environment, check=True
+    )
     assert found.stdout.strip() == "[]"

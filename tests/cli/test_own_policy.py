@@ -1,4 +1,5 @@
-"""The user's own policy, from a module in the current folder: a score, a compiled score, a class, an architecture."""
+"""The user's own policy, from a module in the current folder: a score, a compiled score, a class,
+an architecture."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ SETTING = 3
 
 @pytest.fixture
 def here(murmur: Murmur, tmp_path: Path) -> Murmur:
-    """The command in a folder with a module of the user's own, under a name no other test has imported."""
+    """The command in a folder with a module of the user's own, under a name no other test has
+    imported."""
     (tmp_path / f"{name_of(tmp_path)}.py").write_text(MODULE)
     return murmur
 
@@ -94,11 +96,16 @@ def test_a_policy_by_module_path(
 
 
 def test_an_allocator_of_ones_own(here: Murmur, tmp_path: Path) -> None:
-    """The last framework first, as by strict priority to the other; one that names nobody offers nothing."""
+    """The last framework first, as by strict priority to the other; one that names nobody offers
+    nothing."""
     rules = ("-s", "offers", "--set", "scheduler.offers.offer_time_s=5", "--json", "--set")
     own = f"scheduler.offers.allocator={name_of(tmp_path)}"
     mine = json.loads(here("simulate", "small.toml", *rules, f"{own}:last_first").out)
-    heavy = ("scheduler.offers.allocator=priority", "--set", "scheduler.offers.framework.service.weight=2")
+    heavy = (
+        "scheduler.offers.allocator=priority",
+        "--set",
+        "scheduler.offers.framework.service.weight=2",
+    )
     priority = json.loads(here("simulate", "small.toml", *rules, *heavy).out)
     assert mine["workloads"] == priority["workloads"]
     nobody = json.loads(here("simulate", "small.toml", *rules, f"{own}:beyond", "--check").out)
@@ -108,8 +115,16 @@ def test_an_allocator_of_ones_own(here: Murmur, tmp_path: Path) -> None:
 def test_the_compiled_score_is_the_plain_one(here: Murmur, tmp_path: Path) -> None:
     found = []
     for name in ("tightest", "tightest_compiled"):
-        answer = here("simulate", "small.toml", "--json", "--set", f"scheduler.placement={name_of(tmp_path)}:{name}")
-        found.append({k: v for k, v in json.loads(answer.out).items() if k not in ("path", "timing")})
+        answer = here(
+            "simulate",
+            "small.toml",
+            "--json",
+            "--set",
+            f"scheduler.placement={name_of(tmp_path)}:{name}",
+        )
+        found.append(
+            {k: v for k, v in json.loads(answer.out).items() if k not in ("path", "timing")}
+        )
     assert found[0] == found[1]
 
 
@@ -125,7 +140,9 @@ def test_the_compiled_score_is_the_plain_one(here: Murmur, tmp_path: Path) -> No
 def test_what_is_no_policy(here: Murmur, tmp_path: Path, name: str, sentence: str) -> None:
     answer = here("simulate", "small.toml", "-s", f"{name_of(tmp_path)}:{name}", "--out", "run")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("murmur: ") and sentence in answer.err and answer.err.count("\n") == 1
+    assert (
+        answer.err.startswith("murmur: ") and sentence in answer.err and answer.err.count("\n") == 1
+    )
     assert not (tmp_path / "run").exists()
 
 
@@ -136,10 +153,19 @@ def test_a_module_that_is_broken(here: Murmur, tmp_path: Path) -> None:
 
 
 def test_in_processes_of_their_own(tmp_path: Path) -> None:
-    """A comparison on two processes finds the module in the current folder, wherever the package lies."""
+    """A comparison on two processes finds the module in the current folder, wherever the package
+    lies."""
     (tmp_path / "small.toml").write_text(SMALL)
     (tmp_path / "mine.py").write_text(MODULE)
-    command = ["compare", "small.toml", "-s", "mine:Emptiest,mine:tightest_compiled", "--jobs", "2", "--json"]
+    command = [
+        "compare",
+        "small.toml",
+        "-s",
+        "mine:Emptiest,mine:tightest_compiled",
+        "--jobs",
+        "2",
+        "--json",
+    ]
     code = "from murmuration.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, *command],
@@ -152,5 +178,6 @@ def test_in_processes_of_their_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     runs = json.loads(done.stdout)["runs"]
     assert [(run["scheduler"], run["path"]) for run in runs] == [
-        ("mine:Emptiest", "python"), ("mine:tightest_compiled", "compiled"),
-    ]  # fmt: skip
+        ("mine:Emptiest", "python"),
+        ("mine:tightest_compiled", "compiled"),
+    ]

@@ -1,4 +1,5 @@
-"""`murmur plan` as a user meets it: what it prints and writes, and one sentence for every bad snapshot."""
+"""`murmur plan` as a user meets it: what it prints and writes, and one sentence for every bad
+snapshot."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Murmur
 from tests.cli.test_bad_input import check
-from tests.planning.objects import apart, budget, node, pod, together, write
+from tests.kubernetes.objects import apart, budget, node, pod, together, write
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 
@@ -19,8 +20,28 @@ WEB, DB = {"app": "web"}, {"app": "db"}
 def cluster(tmp_path: Path) -> Path:
     """Three nodes, the first crowded: what a first-fit would leave behind."""
     pods = [pod(f"web-{k}", "a", labels=WEB) for k in range(4)]
-    pods += [pod("db-0", "a", cpu="1", memory="6Gi", labels=DB, owner="StatefulSet/db", affinity=apart(DB))]
-    pods += [pod("db-1", "b", cpu="1", memory="6Gi", labels=DB, owner="StatefulSet/db", affinity=apart(DB))]
+    pods += [
+        pod(
+            "db-0",
+            "a",
+            cpu="1",
+            memory="6Gi",
+            labels=DB,
+            owner="StatefulSet/db",
+            affinity=apart(DB),
+        )
+    ]
+    pods += [
+        pod(
+            "db-1",
+            "b",
+            cpu="1",
+            memory="6Gi",
+            labels=DB,
+            owner="StatefulSet/db",
+            affinity=apart(DB),
+        )
+    ]
     things = [node("a"), node("b"), node("c"), *pods, budget("web", WEB, maxUnavailable=1)]
     return write(tmp_path / "cluster.json", *things)
 
@@ -46,7 +67,11 @@ def test_the_moves_are_rehearsed(murmur: Murmur, cluster: Path) -> None:
     moved = sum({"web": 1, "db-": 6}[move["task"][5:8]] * 2**30 / 1e6 for move in told["moves"])
     found = told["rehearsal"]
     assert found["megabytes"] == pytest.approx(moved) and found["wrong"] == []
-    assert found["seconds"] == max(move["end_s"] for move in told["moves"]) <= found["seconds_one_by_one"]
+    assert (
+        found["seconds"]
+        == max(move["end_s"] for move in told["moves"])
+        <= found["seconds_one_by_one"]
+    )
     assert found["seconds_one_by_one"] == pytest.approx(moved / 250, abs=1e-2)
     assert found["nodes_above_total"] == 0 and found["load_max"] <= 1
     assert "Moves under way" in Path("out/report.html").read_text()
@@ -62,14 +87,24 @@ def test_the_script_is_shell_and_says_every_move(murmur: Murmur, cluster: Path) 
 
 
 def test_the_same_seed_gives_the_same_plan(murmur: Murmur, cluster: Path) -> None:
-    answers = [json.loads(murmur("plan", str(cluster), "--evaluations", "200", "--json").out) for _ in range(2)]
+    answers = [
+        json.loads(murmur("plan", str(cluster), "--evaluations", "200", "--json").out)
+        for _ in range(2)
+    ]
     for answer in answers:
         answer.pop("timing")
     assert answers[0] == answers[1]
 
 
-def test_a_pod_that_fits_nowhere_is_placed_with_the_fewest_moves(murmur: Murmur, tmp_path: Path) -> None:
-    things = [node("a"), node("b"), pod("p", "a", cpu="2"), pod("q", "b", cpu="2", owner="ReplicaSet/q")]
+def test_a_pod_that_fits_nowhere_is_placed_with_the_fewest_moves(
+    murmur: Murmur, tmp_path: Path
+) -> None:
+    things = [
+        node("a"),
+        node("b"),
+        pod("p", "a", cpu="2"),
+        pod("q", "b", cpu="2", owner="ReplicaSet/q"),
+    ]
     snapshot = write(tmp_path / "full.json", *things)
     new = write(tmp_path / "new.json", pod("big", cpu="3", owner="ReplicaSet/big"))
     told = json.loads(murmur("plan", str(snapshot), "--place", str(new), "--json").out)
@@ -77,8 +112,16 @@ def test_a_pod_that_fits_nowhere_is_placed_with_the_fewest_moves(murmur: Murmur,
     assert [move["kind"] for move in told["moves"]] == ["move", "place"]
 
 
-def test_a_removed_node_tells_who_goes_where_and_who_is_stranded(murmur: Murmur, tmp_path: Path) -> None:
-    things = [node("a", cpu="3"), node("b"), pod("p", "b", cpu="2"), pod("q", "b", cpu="2"), pod("bare", "b", owner="")]
+def test_a_removed_node_tells_who_goes_where_and_who_is_stranded(
+    murmur: Murmur, tmp_path: Path
+) -> None:
+    things = [
+        node("a", cpu="3"),
+        node("b"),
+        pod("p", "b", cpu="2"),
+        pod("q", "b", cpu="2"),
+        pod("bare", "b", owner=""),
+    ]
     snapshot = write(tmp_path / "c.json", *things)
     told = json.loads(murmur("plan", str(snapshot), "--remove", "b", "--json").out)
     assert told["stranded"] == [{"task": "shop/bare", "reason": "nothing would make it again"}]
@@ -88,21 +131,42 @@ def test_a_removed_node_tells_who_goes_where_and_who_is_stranded(murmur: Murmur,
 
 
 def test_limits_and_own_objectives(murmur: Murmur, cluster: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("def on_c(problem, node_of):\n    return float((node_of == 2).sum())\n")
-    arguments = ("--objective", "crowding", "--objective", "mine:on_c", "--limit", "moves=2", "--evaluations", "300")
+    (tmp_path / "mine.py").write_text(
+        "def on_c(problem, node_of):\n    return float((node_of == 2).sum())\n"
+    )
+    arguments = (
+        "--objective",
+        "crowding",
+        "--objective",
+        "mine:on_c",
+        "--limit",
+        "moves=2",
+        "--evaluations",
+        "300",
+    )
     told = json.loads(murmur("plan", str(cluster), *arguments, "--json").out)
     assert told["moved"] <= 2
     assert {"crowding", "mine:on_c"} == set(told["front"][0])
-    assert told["objectives"]["mine:on_c"]["chosen"] == told["chosen"]["mine:on_c"] == int(told["chosen"]["mine:on_c"])
+    assert (
+        told["objectives"]["mine:on_c"]["chosen"]
+        == told["chosen"]["mine:on_c"]
+        == int(told["chosen"]["mine:on_c"])
+    )
 
 
 def test_pymoo_is_shown_beside_it_and_breaks_nothing(murmur: Murmur, cluster: Path) -> None:
-    """The library starts from the same placements, so it places as much; the plan is worse than it in not all."""
+    """The library starts from the same placements, so it places as much; the plan is worse than it
+    in not all."""
     told = json.loads(murmur("plan", str(cluster), "--pymoo", "--evaluations", "400", "--json").out)
     peer, ours = told["baselines"]["pymoo"], told["chosen"]
     assert peer["unplaced"] == ours["unplaced"] == 0
     assert any(ours[o["name"]] <= peer[o["name"]] for o in told["optimised"])
-    assert murmur("plan", str(cluster), "--pymoo", "--evaluations", "200").out.count("pymoo's NSGA-III") == 1
+    assert (
+        murmur("plan", str(cluster), "--pymoo", "--evaluations", "200").out.count(
+            "pymoo's NSGA-III"
+        )
+        == 1
+    )
 
 
 def test_our_own_format(murmur: Murmur, tmp_path: Path) -> None:
@@ -152,24 +216,43 @@ def ring() -> list[Any]:
 
 
 BAD = {
-    "a node that is not there": (bad(lambda p: p["spec"].update(nodeName="gone")), "shop/p: lies on node 'gone'"),
+    "a node that is not there": (
+        bad(lambda p: p["spec"].update(nodeName="gone")),
+        "shop/p: lies on node 'gone'",
+    ),
     "a request above its limit": (bad(limits), "shop/p.*more cpu than its limit"),
     "a negative quantity": (bad(lambda p: requests(p, cpu="-1")), "shop/p.*neither negative"),
-    "an unparsable quantity": (bad(lambda p: requests(p, memory="lots")), "shop/p.*expected a number"),
+    "an unparsable quantity": (
+        bad(lambda p: requests(p, memory="lots")),
+        "shop/p.*expected a number",
+    ),
     "a unit nobody knows": (bad(lambda p: requests(p, memory="5Qi")), "shop/p.*unit"),
     "contradictory affinity": (
-        bad(lambda p: p["spec"].update(affinity={**apart(DB), **together(DB)})), "shop/p: its affinity.*contradict",
+        bad(lambda p: p["spec"].update(affinity={**apart(DB), **together(DB)})),
+        "shop/p: its affinity.*contradict",
     ),
     "contradictory selectors": (
-        bad(lambda p: p["spec"].update(nodeSelector={"x": "1"}, affinity={"nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-                {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}]}}})), "shop/p.*'x'",
+        bad(
+            lambda p: p["spec"].update(
+                nodeSelector={"x": "1"},
+                affinity={
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}
+                            ]
+                        }
+                    }
+                },
+            )
+        ),
+        "shop/p.*'x'",
     ),
     "cyclic affinity": (ring(), "shop/p: its affinity is cyclic: it waits for shop/q"),
     "an empty cluster": ([pod("p")], "the cluster is empty"),
     "the same pod twice": ([node("a"), pod("p"), pod("p")], "shop/p: is in the snapshot twice"),
     "a budget without numbers": ([node("a"), budget("b", WEB)], "shop/b: expected minAvailable"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", BAD)
@@ -190,7 +273,9 @@ def test_a_bad_snapshot_is_one_sentence(murmur: Murmur, tmp_path: Path, what: st
         ("", "the file is empty"),
     ],
 )
-def test_a_snapshot_of_something_else_is_one_sentence(murmur: Murmur, tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_snapshot_of_something_else_is_one_sentence(
+    murmur: Murmur, tmp_path: Path, text: str, sentence: str
+) -> None:
     (tmp_path / "other.json").write_text(text)
     check(murmur, tmp_path, ("plan", "other.json"), *sentence.split(".*"))
 

@@ -20,7 +20,14 @@ class Mine(FirstFit):
 def test_a_sweep_on_ray_leaves_the_same_files(murmur: Murmur, tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     (tmp_path / "on_ray.py").write_text(POLICY)
-    sweep = ("sweep", "small.toml", "--vary", "scheduler.placement=first-fit,on_ray:Mine", "--json", "--out")
+    sweep = (
+        "sweep",
+        "small.toml",
+        "--vary",
+        "scheduler.placement=first-fit,on_ray:Mine",
+        "--json",
+        "--out",
+    )
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         there = murmur(*sweep, "there", "--on", "ray")

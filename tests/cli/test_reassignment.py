@@ -1,4 +1,5 @@
-"""`murmur plan MODEL --assignment FILE`: an instance of the challenge, planned from the command line."""
+"""`murmur plan MODEL --assignment FILE`: an instance of the challenge, planned from the command
+line."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def test_a_challenge_instance_as_json(murmur: Murmur, files: list[str], tmp_path
 
 
 def test_evaluations_repeat(murmur: Murmur, files: list[str]) -> None:
-    first, second = (json.loads(murmur("plan", *files, "--evaluations", "2000", "--json").out) for _ in range(2))
+    first, second = (
+        json.loads(murmur("plan", *files, "--evaluations", "2000", "--json").out) for _ in range(2)
+    )
     first.pop("timing"), second.pop("timing")
     assert first == second
 

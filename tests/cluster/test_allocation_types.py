@@ -1,4 +1,5 @@
-"""Allocation types at their boundaries (Sliwko and Getov, sections 5 and 7.5): 70 %, 90 % and 100 % of a resource."""
+"""Allocation types at their boundaries (Sliwko and Getov, sections 5 and 7.5): 70 %, 90 % and 100 %
+of a resource."""
 
 from __future__ import annotations
 
@@ -57,17 +58,21 @@ def test_production_tasks_must_get_what_they_required() -> None:
 
 
 def test_a_resource_the_node_does_not_have_says_nothing() -> None:
-    """A node without GPUs is as tight as its CPU and memory; with a task on GPUs it cannot have, it is overloaded."""
+    """A node without GPUs is as tight as its CPU and memory; with a task on GPUs it cannot have, it
+    is overloaded."""
     total, nobody = np.array([TOTAL, TOTAL, 0]), np.zeros(3, dtype=np.int64)
     for used, name in ((0.8, "ta"), (0.5, "pa"), (0.95, "sta")):
         free = np.array([round((1 - used) * TOTAL)] * 2 + [0])
         assert NAMES[allocation_type(total, free, nobody, False)] == name
-    assert NAMES[allocation_type(total, np.array([TOTAL, TOTAL, -1]), nobody, False)] == "overloaded"
+    assert (
+        NAMES[allocation_type(total, np.array([TOTAL, TOTAL, -1]), nobody, False)] == "overloaded"
+    )
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 130)), min_size=1, max_size=4))
 def test_whole_percentages_fall_on_the_right_side(resources: list[tuple[int, int]]) -> None:
-    """The published definitions in exact fractions; totals are multiples of a hundred, so that per cents are whole."""
+    """The published definitions in exact fractions; totals are multiples of a hundred, so that per
+    cents are whole."""
     total = np.array([100 * t for t, _ in resources])
     used = np.array([t * p for t, p in resources])
     shares = [Fraction(p, 100) for _, p in resources]

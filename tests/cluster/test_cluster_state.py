@@ -1,4 +1,5 @@
-"""The table against a plain model: whatever is committed, released and moved, both agree after each step.
+"""The table against a plain model: whatever is committed, released and moved, both agree after each
+step.
 
 The model keeps no columns. It knows which task holds what on which node, and adds up.
 """
@@ -11,12 +12,26 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes, parse_constraint
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Resources
-from murmuration.cluster.state import Assignment, ClusterState, ConflictMode, Transaction, TransactionMode
+from murmuration.cluster.state import (
+    Assignment,
+    ClusterState,
+    ConflictMode,
+    Transaction,
+    TransactionMode,
+)
 
 NODES = 3
 REQUESTS = [(2, 1), (1, 3), (4, 0), (0, 0), (5, 5)]
@@ -24,7 +39,9 @@ REQUESTS = [(2, 1), (1, 3), (4, 0), (0, 0), (5, 5)]
 
 def table(*totals: tuple[int, int]) -> ClusterState:
     names = tuple(f"node-{i}" for i in range(len(totals)))
-    return ClusterState(Resources(), names, np.array(totals, dtype=np.int64), tuple({} for _ in totals))
+    return ClusterState(
+        Resources(), names, np.array(totals, dtype=np.int64), tuple({} for _ in totals)
+    )
 
 
 @dataclass
@@ -37,8 +54,13 @@ class Model:
     assigned: list[int] = field(default_factory=lambda: [0] * NODES)
 
     def held(self, node: int, production_only: bool = False) -> list[int]:
-        holders = [*self.running.values(), *(replace(self.running[t], node=n) for t, n in self.moving.items())]
-        mine = [a.request for a in holders if a.node == node and (a.production or not production_only)]
+        holders = [
+            *self.running.values(),
+            *(replace(self.running[t], node=n) for t, n in self.moving.items()),
+        ]
+        mine = [
+            a.request for a in holders if a.node == node and (a.production or not production_only)
+        ]
         return [sum(request[r] for request in mine) for r in range(2)]
 
     def fits(self, node: int, request: tuple[int, ...]) -> bool:
@@ -62,18 +84,25 @@ class Model:
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """Schedulers draft transactions, commit them late and out of order, tasks end, and tasks move."""
+    """Schedulers draft transactions, commit them late and out of order, tasks end, and tasks
+    move."""
 
     drafts = Bundle("drafts")
 
-    @initialize(totals=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=NODES, max_size=NODES))
+    @initialize(
+        totals=st.lists(
+            st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=NODES, max_size=NODES
+        )
+    )
     def begin(self, totals: list[tuple[int, int]]) -> None:
         self.state, self.model, self.named = table(*totals), Model(totals), 0
 
     @rule(
         target=drafts,
         wanted=st.lists(
-            st.tuples(st.integers(0, NODES - 1), st.sampled_from(REQUESTS), st.booleans()), min_size=1, max_size=5
+            st.tuples(st.integers(0, NODES - 1), st.sampled_from(REQUESTS), st.booleans()),
+            min_size=1,
+            max_size=5,
         ),
     )
     def draft(self, wanted: list[tuple[int, tuple[int, int], bool]]) -> Transaction:
@@ -81,8 +110,14 @@ class ClusterMachine(RuleBasedStateMachine):
         self.named += len(chosen)
         return self.state.transaction(chosen)
 
-    @rule(transaction=consumes(drafts), conflict=st.sampled_from(ConflictMode), mode=st.sampled_from(TransactionMode))
-    def commit(self, transaction: Transaction, conflict: ConflictMode, mode: TransactionMode) -> None:
+    @rule(
+        transaction=consumes(drafts),
+        conflict=st.sampled_from(ConflictMode),
+        mode=st.sampled_from(TransactionMode),
+    )
+    def commit(
+        self, transaction: Transaction, conflict: ConflictMode, mode: TransactionMode
+    ) -> None:
         before = [self.state.free.copy(), self.state.guaranteed.copy(), self.state.sequence.copy()]
         outcome = self.state.commit(transaction, conflict, mode)
         stand = self.model.commit(transaction, conflict == "machine", mode == "all-or-nothing")
@@ -106,7 +141,11 @@ class ClusterMachine(RuleBasedStateMachine):
     def begin_migration(self, data: st.DataObject, node: int) -> None:
         task = data.draw(st.sampled_from(sorted(self.model.running)))
         held = self.model.running[task]
-        possible = task not in self.model.moving and node != held.node and self.model.fits(node, held.request)
+        possible = (
+            task not in self.model.moving
+            and node != held.node
+            and self.model.fits(node, held.request)
+        )
         assert self.state.begin_migration(task, node) is possible
         if possible:
             self.model.moving[task] = node
@@ -125,7 +164,9 @@ class ClusterMachine(RuleBasedStateMachine):
     def both_agree(self) -> None:
         self.state.check()
         assert self.state.required.tolist() == [self.model.held(node) for node in range(NODES)]
-        assert self.state.guaranteed.tolist() == [self.model.held(node, True) for node in range(NODES)]
+        assert self.state.guaranteed.tolist() == [
+            self.model.held(node, True) for node in range(NODES)
+        ]
         assert self.state.sequence.tolist() == self.model.assigned
         assert self.state.running == self.model.running
         assert {task: a.node for task, a in self.state.migrating.items()} == self.model.moving
@@ -150,7 +191,8 @@ ALL, SOME = TransactionMode.ALL_OR_NOTHING, TransactionMode.INCREMENTAL
 
 
 def test_two_schedulers_take_the_same_node() -> None:
-    """With machine granularity the later one conflicts though there is room; with resource granularity it does not."""
+    """With machine granularity the later one conflicts though there is room; with resource
+    granularity it does not."""
     for conflict, stands in ((MACHINE, False), (RESOURCE, True)):
         state = table((4, 4))
         early = state.transaction([Assignment("a", 0, (1, 1))])
@@ -190,7 +232,8 @@ def test_a_transaction_does_not_conflict_with_itself() -> None:
 
 
 def test_assignments_are_looked_at_in_their_order() -> None:
-    """A later task that asks for as much as the first one does not go before one that asks for less."""
+    """A later task that asks for as much as the first one does not go before one that asks for
+    less."""
     state = table((4, 4))
     wanted = [Assignment("a", 0, (2, 0)), Assignment("b", 0, (1, 0)), Assignment("c", 0, (2, 0))]
     outcome = state.commit(state.transaction(wanted))
@@ -246,11 +289,19 @@ def test_constraints_choose_rows() -> None:
         ([Assignment("a", 0, (1, 1)), Assignment("a", 1, (1, 1))], "task 'a' is assigned already"),
         ([Assignment("a", 2, (1, 1))], "task 'a': expected a row from 0 to 1, got 2"),
         ([Assignment("a", -1, (1, 1))], "task 'a': expected a row from 0 to 1, got -1"),
-        ([Assignment("a", 0, (-1, 1))], "task 'a': expected amounts of cpu, memory from zero, got (-1, 1)"),
-        ([Assignment("a", 0, (1,))], "task 'a': expected amounts of cpu, memory from zero, got (1,)"),
+        (
+            [Assignment("a", 0, (-1, 1))],
+            "task 'a': expected amounts of cpu, memory from zero, got (-1, 1)",
+        ),
+        (
+            [Assignment("a", 0, (1,))],
+            "task 'a': expected amounts of cpu, memory from zero, got (1,)",
+        ),
     ],
 )
-def test_an_assignment_that_makes_no_sense_is_refused_whole(wanted: list[Assignment], sentence: str) -> None:
+def test_an_assignment_that_makes_no_sense_is_refused_whole(
+    wanted: list[Assignment], sentence: str
+) -> None:
     state = table((4, 4), (4, 4))
     state.commit(state.transaction([Assignment("old", 0, (1, 1))]))
     transaction = Transaction((Assignment("good", 0, (1, 1)), *wanted), (1,) * (len(wanted) + 1))

@@ -1,4 +1,5 @@
-"""Constraints: what people write, which nodes meet it, and that what is printed reads back the same."""
+"""Constraints: what people write, which nodes meet it, and that what is printed reads back the
+same."""
 
 from __future__ import annotations
 
@@ -6,13 +7,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from murmuration.cluster.constraints import Attributes, Constraint, as_value, node_mask, parse_constraint
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
+from murmuration.cluster.constraints import (
+    Attributes,
+    Constraint,
+    as_value,
+    node_mask,
+    parse_constraint,
+)
 
 KEYS = st.from_regex(r"[\w./-]+", fullmatch=True)
-WORDS = st.text(st.characters(blacklist_characters=",()\"'", blacklist_categories=("Cc", "Cs")), max_size=8).filter(
-    lambda text: as_value(text) == text
-)
+WORDS = st.text(
+    st.characters(blacklist_characters=",()\"'", blacklist_categories=("Cc", "Cs")), max_size=8
+).filter(lambda text: as_value(text) == text)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 VALUES = WORDS | NUMBERS
 CONSTRAINTS = st.one_of(
@@ -62,7 +69,8 @@ def test_the_forms_people_write(text: str, want: Constraint) -> None:
         "zone in (a",
         "zone in a)",
         "zone in",
-        # A word that ends in `in` or `exists`, or goes on after it, is a mistake and not a constraint.
+        # A word that ends in `in` or `exists`, or goes on after it, is a mistake and not a
+        # constraint.
         "main",
         "pinned",
         "gpuexists",
@@ -78,7 +86,9 @@ def test_anything_else_is_refused(text: str) -> None:
     assert str(error.value) == f"job 7: expected {known}, got {text!r}"
 
 
-@pytest.mark.parametrize("text", ["generation < new", "generation > 'x'", "generation < nan", "generation > 1e999"])
+@pytest.mark.parametrize(
+    "text", ["generation < new", "generation > 'x'", "generation < nan", "generation > 1e999"]
+)
 def test_an_order_needs_a_number(text: str) -> None:
     with pytest.raises(InputError, match=r"^constraint: expected a number after '[<>]', got"):
         parse_constraint(text)
@@ -131,7 +141,12 @@ def test_a_node_without_the_attribute_meets_only_unequal(text: str, met: bool) -
 
 
 def test_a_mask_keeps_the_nodes_that_meet_all() -> None:
-    nodes: list[Attributes] = [{"zone": "a", "gen": 1.0}, {"zone": "a", "gen": 2.0}, {"zone": "b", "gen": 2.0}, {}]
+    nodes: list[Attributes] = [
+        {"zone": "a", "gen": 1.0},
+        {"zone": "a", "gen": 2.0},
+        {"zone": "b", "gen": 2.0},
+        {},
+    ]
     both = [parse_constraint("zone = a"), parse_constraint("gen > 1")]
     assert node_mask(both, nodes).tolist() == [False, True, False, False]
     assert node_mask([], nodes).tolist() == [True] * 4
@@ -162,7 +177,8 @@ def test_whatever_is_understood_reads_back_the_same(operator: str, rest: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("3", 3.0), ("3.0", 3.0), (" '3' ", 3.0), ("-1e2", -100.0), ("1e999", "1e999")]
+    ("text", "value"),
+    [("3", 3.0), ("3.0", 3.0), (" '3' ", 3.0), ("-1e2", -100.0), ("1e999", "1e999")],
 )
 def test_numbers_are_numbers_however_they_are_written(text: str, value: str | float) -> None:
     assert as_value(text) == value

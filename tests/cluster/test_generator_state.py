@@ -1,4 +1,5 @@
-"""The generator kernels draw from: NumPy's SFC64 to the last bit, from a state that can be put down and taken up."""
+"""The generator kernels draw from: NumPy's SFC64 to the last bit, from a state that can be put down
+and taken up."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from murmuration.cluster.jit import compiled
-from murmuration.cluster.random import generator, load, next_double, save, state
+from murmuration.base.jit import compiled
+from murmuration.base.random import generator, load, next_double, save, state
 
 draw = compiled(next_double)
 SEEDS = st.integers(0, 2**64)
@@ -31,7 +32,9 @@ def test_a_long_stream_is_uniform_and_the_same() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.integers(0, 20), st.integers(0, 20))
-def test_a_policy_goes_on_where_a_kernel_stopped_and_back(seed: int, first: int, second: int) -> None:
+def test_a_policy_goes_on_where_a_kernel_stopped_and_back(
+    seed: int, first: int, second: int
+) -> None:
     """Kernel, then NumPy, then kernel again: one stream."""
     expected = generator(seed, "x").random(first + second + 1).tolist()
     words, bits = state(seed, "x"), np.random.SFC64(0)

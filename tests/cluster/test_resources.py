@@ -1,4 +1,5 @@
-"""Amounts: what people write becomes exact whole numbers, and what makes no sense is refused in one sentence."""
+"""Amounts: what people write becomes exact whole numbers, and what makes no sense is refused in one
+sentence."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import AMOUNT_MAX, MICRO, Resources, format_amount, parse_quantity
+from murmuration.base.errors import InputError
+from murmuration.base.resources import AMOUNT_MAX, MICRO, Resources, format_amount, parse_quantity
 
 PLAIN = Resources()
 WITH_GPU = Resources(("cpu", "memory", "gpu"))
@@ -74,16 +75,23 @@ def test_bytes_lose_nothing(amount: int) -> None:
     assert PLAIN.exact("memory", amount) == PLAIN.exact("memory", str(amount)) == amount
 
 
-@pytest.mark.parametrize("bad", ["", "two", "1.2.3", "--1", "1 2", "G", "nan", "inf", math.nan, math.inf, "0x10"])
+@pytest.mark.parametrize(
+    "bad", ["", "two", "1.2.3", "--1", "1 2", "G", "nan", "inf", math.nan, math.inf, "0x10"]
+)
 def test_what_is_not_a_number_is_refused(bad: str | float) -> None:
     with pytest.raises(InputError) as error:
         parse_quantity(bad, "cluster.cpu")
-    assert str(error.value) == f"cluster.cpu: expected a number such as 2, '500m' or '2Gi', got {bad!r}"
+    assert (
+        str(error.value)
+        == f"cluster.cpu: expected a number such as 2, '500m' or '2Gi', got {bad!r}"
+    )
 
 
 @pytest.mark.parametrize("bad", [True, None, [1], {"cpu": 1}])
 def test_other_types_are_refused(bad: object) -> None:
-    with pytest.raises(InputError, match=r"cluster\.cpu: expected a number such as 2, '500m' or '2Gi', got"):
+    with pytest.raises(
+        InputError, match=r"cluster\.cpu: expected a number such as 2, '500m' or '2Gi', got"
+    ):
         parse_quantity(bad, "cluster.cpu")  # type: ignore[arg-type]
 
 
@@ -91,14 +99,21 @@ def test_other_types_are_refused(bad: object) -> None:
 def test_negative_and_infinite_sizes_are_refused(bad: str | float) -> None:
     with pytest.raises(InputError) as error:
         parse_quantity(bad, "task_cpu")
-    assert str(error.value) == f"task_cpu: expected a size that is neither negative nor infinite, got {bad!r}"
+    assert (
+        str(error.value)
+        == f"task_cpu: expected a size that is neither negative nor infinite, got {bad!r}"
+    )
 
 
-@pytest.mark.parametrize(("text", "unit", "hint"), [("2GB", "GB", "'G'"), ("3gi", "gi", "'Gi'"), ("1mi", "mi", "'Mi'")])
+@pytest.mark.parametrize(
+    ("text", "unit", "hint"), [("2GB", "GB", "'G'"), ("3gi", "gi", "'Gi'"), ("1mi", "mi", "'Mi'")]
+)
 def test_an_unknown_unit_names_the_nearest(text: str, unit: str, hint: str) -> None:
     with pytest.raises(InputError) as error:
         parse_quantity(text, "memory")
-    assert str(error.value) == f"memory: {text!r} has an unknown unit {unit!r}; did you mean {hint}?"
+    assert (
+        str(error.value) == f"memory: {text!r} has an unknown unit {unit!r}; did you mean {hint}?"
+    )
 
 
 def test_an_unknown_unit_like_none_lists_all() -> None:
@@ -107,10 +122,13 @@ def test_an_unknown_unit_like_none_lists_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("memory", "1.01Pi"), ("memory", AMOUNT_MAX + 4), ("cpu", "2G"), ("gpu", 10**300)]
+    ("name", "text"),
+    [("memory", "1.01Pi"), ("memory", AMOUNT_MAX + 4), ("cpu", "2G"), ("gpu", 10**300)],
 )
 def test_too_large_is_refused(name: str, text: str | float) -> None:
-    with pytest.raises(InputError, match=rf"^where: expected at most 1\.126e\+0\d \w+, got {text!r}$"):
+    with pytest.raises(
+        InputError, match=rf"^where: expected at most 1\.126e\+0\d \w+, got {text!r}$"
+    ):
         WITH_GPU.exact(name, text, "where")
 
 
@@ -132,21 +150,28 @@ def test_a_vector_has_a_column_for_each_name() -> None:
 def test_an_unknown_resource_names_the_nearest() -> None:
     with pytest.raises(InputError) as error:
         WITH_GPU.vector({"gpus": 1}, "cluster.resources")
-    assert str(error.value) == "cluster.resources.gpus: unknown resource 'gpus'; did you mean 'gpu'?"
+    assert (
+        str(error.value) == "cluster.resources.gpus: unknown resource 'gpus'; did you mean 'gpu'?"
+    )
     with pytest.raises(InputError, match="unknown resource 'disk'; known: cpu, memory"):
         PLAIN.exact("disk", 1)
 
 
 def test_a_bad_amount_names_its_field() -> None:
-    with pytest.raises(InputError, match=r"^cluster\.group\[1\]\.memory: expected a size that is neither"):
+    with pytest.raises(
+        InputError, match=r"^cluster\.group\[1\]\.memory: expected a size that is neither"
+    ):
         PLAIN.vector({"cpu": 1, "memory": "-1G"}, "cluster.group[1]")
 
 
 @pytest.mark.parametrize(
-    "names", [(), ("cpu",), ("memory", "cpu"), ("cpu", "memory", "gpu", "gpu"), ("cpu", "memory", "cpu")]
+    "names",
+    [(), ("cpu",), ("memory", "cpu"), ("cpu", "memory", "gpu", "gpu"), ("cpu", "memory", "cpu")],
 )
 def test_cpu_and_memory_come_first_and_names_are_distinct(names: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="resources: expected cpu, memory, then distinct names, got"):
+    with pytest.raises(
+        InputError, match="resources: expected cpu, memory, then distinct names, got"
+    ):
         Resources(names)
 
 

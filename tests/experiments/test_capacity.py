@@ -1,4 +1,5 @@
-"""How few nodes and how much load: clusters whose answer is known by counting, and the rule that ends a walk."""
+"""How few nodes and how much load: clusters whose answer is known by counting, and the rule that
+ends a walk."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.experiments import capacity, capacity_page, runs
 from murmuration.experiments.capacity import Question
 from murmuration.experiments.runs import Spec
 from murmuration.reports.page import render
-from murmuration.simulation import engine
-from murmuration.simulation import scenario as sc
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.scenarios import scenario as sc
 
 Tables = dict[str, Any]
 HEADER = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task"
@@ -25,14 +26,21 @@ NODES, JOBS = 20, 20
 
 @pytest.fixture
 def halves(tmp_path: Path) -> Tables:
-    """Twenty nodes and twenty tasks that each take half a node and outlast the run: ten nodes are just enough."""
+    """Twenty nodes and twenty tasks that each take half a node and outlast the run: ten nodes are
+    just enough."""
     lines = [f"job{k},batch,{k},1,1000000,2,4" for k in range(JOBS)]
     (tmp_path / "jobs.csv").write_text("\n".join([HEADER, *lines]) + "\n")
     return {
-        "name": "halves", "days": 0.01, "cluster": {"nodes": NODES, "cpu": 4, "memory": "16G"},
+        "name": "halves",
+        "days": 0.01,
+        "cluster": {"nodes": NODES, "cpu": 4, "memory": "16G"},
         "workload": {"trace": str(tmp_path / "jobs.csv")},
-        "scheduler": {"kind": "monolithic", "placement": "best-fit", "decision": {"default": {"job_time_s": 0.01}}},
-    }  # fmt: skip
+        "scheduler": {
+            "kind": "monolithic",
+            "placement": "best-fit",
+            "decision": {"default": {"job_time_s": 0.01}},
+        },
+    }
 
 
 def run_here(specs: Sequence[Spec]) -> list[dict[str, Any]]:
@@ -42,21 +50,30 @@ def run_here(specs: Sequence[Spec]) -> list[dict[str, Any]]:
 def test_the_fewest_nodes_are_found(halves: Tables) -> None:
     walk = capacity.walk(Spec("best-fit", halves), Question("compact", 0.05), run_here)
     assert walk.farthest is not None and (walk.farthest.size, walk.farthest.nodes) == (0.5, 10)
-    assert [round(step.nodes or 0) for step in walk.steps] == list(range(20, 7, -1)), "down to two that fail"
+    assert [round(step.nodes or 0) for step in walk.steps] == list(range(20, 7, -1)), (
+        "down to two that fail"
+    )
     for step in walk.steps:
         nodes = round(step.nodes or 0)
         assert step.left == pytest.approx(max(0, JOBS - 2 * nodes) / JOBS)
         assert step.holds == (nodes >= 10)
         # What runs is all that fits: half of the CPU at the start, all of it at ten nodes.
-        assert step.used is not None and step.used["cpu"] == pytest.approx(min(10 / nodes, 1), rel=0.02)
+        assert step.used is not None and step.used["cpu"] == pytest.approx(
+            min(10 / nodes, 1), rel=0.02
+        )
 
 
 def test_the_most_load_is_found(halves: Tables) -> None:
-    """Up to twice the jobs fit. Copies are made by the hash of ids; how many that gives is counted apart."""
+    """Up to twice the jobs fit. Copies are made by the hash of ids; how many that gives is counted
+    apart."""
     walk = capacity.walk(Spec("best-fit", halves), Question("grow", 0.25), run_here, ahead=3)
     assert walk.farthest is not None
     for step in walk.steps:
-        jobs = len(engine.prepare(sc.check(sc.override(halves, {"workload.multiply": step.size}))).setup.jobs)
+        jobs = len(
+            engine.prepare(
+                sc.check(sc.override(halves, {"workload.multiply": step.size}))
+            ).setup.jobs
+        )
         assert step.left == pytest.approx(max(0, jobs - 2 * NODES) / jobs)
         assert step.holds == (jobs <= 2 * NODES)
     assert walk.farthest.size == 2.0
@@ -81,9 +98,10 @@ def test_what_happens_to_a_node_that_is_gone_does_not_happen() -> None:
     group = {"count": 10, "cpu": 4, "memory": "16G"}
     stream = {"arrivals_per_s": 0.01, "task_duration_s": 10, "task_cpu": 1}
     tables = {
-        "days": 0.01, "workload": {"a": stream},
+        "days": 0.01,
+        "workload": {"a": stream},
         "cluster": {"keep": 0.5, "group": [group, {**group, "join_s": 100.0, "leave_s": 500.0}]},
-    }  # fmt: skip
+    }
     run = engine.simulate(tables)
     late = [name for name in run.setup.nodes.names if int(name.removeprefix("node-")) >= 10]
     assert len(run.setup.nodes) == 10 and 0 < len(late) < 10
@@ -92,7 +110,13 @@ def test_what_happens_to_a_node_that_is_gone_does_not_happen() -> None:
 
 
 def test_a_generated_workload_is_multiplied_too() -> None:
-    stream = {"arrivals_per_s": 0.05, "tasks_per_job": 2, "task_duration_s": 10, "task_cpu": 1, "initial": 10}
+    stream = {
+        "arrivals_per_s": 0.05,
+        "tasks_per_job": 2,
+        "task_duration_s": 10,
+        "task_cpu": 1,
+        "initial": 10,
+    }
     tables = {"days": 0.01, "cluster": {"nodes": 50}, "workload": {"a": stream, "b": stream}}
     once = engine.prepare(sc.check(tables)).setup.jobs
     double = engine.prepare(sc.check(sc.override(tables, {"workload.multiply": 2}))).setup.jobs
@@ -104,8 +128,20 @@ def test_a_generated_workload_is_multiplied_too() -> None:
 
 def summary(overloaded: float = 0.0, queued: int = 0, saturated: bool = False) -> dict[str, Any]:
     """The figures a verdict is made of, of a hundred nodes and a thousand jobs."""
-    types = {"idle": 0.0, "sta": 0.0, "ta": 0.0, "pa": 0.0, "da": 100.0 - overloaded, "overloaded": overloaded}
-    jobs = {"jobs_submitted": 1000, "jobs_queued": queued, "jobs_abandoned": 0, "saturated": saturated}
+    types = {
+        "idle": 0.0,
+        "sta": 0.0,
+        "ta": 0.0,
+        "pa": 0.0,
+        "da": 100.0 - overloaded,
+        "overloaded": overloaded,
+    }
+    jobs = {
+        "jobs_submitted": 1000,
+        "jobs_queued": queued,
+        "jobs_abandoned": 0,
+        "saturated": saturated,
+    }
     cluster = {"allocation_types": types, "nodes_mean": 100.0, "tasks_running_mean": 5.0}
     return {"workloads": {"a": jobs}, "cluster": {**cluster, "used": {"cpu": 0.5, "memory": 0.5}}}
 
@@ -121,7 +157,9 @@ def summary(overloaded: float = 0.0, queued: int = 0, saturated: bool = False) -
         (summary(saturated=True), "a saturated"),
     ],
 )
-def test_a_size_holds_while_nothing_is_overloaded_or_waits(found: dict[str, Any], words: str) -> None:
+def test_a_size_holds_while_nothing_is_overloaded_or_waits(
+    found: dict[str, Any], words: str
+) -> None:
     step = capacity.judge(0.9, found, summary(queued=5), Question("compact", 0.01))
     assert step.holds == (not words) and words in step.why
 
@@ -139,13 +177,18 @@ def test_a_walk_ends_at_the_second_failure_in_a_row(holds: list[bool], ahead: in
     text = "".join("+" if hold else "-" for hold in [*holds, False, False])
     assert len(walk.steps) == text.index("--") + 2
     good = len(text) - len(text.lstrip("+"))
-    assert (walk.farthest.size if walk.farthest else None) == (pytest.approx(1 + 0.1 * (good - 1)) if good else None)
+    assert (walk.farthest.size if walk.farthest else None) == (
+        pytest.approx(1 + 0.1 * (good - 1)) if good else None
+    )
 
 
 def test_a_size_that_cannot_run_fails_and_is_no_error(halves: Tables) -> None:
     """One large node among small ones is what the jobs need: without it none can ever run."""
     group = {"cpu": 4, "memory": "16G"}
-    tables = {**halves, "cluster": {"group": [{**group, "count": 10}, {"count": 10, "cpu": 1, "memory": "16G"}]}}
+    tables = {
+        **halves,
+        "cluster": {"group": [{**group, "count": 10}, {"count": 10, "cpu": 1, "memory": "16G"}]},
+    }
     walk = capacity.walk(Spec("x", tables), Question("compact", 0.25), run_here, ahead=2)
     assert walk.steps[0].holds and not walk.steps[-1].holds
     nothing = {**halves, "cluster": {"nodes": 20, "cpu": 1, "memory": "16G"}}
@@ -156,7 +199,12 @@ def test_a_size_that_cannot_run_fails_and_is_no_error(halves: Tables) -> None:
 def test_a_cluster_of_one_size_ends_where_there_are_no_nodes_left(halves: Tables) -> None:
     tables = {**halves, "cluster": {**halves["cluster"], "nodes": 100}}
     walk = capacity.walk(Spec("x", tables), Question("compact", 0.3), run_here)
-    assert [step.size for step in walk.steps] == [1.0, 0.7, 0.4, 0.1] and walk.farthest == walk.steps[-1]
+    assert [step.size for step in walk.steps] == [
+        1.0,
+        0.7,
+        0.4,
+        0.1,
+    ] and walk.farthest == walk.steps[-1]
 
 
 def test_the_page_shows_every_step(halves: Tables) -> None:

@@ -1,4 +1,5 @@
-"""The reproduction of the DEPAS experiment: what its rows are made of, and that a short run of it holds."""
+"""The reproduction of the DEPAS experiment: what its rows are made of, and that a short run of it
+holds."""
 
 from __future__ import annotations
 
@@ -8,13 +9,18 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from murmuration.experiments import depas, depas_cycle
+from murmuration.experiments.papers.depas import cycle as depas_cycle
+from murmuration.experiments.papers.depas import track as depas
 from murmuration.experiments.result import Settings
 
 
 def made_up(capacity: Sequence[float]) -> depas.Run:
     rate = [70.0] * 5 + [140.0] * 5
-    columns: dict[str, Sequence[float]] = {"time_s": list(range(10)), "rate": rate, "capacity": capacity}
+    columns: dict[str, Sequence[float]] = {
+        "time_s": list(range(10)),
+        "rate": rate,
+        "capacity": capacity,
+    }
     columns["band_low"] = [r / 0.8 for r in rate]
     columns["band_high"] = [r / 0.6 for r in rate]
     return {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
@@ -31,12 +37,16 @@ def test_settled_means_inside_and_staying_there() -> None:
 def test_a_run_of_the_paper_s_scenario_by_its_rows() -> None:
     runs = [depas.one(seed, {}) for seed in (1, 2)]
     rows = {row.quantity: row for row in depas._paper_rows(runs)}
-    assert all(row.holds in (True, None) for row in rows.values()), [r.document() for r in rows.values()]
+    assert all(row.holds in (True, None) for row in rows.values()), [
+        r.document() for r in rows.values()
+    ]
     assert 0.0 < float(rows["rejected share of requests"].measured or 0.0) < 0.05
 
 
 def test_faults_by_their_rows() -> None:
-    crash = depas.one(3, {"faults.crash_s": depas.CRASH_S, "faults.crash_share": 0.3, "seconds": 1500})
+    crash = depas.one(
+        3, {"faults.crash_s": depas.CRASH_S, "faults.crash_share": 0.3, "seconds": 1500}
+    )
     assert depas.settled_after([crash], depas.CRASH_S) <= depas.SETTLED_S
     assert crash["capacity"][1251] == pytest.approx(0.7 * crash["capacity"][1249], rel=0.1)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from murmuration.experiments.kapellmeister import reschedule, schedule
-from murmuration.experiments.kapellmeister_instances import FAMILIES, crowded, instance
+from murmuration.experiments.papers.kapellmeister.instances import FAMILIES, crowded, instance
+from murmuration.experiments.papers.kapellmeister.placement import reschedule, schedule
 from murmuration.experiments.result import Reproduction, Settings
 
 QUICK = Settings(quick=True, seed=1)
@@ -41,7 +41,9 @@ def test_rescheduling_moves_far_fewer_than_scheduling_anew() -> None:
     assert held(found, "the new container was placed") == [True]
 
 
-@pytest.mark.parametrize(("name", "nodes", "services"), [("A1", 100, 100), ("M4", 240, 200), ("M5a", 640, 400)])
+@pytest.mark.parametrize(
+    ("name", "nodes", "services"), [("A1", 100, 100), ("M4", 240, 200), ("M5a", 640, 400)]
+)
 def test_families_have_the_papers_sizes(name: str, nodes: int, services: int) -> None:
     problem = instance(FAMILIES[name], 1)
     assert len(problem.nodes) == nodes and len(np.unique(problem.group)) == services

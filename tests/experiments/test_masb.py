@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from murmuration.experiments import masb
+from murmuration.experiments.papers.masb import tables as masb
 from murmuration.experiments.result import Settings
 
 QUICK = Settings(seed=1, quick=True, workers=1)
@@ -22,8 +22,21 @@ def test_more_load_overloads_more_nodes_and_few_of_them() -> None:
 
 def test_nodes_are_filled_more_evenly_than_without_migration_and_fewer_are_overloaded() -> None:
     found = {row.quantity: row for row in masb.benchmark(QUICK).rows}
-    above = {name.split("above ")[1].split(" ")[0]: row.holds for name, row in found.items() if "above" in name}
+    above = {
+        name.split("above ")[1].split(" ")[0]: row.holds
+        for name, row in found.items()
+        if "above" in name
+    }
     # Spreading by load from a fresh table of all nodes leaves them more even still.
-    assert above == {"best-fit": True, "shared-state": True, "kubernetes-balanced": True, "kubernetes": False}
-    least = min(float(str(row.measured)[:-1]) for name, row in found.items() if name.endswith(": overloaded nodes"))
+    assert above == {
+        "best-fit": True,
+        "shared-state": True,
+        "kubernetes-balanced": True,
+        "kubernetes": False,
+    }
+    least = min(
+        float(str(row.measured)[:-1])
+        for name, row in found.items()
+        if name.endswith(": overloaded nodes")
+    )
     assert float(str(found["negotiation, overloaded nodes"].measured)[:-1]) < least

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from murmuration.experiments import masb_fidelities
-from murmuration.experiments.masb_fidelities import QUANTITIES, compare, small_scenario
+from murmuration.experiments.papers.masb import fidelities as masb_fidelities
+from murmuration.experiments.papers.masb.fidelities import QUANTITIES, compare, small_scenario
 from murmuration.experiments.result import Settings
 
 
@@ -15,9 +15,17 @@ def test_the_small_cell_is_the_large_one_made_smaller() -> None:
 
 def test_quantities_hold_where_their_ranges_meet() -> None:
     width = len(QUANTITIES)
-    rows = compare({"bulk": [[1.0] * width, [3.0] * width], "messages": [[2.0] * width, [5.0] * width]})
-    assert all(row.holds for row in rows) and rows[0].measured == 2.0 and (rows[0].low, rows[0].high) == (1.0, 3.0)
-    apart = compare({"bulk": [[1.0] * width, [3.0] * width], "messages": [[3.1] * width, [5.0] * width]})
+    rows = compare(
+        {"bulk": [[1.0] * width, [3.0] * width], "messages": [[2.0] * width, [5.0] * width]}
+    )
+    assert (
+        all(row.holds for row in rows)
+        and rows[0].measured == 2.0
+        and (rows[0].low, rows[0].high) == (1.0, 3.0)
+    )
+    apart = compare(
+        {"bulk": [[1.0] * width, [3.0] * width], "messages": [[3.1] * width, [5.0] * width]}
+    )
     assert not any(row.holds for row in apart)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from murmuration.experiments.masb_options import run, unanswered_rows
+from murmuration.experiments.papers.masb.options import run, unanswered_rows
 from murmuration.experiments.result import Settings
 
 

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from murmuration.experiments import locality, offers_model, sharing
+from murmuration.experiments.papers.mesos import locality, sharing
+from murmuration.experiments.papers.mesos import partitioning as offers_model
 from murmuration.experiments.result import Reproduction, Row, Settings
 
 
@@ -23,7 +24,9 @@ def check_numbers(result: Reproduction) -> dict[str, Row]:
 
 def test_the_model_of_offers() -> None:
     rows = check_numbers(offers_model.run(Settings(quick=True)))
-    expected_to_fail = {name for name in rows if name.endswith("ln k") or "own tasks of length T" in name}
+    expected_to_fail = {
+        name for name in rows if name.endswith("ln k") or "own tasks of length T" in name
+    }
     assert {name for name, row in rows.items() if row.holds is False} == expected_to_fail
 
 

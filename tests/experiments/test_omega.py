@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from murmuration.experiments import monte_carlo, omega
+from murmuration.experiments.papers.omega import figures as omega
+from murmuration.experiments.papers.omega import monte_carlo
 from murmuration.experiments.result import Settings
 
 
-def test_a_run_without_any_service_transaction_has_nothing_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_any_service_transaction_has_nothing_to_compare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Seventeen seconds, in which no service job that takes ten to decide comes to be decided."""
     monkeypatch.setattr(monte_carlo, "CELLS", {"A": "omega-a"})
     monkeypatch.setattr(monte_carlo, "QUICK_TIMES", (10.0,))

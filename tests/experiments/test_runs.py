@@ -10,16 +10,26 @@ from typing import Any
 
 import pytest
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.experiments import runs
 from murmuration.schedulers.architecture import KINDS
-from murmuration.simulation import files
+from murmuration.simulation.results import snapshots
 
-WORK = {"arrivals_per_s": 0.2, "tasks_per_job": 3, "task_duration_s": 20, "task_cpu": 1, "task_memory": "1G"}
+WORK = {
+    "arrivals_per_s": 0.2,
+    "tasks_per_job": 3,
+    "task_duration_s": 20,
+    "task_cpu": 1,
+    "task_memory": "1G",
+}
 BASE: dict[str, Any] = {
-    "name": "base", "seed": 4, "days": 0.005, "cluster": {"nodes": 10, "cpu": 4, "memory": "8G"},
-    "workload": {"w": WORK}, "scheduler": {"kind": "shared-state"},
-}  # fmt: skip
+    "name": "base",
+    "seed": 4,
+    "days": 0.005,
+    "cluster": {"nodes": 10, "cpu": 4, "memory": "8G"},
+    "workload": {"w": WORK},
+    "scheduler": {"kind": "shared-state"},
+}
 VARIANTS = {"machine": {"scheduler.conflict": "machine"}, "tiny": {"cluster.nodes": 1}}
 
 
@@ -32,25 +42,37 @@ def test_without_names_the_scenario_and_its_variants_or_every_architecture() -> 
 def test_a_name_is_a_variant_an_architecture_or_the_users_own() -> None:
     specs = runs.variant_specs({**BASE, "variant": VARIANTS}, ["tiny", "offers", "a.b:C", "tiny"])
     assert [spec.label for spec in specs] == ["tiny", "offers", "a.b:C"]
-    assert [spec.tables["scheduler"]["kind"] for spec in specs] == ["shared-state", "offers", "a.b:C"]
-    assert specs[0].tables["cluster"]["nodes"] == 1 and all("variant" not in spec.tables for spec in specs)
+    assert [spec.tables["scheduler"]["kind"] for spec in specs] == [
+        "shared-state",
+        "offers",
+        "a.b:C",
+    ]
+    assert specs[0].tables["cluster"]["nodes"] == 1 and all(
+        "variant" not in spec.tables for spec in specs
+    )
     with pytest.raises(InputError, match="unknown scheduler 'machin'; did you mean 'machine'"):
         runs.variant_specs({**BASE, "variant": VARIANTS}, ["machin"])
 
 
 def test_a_variant_leaves_the_others_alone() -> None:
     first = runs.variant_specs({**BASE, "variant": VARIANTS}, ["machine"])[0]
-    second = runs.variant_specs({**BASE, "variant": {**VARIANTS, "x": {"seed": 9}}}, ["x", "machine"])[1]
+    second = runs.variant_specs(
+        {**BASE, "variant": {**VARIANTS, "x": {"seed": 9}}}, ["x", "machine"]
+    )[1]
     assert first == second
     assert runs.execute(first)["workloads"] == runs.execute(second)["workloads"]
 
 
 def test_a_grid_is_every_combination() -> None:
-    specs = runs.grid_specs(BASE, {"cluster.nodes": [5, 6], "scheduler.conflict": ["resource", "machine"]})
+    specs = runs.grid_specs(
+        BASE, {"cluster.nodes": [5, 6], "scheduler.conflict": ["resource", "machine"]}
+    )
     assert [spec.label for spec in specs] == [
-        "nodes=5, conflict=resource", "nodes=5, conflict=machine",
-        "nodes=6, conflict=resource", "nodes=6, conflict=machine",
-    ]  # fmt: skip
+        "nodes=5, conflict=resource",
+        "nodes=5, conflict=machine",
+        "nodes=6, conflict=resource",
+        "nodes=6, conflict=machine",
+    ]
     assert [spec.tables["cluster"]["nodes"] for spec in specs] == [5, 5, 6, 6]
     assert specs[1].vary == {"cluster.nodes": 5, "scheduler.conflict": "machine"}
     assert BASE["cluster"]["nodes"] == 10, "the scenario itself is not changed"
@@ -59,8 +81,13 @@ def test_a_grid_is_every_combination() -> None:
 def test_replicas_have_seeds_one_after_the_other() -> None:
     specs = runs.replicated(runs.variant_specs(BASE, ["offers", "monolithic"]), 3)
     assert [(spec.label, spec.tables["seed"]) for spec in specs] == [
-        ("offers", 4), ("offers", 5), ("offers", 6), ("monolithic", 4), ("monolithic", 5), ("monolithic", 6),
-    ]  # fmt: skip
+        ("offers", 4),
+        ("offers", 5),
+        ("offers", 6),
+        ("monolithic", 4),
+        ("monolithic", 5),
+        ("monolithic", 6),
+    ]
     with pytest.raises(InputError, match="--replicas"):
         runs.replicated(specs, 0)
 
@@ -79,7 +106,7 @@ def test_what_a_folder_holds_decides_whether_it_is_finished(tmp_path: Path) -> N
     summary = runs.execute(spec)
     assert runs.finished(spec) == summary and summary["vary"] == {"cluster.nodes": 10}
     assert runs.finished(runs.Spec(spec.label, {**spec.tables, "seed": 5}, spec.folder)) is None
-    (Path(spec.folder or "") / files.SUMMARY).unlink()
+    (Path(spec.folder or "") / snapshots.SUMMARY).unlink()
     assert runs.finished(spec) is None
 
 
@@ -103,7 +130,8 @@ def test_bad_input_in_a_process_of_its_own_is_still_one_sentence(tmp_path: Path)
 
 
 def on_a_pretended_ray(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A stand-in for Ray with as much of it as is used; tasks run when they are waited for, the last one first."""
+    """A stand-in for Ray with as much of it as is used; tasks run when they are waited for, the
+    last one first."""
     asked: dict[str, Any] = {}
 
     def remote(function: Callable[..., Any]) -> SimpleNamespace:
@@ -123,10 +151,13 @@ def on_a_pretended_ray(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return asked
 
 
-def test_on_ray_the_results_are_written_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_on_ray_the_results_are_written_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     asked = on_a_pretended_ray(monkeypatch)
     here, there = (
-        runs.in_folders(runs.grid_specs(BASE, {"seed": [1, 2]}), tmp_path / name) for name in ("here", "there")
+        runs.in_folders(runs.grid_specs(BASE, {"seed": [1, 2]}), tmp_path / name)
+        for name in ("here", "there")
     )
     plain, summaries = runs.run_all(here, 1), runs.run_all(there, 1, on="ray://head:10001")
     assert asked["address"] == "ray://head:10001"
@@ -134,11 +165,16 @@ def test_on_ray_the_results_are_written_here(monkeypatch: pytest.MonkeyPatch, tm
         {k: v for k, v in s.items() if k != "timing"} for s in plain
     ]
     for one, other in zip(here, there, strict=True):
-        for name in (files.SUMMARY, files.JOBS, files.SERIES, files.SCENARIO):
-            assert (Path(one.folder or "") / name).read_bytes() == (Path(other.folder or "") / name).read_bytes()
+        for name in (snapshots.SUMMARY, snapshots.JOBS, snapshots.SERIES, snapshots.SCENARIO):
+            assert (Path(one.folder or "") / name).read_bytes() == (
+                Path(other.folder or "") / name
+            ).read_bytes()
 
 
 def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"Ray is not installed; install the extra: pip install 'murmuration\[ray\]'"):
+    with pytest.raises(
+        InputError,
+        match=r"Ray is not installed; install the extra: pip install 'murmuration\[ray\]'",
+    ):
         runs.run_all([runs.Spec("a", BASE)], 1, on="ray")

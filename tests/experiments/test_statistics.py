@@ -40,7 +40,14 @@ def test_the_interval_holds_the_mean_as_often_as_it_says() -> None:
 
 def run(label: str, seed: int, wait: float | None, saturated: bool = False) -> dict[str, object]:
     workload = {"wait_s_mean": wait, "saturated": saturated, "conflict_fraction": None}
-    common = {"scenario": "s", "scheduler": label, "seed": seed, "days": 1.0, "path": "compiled", "events": 10 * seed}
+    common = {
+        "scenario": "s",
+        "scheduler": label,
+        "seed": seed,
+        "days": 1.0,
+        "path": "compiled",
+        "events": 10 * seed,
+    }
     return {**common, "workloads": {"w": workload}, "vary": {"a": "x"}, "timing": {"cpu_s": 1.0}}
 
 

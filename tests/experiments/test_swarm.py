@@ -1,4 +1,5 @@
-"""The reproductions of the swarm paper: quick runs hold, and the equations are integrated as SciPy does."""
+"""The reproductions of the swarm paper: quick runs hold, and the equations are integrated as SciPy
+does."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from murmuration.experiments import swarm_model as model
 from murmuration.experiments.catalogue import EXPERIMENTS
+from murmuration.experiments.papers.swarm import model as model
+from murmuration.experiments.papers.swarm.study import Point, line, study
 from murmuration.experiments.result import Settings
-from murmuration.experiments.swarm_study import Point, line, study
 from murmuration.schedulers.swarm.search import CHORD
-from murmuration.simulation.swarm_cloud import fewest_migrations
+from murmuration.simulation.architectures.swarm.cloud import fewest_migrations
 
 NAMES = ("swarm-three-nodes", "swarm-distribution", "swarm-scaling", "swarm-model")
 
@@ -26,7 +27,9 @@ def test_a_quick_reproduction_holds(name: str) -> None:
     failed = [row.quantity for row in result.rows if row.holds is False]
     assert not failed
     for row in result.rows:
-        assert row.low is None or row.high is None or row.low <= float(row.measured or 0.0) <= row.high
+        assert (
+            row.low is None or row.high is None or row.low <= float(row.measured or 0.0) <= row.high
+        )
 
 
 def test_workers_never_change_a_result() -> None:
@@ -49,11 +52,16 @@ def test_a_straight_line_is_found() -> None:
 
 
 @settings(deadline=None, max_examples=12)
-@given(shares=st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5), kind=st.sampled_from(["quadratic", "spread"]))
+@given(
+    shares=st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5),
+    kind=st.sampled_from(["quadratic", "spread"]),
+)
 def test_integrated_as_scipy_does(shares: list[float], kind: str) -> None:
     scipy = pytest.importorskip("scipy.integrate")
     start, times = np.array(shares) * model.N0, np.linspace(0.0, 8.0, 9)
-    exact = scipy.solve_ivp(lambda t, n: model.flow(n, kind), (0, 8), start, t_eval=times, rtol=1e-9, atol=1e-9)
+    exact = scipy.solve_ivp(
+        lambda t, n: model.flow(n, kind), (0, 8), start, t_eval=times, rtol=1e-9, atol=1e-9
+    )
     assert np.abs(model.integrate(start, kind, times) - exact.y.T).max() < 1e-3
 
 
@@ -66,7 +74,9 @@ def test_the_exact_solution_of_two_nodes() -> None:
 
 def test_containers_are_neither_made_nor_lost() -> None:
     for kind in ("quadratic", "linear", "spread"):
-        assert model.flow(np.array([10.0, 20.0, 45.0, 50.0]), kind).sum() == pytest.approx(0.0, abs=1e-9)
+        assert model.flow(np.array([10.0, 20.0, 45.0, 50.0]), kind).sum() == pytest.approx(
+            0.0, abs=1e-9
+        )
 
 
 def test_stationary_states_of_three_nodes_form_a_curve() -> None:

@@ -26,7 +26,8 @@ from murmuration.placement.allocation_scores import (
 
 Loads = NDArray[np.float64]
 TOTAL = 10**12
-#: No score changes faster than this inside a region: seven and a half per whole load, where a node is tight.
+#: No score changes faster than this inside a region: seven and a half per whole load, where a node
+#: is tight.
 STEEPEST = 7.6
 
 low = st.floats(0.0, 0.6999)
@@ -38,7 +39,9 @@ over = st.floats(1.0001, 3.0)
 def kind_of(loads: Loads) -> int:
     """The allocation type as the rest of the program sees it, from whole amounts."""
     total = np.full(len(loads), TOTAL)
-    return allocation_type(total, total - np.rint(loads * TOTAL).astype(np.int64), np.zeros_like(total), False)
+    return allocation_type(
+        total, total - np.rint(loads * TOTAL).astype(np.int64), np.zeros_like(total), False
+    )
 
 
 @st.composite
@@ -74,7 +77,8 @@ def test_the_ranking_holds_everywhere(resources: int, data: st.DataObject) -> No
 
 @pytest.mark.parametrize("resources", [1, 2, 3, 4])
 def test_the_ranking_holds_on_a_grid(resources: int) -> None:
-    """Every combination of loads in steps, the borders of the regions included: each type has a band of its own."""
+    """Every combination of loads in steps, the borders of the regions included: each type has a
+    band of its own."""
     steps = [0.0, 0.35, 0.69999999, 0.7, 0.8, 0.89999999, 0.90000001, 1.0, 1.1]
     bands: dict[int, list[tuple[float, float]]] = {}
     for combination in itertools.product(steps, repeat=resources):
@@ -89,7 +93,9 @@ def test_the_ranking_holds_on_a_grid(resources: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([PA, TA, DA]), st.integers(1, 4), st.data())
-def test_scores_are_continuous_inside_a_region(kind: int, resources: int, data: st.DataObject) -> None:
+def test_scores_are_continuous_inside_a_region(
+    kind: int, resources: int, data: st.DataObject
+) -> None:
     """Two nodes of one type differ in score by no more than in load, times a constant."""
     a, b = data.draw(loads(kind, resources)), data.draw(loads(kind, resources))
     apart = float(np.abs(a - b).max())
@@ -99,7 +105,9 @@ def test_scores_are_continuous_inside_a_region(kind: int, resources: int, data: 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 4), st.data())
-def test_re_allocation_is_best_at_ninety_percent_of_everything(resources: int, data: st.DataObject) -> None:
+def test_re_allocation_is_best_at_ninety_percent_of_everything(
+    resources: int, data: st.DataObject
+) -> None:
     assert sras(np.full(resources, 0.9)) == pytest.approx(SRAS_BEST)
     assert sras(data.draw(loads(TA, resources))) < sras(np.full(resources, 0.9))
 
@@ -129,9 +137,15 @@ def test_a_gain_is_what_the_task_changes(pairs: list[tuple[float, float]]) -> No
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0.0, 0.89), min_size=1, max_size=4))
-def test_an_idle_node_comes_first_for_a_new_task_and_has_nothing_to_lose(values: list[float]) -> None:
+def test_an_idle_node_comes_first_for_a_new_task_and_has_nothing_to_lose(
+    values: list[float],
+) -> None:
     after, before = np.array(values), np.zeros(len(values))
     assert node_score(SIAS, after, before, True) == IDLE_SCORE
     assert node_score(SIAS_GAIN, after, before, True) == sias(after)
-    assert node_score(SRAS, after, before, True) == node_score(SRAS_GAIN, after, before, True) == sras(after)
+    assert (
+        node_score(SRAS, after, before, True)
+        == node_score(SRAS_GAIN, after, before, True)
+        == sras(after)
+    )
     assert node_score(SIAS, after, before, True) > sias(after)

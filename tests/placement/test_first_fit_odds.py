@@ -1,4 +1,5 @@
-"""Randomised first fit against the paper's own words: the same odds for every choice, whichever way it is drawn.
+"""Randomised first fit against the paper's own words: the same odds for every choice, whichever way
+it is drawn.
 
 Figures are exact repeats: the seeds are fixed, so a test that passes once passes always.
 """
@@ -12,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from murmuration.cluster.random import generator, state
-from murmuration.cluster.resources import Resources
+from murmuration.base.random import generator, state
+from murmuration.base.resources import Resources
 from murmuration.placement.kernels import as_placement, as_score, first_fit
 from murmuration.placement.plain import FirstFit
 from murmuration.placement.scores import best_fit
@@ -31,7 +32,8 @@ CLUSTERS = {
 
 
 def paper(free: list[int], tasks: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """3.2: pick a random node from the pool; place the next task there if it fits, else drop the node from the pool."""
+    """3.2: pick a random node from the pool; place the next task there if it fits, else drop the
+    node from the pool."""
     pool, left = list(range(len(free))), list(free)
     nodes: list[int] = []
     while pool and len(nodes) < tasks:
@@ -56,7 +58,8 @@ def kernel_draws(free: list[int], tasks: int) -> list[tuple[int, ...]]:
 
 
 def same_distribution(ours: list[tuple[int, ...]], theirs: list[tuple[int, ...]]) -> float:
-    """How likely two samples of one distribution differ this much; rare outcomes are counted together."""
+    """How likely two samples of one distribution differ this much; rare outcomes are counted
+    together."""
     counts = [Counter(ours), Counter(theirs)]
     common = [key for key in counts[0] | counts[1] if counts[0][key] + counts[1][key] >= 20]
     rows = [[count[key] for key in common] for count in counts]
@@ -86,7 +89,14 @@ def test_every_node_with_room_has_the_same_odds(name: str) -> None:
 def plain_draws(free: list[int]) -> list[tuple[int, ...]]:
     total: NDArray[np.int64] = np.array([[cpus, 0] for cpus in free], dtype=np.int64)
     names = tuple(map(str, range(len(free))))
-    view = View(Resources(), names, tuple({} for _ in names), total, total, np.ones(len(free), dtype=np.bool_))
+    view = View(
+        Resources(),
+        names,
+        tuple({} for _ in names),
+        total,
+        total,
+        np.ones(len(free), dtype=np.bool_),
+    )
     job, rng = JobView("job", "batch", 1, ONE, 1.0), generator(5, "plain")
     return [tuple(int(node) for node in FirstFit().decide(view, job, rng)) for _ in range(RUNS)]
 
@@ -95,5 +105,7 @@ def test_the_test_can_tell_other_odds() -> None:
     """A first fit that keeps to the first node with room is found out."""
     free, rng = CLUSTERS["all have room"], generator(7, "paper")
     theirs = [paper(free, 3, rng) for _ in range(RUNS)]
-    skewed = [(0, *nodes[1:]) if k % 10 == 0 else nodes for k, nodes in enumerate(kernel_draws(free, 3))]
+    skewed = [
+        (0, *nodes[1:]) if k % 10 == 0 else nodes for k, nodes in enumerate(kernel_draws(free, 3))
+    ]
     assert same_distribution(skewed, theirs) < 1e-6

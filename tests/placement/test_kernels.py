@@ -1,4 +1,5 @@
-"""Kernels, plain policies and a brute-force reference choose the same nodes from the same seed, task by task."""
+"""Kernels, plain policies and a brute-force reference choose the same nodes from the same seed,
+task by task."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from murmuration.cluster.jit import FirstClass
-from murmuration.cluster.random import load, state
-from murmuration.cluster.resources import Resources
+from murmuration.base.jit import FirstClass
+from murmuration.base.random import load, state
+from murmuration.base.resources import Resources
 from murmuration.placement.kernels import as_placement, as_score, first_fit, ranked
 from murmuration.placement.plain import FirstFit, Ranked
 from murmuration.placement.scores import SCORES, best_fit
@@ -43,7 +44,9 @@ class Case:
         names = tuple(str(i) for i in range(len(self.total)))
         extra = tuple(f"extra-{r}" for r in range(len(self.request) - 2))
         resources = Resources(("cpu", "memory", *extra))
-        return View(resources, names, tuple({} for _ in names), self.total, self.free, self.usable())
+        return View(
+            resources, names, tuple({} for _ in names), self.total, self.free, self.usable()
+        )
 
     def job(self) -> JobView:
         return JobView("job", "batch", self.tasks, self.request, 1.0)
@@ -56,7 +59,8 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Small clusters: some rows full or missing a resource, masks, up to three resources, often too many tasks.
+    """Small clusters: some rows full or missing a resource, masks, up to three resources, often too
+    many tasks.
 
     Some have a hundred full rows more, so that most draws miss."""
     n, resources = draw(st.integers(1, 12)), draw(st.integers(2, 3))
@@ -68,13 +72,21 @@ def cases(draw: st.DrawFn) -> Case:
     allowed = np.concatenate([some, full[:, 0] == 0])[rows] if draw(st.booleans()) else np.empty(0)
     request = draw(st.lists(st.integers(0, 3), min_size=resources, max_size=resources))
     return Case(
-        total, np.maximum(total - used, 0), np.array(allowed, dtype=np.bool_), np.array(request, dtype=np.int64),
-        draw(st.integers(1, 25)), draw(st.integers(0, 2**32)),
-    )  # fmt: skip
+        total,
+        np.maximum(total - used, 0),
+        np.array(allowed, dtype=np.bool_),
+        np.array(request, dtype=np.int64),
+        draw(st.integers(1, 25)),
+        draw(st.integers(0, 2**32)),
+    )
 
 
-def _matrix(rows: int, columns: int, values: st.SearchStrategy[int]) -> st.SearchStrategy[list[list[int]]]:
-    return st.lists(st.lists(values, min_size=columns, max_size=columns), min_size=rows, max_size=rows)
+def _matrix(
+    rows: int, columns: int, values: st.SearchStrategy[int]
+) -> st.SearchStrategy[list[list[int]]]:
+    return st.lists(
+        st.lists(values, min_size=columns, max_size=columns), min_size=rows, max_size=rows
+    )
 
 
 @cache
@@ -85,11 +97,14 @@ def kernel(name: str) -> tuple[FirstClass, FirstClass]:
 
 
 def compiled(case: Case, name: str) -> list[int]:
-    """The kernel's choice, −1 for a task without a node. It deducts what it placed, no more and no less."""
+    """The kernel's choice, −1 for a task without a node. It deducts what it placed, no more and no
+    less."""
     place, score = kernel(name)
     free, nodes = case.free.copy(), np.full(case.tasks, -1, dtype=np.int32)
     rng = state(case.seed, "test")
-    placed = place.compiled(case.total, free, case.allowed, case.request, case.tasks, rng, nodes, score)
+    placed = place.compiled(
+        case.total, free, case.allowed, case.request, case.tasks, rng, nodes, score
+    )
     after = case.free.copy()
     np.subtract.at(after, nodes[:placed], case.request)
     assert (free == after).all() and (free >= 0).all()
@@ -105,7 +120,8 @@ def plain(case: Case, policy: Policy) -> list[int]:
 
 
 def brute_force(case: Case, score: Score) -> list[int]:
-    """Each task in turn: score every node afresh, take the best with room; ties by the order from a random start."""
+    """Each task in turn: score every node afresh, take the best with room; ties by the order from a
+    random start."""
     free, n, nodes = case.free.copy(), len(case.total), []
     start = int(case.rng().random() * n)
     for _ in range(case.tasks):
@@ -118,7 +134,8 @@ def brute_force(case: Case, score: Score) -> list[int]:
 
 
 def random_first_fit(case: Case) -> list[int]:
-    """Draw from all rows; after 32 misses in a row, draw from the rows with room, the last one filling each gap."""
+    """Draw from all rows; after 32 misses in a row, draw from the rows with room, the last one
+    filling each gap."""
     free, rng, nodes = case.free.copy(), case.rng(), [-1] * case.tasks
     rows, misses = list(range(len(case.total))), 0
     for task in range(case.tasks):
@@ -171,7 +188,9 @@ def test_nothing_is_left_out_while_there_is_room(case: Case, name: str) -> None:
         assert not (case.usable() & (free >= case.request).all(axis=1)).any()
 
 
-def cluster(*rows: tuple[int, int], free: list[tuple[int, int]] | None = None, tasks: int = 1, seed: int = 1) -> Case:
+def cluster(
+    *rows: tuple[int, int], free: list[tuple[int, int]] | None = None, tasks: int = 1, seed: int = 1
+) -> Case:
     total = np.array(rows, dtype=np.int64)
     left = total.copy() if free is None else np.array(free, dtype=np.int64)
     return Case(total, left, np.empty(0, dtype=np.bool_), np.array([1, 1]), tasks, seed)
@@ -185,12 +204,15 @@ def test_best_fit_fills_the_fullest_node_first_and_worst_fit_the_emptiest() -> N
 
 def test_a_mask_hides_the_best_node() -> None:
     case = cluster((4, 4), (4, 4), free=[(1, 1), (4, 4)], tasks=2)
-    hidden = Case(case.total, case.free, np.array([False, True]), case.request, case.tasks, case.seed)
+    hidden = Case(
+        case.total, case.free, np.array([False, True]), case.request, case.tasks, case.seed
+    )
     assert compiled(hidden, "best-fit") == plain(hidden, Ranked(best_fit)) == [1, 1]
 
 
 def test_ties_are_broken_by_the_seed() -> None:
-    """Equal nodes, one task: every node comes up first under some seed, and each placement spreads its starts."""
+    """Equal nodes, one task: every node comes up first under some seed, and each placement spreads
+    its starts."""
     firsts = {compiled(cluster(*[(4, 4)] * 5, seed=seed), "worst-fit")[0] for seed in range(60)}
     assert firsts == set(range(5))
 
@@ -207,5 +229,14 @@ def test_a_user_may_bring_a_score() -> None:
     case = cluster((3, 9), (5, 9), (4, 9), tasks=3)
     place, nodes = kernel("best-fit")[0], np.full(3, -1, dtype=np.int32)
     rng = state(case.seed, "test")
-    place.compiled(case.total, case.free.copy(), case.allowed, case.request, 3, rng, nodes, as_score(last, cache=False))
+    place.compiled(
+        case.total,
+        case.free.copy(),
+        case.allowed,
+        case.request,
+        3,
+        rng,
+        nodes,
+        as_score(last, cache=False),
+    )
     assert nodes.tolist() == plain(case, Ranked(last)) == [1, 1, 1]

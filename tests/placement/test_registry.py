@@ -1,4 +1,5 @@
-"""Placements by name: built in, the user's own by module path, and one clear sentence for anything else."""
+"""Placements by name: built in, the user's own by module path, and one clear sentence for anything
+else."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Resources
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
 from murmuration.placement.plain import FirstFit, Ranked
 from murmuration.placement.registry import ENTRY_POINTS, NAMES, resolve
 from murmuration.placement.scores import SCORES
@@ -64,7 +65,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def view() -> tuple[View, JobView]:
     total = np.array([[3, 1], [1, 1], [2, 1]], dtype=np.int64)
-    seen = View(Resources(), ("a", "b", "c"), ({}, {}, {}), total, total, np.ones(3, dtype=np.bool_))
+    seen = View(
+        Resources(), ("a", "b", "c"), ({}, {}, {}), total, total, np.ones(3, dtype=np.bool_)
+    )
     return seen, JobView("job", "batch", 2, np.array([1, 0]), 1.0)
 
 
@@ -124,14 +127,29 @@ def test_an_installed_package_may_name_its_own(monkeypatch: pytest.MonkeyPatch) 
         ("zzz", f"unknown placement 'zzz'; known: {', '.join(sorted(NAMES))}"),
         ("my_policies:fewer", "my_policies:fewer: unknown name 'fewer'; did you mean 'fewest'?"),
         ("my_policies:", "my_policies:: unknown name ''; known: "),
-        ("no_policies:x", "no_policies:x: module 'no_policies' cannot be imported: No module named 'no_policies'"),
+        (
+            "no_policies:x",
+            "no_policies:x: module 'no_policies' cannot be imported: No module named 'no_policies'",
+        ),
         (":x", ":x: module '' cannot be imported: "),
         ("..up:x", "..up:x: module '..up' cannot be imported: "),
-        ("broken_policies:score", "broken_policies:score: module 'broken_policies' cannot be imported: "),
+        (
+            "broken_policies:score",
+            "broken_policies:score: module 'broken_policies' cannot be imported: ",
+        ),
         ("failing_policies:size", "module 'failing_policies' cannot be imported: division by zero"),
-        ("hungry_policies:x", "module 'hungry_policies' cannot be imported: No module named 'no_such_package'"),
-        ("my_policies:number", "expected a score function or a class with decide(view, job, rng), got 3"),
-        ("my_policies:Empty", "expected a score function or a class with decide(view, job, rng), got <class"),
+        (
+            "hungry_policies:x",
+            "module 'hungry_policies' cannot be imported: No module named 'no_such_package'",
+        ),
+        (
+            "my_policies:number",
+            "expected a score function or a class with decide(view, job, rng), got 3",
+        ),
+        (
+            "my_policies:Empty",
+            "expected a score function or a class with decide(view, job, rng), got <class",
+        ),
         ("my_policies:Needs", "my_policies:Needs: the class cannot be made without arguments: "),
     ],
 )

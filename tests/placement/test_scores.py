@@ -1,4 +1,5 @@
-"""Scores against published arithmetic: the cases, with their workings, are those of Kubernetes' own tests."""
+"""Scores against published arithmetic: the cases, with their workings, are those of Kubernetes' own
+tests."""
 
 from __future__ import annotations
 
@@ -9,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration.cluster.resources import AMOUNT_MAX
-from murmuration.placement.scores import SCORES, balanced, best_fit, least_allocated, most_allocated, worst_fit
+from murmuration.base.resources import AMOUNT_MAX
+from murmuration.placement.scores import (
+    SCORES,
+    balanced,
+    best_fit,
+    least_allocated,
+    most_allocated,
+    worst_fit,
+)
 
 Pair = tuple[int, int]
 SMALL, MEDIUM, LARGE = (4000, 10_000), (6000, 10_000), (10_000, 20_000)
@@ -28,7 +36,12 @@ def score(name: str, node: Pair, taken: Pair, request: Pair) -> float:
     ("node", "taken", "request_", "expected"),
     [
         (SMALL, (0, 0), (0, 0), 100),  # (100 + 100) / 2
-        (SMALL, (0, 0), POD, 37),  # ((4000 − 3000) × 100 / 4000 = 25, (10000 − 5000) × 100 / 10000 = 50) / 2
+        (
+            SMALL,
+            (0, 0),
+            POD,
+            37,
+        ),  # ((4000 − 3000) × 100 / 4000 = 25, (10000 − 5000) × 100 / 10000 = 50) / 2
         (MEDIUM, (0, 0), POD, 50),  # (50 + 50) / 2
         (LARGE, (6000, 0), (0, 0), 70),  # (40 + 100) / 2
         (LARGE, (6000, 5000), (0, 0), 57),  # (40 + 75) / 2
@@ -54,7 +67,12 @@ def test_least_allocated(node: Pair, taken: Pair, request_: Pair, expected: int)
         (LARGE, (3000, 5000), POD, 55),  # (60 + 50) / 2
         ((5000, 10_000), (0, 0), (5000, 9000), 95),  # all of it: (100 + 90) / 2
         ((10_000, 9000), (0, 0), (5000, 9000), 75),  # (50 + 100) / 2
-        ((250, 1000), (200, 400), (100, 200), 80),  # more than there is counts as all: (100 + 60) / 2
+        (
+            (250, 1000),
+            (200, 400),
+            (100, 200),
+            80,
+        ),  # more than there is counts as all: (100 + 60) / 2
         ((0, 10_000), (0, 0), (0, 5000), 50),  # a resource it lacks is left out: 50 / 1
     ],
 )
@@ -84,7 +102,9 @@ AMOUNT = st.integers(0, AMOUNT_MAX)
 
 
 @given(st.lists(st.tuples(AMOUNT, AMOUNT, AMOUNT), min_size=2, max_size=3), st.data())
-def test_largest_amounts_do_not_overflow(columns: list[tuple[int, int, int]], data: st.DataObject) -> None:
+def test_largest_amounts_do_not_overflow(
+    columns: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
     """In exact whole numbers, for any amounts a table may hold, on a node with room."""
     total = np.array([[max(column) for column in columns]], dtype=np.int64)
     free = np.array([[sorted(column)[1] for column in columns]], dtype=np.int64)

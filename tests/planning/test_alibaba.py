@@ -1,4 +1,5 @@
-"""Alibaba's clusters as snapshots, against counts and sums taken straight from the published tables."""
+"""Alibaba's clusters as snapshots, against counts and sums taken straight from the published
+tables."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from murmuration.cluster.errors import InputError
+from murmuration.assignment.problem import APART, Problem, new_violations, used, violations
+from murmuration.base.errors import InputError
 from murmuration.planning.snapshots.opening import open_snapshot
-from murmuration.schedulers.genetic.problem import APART, Problem, new_violations, used, violations
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 OPENB, CONTAINERS = DATA / "alibaba-openb-2023", DATA / "alibaba-containers-2018"
@@ -32,7 +33,9 @@ def test_openb_is_what_its_tables_say() -> None:
     nodes = lines(OPENB / "openb_node_list_all_node.csv")
     pods = lines(OPENB / "openb_pod_list_default.csv.gz")
     problem = open_snapshot(OPENB)
-    assert (len(problem.nodes), len(problem.tasks)) == (len(nodes) - 1, len(pods) - 1) == (1523, 8152)
+    assert (
+        (len(problem.nodes), len(problem.tasks)) == (len(nodes) - 1, len(pods) - 1) == (1523, 8152)
+    )
     assert problem.resources[:2] == ("cpu", "memory") and (problem.node_of == -1).all()
     column = {name: [row[nodes[0].index(name)] for row in nodes[1:]] for name in nodes[0]}
     asked = {name: [row[pods[0].index(name)] for row in pods[1:]] for name in pods[0]}
@@ -41,7 +44,10 @@ def test_openb_is_what_its_tables_say() -> None:
     assert problem.request[:, 0].tolist() == [int(x) * 1000 for x in asked["cpu_milli"]]
     assert problem.request[:, 1].tolist() == [int(x) * MIB for x in asked["memory_mib"]]
     # A pod asks for a share of one device, or for whole ones.
-    shares = [int(n) * int(milli) * 1000 for n, milli in zip(asked["num_gpu"], asked["gpu_milli"], strict=True)]
+    shares = [
+        int(n) * int(milli) * 1000
+        for n, milli in zip(asked["num_gpu"], asked["gpu_milli"], strict=True)
+    ]
     gpu = problem.resources.index("gpu")
     assert problem.request[:, gpu].tolist() == shares
     assert problem.total[:, gpu].tolist() == [int(x) * CPU for x in column["gpu"]]
@@ -49,7 +55,10 @@ def test_openb_is_what_its_tables_say() -> None:
 
 @pytest.mark.skipif(not OPENB.exists(), reason="no openb data")
 def test_a_pod_of_openb_goes_only_to_the_models_it_names() -> None:
-    nodes, chosen = OPENB / "openb_node_list_all_node.csv", OPENB / "openb_pod_list_gpuspec10.csv.gz"
+    nodes, chosen = (
+        OPENB / "openb_node_list_all_node.csv",
+        OPENB / "openb_pod_list_gpuspec10.csv.gz",
+    )
     models, pods = [row[-1] for row in lines(nodes)], lines(chosen)
     problem, spec = open_snapshot(nodes, place=chosen), pods[0].index("gpu_spec")
     picky = [k for k, row in enumerate(pods[1:]) if row[spec]]
@@ -87,7 +96,8 @@ def test_containers_are_what_their_tables_say(containers: Problem) -> None:
 
 
 def test_rules_of_containers_are_counted_as_the_contest_counts_them(containers: Problem) -> None:
-    """Beside an instance of a at most k of b; of a itself, the k others. Tens of thousands of rules in seconds."""
+    """Beside an instance of a at most k of b; of a itself, the k others. Tens of thousands of rules
+    in seconds."""
     interference = lines(CONTAINERS / "app_interference.csv.xz")
     deploy = lines(CONTAINERS / "instance_deploy.csv.xz")
     problem = containers
@@ -99,7 +109,10 @@ def test_rules_of_containers_are_counted_as_the_contest_counts_them(containers: 
         on[app, node] += 1
         holding.setdefault(app, set()).add(node)
     expected = sum(
-        on[b, node] - (a == b) > int(k) for a, b, k in interference for node in holding.get(a, ()) if (b, node) in on
+        on[b, node] - (a == b) > int(k)
+        for a, b, k in interference
+        for node in holding.get(a, ())
+        if (b, node) in on
     )
     found = violations(problem, everywhere)
     assert sum(v.kind == APART for v in found) == expected > 0
@@ -122,7 +135,9 @@ def test_a_folder_without_the_tables_and_a_container_nowhere_are_refused(tmp_pat
     problem = open_snapshot(tmp_path)
     assert problem.node_of.tolist() == [0, -1] and problem.request[0, 0] == 2 * CPU
     (tmp_path / "instance_deploy.csv").write_text("i1,a,m2\n")
-    with pytest.raises(InputError, match="container i1 names an application or a node that is not there"):
+    with pytest.raises(
+        InputError, match="container i1 names an application or a node that is not there"
+    ):
         open_snapshot(tmp_path)
     (tmp_path / "instance_deploy.csv").write_text("i1,a\n")
     with pytest.raises(InputError, match="line 1: expected 3 fields, got 2"):

@@ -1,4 +1,5 @@
-"""Plans carried out in virtual time: against a plain replay of who is where when, and against orders that are wrong."""
+"""Plans carried out in virtual time: against a plain replay of who is where when, and against
+orders that are wrong."""
 
 from __future__ import annotations
 
@@ -7,25 +8,32 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.schedulers.genetic.problems import SEEDS, random_problem
+from tests.assignment.problems import SEEDS, random_problem
 
+from murmuration.assignment.moves import Step, order
+from murmuration.assignment.objectives import Objective
+from murmuration.assignment.packed import pack
+from murmuration.assignment.problem import APART, Problem, Rule, problem_of
+from murmuration.assignment.search.search import Search, Settings
 from murmuration.planning.rehearsal import Rehearsal, rehearse
-from murmuration.schedulers.genetic.moves import Step, order
-from murmuration.schedulers.genetic.objectives import Objective
-from murmuration.schedulers.genetic.packed import pack
-from murmuration.schedulers.genetic.problem import APART, Problem, Rule, problem_of
-from murmuration.schedulers.genetic.search import Search, Settings
 
 M = 1_000_000
-#: Two nodes of which each is nearly full, and a third; the tasks take two and four seconds at a gigabit.
+#: Two nodes of which each is nearly full, and a third; the tasks take two and four seconds at a
+#: gigabit.
 SWAP = problem_of(
-    [[10 * M, 900 * M], [10 * M, 900 * M], [6 * M, 500 * M]], [[6 * M, 250 * M], [6 * M, 500 * M]], [0, 1]
+    [[10 * M, 900 * M], [10 * M, 900 * M], [6 * M, 500 * M]],
+    [[6 * M, 250 * M], [6 * M, 500 * M]],
+    [0, 1],
 )
 
 
 def steps_of(problem: Problem) -> tuple[Step, ...]:
     work = pack(problem)
-    search = Search(work, [Objective("imbalance"), Objective("crowding")], Settings(population=8, evaluations=40))
+    search = Search(
+        work,
+        [Objective("imbalance"), Objective("crowding")],
+        Settings(population=8, evaluations=40),
+    )
     search.seed()
     return order(work, work.restored(search.archive.placements[0])).steps
 
@@ -39,15 +47,22 @@ def test_a_swap_over_a_third_node_takes_its_time() -> None:
     assert times(found) == [(0, 2), (2, 6), (6, 8)] and not found.wrong
     assert (found.seconds, found.one_by_one, found.at_once) == (8, 8, 1)
     assert found.megabytes == 250 + 500 + 250 and found.above == found.overfull == 0
-    # While the second task is on its way the third node is full; before, the first two were at 60 %.
+    # While the second task is on its way the third node is full; before, the first two were at 60
+    # %.
     assert (found.load_before, found.load) == (0.6, 1.0)
 
 
 @pytest.mark.parametrize(
     ("steps", "sentence"),
     [
-        ([Step(0, 0, 1), Step(1, 1, 2)], "step 1: task-0 cannot go to node-1: it asks for 6 CPU and 4 CPU are free"),
-        ([Step(0, 0, 2), Step(0, 2, 1), Step(1, 1, 0)], "step 2: task-0 cannot go to node-1: it asks for 6 CPU and 4"),
+        (
+            [Step(0, 0, 1), Step(1, 1, 2)],
+            "step 1: task-0 cannot go to node-1: it asks for 6 CPU and 4 CPU are free",
+        ),
+        (
+            [Step(0, 0, 2), Step(0, 2, 1), Step(1, 1, 0)],
+            "step 2: task-0 cannot go to node-1: it asks for 6 CPU and 4",
+        ),
         ([Step(0, 2, 1)], "step 1: task-0 cannot go to node-1"),
         ([Step(0, 1, 2)], "step 1: task-0 is not where the step begins"),
     ],
@@ -63,7 +78,12 @@ def test_constraints_rules_and_pins_are_heeded() -> None:
     rule = Rule(APART, "web apart", np.array([0, 1]), np.array([0, 1]), np.arange(3))
     allowed = np.array([[True, True, False]])
     problem = problem_of(
-        [[9, 9]] * 3, [[1, 1]] * 3, [0, 1, 0], allowed=allowed, rules=(rule,), pinned=np.arange(3) == 2
+        [[9, 9]] * 3,
+        [[1, 1]] * 3,
+        [0, 1, 0],
+        allowed=allowed,
+        rules=(rule,),
+        pinned=np.arange(3) == 2,
     )
     for step, sentence in (
         (Step(0, 0, 1), "web apart is broken"),
@@ -74,10 +94,16 @@ def test_constraints_rules_and_pins_are_heeded() -> None:
 
 
 def test_budgets_and_rules_hold_back_only_their_own() -> None:
-    """Six tasks of a second each leave one node: two of a budget of one, two under one rule, two free."""
+    """Six tasks of a second each leave one node: two of a budget of one, two under one rule, two
+    free."""
     rule = Rule(APART, "apart", np.array([2, 3]), np.array([2, 3]), np.arange(2), 1)
     problem = problem_of(
-        [[99, 10**10]] * 2, [[1, 125 * M]] * 6, [0] * 6, budget_of=[0, 0, -1, -1, -1, -1], budget=[1], rules=(rule,)
+        [[99, 10**10]] * 2,
+        [[1, 125 * M]] * 6,
+        [0] * 6,
+        budget_of=[0, 0, -1, -1, -1, -1],
+        budget=[1],
+        rules=(rule,),
     )
     found = rehearse(problem, [Step(t, 0, 1) for t in range(6)])
     assert times(found) == [(0, 1), (1, 2), (0, 1), (1, 2), (0, 1), (0, 1)]
@@ -93,14 +119,17 @@ def test_who_is_new_is_there_at_once_and_who_is_displaced_is_copied() -> None:
 def test_what_was_overfull_before_may_be_so_but_not_more() -> None:
     problem = problem_of([[4, 4], [4, 4]], [[3, 1], [3, 1], [0, 1], [1, 1]], [0, 0, 1, 1])
     found = rehearse(problem, [Step(2, 1, 0)])
-    assert not found.wrong and (found.overfull, found.above) == (1, 0), "it asks for nothing that is short"
+    assert not found.wrong and (found.overfull, found.above) == (1, 0), (
+        "it asks for nothing that is short"
+    )
     assert "cannot go to node-0" in rehearse(problem, [Step(3, 1, 0)]).wrong[0]
 
 
 @settings(max_examples=60, deadline=None)
 @given(SEEDS)
 def test_the_orders_of_plans_are_right_at_every_instant(seed: int) -> None:
-    """Who is where when, summed up anew from the times alone, between any two instants at which something happens."""
+    """Who is where when, summed up anew from the times alone, between any two instants at which
+    something happens."""
     problem = random_problem(seed)
     steps = steps_of(problem)
     found = rehearse(problem, steps, rate=1e-6)
@@ -114,8 +143,11 @@ def test_the_orders_of_plans_are_right_at_every_instant(seed: int) -> None:
     assert found.seconds <= found.one_by_one + 1e-9
 
 
-def summed(problem: Problem, steps: tuple[Step, ...], found: Rehearsal, at: float) -> tuple[np.ndarray, np.ndarray]:
-    """What is asked of every node at an instant, and how many tasks of each budget are on their way."""
+def summed(
+    problem: Problem, steps: tuple[Step, ...], found: Rehearsal, at: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """What is asked of every node at an instant, and how many tasks of each budget are on their
+    way."""
     use, down = np.zeros_like(problem.total), np.zeros_like(problem.budget)
     for t in range(len(problem.tasks)):
         on, mine = int(problem.node_of[t]), [k for k, step in enumerate(steps) if step.task == t]
@@ -143,7 +175,10 @@ def test_an_order_shuffled_is_right_only_if_every_step_fits_in_its_turn(seed: in
         use[node_of[t]] += problem.request[t]
     for task, origin, node, *_ in steps:
         asked = problem.request[task]
-        right &= bool(((use[node] + asked <= problem.total[node]) | (asked == 0)).all()) and node_of[task] == origin
+        right &= (
+            bool(((use[node] + asked <= problem.total[node]) | (asked == 0)).all())
+            and node_of[task] == origin
+        )
         use[node] += asked
         if origin >= 0:
             use[origin] -= asked

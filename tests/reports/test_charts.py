@@ -32,7 +32,13 @@ def line_chart(*series: Series, **more: object) -> Chart:
 def check_coordinates(root: ElementTree.Element) -> None:
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     for element in root.iter():
-        for name, limit in (("cx", width), ("cy", height), ("x1", width), ("y1", height), ("y2", height)):
+        for name, limit in (
+            ("cx", width),
+            ("cy", height),
+            ("x1", width),
+            ("y1", height),
+            ("y2", height),
+        ):
             assert -1 <= float(element.get(name, 0)) <= limit + 1
         assert not re.search("nan|inf", element.get("d", ""))
 
@@ -45,24 +51,61 @@ def any_series(draw_value: st.DrawFn) -> Series:
     edges = draw_value(st.one_of(st.none(), column)), draw_value(st.one_of(st.none(), column))
     hollow = draw_value(st.one_of(st.none(), st.lists(st.booleans(), min_size=size, max_size=size)))
     flags = draw_value(st.tuples(st.booleans(), st.booleans()))
-    return Series(draw_value(st.text(max_size=9)), x, draw_value(column), *edges, flags[0], hollow, None, flags[1])
+    return Series(
+        draw_value(st.text(max_size=9)),
+        x,
+        draw_value(column),
+        *edges,
+        flags[0],
+        hollow,
+        None,
+        flags[1],
+    )
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(any_series(), max_size=3), st.booleans(), st.booleans(), st.booleans(), st.text(max_size=30))
-def test_any_chart_is_well_formed(series: list[Series], x_log: bool, y_log: bool, embedded: bool, title: str) -> None:
-    chart = Chart(title, "x", title, tuple(series), x_log, y_log, (("limit", 3.0), ("none", math.nan)), title)
+@given(
+    st.lists(any_series(), max_size=3),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.text(max_size=30),
+)
+def test_any_chart_is_well_formed(
+    series: list[Series], x_log: bool, y_log: bool, embedded: bool, title: str
+) -> None:
+    chart = Chart(
+        title, "x", title, tuple(series), x_log, y_log, (("limit", 3.0), ("none", math.nan)), title
+    )
     check_coordinates(parse(chart, embedded=embedded))
     columns, rows = table_of(chart)
     assert all(len(row) == len(columns) for row in rows)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.text(max_size=30), NUMBERS, NUMBERS), max_size=6), st.booleans(), st.booleans())
-def test_any_bars_are_well_formed(rows: list[tuple[str, float, float]], log: bool, edges: bool) -> None:
-    names, first, second = (tuple(column) for column in zip(*rows, strict=True)) if rows else ((), (), ())
+@given(
+    st.lists(st.tuples(st.text(max_size=30), NUMBERS, NUMBERS), max_size=6),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_bars_are_well_formed(
+    rows: list[tuple[str, float, float]], log: bool, edges: bool
+) -> None:
+    names, first, second = (
+        (tuple(column) for column in zip(*rows, strict=True)) if rows else ((), (), ())
+    )
     spread = (first, second) if edges else None
-    bars = Bars("Title", "y", names, (("a", first), ("b", second)), "note", log, spread, spread, (("limit", 2.0),))
+    bars = Bars(
+        "Title",
+        "y",
+        names,
+        (("a", first), ("b", second)),
+        "note",
+        log,
+        spread,
+        spread,
+        (("limit", 2.0),),
+    )
     check_coordinates(parse(bars, width=380))
     columns, body = table_of(bars)
     assert all(len(row) == len(columns) for row in body)
@@ -88,7 +131,16 @@ def test_a_lone_point_is_visible() -> None:
 def test_zeros_on_a_log_axis_stay_visible() -> None:
     text = draw(line_chart(Series("a", [0, 1, 2, 3], [0.0, 1.0, 10.0, 0.0]), y_log=True))
     root = ElementTree.fromstring(text)
-    assert len([mark for mark in shapes(root, "sunk") if mark.find(f"{{{NAMESPACE}}}title") is not None]) == 2
+    assert (
+        len(
+            [
+                mark
+                for mark in shapes(root, "sunk")
+                if mark.find(f"{{{NAMESPACE}}}title") is not None
+            ]
+        )
+        == 2
+    )
     assert "off the log axis" in text
 
 
@@ -100,8 +152,13 @@ def test_saturated_points_are_hollow_and_named() -> None:
 
 
 def test_series_can_share_a_colour() -> None:
-    series = Series("batch", [1, 2], [1, 2], colour=3), Series("service", [1, 2], [2, 3], colour=3, dotted=True)
-    assert [group.get("class") for group in shapes(parse(line_chart(*series)), "series")] == ["series c3"] * 2
+    series = (
+        Series("batch", [1, 2], [1, 2], colour=3),
+        Series("service", [1, 2], [2, 3], colour=3, dotted=True),
+    )
+    assert [group.get("class") for group in shapes(parse(line_chart(*series)), "series")] == [
+        "series c3"
+    ] * 2
 
 
 def test_a_long_series_keeps_its_spike() -> None:
@@ -123,13 +180,17 @@ def test_legend_stays_above_the_data() -> None:
 
 def test_titles_are_escaped() -> None:
     nasty = '<script>alert("&")</script>\x00'
-    chart = Chart(nasty, nasty, nasty, (Series(nasty, [1], [1]),), lines=((nasty, 1.0),), note=nasty)
+    chart = Chart(
+        nasty, nasty, nasty, (Series(nasty, [1], [1]),), lines=((nasty, 1.0),), note=nasty
+    )
     for text in (draw(chart), draw(chart, embedded=True), standalone(chart)):
         assert "<script" not in text
         ElementTree.fromstring(text.encode())
 
 
-@pytest.mark.parametrize("figure", [line_chart(Series("a", [1, 2], [1, 2])), Bars("t", "y", ("g",), (("a", (1.0,)),))])
+@pytest.mark.parametrize(
+    "figure", [line_chart(Series("a", [1, 2], [1, 2])), Bars("t", "y", ("g",), (("a", (1.0,)),))]
+)
 def test_a_file_stands_alone(figure: Figure) -> None:
     text = standalone(figure)
     root = ElementTree.fromstring(text.encode())
@@ -162,7 +223,9 @@ def test_lists_of_different_length_are_refused() -> None:
 
 def luminance(colour: str) -> float:
     parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

@@ -1,4 +1,5 @@
-"""Fronts and fills: every value lands where its scale says, names are told, and nothing breaks on nothing."""
+"""Fronts and fills: every value lands where its scale says, names are told, and nothing breaks on
+nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 POINTS = [(1.0, 5.0), (2.0, 3.0), (4.0, 1.0)]
 SCATTER = Scatter("two", "x", "y", POINTS, (("chosen", 2.0, 3.0),))
 PARALLEL = Parallel("all", ("a", "b", "c"), [(1, 2, 3), (3, 2, 1)], (("chosen", (1, 2, 3)),))
-FILLS = Fills("nodes", ("cpu", "memory"), [("n1", (0.5, 0.25), (1.0, 0.0)), ("n2", (0.0, 2.0), (0.1, 0.2))])
+FILLS = Fills(
+    "nodes", ("cpu", "memory"), [("n1", (0.5, 0.25), (1.0, 0.0)), ("n2", (0.0, 2.0), (0.1, 0.2))]
+)
 
 
 def parse(figure: Figure) -> ElementTree.Element:
@@ -29,7 +32,12 @@ def test_a_figure_is_drawn_stands_alone_and_has_its_numbers_beside_it(figure: Fi
 
 @pytest.mark.parametrize(
     "figure",
-    [Scatter("t", "x", "y", []), Parallel("t", ("a", "b"), []), Parallel("t", (), []), Fills("t", ("cpu",), [])],
+    [
+        Scatter("t", "x", "y", []),
+        Parallel("t", ("a", "b"), []),
+        Parallel("t", (), []),
+        Fills("t", ("cpu",), []),
+    ],
 )
 def test_nothing_to_show_is_said(figure: Figure) -> None:
     assert "no data" in draw(figure)
@@ -42,14 +50,18 @@ def test_points_keep_their_order() -> None:
 
 
 def test_parallel_axes_run_from_least_to_largest() -> None:
-    paths = [str(p.get("d")) for p in parse(PARALLEL).iter(f"{SVG}path") if p.get("class") == "thread"]
+    paths = [
+        str(p.get("d")) for p in parse(PARALLEL).iter(f"{SVG}path") if p.get("class") == "thread"
+    ]
     heights = [[float(point.split()[1]) for point in path[1:].split("L")] for path in paths]
     assert heights[0][0] == heights[1][2] == max(map(max, heights))
     assert heights[0][1] == heights[1][1]
 
 
 def test_a_bar_is_as_long_as_its_share_and_never_longer_than_the_whole() -> None:
-    bars = [r for r in parse(FILLS).iter(f"{SVG}rect") if r.get("class") in ("trough", "bar", "ghost")][2:]
+    bars = [
+        r for r in parse(FILLS).iter(f"{SVG}rect") if r.get("class") in ("trough", "bar", "ghost")
+    ][2:]
     # The first two are the legend's.
     whole = float(str(bars[0].get("width")))
     widths = [float(str(r.get("width"))) / whole for r in bars if r.get("class") != "trough"]

@@ -1,4 +1,5 @@
-"""A page is one file that needs nothing else, says only what it was told, and keeps its tables short."""
+"""A page is one file that needs nothing else, says only what it was told, and keeps its tables
+short."""
 
 from __future__ import annotations
 
@@ -11,8 +12,22 @@ from murmuration.reports.page import MOST_ROWS, Page, Section, Table, render, ve
 VOID = {"meta", "link", "br", "img"}
 VERDICTS = [
     {"quantity": "wait (s)", "paper": 10, "measured": 11.2, "low": 8, "high": 12, "holds": True},
-    {"quantity": "conflicts", "paper": 0.1, "measured": 0.4, "low": 0.05, "high": 0.2, "holds": False},
-    {"quantity": "untested", "paper": 3, "measured": None, "low": None, "high": None, "holds": None},
+    {
+        "quantity": "conflicts",
+        "paper": 0.1,
+        "measured": 0.4,
+        "low": 0.05,
+        "high": 0.2,
+        "holds": False,
+    },
+    {
+        "quantity": "untested",
+        "paper": 3,
+        "measured": None,
+        "low": None,
+        "high": None,
+        "holds": None,
+    },
 ]
 
 
@@ -50,7 +65,13 @@ def read(text: str) -> Reader:
 
 
 def sample(word: str = "plain", points: int = 3) -> Page:
-    chart = Chart(word, word, word, (Series(word, list(range(points)), [1.5] * points, markers=True),), note=word)
+    chart = Chart(
+        word,
+        word,
+        word,
+        (Series(word, list(range(points)), [1.5] * points, markers=True),),
+        note=word,
+    )
     bars = Bars(word, word, (word, "b"), ((word, (1.0, None)),), note=word)
     table = Table(word, (word, "count"), ((word, 12345), ("b", None)), word)
     sections = (
@@ -87,7 +108,11 @@ def test_everything_from_outside_is_escaped() -> None:
 
 
 def test_a_long_table_is_thinned_and_says_so() -> None:
-    text = render(Page("long", sections=(Section("s", figures=(sample(points=5000).sections[1].figures[0],)),)))
+    text = render(
+        Page(
+            "long", sections=(Section("s", figures=(sample(points=5000).sections[1].figures[0],)),)
+        )
+    )
     assert text.count("<tr>") == MOST_ROWS + 1
     assert "200 of 5,000 rows" in text
     assert ">4,999</td>" in text
@@ -100,4 +125,8 @@ def test_verdicts_are_marked() -> None:
 
 def test_numbers_stand_on_the_right() -> None:
     text = render(sample())
-    assert '<td class="n">12,345</td>' in text and '<td class="n">—</td>' in text and "<td>plain</td>" in text
+    assert (
+        '<td class="n">12,345</td>' in text
+        and '<td class="n">—</td>' in text
+        and "<td>plain</td>" in text
+    )

@@ -51,7 +51,9 @@ def test_ticks_are_round() -> None:
 
 
 @given(st.lists(ANY, max_size=5), st.booleans(), st.booleans())
-def test_linear_domain_holds_every_value(values: list[float], from_zero: bool, rounded: bool) -> None:
+def test_linear_domain_holds_every_value(
+    values: list[float], from_zero: bool, rounded: bool
+) -> None:
     low, high = linear_domain(values, from_zero, rounded)
     assert low < high or not math.isfinite(high - low)
     slack = max(abs(low), abs(high)) * 1e-8
@@ -71,6 +73,8 @@ def test_every_value_lands_on_the_axis(value: float, log: bool) -> None:
     assert 20 <= scale.at(value) <= 300
 
 
-@pytest.mark.parametrize(("value", "pixel"), [(0.01, 0), (1, 50), (100, 100), (0, 0), (-5, 0), (1e9, 100)])
+@pytest.mark.parametrize(
+    ("value", "pixel"), [(0.01, 0), (1, 50), (100, 100), (0, 0), (-5, 0), (1e9, 100)]
+)
 def test_log_scale(value: float, pixel: float) -> None:
     assert Scale(0.01, 100, True, 0, 100).at(value) == pytest.approx(pixel)

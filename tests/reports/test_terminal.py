@@ -17,11 +17,24 @@ from murmuration.reports.terminal import comparison_table, human, percent, verdi
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "—"), (math.nan, "—"), (math.inf, "∞"), (0.0, "0"), (-0.0, "0"), (0.123456, "0.1235"), (12.3, "12.3"),
-        (999.96, "1,000"), (12345.6, "12,346"), (1234567, "1,234,567"), (1.5e12, "1.5e12"), (0.0000123456, "1.235e-5"),
-        (True, "yes"), ("text", "text"), (np.float64(0.5), "0.5"), (np.int64(7), "7"),
+        (None, "—"),
+        (math.nan, "—"),
+        (math.inf, "∞"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (0.123456, "0.1235"),
+        (12.3, "12.3"),
+        (999.96, "1,000"),
+        (12345.6, "12,346"),
+        (1234567, "1,234,567"),
+        (1.5e12, "1.5e12"),
+        (0.0000123456, "1.235e-5"),
+        (True, "yes"),
+        ("text", "text"),
+        (np.float64(0.5), "0.5"),
+        (np.int64(7), "7"),
     ],
-)  # fmt: skip
+)
 def test_human(value: object, text: str) -> None:
     assert human(value) == text
 
@@ -34,7 +47,16 @@ def test_percent() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (0.1, "0.1"), (1, "1"), (100, "100"), (1000, "1k"), (2.5e6, "2.5M"), (1e-5, "10⁻⁵"), (2e-5, "2·10⁻⁵")],
+    [
+        (0, "0"),
+        (0.1, "0.1"),
+        (1, "1"),
+        (100, "100"),
+        (1000, "1k"),
+        (2.5e6, "2.5M"),
+        (1e-5, "10⁻⁵"),
+        (2e-5, "2·10⁻⁵"),
+    ],
 )
 def test_tick_label(value: float, text: str) -> None:
     assert tick_label(value) == text
@@ -59,5 +81,9 @@ def test_comparison_table() -> None:
 
 def test_verdict_table() -> None:
     base = {"quantity": "q", "paper": 1, "measured": 2, "low": 0, "high": 3}
-    text = shown(verdict_table([{**base, "holds": True}, {**base, "holds": False}, {**base, "holds": None}], "Claims"))
+    text = shown(
+        verdict_table(
+            [{**base, "holds": True}, {**base, "holds": False}, {**base, "holds": None}], "Claims"
+        )
+    )
     assert "\x1b[1;32m✓" in text and "\x1b[1;31m✗" in text and "—" in text

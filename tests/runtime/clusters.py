@@ -1,4 +1,5 @@
-"""A real cluster on this host for a test: started on free ports, looked at, broken, and always ended."""
+"""A real cluster on this host for a test: started on free ports, looked at, broken, and always
+ended."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from murmuration.runtime import supervisor
-from murmuration.runtime.client import Client
+from murmuration.runtime.client.requests import Client
 from murmuration.runtime.folder import MASTER_LOCK, NODES
 from murmuration.runtime.locks import holder
+from murmuration.runtime.node.watchdog import AGENT_LOCK
 from murmuration.runtime.options import AgentOptions, MasterOptions
-from murmuration.runtime.warden import AGENT_LOCK
 
 CPU = 1_000_000
 WAIT_S = 30.0
@@ -60,14 +61,20 @@ class LiveCluster:
         timeout_s = options.pop("agent_timeout_s", 60.0)
         agent = options.pop("agent", {})
         isolation = options.pop("isolation", "process")
-        master = MasterOptions(folder=str(folder), agent_timeout_s=timeout_s, isolation=isolation, **options)
+        master = MasterOptions(
+            folder=str(folder), agent_timeout_s=timeout_s, isolation=isolation, **options
+        )
         nodes = [
             AgentOptions(
-                folder=str(folder), name=f"n{k + 1}", resources={"cpu": 2 * CPU, "memory": 2**31},
-                attributes={"host": f"h{k + 1}", "rank": float(k + 1)}, isolation=isolation, **agent,
+                folder=str(folder),
+                name=f"n{k + 1}",
+                resources={"cpu": 2 * CPU, "memory": 2**31},
+                attributes={"host": f"h{k + 1}", "rank": float(k + 1)},
+                isolation=isolation,
+                **agent,
             )
             for k in range(agents)
-        ]  # fmt: skip
+        ]
         self.parts = supervisor.Parts(master, nodes)
         self.url = supervisor.detached(self.parts)
 
@@ -107,7 +114,11 @@ class LiveCluster:
         return [row["fact"] for row in rows if row["kind"] == kind]
 
     def pid(self, part: str) -> int:
-        lock = self.folder / MASTER_LOCK if part == "master" else self.folder / NODES / part / AGENT_LOCK
+        lock = (
+            self.folder / MASTER_LOCK
+            if part == "master"
+            else self.folder / NODES / part / AGENT_LOCK
+        )
         return int(until(lambda: holder(lock)))
 
     def kill(self, part: str, number: int = signal.SIGKILL) -> int:
@@ -121,7 +132,12 @@ class LiveCluster:
         if part == "master":
             until(lambda: self.client.get("status"))
         names = {agent.name for agent in self.parts.agents}
-        until(lambda: {n["node"] for n in self.client.get("nodes")["nodes"] if n["state"] == "up"} == names)
+        until(
+            lambda: (
+                {n["node"] for n in self.client.get("nodes")["nodes"] if n["state"] == "up"}
+                == names
+            )
+        )
 
 
 @contextmanager

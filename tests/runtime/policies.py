@@ -14,7 +14,11 @@ class HighestRank:
         free, chosen = view.free.copy(), []
         ranks = [float(node.get("rank", 0)) for node in view.attributes]
         for _ in range(job.tasks):
-            rows = [row for row in np.argsort(ranks)[::-1] if view.allowed[row] and (free[row] >= job.request).all()]
+            rows = [
+                row
+                for row in np.argsort(ranks)[::-1]
+                if view.allowed[row] and (free[row] >= job.request).all()
+            ]
             chosen.append(int(rows[0]) if rows else -1)
             if rows:
                 free[rows[0]] -= job.request

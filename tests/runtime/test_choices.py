@@ -1,4 +1,5 @@
-"""Other clusters than the usual one: a policy of one's own, sharing by offers, the foreground, parts by hand."""
+"""Other clusters than the usual one: a policy of one's own, sharing by offers, the foreground,
+parts by hand."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ import pytest
 from tests.runtime.clusters import LiveCluster, live_cluster, marked, until
 from tests.runtime.policies import HighestRank
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.experiments.live import replay_log
 from murmuration.runtime import supervisor
-from murmuration.runtime.master import live_settings
+from murmuration.runtime.master.process import live_settings
 from murmuration.runtime.options import MasterOptions
 
 OWN = f"{HighestRank.__module__}:{HighestRank.__name__}"
@@ -55,13 +56,27 @@ def test_a_cluster_that_cannot_be(change: dict[str, object], says: str) -> None:
 
 def test_up_in_the_foreground_ends_with_ctrl_c(tmp_path: Path) -> None:
     folder = tmp_path / "c"
-    command = [sys.executable, "-c", "from murmuration.cli import main; main()", "up", "--dir", str(folder)]
+    command = [
+        sys.executable,
+        "-c",
+        "from murmuration.cli import main; main()",
+        "up",
+        "--dir",
+        str(folder),
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
-        [*command, "--agents", "1", "--isolation", "process"], stdout=subprocess.PIPE, text=True, env=environment
+        [*command, "--agents", "1", "--isolation", "process"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     ) as process:
-        assert process.stdout is not None and process.stdout.readline().startswith("http://127.0.0.1:")
-        again = subprocess.run([*command, "--detach"], capture_output=True, text=True, env=environment, check=False)
+        assert process.stdout is not None and process.stdout.readline().startswith(
+            "http://127.0.0.1:"
+        )
+        again = subprocess.run(
+            [*command, "--detach"], capture_output=True, text=True, env=environment, check=False
+        )
         assert again.returncode == 2 and "runs already" in again.stderr
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
@@ -77,14 +92,18 @@ def test_a_master_started_by_hand_serves_agents_started_by_hand(tmp_path: Path) 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     parts = (["master"], ["agent", "--name", "e", "--emulate", "50", "--cpu", "1"])
     started = [
-        subprocess.Popen([*command, *part, "--dir", folder], stderr=subprocess.DEVNULL, env=environment)
+        subprocess.Popen(
+            [*command, *part, "--dir", folder], stderr=subprocess.DEVNULL, env=environment
+        )
         for part in parts
     ]
     try:
         cluster = LiveCluster.__new__(LiveCluster)
         cluster.folder = Path(folder)
         until(lambda: len(cluster.client.get("nodes")["nodes"]) == 50)
-        cluster.client.post("jobs", body={"name": "j", "command": ["x"], "count": 200}, duration_s=0.05)
+        cluster.client.post(
+            "jobs", body={"name": "j", "command": ["x"], "count": 200}, duration_s=0.05
+        )
         began = time.monotonic()
         assert cluster.wait("j")["code"] == 0 and time.monotonic() - began < 30
     finally:

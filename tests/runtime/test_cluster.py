@@ -19,13 +19,13 @@ import pytest
 from tests.runtime.clusters import LiveCluster, live_cluster, marked, until
 
 from murmuration import OfferScheduler, SharedStateScheduler
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.experiments.live import replay_log
 from murmuration.runtime import supervisor
-from murmuration.runtime.client import AnswerError, Client
+from murmuration.runtime.client.requests import AnswerError, Client
 from murmuration.runtime.folder import TOKEN, read_address, read_token
-from murmuration.runtime.wire import encode
-from murmuration.schedulers.live.messages import Heartbeat
+from murmuration.runtime.net.wire import encode
+from murmuration.schedulers.central.messages import Heartbeat
 from murmuration.schedulers.offers.messages import ResourceOffer, StatusUpdate, Task
 
 
@@ -38,7 +38,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 def test_a_job_runs_and_its_output_is_kept(cluster: LiveCluster) -> None:
     cluster.submit("hello", "sh", "-c", "echo $MURMUR_TASK of $MURMUR_COUNT; echo oh >&2", count=3)
     assert cluster.wait("hello")["code"] == 0
-    assert [cluster.output(f"hello.{k}") for k in range(3)] == [f"hello.{k} of 3\n" for k in range(3)]
+    assert [cluster.output(f"hello.{k}") for k in range(3)] == [
+        f"hello.{k} of 3\n" for k in range(3)
+    ]
     assert cluster.client.get("tasks", "hello.0", "output", stream="stderr")["text"] == "oh\n"
     assert {row["state"] for row in cluster.tasks("hello")} == {"finished"}
 
@@ -51,7 +53,9 @@ def test_a_job_runs_and_its_output_is_kept(cluster: LiveCluster) -> None:
         ("missing", ["no-such-command-anywhere"], 1, "no-such-command-anywhere"),
     ],
 )
-def test_a_job_that_fails_says_how(cluster: LiveCluster, name: str, command: list[str], code: int, reason: str) -> None:
+def test_a_job_that_fails_says_how(
+    cluster: LiveCluster, name: str, command: list[str], code: int, reason: str
+) -> None:
     cluster.submit(name, *command)
     found = cluster.wait(name)
     assert (found["state"], found["code"]) == ("failed", code)
@@ -97,7 +101,11 @@ def cluster_pid(cluster: LiveCluster, task: str) -> int:
 def test_why_dry_run_and_what_can_never_run(cluster: LiveCluster) -> None:
     body = {"name": "many", "command": ["sleep", "300"], "count": 5, "resources": {"cpu": 1}}
     trial = cluster.client.post("jobs", body=body, dry_run=1)
-    assert len(trial["placed"]) == 4 and trial["unplaced"] == 1 and trial["note"] == "feasible now, not reserved"
+    assert (
+        len(trial["placed"]) == 4
+        and trial["unplaced"] == 1
+        and trial["note"] == "feasible now, not reserved"
+    )
     cluster.client.post("jobs", body=body)
     until(lambda: len(cluster.running("many", 4)) == 4)
     found = cluster.client.get("jobs", "many", "why")
@@ -140,7 +148,10 @@ def test_draining_moves_a_service(cluster: LiveCluster) -> None:
 
 
 def test_a_task_over_its_memory_is_killed_and_says_so(cluster: LiveCluster) -> None:
-    hog = "x = bytearray(300_000_000)\nfor i in range(0, len(x), 4096): x[i] = 1\nimport time; time.sleep(30)"
+    hog = (
+        "x = bytearray(300_000_000)\nfor i in range(0, len(x), 4096): x[i] = 1\nimport time; "
+        "time.sleep(30)"
+    )
     cluster.submit("hog", "python3", "-c", hog, resources={"cpu": 0.2, "memory": "64Mi"})
     found = cluster.wait("hog")
     assert found["state"] == "failed" and "memory" in found["reason"]
@@ -149,7 +160,9 @@ def test_a_task_over_its_memory_is_killed_and_says_so(cluster: LiveCluster) -> N
 # The API.
 
 
-def ask(cluster: LiveCluster, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, Any]:
+def ask(
+    cluster: LiveCluster, method: str, path: str, body: bytes = b"", **headers: str
+) -> tuple[int, Any]:
     host, port = cluster.client._address
     connection = http.client.HTTPConnection(host, port, timeout=10)
     connection.request(method, path, body, headers)
@@ -168,7 +181,10 @@ def test_nobody_is_answered_without_the_token(cluster: LiveCluster) -> None:
 
 def test_the_openapi_document_has_every_route_and_resolves(cluster: LiveCluster) -> None:
     document = ask(cluster, "GET", "/openapi.json")[1]
-    assert "/v1/jobs/{job}/why" in document["paths"] and set(document["paths"]["/v1/jobs"]) == {"get", "post"}
+    assert "/v1/jobs/{job}/why" in document["paths"] and set(document["paths"]["/v1/jobs"]) == {
+        "get",
+        "post",
+    }
     names = set(document["components"]["schemas"])
     for reference in find_references(document):
         assert reference.removeprefix("#/components/schemas/") in names
@@ -180,7 +196,11 @@ def find_references(node: Any) -> list[str]:
     if isinstance(node, dict):
         own = [node["$ref"]] if "$ref" in node else []
         return own + [reference for value in node.values() for reference in find_references(value)]
-    return [reference for value in node for reference in find_references(value)] if isinstance(node, list) else []
+    return (
+        [reference for value in node for reference in find_references(value)]
+        if isinstance(node, list)
+        else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,8 +210,20 @@ def find_references(node: Any) -> list[str]:
         ("PUT", "/v1/jobs", b"", 405, "GET or POST"),
         ("POST", "/v1/jobs", b"{", 400, "JSON"),
         ("POST", "/v1/jobs", b'{"name": "a"}', 422, "command"),
-        ("POST", "/v1/jobs", b'{"name": "a", "command": ["x"], "cuont": 1}', 422, "did you mean 'count'"),
-        ("POST", "/v1/jobs", b'{"name": "a", "command": ["x"], "constraints": ["?"]}', 422, "key = value"),
+        (
+            "POST",
+            "/v1/jobs",
+            b'{"name": "a", "command": ["x"], "cuont": 1}',
+            422,
+            "did you mean 'count'",
+        ),
+        (
+            "POST",
+            "/v1/jobs",
+            b'{"name": "a", "command": ["x"], "constraints": ["?"]}',
+            422,
+            "key = value",
+        ),
         ("GET", "/v1/jobs/nobody", b"", 404, "no job 'nobody'"),
         ("GET", "/v1/tasks/..%2F..%2Fetc%2Fpasswd/output", b"", 404, "no task"),
         ("GET", "/v1/tasks/hello.99/output", b"", 404, "tasks 0 to"),
@@ -222,7 +254,9 @@ def test_requests_that_are_wrong(
         b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_refused_and_the_connection_closed(cluster: LiveCluster, sent: bytes) -> None:
+def test_what_is_no_request_is_refused_and_the_connection_closed(
+    cluster: LiveCluster, sent: bytes
+) -> None:
     with socket.create_connection(cluster.client._address, 5) as connection:
         connection.sendall(sent)
         assert connection.recv(65536).startswith(b"HTTP/1.1 4")
@@ -258,7 +292,13 @@ def test_events_are_resumable_by_index_and_pushed(cluster: LiveCluster) -> None:
     time.sleep(0.1)
     cluster.submit("pushed", "true")
     thread.join(15)
-    assert [row["kind"] for row in got] == ["JobSubmitted", "TaskPlaced", "TaskStarted", "TaskEnded", "JobEnded"]
+    assert [row["kind"] for row in got] == [
+        "JobSubmitted",
+        "TaskPlaced",
+        "TaskStarted",
+        "TaskEnded",
+        "JobEnded",
+    ]
     assert [row["index"] for row in got] == sorted({row["index"] for row in got})
 
 
@@ -277,7 +317,11 @@ class Taker(OfferScheduler):
             if self.launched < 2:
                 self.launched += 1
                 command = ["sh", "-c", "exit 3"] if self.launched == 2 else ["true"]
-                tasks.append(self.new_task(f"t{self.launched}", part.node, command, {"cpu": 0.1, "memory": "8Mi"}))
+                tasks.append(
+                    self.new_task(
+                        f"t{self.launched}", part.node, command, {"cpu": 0.1, "memory": "8Mi"}
+                    )
+                )
         self.set_needs_offers(self.launched < 2)
         return tasks
 
@@ -295,7 +339,10 @@ def test_a_scheduler_by_offers(cluster: LiveCluster) -> None:
         taker.set_filters(at_least={"cpu": 0.1})
         taker.set_needs_offers(True)
         taker.run(15)
-        assert {task: str(update.status) for task, update in taker.ended.items()} == {"t1": "finished", "t2": "failed"}
+        assert {task: str(update.status) for task, update in taker.ended.items()} == {
+            "t1": "finished",
+            "t2": "failed",
+        }
         assert taker.get_guaranteed_share() == (0, 0)
         taker.unregister()
 
@@ -311,14 +358,22 @@ def test_a_scheduler_of_shared_state(cluster: LiveCluster) -> None:
         outcome = omega.commit([fits, large])
         assert (outcome.accepted, outcome.refused) == (("fits",), ("large",))
         assert str(omega.wait_for(["fits"])["fits"].status) == "finished"
-        again = omega.commit([omega.new_task("late", view.names[0], ["true"], {"cpu": 0.1})], conflict="machine")
+        again = omega.commit(
+            [omega.new_task("late", view.names[0], ["true"], {"cpu": 0.1})], conflict="machine"
+        )
         assert again.refused == ("late",), "the row has changed since the sync"
 
 
 def test_the_example_of_schedulers_from_outside(cluster: LiveCluster) -> None:
     script = Path(__file__).parents[2] / "examples" / "outside_scheduler.py"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "MURMUR_DIR": str(cluster.folder)}
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "MURMUR_DIR": str(cluster.folder),
+    }
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False
+    )
     assert done.stdout.splitlines() == [
         "by offers: {0: '1 tries', 1: '1 tries', 2: '2 tries', 3: '1 tries'}",
         "by transactions: ['task-0', 'task-1'] accepted, ['huge'] refused",

@@ -1,4 +1,5 @@
-"""A live cluster whose tasks are containers: limits and reasons reach the user, killed parts leave nothing behind."""
+"""A live cluster whose tasks are containers: limits and reasons reach the user, killed parts leave
+nothing behind."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.runtime.clusters import LiveCluster, live_cluster, until
 
-from murmuration.runtime.isolation import container
+from murmuration.runtime.node.isolation import container
 
 GREEDY = "python3 -c 'x = [bytearray(b\"x\" * (1 << 24)) for _ in range(20)]'"
 
@@ -62,7 +63,11 @@ def test_an_agent_killed_while_containers_start(cluster: LiveCluster, delay_s: f
     before = cluster.kill("n1")
     assert cluster.wait(name)["code"] == 0
     cluster.reborn("n1", before)
-    outputs = [(run / "stdout").read_text() for run in runs(cluster.folder) if run.name.startswith(f"{name}.")]
+    outputs = [
+        (run / "stdout").read_text()
+        for run in runs(cluster.folder)
+        if run.name.startswith(f"{name}.")
+    ]
     assert [text for text in outputs if text] == ["start\nend\n"] * 4
 
 

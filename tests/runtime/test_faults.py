@@ -1,4 +1,5 @@
-"""Parts of a real cluster are killed, stopped and starved: nothing is lost, nothing runs twice, nothing is left."""
+"""Parts of a real cluster are killed, stopped and starved: nothing is lost, nothing runs twice,
+nothing is left."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ import msgspec
 import pytest
 from tests.runtime.clusters import LiveCluster, live_cluster, marked, until
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.experiments.live import replay_log
 from murmuration.runtime import supervisor
-from murmuration.runtime.client import AnswerError
+from murmuration.runtime.client.requests import AnswerError
 from murmuration.runtime.folder import NODES
-from murmuration.runtime.journal import Begun, Journal, Over, Settled
 from murmuration.runtime.locks import hold, holder
+from murmuration.runtime.node.journal import Begun, Journal, Over, Settled
+from murmuration.runtime.node.watchdog import WARDEN_LOCK
 from murmuration.runtime.options import AgentOptions
-from murmuration.runtime.warden import WARDEN_LOCK
-from murmuration.schedulers.live.messages import Ended
+from murmuration.schedulers.central.messages import Ended
 from murmuration.schedulers.offers.messages import Status
 
 TIMEOUT_S = 3.0
@@ -38,7 +39,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 
 def counter(path: Path) -> list[str]:
     """A job whose task writes one line when it starts and one when it ends well."""
-    return ["sh", "-c", f"echo start $MURMUR_TASK >> {path}; sleep 1; echo end $MURMUR_TASK >> {path}"]
+    return [
+        "sh",
+        "-c",
+        f"echo start $MURMUR_TASK >> {path}; sleep 1; echo end $MURMUR_TASK >> {path}",
+    ]
 
 
 def lines(path: Path) -> list[str]:
@@ -54,8 +59,8 @@ KILLS += [(part, signal.SIGTERM, delay_s) for part in ("master", "n1") for delay
 def test_a_part_killed_at_any_step_of_a_launch_loses_nothing(
     cluster: LiveCluster, tmp_path: Path, part: str, number: int, delay_s: float
 ) -> None:
-    """Six tasks on both nodes; every one starts once and ends once, whoever dies meanwhile. Only an agent that was told
-    to leave ends its tasks: those start again."""
+    """Six tasks on both nodes; every one starts once and ends once, whoever dies meanwhile. Only an
+    agent that was told to leave ends its tasks: those start again."""
     name, path = f"job-{part}-{number}-{int(delay_s * 1000)}", tmp_path / "lines"
     cluster.submit(name, *counter(path), count=6)
     time.sleep(delay_s)
@@ -65,7 +70,9 @@ def test_a_part_killed_at_any_step_of_a_launch_loses_nothing(
     expected = [f"{name}.{k}" for k in range(6)]
     started = sorted(line.split()[1] for line in lines(path) if line.startswith("start"))
     assert sorted(line.split()[1] for line in lines(path) if line.startswith("end")) == expected
-    assert started == expected or (set(started) == set(expected) and part == "n1" and number == signal.SIGTERM)
+    assert started == expected or (
+        set(started) == set(expected) and part == "n1" and number == signal.SIGTERM
+    )
 
 
 def test_a_killed_master_touches_no_running_task(cluster: LiveCluster) -> None:
@@ -81,19 +88,29 @@ def test_a_killed_master_touches_no_running_task(cluster: LiveCluster) -> None:
 
 
 def task_pids(cluster: LiveCluster) -> list[int]:
-    return [pid for pid in marked(cluster.folder) if b"MURMUR_TASK=" in Path(f"/proc/{pid}/environ").read_bytes()]
+    return [
+        pid
+        for pid in marked(cluster.folder)
+        if b"MURMUR_TASK=" in Path(f"/proc/{pid}/environ").read_bytes()
+    ]
 
 
-def test_a_restarted_agent_finds_its_tasks_and_how_they_ended(cluster: LiveCluster, tmp_path: Path) -> None:
+def test_a_restarted_agent_finds_its_tasks_and_how_they_ended(
+    cluster: LiveCluster, tmp_path: Path
+) -> None:
     cluster.submit("outlives", "sh", "-c", "sleep 0.6; exit 5", count=2)
     cluster.running("outlives", 2)
     for part in ("n1", "n2"):
         cluster.kill(part)
     found = cluster.wait("outlives")
-    assert (found["state"], found["code"]) == ("failed", 5), "the exit code was kept by what outlives an agent"
+    assert (found["state"], found["code"]) == ("failed", 5), (
+        "the exit code was kept by what outlives an agent"
+    )
 
 
-def test_an_agent_that_is_stopped_ends_its_tasks_and_they_run_elsewhere(cluster: LiveCluster) -> None:
+def test_an_agent_that_is_stopped_ends_its_tasks_and_they_run_elsewhere(
+    cluster: LiveCluster,
+) -> None:
     cluster.submit("moves", "sleep", "300", kind="service")
     (row,) = cluster.running("moves", 1)
     before = cluster.kill(row["node"], signal.SIGTERM)
@@ -118,9 +135,16 @@ def test_two_agents_of_one_name(cluster: LiveCluster, tmp_path: Path) -> None:
 
 
 def run_agent(options: AgentOptions) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "murmuration.runtime.agent", msgspec.json.encode(options).decode()]
+    command = [
+        sys.executable,
+        "-m",
+        "murmuration.runtime.node.process",
+        msgspec.json.encode(options).decode(),
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=30, env=environment, check=False
+    )
 
 
 def test_the_log_replays_across_restarts(cluster: LiveCluster) -> None:
@@ -140,7 +164,9 @@ def test_the_tasks_of_a_frozen_agent_end_before_they_run_elsewhere(tmp_path: Pat
             (again,) = until(lambda: [r for r in cluster.running("web", 1) if r["run"] > 1])
             waited = time.monotonic() - began
             assert again["node"] != row["node"] and waited > TIMEOUT_S
-            assert len(set(task_nodes(cluster))) == 1, "the first run was ended before the second began"
+            assert len(set(task_nodes(cluster))) == 1, (
+                "the first run was ended before the second began"
+            )
         finally:
             os.kill(frozen, signal.SIGCONT)
         until(lambda: {n["state"] for n in cluster.client.get("nodes")["nodes"]} == {"up"})
@@ -192,7 +218,9 @@ def test_what_was_kept_goes_on_when_the_cluster_is_up_again(tmp_path: Path) -> N
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False
+    )
     if mounted.returncode != 0:
         pytest.skip("tmpfs cannot be mounted here")
     try:

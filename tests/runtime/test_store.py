@@ -1,4 +1,5 @@
-"""The store: what was written is there after a crash, whole or not at all, and is what the simulated disk has."""
+"""The store: what was written is there after a crash, whole or not at all, and is what the
+simulated disk has."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.schedulers.live.clusters import Cluster, spec
+from tests.schedulers.central.clusters import Cluster, spec
 
-from murmuration.cluster.errors import InputError
-from murmuration.runtime.store import LOGGED, Entry, Store, read_log
-from murmuration.schedulers.live.agent import Exited
-from murmuration.schedulers.live.messages import (
+from murmuration.base.errors import InputError
+from murmuration.runtime.store.sqlite import LOGGED, Entry, Store, read_log
+from murmuration.schedulers.central.agent import Exited
+from murmuration.schedulers.central.messages import (
     JOBS,
     Ended,
     JobForgotten,
@@ -26,7 +27,7 @@ from murmuration.schedulers.live.messages import (
     TaskPlaced,
 )
 from murmuration.schedulers.offers.messages import Status
-from murmuration.simulation.live_disk import Disk
+from murmuration.simulation.messages.central_disk import Disk
 
 
 def entries(facts: list[tuple[float, Any]], first: int = 1) -> list[Entry]:
@@ -40,12 +41,18 @@ def story(choices: list[int]) -> list[tuple[float, Any]]:
     for at, choice in enumerate(choices):
         runs = list(cluster.master.jobs.runs)
         event: Any = SubmitJob(
-            spec(f"job-{choice}", count=1 + choice % 3, kind="service" if choice % 2 else "terminating")
+            spec(
+                f"job-{choice}",
+                count=1 + choice % 3,
+                kind="service" if choice % 2 else "terminating",
+            )
         )
         if runs and choice > 5:
             run = runs[choice % len(runs)]
             status = (Status.FINISHED, Status.FAILED, Status.LOST)[choice % 3]
-            event = RunEnded(cluster.launched[run][0], Ended(JOBS, run, status, 0 if status == "finished" else 1))
+            event = RunEnded(
+                cluster.launched[run][0], Ended(JOBS, run, status, 0 if status == "finished" else 1)
+            )
         elif f"job-{choice}" in cluster.master.jobs.jobs:
             event = KillJob(f"job-{choice}")
         said = cluster.tell(event, float(at))
@@ -79,9 +86,11 @@ def test_a_batch_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_forgotten_job_is_gone_and_old_lines_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("murmuration.runtime.store.LOG_MAX", 3)
-    monkeypatch.setattr("murmuration.runtime.store.PRUNE", 5)
+def test_a_forgotten_job_is_gone_and_old_lines_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("murmuration.runtime.store.sqlite.LOG_MAX", 3)
+    monkeypatch.setattr("murmuration.runtime.store.sqlite.PRUNE", 5)
     store = Store(tmp_path / "store.db")
     facts = story([0, 2])
     store.write(entries(facts))
@@ -107,7 +116,10 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     store.write(entries(facts[:2]))
     (pages,) = store._db.execute("PRAGMA page_count").fetchone()
     store._db.execute(f"PRAGMA max_page_count = {pages}")
-    big = [Entry(10 + k, 0.0, "event", SubmitJob(spec(environment={"A": "x" * 4000}))) for k in range(20)]
+    big = [
+        Entry(10 + k, 0.0, "event", SubmitJob(spec(environment={"A": "x" * 4000})))
+        for k in range(20)
+    ]
     with pytest.raises(sqlite3.OperationalError, match="full"):
         store.write(big)
     with pytest.raises(sqlite3.OperationalError, match="full"):
@@ -129,8 +141,10 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_everything_a_master_is_told_can_be_logged() -> None:
-    from murmuration.schedulers.live import master
+    from murmuration.schedulers.central import master
 
     assert {kind.__name__ for kind in master._ON} <= set(LOGGED)
     assert Exited.__name__ not in LOGGED
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(KillJob("a", 1)), type=LOGGED["KillJob"]) == KillJob("a", 1)
+    assert msgspec.msgpack.decode(
+        msgspec.msgpack.encode(KillJob("a", 1)), type=LOGGED["KillJob"]
+    ) == KillJob("a", 1)

@@ -1,4 +1,5 @@
-"""Frames: what is sent arrives, in any pieces; what is malformed or too large is refused before it is believed."""
+"""Frames: what is sent arrives, in any pieces; what is malformed or too large is refused before it
+is believed."""
 
 from __future__ import annotations
 
@@ -11,16 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration.runtime import wire
-from murmuration.runtime.transport import HELLO_MAX, Connection
-from murmuration.schedulers.live import messages as live
+from murmuration.runtime.net import wire
+from murmuration.runtime.net.transport import HELLO_MAX, Connection
+from murmuration.schedulers.central import messages as live
 from murmuration.schedulers.offers import messages as offers
 from murmuration.schedulers.offers.messages import Status
 
 EXAMPLES = [
     wire.Hello("token", "agent"),
     live.AgentJoined(
-        "n", "id", 3, {"cpu": 1}, {"zone": "a", "rank": 2.0}, (live.Running("jobs", "a.0.1", (1, 2)),),
+        "n",
+        "id",
+        3,
+        {"cpu": 1},
+        {"zone": "a", "rank": 2.0},
+        (live.Running("jobs", "a.0.1", (1, 2)),),
         (live.Ended("jobs", "a.1.1", Status.FAILED, None, 9, "out of memory"),),
     ),
     live.Heartbeat("n", 1, 2, {"a.0.1": (0.5, 7)}),
@@ -28,7 +34,7 @@ EXAMPLES = [
     offers.ResourceOffer("f", 1, (offers.Slice("n", (1, 2), (1, 2)),), None),
     offers.SetFilters("f", offers.Filters(frozenset({"a", "b"}), (1, 2))),
     wire.Output(b"\x00\xff", 2),
-]  # fmt: skip
+]
 
 
 @given(st.lists(st.sampled_from(EXAMPLES), min_size=1, max_size=6), st.data())
@@ -88,16 +94,22 @@ async def pair(answer: Any) -> tuple[Connection, list[Any], asyncio.Server, asyn
             connection.answer(answer, node, request)
 
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(receive, lambda c: lost.set(), HELLO_MAX), "127.0.0.1", 0)
+    server = await loop.create_server(
+        lambda: Connection(receive, lambda c: lost.set(), HELLO_MAX), "127.0.0.1", 0
+    )
     port = server.sockets[0].getsockname()[1]
-    _, client = await loop.create_connection(lambda: Connection(receive, lambda c: None), "127.0.0.1", port)
+    _, client = await loop.create_connection(
+        lambda: Connection(receive, lambda c: None), "127.0.0.1", port
+    )
     return client, got, server, lost
 
 
 def test_requests_are_answered_by_their_numbers() -> None:
     async def story() -> None:
         client, _, server, _ = await pair(wire.Output(b"x", 1))
-        asked = [client.ask(wire.ReadOutput(f"run-{k}", "stdout", 0, 1), f"n{k}") for k in range(50)]
+        asked = [
+            client.ask(wire.ReadOutput(f"run-{k}", "stdout", 0, 1), f"n{k}") for k in range(50)
+        ]
         assert await asyncio.gather(*asked) == [wire.Output(b"x", 1)] * 50
         client.close()
         server.close()

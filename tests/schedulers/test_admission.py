@@ -1,4 +1,5 @@
-"""Admission: a job is told at once that it can never run if, and only if, no packing of its tasks exists."""
+"""Admission: a job is told at once that it can never run if, and only if, no packing of its tasks
+exists."""
 
 from __future__ import annotations
 
@@ -7,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from murmuration.base.resources import MICRO, Resources
 from murmuration.cluster.reasons import Never
-from murmuration.cluster.resources import MICRO, Resources
 from murmuration.schedulers.admission import never, slots
 
 SIZES = st.tuples(st.integers(0, 9), st.integers(0, 9))
 
 
-def packed(free: list[tuple[int, int]], allowed: list[bool], request: tuple[int, int], most: int) -> int:
+def packed(
+    free: list[tuple[int, int]], allowed: list[bool], request: tuple[int, int], most: int
+) -> int:
     """Put tasks on nodes one by one until none fits any more, or there are this many."""
     left, placed = [list(row) for row in free], 0
     for row in (row for row, usable in zip(left, allowed, strict=True) if usable):
@@ -23,7 +26,12 @@ def packed(free: list[tuple[int, int]], allowed: list[bool], request: tuple[int,
     return placed
 
 
-@given(st.lists(st.tuples(SIZES, st.booleans()), min_size=1, max_size=6), SIZES, st.integers(1, 12), st.booleans())
+@given(
+    st.lists(st.tuples(SIZES, st.booleans()), min_size=1, max_size=6),
+    SIZES,
+    st.integers(1, 12),
+    st.booleans(),
+)
 def test_never_means_that_no_packing_exists(
     nodes: list[tuple[tuple[int, int], bool]], request: tuple[int, int], tasks: int, whole: bool
 ) -> None:
@@ -33,15 +41,25 @@ def test_never_means_that_no_packing_exists(
     verdict = never(Resources(), np.array(free), mask, np.array(request), tasks, whole)
     assert (verdict is None) == (room >= (tasks if whole else 1))
     if request != (0, 0):
-        assert slots(np.array(free), mask, np.array(request)) == packed(free, allowed, request, 10**6)
+        assert slots(np.array(free), mask, np.array(request)) == packed(
+            free, allowed, request, 10**6
+        )
 
 
 NODES = np.array([[4 * MICRO, 16 * 10**9], [8 * MICRO, 4 * 10**9]])
 
 
-def reason(cpus: float, gigabytes: float, tasks: int = 1, whole: bool = False, mask: list[bool] | None = None) -> str:
+def reason(
+    cpus: float,
+    gigabytes: float,
+    tasks: int = 1,
+    whole: bool = False,
+    mask: list[bool] | None = None,
+) -> str:
     request = np.array([round(cpus * MICRO), round(gigabytes * 1e9)])
-    found = never(Resources(), NODES, None if mask is None else np.array(mask), request, tasks, whole)
+    found = never(
+        Resources(), NODES, None if mask is None else np.array(mask), request, tasks, whole
+    )
     assert isinstance(found, Never)
     return found.reason
 
@@ -51,7 +69,10 @@ def reason(cpus: float, gigabytes: float, tasks: int = 1, whole: bool = False, m
     [
         ("a task asks for 9 CPU and no node has more than 8 CPU to give", lambda: reason(9, 1)),
         ("a task asks for 20 GB and no node has more than 16 GB to give", lambda: reason(1, 20)),
-        ("a task asks for 8 CPU and no node has more than 4 CPU to give", lambda: reason(8, 1, mask=[True, False])),
+        (
+            "a task asks for 8 CPU and no node has more than 4 CPU to give",
+            lambda: reason(8, 1, mask=[True, False]),
+        ),
         ("no node has 8 CPU, 16 GB together", lambda: reason(8, 16)),
         ("no node meets its constraints", lambda: reason(1, 1, mask=[False, False])),
         (

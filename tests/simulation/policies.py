@@ -6,17 +6,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.placement.plain import FirstFit, Ranked
-from murmuration.placement.scores import balanced, best_fit, least_allocated, most_allocated, worst_fit
+from murmuration.placement.scores import (
+    balanced,
+    best_fit,
+    least_allocated,
+    most_allocated,
+    worst_fit,
+)
 from murmuration.placement.view import JobView, View
 
 
 class InOrder:
-    """Each task to the first node by number that has room: it draws nothing, and the order of its view is free."""
+    """Each task to the first node by number that has room: it draws nothing, and the order of its
+    view is free."""
 
     def decide(self, view: View, job: JobView, rng: np.random.Generator) -> list[int]:
         rows: list[int] = []
         free = view.free.copy()
-        for row in sorted(range(len(view.names)), key=lambda row: int(view.names[row].rpartition("-")[2])):
+        for row in sorted(
+            range(len(view.names)), key=lambda row: int(view.names[row].rpartition("-")[2])
+        ):
             while len(rows) < job.tasks and view.allowed[row] and (free[row] >= job.request).all():
                 free[row] -= job.request
                 rows.append(row)

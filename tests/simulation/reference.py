@@ -1,7 +1,9 @@
-"""A second simulator in plain Python, slow and short, that the kernels must agree with to the last digit.
+"""A second simulator in plain Python, slow and short, that the kernels must agree with to the last
+digit.
 
-It shares with them the inputs (nodes, jobs, seeds) and the plain placements; everything that happens in time is written
-again here, from the rules in the documentation: a heap of (time, order), dicts and lists.
+It shares with them the inputs (nodes, jobs, seeds) and the plain placements; everything that
+happens in time is written again here, from the rules in the documentation: a heap of (time, order),
+dicts and lists.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.random import generator
 from murmuration.cluster.constraints import node_mask
-from murmuration.cluster.random import generator
 from murmuration.placement.registry import resolve
 from murmuration.placement.view import JobView, View
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.inputs import DAY_S, make_jobs, make_nodes
+from murmuration.simulation.scenarios import scenario as sc
+from murmuration.simulation.scenarios.inputs import DAY_S, make_jobs, make_nodes
 
 #: A job that took no time and found no room comes back after a second.
 IDLE_RETRY_S = 1.0
@@ -44,7 +46,8 @@ class Job:
 
 @dataclass
 class Agent:
-    """A scheduler: the workloads it serves, its decision times by workload, the rows it may use, and its queue."""
+    """A scheduler: the workloads it serves, its decision times by workload, the rows it may use,
+    and its queue."""
 
     name: str
     workloads: list[str]
@@ -67,7 +70,10 @@ class Reference:
         self.sequence = np.zeros(len(self.free), dtype=np.int64)
         self.policy = resolve(self.rules.placement).policy
         self.jobs = [Job(row, int(tasks)) for row, tasks in enumerate(self.list.tasks)]
-        self.held = {name: np.zeros(len(self.nodes.resources), dtype=np.int64) for name in self.list.workloads}
+        self.held = {
+            name: np.zeros(len(self.nodes.resources), dtype=np.int64)
+            for name in self.list.workloads
+        }
         self.busy = dict.fromkeys(self.list.workloads, 0.0)
         self.placed = self.events = self.order = 0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -87,7 +93,9 @@ class Reference:
             single = dict.fromkeys(names, default)
             return [self.agent("all", names, single if rules.paths == "single" else times, every)]
         if rules.kind == "partitioned":
-            return [self.agent(name, [name], times, rows) for name, rows in self.partitions().items()]
+            return [
+                self.agent(name, [name], times, rows) for name, rows in self.partitions().items()
+            ]
         made = []
         for name in names:
             count = rules.agents.get(name, 1)
@@ -95,11 +103,14 @@ class Reference:
             made += [self.agent(label, [name], times, every) for label in labels]
         return made
 
-    def agent(self, name: str, serves: list[str], times: dict[str, sc.Decision], rows: NDArray[np.bool_]) -> Agent:
+    def agent(
+        self, name: str, serves: list[str], times: dict[str, sc.Decision], rows: NDArray[np.bool_]
+    ) -> Agent:
         return Agent(name, serves, times, rows, generator(self.scenario.seed, "scheduler", name))
 
     def partitions(self) -> dict[str, NDArray[np.bool_]]:
-        """Row by row to whoever is most short of its share so far; what the shares leave over is nobody's."""
+        """Row by row to whoever is most short of its share so far; what the shares leave over is
+        nobody's."""
         names, shares = self.list.workloads, dict(self.rules.partition)
         without = [name for name in names if name not in shares]
         shares |= dict.fromkeys(without, (1.0 - sum(shares.values())) / max(len(without), 1))
@@ -133,7 +144,8 @@ class Reference:
         return node_mask(constraints, self.nodes.attributes) & self.owner[job.row].rows
 
     def can_ever_run(self, job: Job) -> bool:
-        """Whether enough tasks fit on the empty cluster: all of them for a gang or in a partition, else one."""
+        """Whether enough tasks fit on the empty cluster: all of them for a gang or in a partition,
+        else one."""
         whole = self.list.gang[job.row] or self.rules.kind == "partitioned"
         free, request, room = self.nodes.total.copy(), self.list.request[job.row], 0
         for row in np.flatnonzero(self.allowed(job)):
@@ -204,17 +216,26 @@ class Reference:
         """The rows the plain placement finds; none for a gang that does not fit whole."""
         request = self.list.request[job.row]
         names, attributes, total = self.nodes.names, self.nodes.attributes, self.nodes.total
-        view = View(self.nodes.resources, names, attributes, total, free, self.allowed(job), self.now)
+        view = View(
+            self.nodes.resources, names, attributes, total, free, self.allowed(job), self.now
+        )
         asked = JobView(str(self.list.job_id[job.row]), self.name(job), job.left, request, 0.0)
         chosen = np.asarray(self.policy.decide(view, asked, agent.rng))
         chosen = chosen[chosen >= 0]
         return chosen[:0] if self.list.gang[job.row] and len(chosen) < job.left else chosen
 
     def attempt_ends(
-        self, agent: Agent, job: Job, chosen: NDArray[np.int64], seen: NDArray[np.int64], began: float
+        self,
+        agent: Agent,
+        job: Job,
+        chosen: NDArray[np.int64],
+        seen: NDArray[np.int64],
+        began: float,
     ) -> None:
         self.events += 1
-        accepted = self.commit(job, chosen, seen) if self.rules.kind == "shared-state" else list(chosen)
+        accepted = (
+            self.commit(job, chosen, seen) if self.rules.kind == "shared-state" else list(chosen)
+        )
         self.count(job, len(chosen), len(accepted), self.now - began)
         if self.rules.kind != "shared-state":
             np.add.at(self.sequence, chosen, 1)
@@ -280,7 +301,11 @@ class Reference:
         elif 0 < rules.attempts_max <= job.attempts or 0 < rules.empty_attempts_max <= job.empty:
             job.status = "abandoned"
         else:
-            delay = max(rules.retry_s, IDLE_RETRY_S) if accepted == 0 and spent == 0.0 else rules.retry_s
+            delay = (
+                max(rules.retry_s, IDLE_RETRY_S)
+                if accepted == 0 and spent == 0.0
+                else rules.retry_s
+            )
             if delay > 0.0:
                 self.at(self.now + delay, lambda: self.wait(job))
             else:

@@ -1,8 +1,9 @@
-"""A second simulator of requests on a changing number of nodes, in plain Python, for scenarios without neighbours.
+"""A second simulator of requests on a changing number of nodes, in plain Python, for scenarios
+without neighbours.
 
-It draws from the same streams as the kernel. With no hops allowed nobody needs the overlay, so what is left is all
-here: arrivals, the entry point, queues, loads over the window, central scalers, start-up, leaving, the crash and the
-cost.
+It draws from the same streams as the kernel. With no hops allowed nobody needs the overlay, so what
+is left is all here: arrivals, the entry point, queues, loads over the window, central scalers,
+start-up, leaving, the crash and the cost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from murmuration.autoscaling import baselines
-from murmuration.cluster.random import generator
+from murmuration.base.random import generator
 from murmuration.simulation.autoscale.scenario import AutoscaleScenario, type_schedule, workload
 
 
@@ -45,7 +46,9 @@ class Reference:
         self.scenario, self.scaler, self.requests = scenario, scenario.autoscaler, scenario.requests
         self.rates = workload(scenario)
         self.schedule = type_schedule(self.scaler)
-        self.rng = {name: generator(scenario.seed, name) for name in ("requests", "balancer", "decisions")}
+        self.rng = {
+            name: generator(scenario.seed, name) for name in ("requests", "balancer", "decisions")
+        }
         self.horizon = scenario.seconds or self.rates.end_s
         self.now = 0.0
         self.arrived = self.done = self.rejected = self.lost = self.added = self.removed = 0
@@ -63,9 +66,11 @@ class Reference:
         crash_s = scenario.faults.crash_s
         # In this order at one time.
         self.timers = {
-            "crash": math.inf if crash_s is None else crash_s, "second": 0.0, "renew": 0.0,
+            "crash": math.inf if crash_s is None else crash_s,
+            "second": 0.0,
+            "renew": 0.0,
             "central": 0.0 if oracle else self.cycle_s,
-        }  # fmt: skip
+        }
         self.arrival = self.next_arrival(0.0)
 
     def rate_at(self, time: float) -> float:
@@ -103,7 +108,9 @@ class Reference:
 
     def pay(self, time: float) -> None:
         nodes = [*self.live, *self.leaving, *(node for _, node in self.starting)]
-        self.cost += sum(self.scaler.type[node.kind].price for node in nodes) * (time - self.now) / 3600
+        self.cost += (
+            sum(self.scaler.type[node.kind].price for node in nodes) * (time - self.now) / 3600
+        )
         self.now = time
 
     def tick(self, name: str) -> None:
@@ -169,8 +176,14 @@ class Reference:
         for node in self.live:
             seconds = min(float(window), self.now - node.up_at)
             if seconds > 0:
-                work = (node.counted - node.past.get(number % window, 0)) / seconds * self.requests.execution_s
-                node.work = float(np.float32(work))  # what nodes tell each other has single precision
+                work = (
+                    (node.counted - node.past.get(number % window, 0))
+                    / seconds
+                    * self.requests.execution_s
+                )
+                node.work = float(
+                    np.float32(work)
+                )  # what nodes tell each other has single precision
             node.past[number % window] = node.counted
         self.capacity_by_second.append(sum(node.capacity for node in self.live))
 
@@ -230,7 +243,11 @@ class Reference:
             rate = self.rate_at(self.now + self.scaler.start_s)
             return baselines.perfect(rate * self.requests.execution_s, self.scaler.target_load)
         load = sum(node.work for node in self.live) / up if up else 0.0
-        latest = baselines.proportional(present, up, load, self.scaler.target_load, self.scaler.band) if up else present
+        latest = (
+            baselines.proportional(present, up, load, self.scaler.target_load, self.scaler.band)
+            if up
+            else present
+        )
         keep = max(1, math.ceil(self.scaler.stabilise_s / self.cycle_s))
         self.recent = [*self.recent, latest][-keep:]
         return baselines.stabilised(present, latest, self.recent)

@@ -1,4 +1,5 @@
-"""The plain simulator of offers: each outstanding offer is a whole table of amounts, each framework a list of jobs."""
+"""The plain simulator of offers: each outstanding offer is a whole table of amounts, each framework
+a list of jobs."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.simulation.reference import Agent, Job, Reference
 
+from murmuration.base.random import generator
 from murmuration.cluster.constraints import node_mask, parse_constraint
-from murmuration.cluster.random import generator
 from murmuration.schedulers.offers.allocators import ALLOCATORS
-from murmuration.simulation import scenario as sc
+from murmuration.simulation.scenarios import scenario as sc
 
 #: A framework looks at this many jobs of its queue at most before something must change.
 LOOKS_MAX = 16
@@ -22,7 +23,8 @@ SLOTS = 32
 
 @dataclass(eq=False)
 class Offer:
-    """What one framework may use: taken out of what is available, until it answers or is too late."""
+    """What one framework may use: taken out of what is available, until it answers or is too
+    late."""
 
     amounts: NDArray[np.int64]
     rescinded: bool = False
@@ -37,7 +39,8 @@ class Framework(Agent):
 
 
 class OffersReference(Reference):
-    """One framework per workload; an allocator offers all that is available to the one its policy chooses."""
+    """One framework per workload; an allocator offers all that is available to the one its policy
+    chooses."""
 
     def __init__(self, tables: dict[str, Any]) -> None:
         super().__init__(tables)
@@ -53,11 +56,15 @@ class OffersReference(Reference):
         every = np.ones(len(self.free), dtype=np.bool_)
         return [
             Framework(
-                name, [name], {name: self.rules.decision.get(name, default)}, every, np.random.default_rng(0),
+                name,
+                [name],
+                {name: self.rules.decision.get(name, default)},
+                every,
+                np.random.default_rng(0),
                 rules=self.rules.offers.framework.get(name, sc.Framework()),
             )
             for name in self.list.workloads
-        ]  # fmt: skip
+        ]
 
     def frameworks(self) -> list[Framework]:
         return [agent for agent in self.agents if isinstance(agent, Framework)]
@@ -94,7 +101,9 @@ class OffersReference(Reference):
         offered = np.stack([self.offered(f) for f in frameworks])
         weight = np.array([f.rules.weight for f in frameworks])
         wants = np.array([self.wants(f) for f in frameworks])
-        chosen = ALLOCATORS[self.rules.offers.allocator](held, offered, self.total, weight, wants, draw)
+        chosen = ALLOCATORS[self.rules.offers.allocator](
+            held, offered, self.total, weight, wants, draw
+        )
         if chosen >= 0:
             self.open(frameworks[chosen])
             self.next(self.agents[0])
@@ -112,7 +121,8 @@ class OffersReference(Reference):
         return int(sum(self.offered(framework)[0] for framework in self.frameworks()))
 
     def open(self, framework: Framework) -> None:
-        """An offer of nothing is none; one in which nothing fits is rejected at once, and the next job is tried."""
+        """An offer of nothing is none; one in which nothing fits is rejected at once, and the next
+        job is tried."""
         amounts = np.where(self.passing(framework)[:, None], self.free, 0)
         if not amounts.any():
             framework.refusals = LOOKS_MAX
@@ -128,7 +138,9 @@ class OffersReference(Reference):
 
     def passing(self, framework: Framework) -> NDArray[np.bool_]:
         rules, least = framework.rules, self.nodes.resources
-        cpu = max(least.exact("cpu", self.rules.offers.min_cpu), least.exact("cpu", rules.filter_cpu))
+        cpu = max(
+            least.exact("cpu", self.rules.offers.min_cpu), least.exact("cpu", rules.filter_cpu)
+        )
         mask = node_mask([parse_constraint(text) for text in rules.filter], self.nodes.attributes)
         return mask & (self.free[:, 0] >= cpu)
 
@@ -143,7 +155,9 @@ class OffersReference(Reference):
         left: NDArray[np.int64] = np.minimum(amounts, np.maximum(self.long_free, 0))
         return left
 
-    def consider(self, framework: Framework, job: Job, offer: Offer, chosen: NDArray[np.int64]) -> None:
+    def consider(
+        self, framework: Framework, job: Job, offer: Offer, chosen: NDArray[np.int64]
+    ) -> None:
         """The framework decides, and holds the offer until it answers or is too late."""
         framework.queue.remove(job)
         framework.offers.append(offer)
@@ -151,7 +165,11 @@ class OffersReference(Reference):
             self.free -= offer.amounts
         job.attempts += 1
         job.first = self.now if math.isnan(job.first) else job.first
-        times, timeout, began = framework.times[self.name(job)], self.rules.offers.timeout_s, self.now
+        times, timeout, began = (
+            framework.times[self.name(job)],
+            self.rules.offers.timeout_s,
+            self.now,
+        )
         lasts = times.job_time_s + times.task_time_s * job.left
         self.at(self.now + lasts, lambda: self.answer(framework, job, offer, chosen, began))
         if 0.0 < timeout < lasts:
@@ -164,7 +182,9 @@ class OffersReference(Reference):
             self.free += offer.amounts
         self.changed()
 
-    def answer(self, framework: Framework, job: Job, offer: Offer, chosen: NDArray[np.int64], began: float) -> None:
+    def answer(
+        self, framework: Framework, job: Job, offer: Offer, chosen: NDArray[np.int64], began: float
+    ) -> None:
         self.events += 1
         framework.offers.remove(offer)
         accepted: list[int] = []
@@ -184,7 +204,8 @@ class OffersReference(Reference):
         self.changed()
 
     def start(self, job: Job, nodes: list[int]) -> None:
-        """Long tasks count against their part of the node; tasks declared short end at the limit."""
+        """Long tasks count against their part of the node; tasks declared short end at the
+        limit."""
         rules, lasts = self.rules.offers, float(self.list.duration_s[job.row])
         if rules.short_share > 0.0:
             if not self.is_short(job):

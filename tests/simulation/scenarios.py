@@ -1,4 +1,5 @@
-"""Small random scenarios: a few unequal nodes, a few dozen jobs at times that often coincide, every feature in them."""
+"""Small random scenarios: a few unequal nodes, a few dozen jobs at times that often coincide, every
+feature in them."""
 
 from __future__ import annotations
 
@@ -16,18 +17,30 @@ HORIZON_S = 60.0
 #: Nodes on which every job of a scenario can run.
 ROOMY: Tables = {"count": 2, "cpu": 4, "memory": "8G", "attributes": {"zone": "a", "gen": 2.0}}
 
-MONOLITHIC: list[Tables] = [{"kind": "monolithic", "paths": "single"}, {"kind": "monolithic", "paths": "multi"}]
+MONOLITHIC: list[Tables] = [
+    {"kind": "monolithic", "paths": "single"},
+    {"kind": "monolithic", "paths": "multi"},
+]
 PARTITIONED: list[Tables] = [
-    {"kind": "partitioned", "partition": shares} for shares in ({}, {"batch": 0.3}, {"batch": 0.5, "service": 0.4})
+    {"kind": "partitioned", "partition": shares}
+    for shares in ({}, {"batch": 0.3}, {"batch": 0.5, "service": 0.4})
 ]
 SHARED_STATE: list[Tables] = [
     {"kind": "shared-state", "conflict": conflict, "transaction": transaction, "policy": policy}
     for conflict in ("resource", "machine")
     for transaction in ("incremental", "all-or-nothing")
-    for policy in ({}, {}, {"batch": {"quota": 0.5}}, {"service": {"headroom": 0.25}, "batch": {"quota": 0.75}})
+    for policy in (
+        {},
+        {},
+        {"batch": {"quota": 0.5}},
+        {"service": {"headroom": 0.25}, "batch": {"quota": 0.75}},
+    )
 ]
 OFFERS: list[Tables] = [
-    {"kind": "offers", "offers": {"allocator": allocator, "framework": {"service": {"weight": 3.0}}}}
+    {
+        "kind": "offers",
+        "offers": {"allocator": allocator, "framework": {"service": {"weight": 3.0}}},
+    }
     for allocator in ("drf", "priority", "lottery")
 ]
 
@@ -47,21 +60,31 @@ class Draw:
 
 def job_line(index: int, draw: Draw) -> str:
     fields = [
-        f"j{index}", WORKLOADS[index] if index < 2 else draw.some(*WORKLOADS), draw.upto(0, 100) / 4, draw.upto(1, 6),
-        draw.some(0, 0.5, 1, 3, 10, 40), draw.some(0.5, 1, 2), draw.some(0, 1, 2), draw.some(0, 0, 0, 1, -1),
-        draw.some("false", "false", "true"), draw.some("false", "true"), draw.some("", "", "zone = a", "gen > 1"),
-    ]  # fmt: skip
+        f"j{index}",
+        WORKLOADS[index] if index < 2 else draw.some(*WORKLOADS),
+        draw.upto(0, 100) / 4,
+        draw.upto(1, 6),
+        draw.some(0, 0.5, 1, 3, 10, 40),
+        draw.some(0.5, 1, 2),
+        draw.some(0, 1, 2),
+        draw.some(0, 0, 0, 1, -1),
+        draw.some("false", "false", "true"),
+        draw.some("false", "true"),
+        draw.some("", "", "zone = a", "gen > 1"),
+    ]
     return ",".join(map(str, fields))
 
 
 def cluster(draw: Draw) -> Tables:
     groups = [
         {
-            "count": draw.upto(1, 3), "cpu": draw.some(1, 2, 4), "memory": draw.some("2G", "4G", "8G"),
+            "count": draw.upto(1, 3),
+            "cpu": draw.some(1, 2, 4),
+            "memory": draw.some("2G", "4G", "8G"),
             "attributes": {"zone": draw.some("a", "b"), "gen": draw.some(1.0, 2.0)},
         }
         for _ in range(draw.upto(1, 3))
-    ]  # fmt: skip
+    ]
     return {"group": groups}
 
 
@@ -72,18 +95,29 @@ def scheduler(draw: Draw, kinds: list[Tables]) -> Tables:
         if name == "default" or draw.some(True, False)
     }
     return {
-        **draw.some(*kinds), "placement": draw.some(*NAMES), "decision": decisions,
-        "agents": {name: draw.upto(1, 3) for name in WORKLOADS}, "retry_s": draw.some(0.0, 0.0, 0.5),
-        "attempts_max": draw.some(0, 3, 20), "empty_attempts_max": draw.some(0, 2, 10),
-    }  # fmt: skip
+        **draw.some(*kinds),
+        "placement": draw.some(*NAMES),
+        "decision": decisions,
+        "agents": {name: draw.upto(1, 3) for name in WORKLOADS},
+        "retry_s": draw.some(0.0, 0.0, 0.5),
+        "attempts_max": draw.some(0, 3, 20),
+        "empty_attempts_max": draw.some(0, 2, 10),
+    }
 
 
 def random_tables(seed: int, kinds: list[Tables], folder: Path, jobs_most: int = 60) -> Tables:
-    """The tables of a scenario whose jobs lie in a file. Both workloads are in it, so that tables may name them."""
+    """The tables of a scenario whose jobs lie in a file. Both workloads are in it, so that tables
+    may name them."""
     draw = Draw(seed)
     path = folder / "jobs.csv"
-    path.write_text("\n".join([HEADER, *(job_line(k, draw) for k in range(draw.upto(2, jobs_most)))]) + "\n")
+    path.write_text(
+        "\n".join([HEADER, *(job_line(k, draw) for k in range(draw.upto(2, jobs_most)))]) + "\n"
+    )
     return {
-        "name": "random", "seed": seed, "days": HORIZON_S / 86_400.0, "cluster": cluster(draw),
-        "workload": {"trace": str(path)}, "scheduler": scheduler(draw, kinds),
-    }  # fmt: skip
+        "name": "random",
+        "seed": seed,
+        "days": HORIZON_S / 86_400.0,
+        "cluster": cluster(draw),
+        "workload": {"trace": str(path)},
+        "scheduler": scheduler(draw, kinds),
+    }

@@ -1,4 +1,5 @@
-"""The auto-scaling kernel: against queueing theory, against a plain simulator, and by what must always hold."""
+"""The auto-scaling kernel: against queueing theory, against a plain simulator, and by what must
+always hold."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.simulation.reference_autoscale import Reference
 
-from murmuration.simulation import scenario as sc
 from murmuration.simulation.autoscale import build, results, scenario
 from murmuration.simulation.autoscale.world import CRASHED
+from murmuration.simulation.scenarios import scenario as sc
 
 Tables = dict[str, Any]
 
@@ -33,10 +34,12 @@ def test_one_node_without_limits_is_the_m_m_c_queue(servers: int, rate: float) -
     tables = {
         "seconds": 150_000.0 / rate,
         "autoscaler": {
-            "nodes_min": 1, "nodes_max": 1, "type": [{"name": "node", "capacity": servers, "initial": 1}],
+            "nodes_min": 1,
+            "nodes_max": 1,
+            "type": [{"name": "node", "capacity": servers, "initial": 1}],
         },
         "requests": {"rate": rate, "queue_max": 1e9, "hops_max": 0},
-    }  # fmt: skip
+    }
     run = finished(tables)
     response = results.summary(run)["response_s"]["mean"]
     assert response == pytest.approx(1.0 + erlang_c(servers, rate) / (servers - rate), rel=0.05)
@@ -55,16 +58,23 @@ def test_constant_times_are_the_m_d_1_queue() -> None:
 
 STEPS = [[0, 12], [40, 30], [90, 8], [130, 0], [150, 20]]
 TINY: Tables = {
-    "seed": 4, "seconds": 200, "sample_s": 1,
+    "seed": 4,
+    "seconds": 200,
+    "sample_s": 1,
     "autoscaler": {
-        "kind": "threshold", "cycle_s": 7.0, "window_s": 10, "start_s": 3.0, "stabilise_s": 20.0, "nodes_max": 40,
+        "kind": "threshold",
+        "cycle_s": 7.0,
+        "window_s": 10,
+        "start_s": 3.0,
+        "stabilise_s": 20.0,
+        "nodes_max": 40,
         "type": [
             {"name": "small", "capacity": 1, "price": 1.0, "initial": 12, "from_s": 60.0},
             {"name": "large", "capacity": 3, "price": 2.0, "initial": 2},
         ],
     },
     "requests": {"rate": STEPS, "hops_max": 0, "entry_min": 5, "entry_share": 0.5, "entry_s": 11.0},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -93,25 +103,46 @@ def test_the_kernel_tells_the_same_story_as_the_plain_simulator(changes: Tables,
 
 @st.composite
 def small_scenarios(draw: st.DrawFn) -> Tables:
-    steps = [[0.0, draw(st.floats(1, 80))], [25.0, draw(st.floats(0, 200))], [60.0, draw(st.floats(0, 60))]]
+    steps = [
+        [0.0, draw(st.floats(1, 80))],
+        [25.0, draw(st.floats(0, 200))],
+        [60.0, draw(st.floats(0, 60))],
+    ]
     return {
-        "seed": draw(st.integers(0, 10_000)), "seconds": draw(st.integers(20, 120)), "sample_s": 1,
+        "seed": draw(st.integers(0, 10_000)),
+        "seconds": draw(st.integers(20, 120)),
+        "sample_s": 1,
         "autoscaler": {
-            "kind": draw(st.sampled_from(["depas", "threshold", "oracle"])), "cycle_s": draw(st.floats(1.0, 30.0)),
-            "estimate": draw(st.sampled_from(["neighbourhood", "gossip"])), "window_s": draw(st.integers(1, 30)),
-            "formula": draw(st.sampled_from(["heterogeneous", "homogeneous"])), "start_s": draw(st.floats(0, 20)),
-            "nodes_max": draw(st.integers(30, 300)), "overlay": {"degree": 20, "epoch_s": 3.0},
+            "kind": draw(st.sampled_from(["depas", "threshold", "oracle"])),
+            "cycle_s": draw(st.floats(1.0, 30.0)),
+            "estimate": draw(st.sampled_from(["neighbourhood", "gossip"])),
+            "window_s": draw(st.integers(1, 30)),
+            "formula": draw(st.sampled_from(["heterogeneous", "homogeneous"])),
+            "start_s": draw(st.floats(0, 20)),
+            "nodes_max": draw(st.integers(30, 300)),
+            "overlay": {"degree": 20, "epoch_s": 3.0},
             "type": [
-                {"name": "a", "capacity": draw(st.integers(1, 4)), "initial": draw(st.integers(1, 30))},
+                {
+                    "name": "a",
+                    "capacity": draw(st.integers(1, 4)),
+                    "initial": draw(st.integers(1, 30)),
+                },
                 {"name": "b", "capacity": draw(st.integers(1, 8)), "price": draw(st.floats(0, 9))},
             ],
         },
         "requests": {
-            "rate": steps, "queue_max": draw(st.floats(0, 4)), "hops_max": draw(st.integers(0, 6)),
-            "execution_s": draw(st.floats(0.1, 5.0)), "entry_min": draw(st.integers(1, 60)),
+            "rate": steps,
+            "queue_max": draw(st.floats(0, 4)),
+            "hops_max": draw(st.integers(0, 6)),
+            "execution_s": draw(st.floats(0.1, 5.0)),
+            "entry_min": draw(st.integers(1, 60)),
         },
-        "faults": {"loss": draw(st.sampled_from([0.0, 0.3])), "crash_s": 30.0, "crash_share": draw(st.floats(0, 0.9))},
-    }  # fmt: skip
+        "faults": {
+            "loss": draw(st.sampled_from([0.0, 0.3])),
+            "crash_s": 30.0,
+            "crash_share": draw(st.floats(0, 0.9)),
+        },
+    }
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -130,9 +161,13 @@ def test_no_request_and_no_node_is_ever_lost_from_the_books(tables: Tables) -> N
     assert state["capacity"] == farm.capacity[live].sum()
     assert int(farm.types["up"].sum()) == len(live)
     existing = farm.types["starting"] + farm.types["up"] + farm.types["leaving"]
-    assert float(state["price"]) == pytest.approx(float((existing * farm.types["price"]).sum()), abs=1e-6)
+    assert float(state["price"]) == pytest.approx(
+        float((existing * farm.types["price"]).sum()), abs=1e-6
+    )
     initial = sum(kind["initial"] for kind in tables["autoscaler"]["type"] if "initial" in kind)
-    assert initial + state["added"] - state["removed"] - state["crashed"] - farm.types["starting"].sum() == len(live)
+    assert initial + state["added"] - state["removed"] - state["crashed"] - farm.types[
+        "starting"
+    ].sum() == len(live)
     assert len(live) + farm.types["starting"].sum() <= tables["autoscaler"]["nodes_max"]
 
 
@@ -147,7 +182,10 @@ def test_the_same_seed_gives_the_same_run_in_one_piece_or_many() -> None:
 
 
 def test_every_scaler_meets_the_same_requests() -> None:
-    runs = [finished(sc.override(TINY, {"autoscaler.kind": kind})) for kind in ("depas", "threshold", "oracle")]
+    runs = [
+        finished(sc.override(TINY, {"autoscaler.kind": kind}))
+        for kind in ("depas", "threshold", "oracle")
+    ]
     arrived = [results.series(run)["arrived"].tolist() for run in runs]
     assert arrived[0] == arrived[1] == arrived[2]
 
@@ -164,10 +202,15 @@ def test_room_for_requests_is_made_when_it_is_needed() -> None:
 
 
 def test_hops_are_limited_and_a_refusal_counts_as_load() -> None:
-    """Two nodes of capacity 1 without queues, far too much work: all are refused somewhere, after at most two hops."""
+    """Two nodes of capacity 1 without queues, far too much work: all are refused somewhere, after
+    at most two hops."""
     tables = {
         "seconds": 200,
-        "autoscaler": {"nodes_min": 2, "nodes_max": 2, "type": [{"name": "node", "capacity": 1, "initial": 2}]},
+        "autoscaler": {
+            "nodes_min": 2,
+            "nodes_max": 2,
+            "type": [{"name": "node", "capacity": 1, "initial": 2}],
+        },
         "requests": {"rate": 40.0, "queue_max": 0.0, "hops_max": 2},
     }
     run = finished(tables)
@@ -179,7 +222,8 @@ def test_hops_are_limited_and_a_refusal_counts_as_load() -> None:
 
 def test_the_last_nodes_stay_when_nothing_arrives() -> None:
     tables = sc.override(
-        sc.load("depas"), {"requests.rate": [[0, 70], [100, 0]], "seconds": 900, "autoscaler.nodes_min": 3}
+        sc.load("depas"),
+        {"requests.rate": [[0, 70], [100, 0]], "seconds": 900, "autoscaler.nodes_min": 3},
     )
     assert results.series(finished(tables))["nodes"][-1] == 3
 
@@ -196,7 +240,12 @@ def test_depas_returns_to_the_band(estimate: str) -> None:
 
 def test_starting_takes_time_and_costs_money() -> None:
     tables = sc.override(
-        TINY, {"autoscaler.kind": "oracle", "requests.rate": [[0, 14], [100, 140]], "autoscaler.start_s": 30.0}
+        TINY,
+        {
+            "autoscaler.kind": "oracle",
+            "requests.rate": [[0, 14], [100, 140]],
+            "autoscaler.start_s": 30.0,
+        },
     )
     columns = results.series(finished(sc.override(tables, {"autoscaler.nodes_max": 300})))
     assert columns["starting"][80] > 0, "the oracle orders ahead"

@@ -1,4 +1,5 @@
-"""No key of a scenario goes unchecked: every number that makes no sense gets a sentence that names its key."""
+"""No key of a scenario goes unchecked: every number that makes no sense gets a sentence that names
+its key."""
 
 from __future__ import annotations
 
@@ -9,16 +10,24 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from murmuration.cluster.errors import InputError
-from murmuration.simulation import scenario as sc
+from murmuration.base.errors import InputError
+from murmuration.simulation.scenarios import scenario as sc
 
 TABLES: dict[str, type[msgspec.Struct]] = {
-    "": sc.Scenario, "cluster": sc.Cluster, "workload.batch": sc.Generator, "workload.batch.usage": sc.Usage,
-    "scheduler": sc.Scheduler, "scheduler.decision.batch": sc.Decision, "scheduler.offers": sc.OfferRules,
-    "scheduler.offers.framework.batch": sc.Framework, "scheduler.swarm": sc.SwarmRules,
-    "scheduler.negotiation": sc.NegotiationRules, "scheduler.negotiation.tabu": sc.Tabu,
-    "scheduler.genetic": sc.GeneticRules, "scheduler.policy.batch": sc.Policy,
-}  # fmt: skip
+    "": sc.Scenario,
+    "cluster": sc.Cluster,
+    "workload.batch": sc.Generator,
+    "workload.batch.usage": sc.Usage,
+    "scheduler": sc.Scheduler,
+    "scheduler.decision.batch": sc.Decision,
+    "scheduler.offers": sc.OfferRules,
+    "scheduler.offers.framework.batch": sc.Framework,
+    "scheduler.swarm": sc.SwarmRules,
+    "scheduler.negotiation": sc.NegotiationRules,
+    "scheduler.negotiation.tabu": sc.Tabu,
+    "scheduler.genetic": sc.GeneticRules,
+    "scheduler.policy.batch": sc.Policy,
+}
 #: Less than nothing makes sense for these.
 ANY_SIGN = {"workload.batch.priority"}
 
@@ -36,13 +45,23 @@ def numbers() -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("key", "value"), list(numbers()))
 def test_a_number_that_makes_no_sense_is_refused_by_name(key: str, value: float) -> None:
-    base = {"cluster": {"nodes": 3}, "days": 1.0, "workload": {"batch": {"arrivals_per_s": 1.0, "task_cpu": 1}}}
+    base = {
+        "cluster": {"nodes": 3},
+        "days": 1.0,
+        "workload": {"batch": {"arrivals_per_s": 1.0, "task_cpu": 1}},
+    }
     with pytest.raises(InputError, match=rf"{key}: expected"):
         sc.check(sc.override(base, {key: value}), "it")
 
 
-@pytest.mark.parametrize("key", ["negotiation.initial", "negotiation.move", "swarm.search", "negotiation.selection"])
+@pytest.mark.parametrize(
+    "key", ["negotiation.initial", "negotiation.move", "swarm.search", "negotiation.selection"]
+)
 def test_a_word_that_is_not_known_is_refused_by_name(key: str) -> None:
-    base = {"cluster": {"nodes": 3}, "days": 1.0, "workload": {"batch": {"arrivals_per_s": 1.0, "task_cpu": 1}}}
+    base = {
+        "cluster": {"nodes": 3},
+        "days": 1.0,
+        "workload": {"batch": {"arrivals_per_s": 1.0, "task_cpu": 1}},
+    }
     with pytest.raises(InputError, match=f"scheduler.{key}: .*'srass'"):
         sc.check(sc.override(base, {f"scheduler.{key}": "srass"}), "it")

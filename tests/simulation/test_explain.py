@@ -1,4 +1,5 @@
-"""Why: the explainer sees what the kernel saw, chooses what it chose, and says what is in the way."""
+"""Why: the explainer sees what the kernel saw, chooses what it chose, and says what is in the
+way."""
 
 from __future__ import annotations
 
@@ -6,25 +7,40 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.simulation.scenarios import MONOLITHIC, OFFERS, PARTITIONED, ROOMY, SHARED_STATE, Tables, random_tables
+from tests.simulation.scenarios import (
+    MONOLITHIC,
+    OFFERS,
+    PARTITIONED,
+    ROOMY,
+    SHARED_STATE,
+    Tables,
+    random_tables,
+)
 from tests.simulation.test_invariants import RULES
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.cluster.reasons import Explanation, Never, Wait
 from murmuration.placement.registry import NAMES
-from murmuration.simulation import engine, loop
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.explain import explain
+from murmuration.simulation.engine import loop
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.results.explain import explain
+from murmuration.simulation.scenarios import scenario as sc
 
 KINDS = {
-    "monolithic": MONOLITHIC, "partitioned": PARTITIONED, "shared-state": SHARED_STATE, "offers": OFFERS,
+    "monolithic": MONOLITHIC,
+    "partitioned": PARTITIONED,
+    "shared-state": SHARED_STATE,
+    "offers": OFFERS,
     "offers-rules": [{"kind": "offers", "offers": rules} for rules in RULES],
-}  # fmt: skip
-HEADER = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task,gang,constraints\n"
+}
+HEADER = (
+    "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task,gang,constraints\n"
+)
 
 
 def claims(tables: Tables, job: str) -> list[list[str]]:
-    """The nodes of each decision about a job, as an ordinary run claims them (none where a gang did not fit whole)."""
+    """The nodes of each decision about a job, as an ordinary run claims them (none where a gang did
+    not fit whole)."""
     run = engine.prepare(sc.check(tables))
     row, found = run.setup.jobs.job_row(job), []
     while engine.advance(run, watch=row) == loop.DECIDE:
@@ -39,7 +55,8 @@ def claims(tables: Tables, job: str) -> list[list[str]]:
 @pytest.mark.parametrize("placement", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_choice_is_the_kernels(kind: str, placement: str, tmp_path: Path) -> None:
-    """Every decision about the job that was decided most often; `explain` itself compares with the kernel as well."""
+    """Every decision about the job that was decided most often; `explain` itself compares with the
+    kernel as well."""
     tables = random_tables(40 + NAMES.index(placement), KINDS[kind], tmp_path)
     tables["cluster"]["group"].append(ROOMY)
     tables["scheduler"] = {**tables["scheduler"], "placement": placement, "attempts_max": 4}
@@ -48,7 +65,9 @@ def test_its_choice_is_the_kernels(kind: str, placement: str, tmp_path: Path) ->
     expected = claims(tables, job)[:6]
     for attempt, nodes in enumerate(expected, 1):
         found = explain(engine.prepare(sc.check(tables)), job, attempt)
-        assert [name for name, count in found.chosen for _ in range(count)] == sorted(nodes, key=nodes.index)
+        assert [name for name, count in found.chosen for _ in range(count)] == sorted(
+            nodes, key=nodes.index
+        )
         assert found.placed == len(nodes) and found.attempt == attempt
         assert found.considered == found.feasible + sum(found.filtered.values())
         assert (found.verdict is None) is (found.placed == found.tasks)
@@ -60,11 +79,16 @@ class Asked:
     def __init__(self, folder: Path, kind: str, *jobs: str) -> None:
         (folder / "jobs.csv").write_text(HEADER + "\n".join(jobs) + "\n")
         size = {"cpu": 4, "memory": "8G"}
-        groups = [{"count": 2, **size, "attributes": {"zone": "a"}}, {"count": 1, **size, "attributes": {"zone": "b"}}]
+        groups = [
+            {"count": 2, **size, "attributes": {"zone": "a"}},
+            {"count": 1, **size, "attributes": {"zone": "b"}},
+        ]
         self.tables: Tables = {
-            "days": 0.001, "cluster": {"group": groups}, "workload": {"trace": str(folder / "jobs.csv")},
+            "days": 0.001,
+            "cluster": {"group": groups},
+            "workload": {"trace": str(folder / "jobs.csv")},
             "scheduler": {"kind": kind, "placement": "worst-fit"},
-        }  # fmt: skip
+        }
 
     def why(self, job: str, attempt: int = 1) -> Explanation:
         return explain(engine.prepare(sc.check(self.tables)), job, attempt)
@@ -80,7 +104,10 @@ OTHER = "other,w,0,1,5,1,1,false,"
         ("j,w,0,1,5,9,1,false,", "a task asks for 9 CPU and no node has more than 4 CPU to give"),
         ("j,w,0,1,5,1,99,false,", "a task asks for 99 GB and no node has more than 8 GB to give"),
         ("j,w,0,1,5,1,1,false,zone = c", "no node meets its constraints"),
-        ("j,w,0,13,5,1,1,true,", "it needs room for 13 tasks at once and its nodes hold 12 when nothing else runs"),
+        (
+            "j,w,0,13,5,1,1,true,",
+            "it needs room for 13 tasks at once and its nodes hold 12 when nothing else runs",
+        ),
         (
             "j,w,0,5,5,1,1,true,zone = b",
             "it needs room for 5 tasks at once and its nodes hold 4 when nothing else runs",
@@ -94,38 +121,52 @@ def test_never(kind: str, job: str, reason: str, tmp_path: Path) -> None:
 
 
 def test_a_partition_that_is_too_small_is_never(tmp_path: Path) -> None:
-    """A job of eight tasks fits the cluster but not its half of it, and is told so at once; shared, it would run."""
+    """A job of eight tasks fits the cluster but not its half of it, and is told so at once; shared,
+    it would run."""
     job = "j,w,0,8,5,1,1,false,"
     asked = Asked(tmp_path, "partitioned", job, "other,x,0,1,5,1,1,false,")
     asked.tables["scheduler"]["partition"] = {"w": 0.34}
     found = asked.why("j")
-    assert isinstance(found.verdict, Never) and "8 tasks at once and its nodes hold 4" in found.verdict.reason
+    assert (
+        isinstance(found.verdict, Never)
+        and "8 tasks at once and its nodes hold 4" in found.verdict.reason
+    )
     assert Asked(tmp_path, "shared-state", job, OTHER).why("j").placed == 8
 
 
 def test_what_is_in_the_way_and_what_would_help(tmp_path: Path) -> None:
     """Zone a is taken and zone b not allowed: all three tasks wait."""
-    asked = Asked(tmp_path, "monolithic", "first,w,0,2,50,4,1,false,zone = a", "j,w,1,3,5,2,1,false,zone = a")
+    asked = Asked(
+        tmp_path, "monolithic", "first,w,0,2,50,4,1,false,zone = a", "j,w,1,3,5,2,1,false,zone = a"
+    )
     found = asked.why("j")
     assert (found.tasks, found.placed, found.considered, found.feasible) == (3, 0, 3, 0)
     assert found.filtered == {"not allowed by its constraints": 1, "too little cpu free": 2}
     assert isinstance(found.verdict, Wait) and "3 of 3 tasks found no node" in found.verdict.reason
     assert "without its constraints 1 more nodes would fit" in found.unblock
-    assert any("asking for less cpu than 2 CPU: up to 2 more nodes" in hint for hint in found.unblock)
+    assert any(
+        "asking for less cpu than 2 CPU: up to 2 more nodes" in hint for hint in found.unblock
+    )
 
 
 def test_the_best_nodes_with_their_scores(tmp_path: Path) -> None:
-    """Worst fit: an empty node of 4 CPUs and 8 GB keeps 3/4 + 7/8 of itself, one with a task 2/4 + 6/8."""
-    asked = Asked(tmp_path, "monolithic", "first,w,0,1,50,1,1,false,zone = b", "j,w,1,1,5,1,1,false,")
+    """Worst fit: an empty node of 4 CPUs and 8 GB keeps 3/4 + 7/8 of itself, one with a task 2/4 +
+    6/8."""
+    asked = Asked(
+        tmp_path, "monolithic", "first,w,0,1,50,1,1,false,zone = b", "j,w,1,1,5,1,1,false,"
+    )
     found = asked.why("j")
     assert [candidate.score for candidate in found.best] == pytest.approx([1.625, 1.625, 1.25])
     assert found.best[-1].node == "node-2" and found.best[-1].free == "3 CPU, 7 GB"
     assert found.chosen[0][0] in {"node-0", "node-1"}
 
 
-@pytest.mark.parametrize(("kind", "behind"), [("monolithic", [0, 2, 1, 0]), ("offers", [3, 2, 1, 0])])
+@pytest.mark.parametrize(
+    ("kind", "behind"), [("monolithic", [0, 2, 1, 0]), ("offers", [3, 2, 1, 0])]
+)
 def test_the_jobs_behind_it(kind: str, behind: list[int], tmp_path: Path) -> None:
-    """A monolithic scheduler turns to the first as it arrives; an offer is made when all four have."""
+    """A monolithic scheduler turns to the first as it arrives; an offer is made when all four
+    have."""
     jobs = [f"j{k},w,0,1,5,1,1,false," for k in range(4)]
     assert [Asked(tmp_path, kind, *jobs).why(f"j{k}").queued_behind for k in range(4)] == behind
 
@@ -140,7 +181,9 @@ def test_a_job_never_tried(kind: str, tmp_path: Path) -> None:
     """The one before it takes longer than the run."""
     asked = Asked(tmp_path, kind, OTHER, "late,w,1,1,5,1,1,false,")
     asked.tables["scheduler"]["decision"] = {"default": {"job_time_s": 1e6}}
-    with pytest.raises(InputError, match="job 'late' was still queued at the end of the run: nothing was decided"):
+    with pytest.raises(
+        InputError, match="job 'late' was still queued at the end of the run: nothing was decided"
+    ):
         asked.why("late")
 
 

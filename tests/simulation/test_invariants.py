@@ -1,4 +1,5 @@
-"""What must hold of a world at any time holds all along, in every architecture with every placement."""
+"""What must hold of a world at any time holds all along, in every architecture with every
+placement."""
 
 from __future__ import annotations
 
@@ -19,22 +20,32 @@ from tests.simulation.scenarios import (
 )
 
 from murmuration.placement.registry import NAMES
-from murmuration.simulation import engine, invariants, loop
-from murmuration.simulation import scenario as sc
-from murmuration.simulation import world as wd
+from murmuration.simulation.engine import loop
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.engine import world as wd
+from murmuration.simulation.results import invariants
+from murmuration.simulation.scenarios import scenario as sc
 
 PIECES = 12
 GUARANTEED = {"service": {"guaranteed": 0.5}, "batch": {"guaranteed": 0.2}}
 RULES: list[Tables] = [
-    {"optimistic": True}, {"double_booked": True}, {"timeout_s": 0.5}, {"min_cpu": 1}, {"framework": GUARANTEED},
+    {"optimistic": True},
+    {"double_booked": True},
+    {"timeout_s": 0.5},
+    {"min_cpu": 1},
+    {"framework": GUARANTEED},
     {"short_share": 0.5, "short_max_s": 5},
     {"period_s": 1.0, "framework": {"batch": {"filter": ["zone = a"], "short": True}}},
-    {"framework": GUARANTEED, "offer_time_s": 0.0, "short_share": 0.25}, {"optimistic": True, "framework": GUARANTEED},
-]  # fmt: skip
+    {"framework": GUARANTEED, "offer_time_s": 0.0, "short_share": 0.25},
+    {"optimistic": True, "framework": GUARANTEED},
+]
 KINDS = {
-    "monolithic": MONOLITHIC, "partitioned": PARTITIONED, "shared-state": SHARED_STATE, "offers": OFFERS,
+    "monolithic": MONOLITHIC,
+    "partitioned": PARTITIONED,
+    "shared-state": SHARED_STATE,
+    "offers": OFFERS,
     **{f"offers-{k}": [{"kind": "offers", "offers": rules}] for k, rules in enumerate(RULES)},
-}  # fmt: skip
+}
 
 
 def run_in_pieces(tables: Tables) -> engine.Run:
@@ -62,21 +73,30 @@ def check_counts(run: engine.Run) -> None:
     for index in range(len(world.workloads)):
         mine = jobs[jobs["workload"] == index]
         revoked = placed if world.state["tasks_revoked"][0] else 0
-        assert 0 <= world.workloads["tasks_placed"][index] - (mine["tasks"] - mine["left"]).sum() <= revoked
+        assert (
+            0
+            <= world.workloads["tasks_placed"][index] - (mine["tasks"] - mine["left"]).sum()
+            <= revoked
+        )
     under_way = int((world.agents["job"] >= 0).sum())
     ended = int(jobs["attempts"].sum()) - under_way
     assert world.state["events"][0] == len(jobs) + ended + placed - running(world)
     assert world.state["running"][0] == running(world)
     assert world.workloads["commits_failed"].sum() == jobs["conflicts"].sum()
     commits = int(world.workloads["commits_ok"].sum() + world.workloads["commits_failed"].sum())
-    assert commits + world.workloads["empty_attempts"].sum() + world.state["offers_rescinded"][0] >= ended
+    assert (
+        commits + world.workloads["empty_attempts"].sum() + world.state["offers_rescinded"][0]
+        >= ended
+    )
 
 
 @pytest.mark.parametrize("placement", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_architecture_with_every_placement(kind: str, placement: str, tmp_path: Path) -> None:
     for seed in range(2):
-        tables = random_tables(100 * NAMES.index(placement) + seed, KINDS[kind], tmp_path, jobs_most=80)
+        tables = random_tables(
+            100 * NAMES.index(placement) + seed, KINDS[kind], tmp_path, jobs_most=80
+        )
         tables["cluster"]["group"].append(ROOMY)
         tables["scheduler"] |= {"placement": placement}
         check_counts(run_in_pieces(tables))
@@ -122,7 +142,9 @@ DAMAGES = [_less_free, _forgotten_job, _lost_task, _wrong_sum, _wrong_guarantee,
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("kind", ["monolithic", "offers"])
-def test_the_check_notices_what_is_wrong(kind: str, damage: Callable[[wd.World], None], tmp_path: Path) -> None:
+def test_the_check_notices_what_is_wrong(
+    kind: str, damage: Callable[[wd.World], None], tmp_path: Path
+) -> None:
     run = crowded(kind, tmp_path)
     damage(run.world)
     with pytest.raises(AssertionError):

@@ -1,4 +1,5 @@
-"""The live cluster in virtual time: whatever fails, no task runs twice, nothing is lost, and all ends well."""
+"""The live cluster in virtual time: whatever fails, no task runs twice, nothing is lost, and all
+ends well."""
 
 from __future__ import annotations
 
@@ -9,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from murmuration.cluster.random import generator
-from murmuration.cluster.resources import Resources
+from murmuration.base.random import generator
+from murmuration.base.resources import Resources
 from murmuration.placement.plain import FirstFit
 from murmuration.placement.registry import resolve
 from murmuration.placement.view import JobView, View
-from murmuration.schedulers.live.jobs import State
-from murmuration.schedulers.live.master import LiveMaster, Settings
-from murmuration.schedulers.live.messages import Recover, TaskPlaced
-from murmuration.simulation import engine
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.inputs import make_jobs, make_nodes
-from murmuration.simulation.live import LiveWorld
-from murmuration.simulation.live_replay import joins, rehearse, replay, submissions
+from murmuration.schedulers.central.jobs import State
+from murmuration.schedulers.central.master import LiveMaster, Settings
+from murmuration.schedulers.central.messages import Recover, TaskPlaced
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.messages.central import LiveWorld
+from murmuration.simulation.messages.central_replay import joins, rehearse, replay, submissions
+from murmuration.simulation.scenarios import scenario as sc
+from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 from murmuration.workload.job_spec import JobSpec
 
 SETTINGS = Settings(Resources(), resolve("first-fit"))
@@ -32,7 +33,10 @@ HEALED_S, END_S = 80.0, 170.0
 
 faults = st.lists(
     st.tuples(
-        st.sampled_from(["master", "agent", "network"]), st.integers(0, 2), st.floats(0.5, 60.0), st.floats(0.05, 20.0)
+        st.sampled_from(["master", "agent", "network"]),
+        st.integers(0, 2),
+        st.floats(0.5, 60.0),
+        st.floats(0.05, 20.0),
     ),
     max_size=10,
 )
@@ -133,7 +137,8 @@ class Recorder(FirstFit):
 
 
 def test_the_live_master_decides_as_the_simulator_does() -> None:
-    """Same seed, nodes and jobs, decisions that take no time, room for all: the simulator and the live master agree."""
+    """Same seed, nodes and jobs, decisions that take no time, room for all: the simulator and the
+    live master agree."""
     import tomllib
 
     tables = tomllib.loads(SCENARIO)
@@ -152,7 +157,7 @@ def test_a_log_replays_and_a_changed_one_does_not() -> None:
     master = LiveMaster(SETTINGS, 1)
     events = [Recover(0, 1), *joins(make_nodes(sc.Cluster(nodes=3, cpu=4, memory="8G")))]
     log: list[tuple[int, float, str, Any]] = [(0, 0.0, "options", None)]
-    from murmuration.schedulers.live.messages import Send, SubmitJob
+    from murmuration.schedulers.central.messages import Send, SubmitJob
     from murmuration.schedulers.offers.messages import Wake
 
     for at, event in enumerate([*events, SubmitJob(BATCH), Wake()]):
@@ -164,7 +169,10 @@ def test_a_log_replays_and_a_changed_one_does_not() -> None:
     spot = next(k for k, entry in enumerate(log) if isinstance(entry[3], TaskPlaced))
     placed = log[spot][3]
     wrong = TaskPlaced(placed.job, placed.index, placed.run, "elsewhere")
-    bad = replay([*log[:spot], (spot, 0.0, "fact", wrong), *log[spot + 1 :]], lambda options: LiveMaster(SETTINGS, 1))
+    bad = replay(
+        [*log[:spot], (spot, 0.0, "fact", wrong), *log[spot + 1 :]],
+        lambda options: LiveMaster(SETTINGS, 1),
+    )
     assert not bad.agrees and bad.difference == (spot, wrong, placed)
     other = replay(log, lambda options: LiveMaster(Settings(Resources(), resolve("worst-fit")), 1))
     assert not other.agrees, "another policy decides otherwise"

@@ -11,8 +11,8 @@ from murmuration.schedulers.negotiation.books import Held, Status
 from murmuration.schedulers.negotiation.messages import RunTask, TakenOver
 from murmuration.schedulers.negotiation.node_agent import NodeAgent
 from murmuration.schedulers.negotiation.source import Negotiation, Phase, Source
-from murmuration.simulation.negotiation_faults import run_schedule
-from murmuration.simulation.negotiation_messages import BrokenError
+from murmuration.simulation.messages.negotiation import BrokenError
+from murmuration.simulation.messages.negotiation_faults import run_schedule
 
 SCHEDULES, CHUNK = 300, 30
 
@@ -36,7 +36,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that hears nothing of its target runs the task on."""
 
     def late(self: Any, negotiation: Negotiation) -> None:
-        if self.negotiations.get(negotiation.task) is negotiation and negotiation.phase is Phase.HAND_OVER:
+        if (
+            self.negotiations.get(negotiation.task) is negotiation
+            and negotiation.phase is Phase.HAND_OVER
+        ):
             if negotiation.deadline <= self._now:
                 self._take_back(negotiation)
         else:
@@ -97,7 +100,9 @@ def credulous(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def untidy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Room that is given back stays counted."""
-    monkeypatch.setattr(NodeAgent, "_drop_coming", lambda self, migration: self.coming.pop(migration, None))
+    monkeypatch.setattr(
+        NodeAgent, "_drop_coming", lambda self, migration: self.coming.pop(migration, None)
+    )
 
 
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +117,16 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "hole", [impatient, trusting, without_tentative_state, forgetful, credulous, untidy, deaf], ids=lambda h: h.__name__
+    "hole",
+    [impatient, trusting, without_tentative_state, forgetful, credulous, untidy, deaf],
+    ids=lambda h: h.__name__,
 )
 def test_a_hole_in_the_protocol_is_found(
     hole: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hole(monkeypatch)
-    with pytest.raises(BrokenError, match="murmur faults --protocol negotiation --schedules 1 --seed"):
+    with pytest.raises(
+        BrokenError, match="murmur faults --protocol negotiation --schedules 1 --seed"
+    ):
         for seed in range(1, 60):
             run_schedule(seed)

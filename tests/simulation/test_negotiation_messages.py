@@ -1,4 +1,5 @@
-"""A small cell, message by message: overloaded nodes are relieved, and compiled functions choose the same."""
+"""A small cell, message by message: overloaded nodes are relieved, and compiled functions choose
+the same."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from murmuration.cluster.allocation_types import NAMES
 from murmuration.cluster.migration import migration_mb
 from murmuration.schedulers.negotiation.messages import Task
 from murmuration.schedulers.negotiation.settings import Settings
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.negotiation_messages import Arrival, Cell, Compiled
+from murmuration.simulation.messages.negotiation import Arrival, Cell, Compiled
+from murmuration.simulation.scenarios import scenario as sc
 
 GIB = 2**30
 NODES = {f"n{k}": (8_000_000, 16 * GIB) for k in range(12)}
@@ -24,7 +25,11 @@ def restless(seed: int, tasks: int = 60) -> list[Arrival]:
     rng = np.random.default_rng(seed)
     made = []
     for k in range(tasks):
-        task = Task(f"t{k}", (int(rng.integers(5, 25)) * 100_000, int(rng.integers(4, 24)) * GIB // 8), k % 5 == 0)
+        task = Task(
+            f"t{k}",
+            (int(rng.integers(5, 25)) * 100_000, int(rng.integers(4, 24)) * GIB // 8),
+            k % 5 == 0,
+        )
         shares = np.clip(rng.lognormal(-0.3, 0.4, (20, 2)), 0.05, 1.6)
         found = k < tasks // 2
         at, node = (0.0, f"n{k % 6}") if found else (float(rng.uniform(60, 1200)), None)
@@ -33,7 +38,8 @@ def restless(seed: int, tasks: int = 60) -> list[Arrival]:
 
 
 def test_an_overloaded_node_is_relieved() -> None:
-    """Six tasks use a fifth of the CPU each: without one the node is super-tight, without two it is tight."""
+    """Six tasks use a fifth of the CPU each: without one the node is super-tight, without two it is
+    tight."""
     tasks = [Arrival(Task(f"t{k}", (1_600_000, 3 * GIB)), 0.0, node="n0") for k in range(6)]
     cell = Cell(NODES, tasks, checked=True)
     series = cell.run(300.0)
@@ -92,7 +98,8 @@ def test_a_restless_cell_stays_mostly_stable(seed: int) -> None:
 
 
 def test_a_task_that_stood_still_ends_that_much_later() -> None:
-    """One node, so that nothing can move: a service spikes for ten minutes, and a batch task waits for its end."""
+    """One node, so that nothing can move: a service spikes for ten minutes, and a batch task waits
+    for its end."""
     shares = np.concatenate([np.full((5, 2), 0.5), np.ones((10, 2)), np.full((90, 2), 0.5)])
     service = Arrival(Task("service", (8_000_000, 8 * GIB), True), 0.0, shares=shares, node="n0")
     batch = Arrival(Task("batch", (2_000_000, GIB)), 0.0, duration_s=1800.0, node="n0")
@@ -110,7 +117,9 @@ def lopsided(**options: Any) -> dict[str, float]:
         request = (2_200_000, GIB) if k % 12 < 6 else (500_000, 22 * GIB // 5)
         tasks.append(Arrival(Task(f"t{k}", request), 0.0, node=f"n{k % 12}"))
     series = Cell(NODES, tasks, Settings(**options), checked=True).run(3600.0)
-    return {name: float(values[-1]) for name, values in series.items()} | {"moved": float(series["migrations"].sum())}
+    return {name: float(values[-1]) for name, values in series.items()} | {
+        "moved": float(series["migrations"].sum())
+    }
 
 
 def test_proactive_off_loading_evens_nodes_out_for_a_few_migrations() -> None:
@@ -124,4 +133,6 @@ def test_scenarios_and_agents_start_from_the_same_numbers() -> None:
     rules, agents = sc.NegotiationRules(), Settings()
     shared = [field.name for field in msgspec.structs.fields(rules) if hasattr(agents, field.name)]
     assert len(shared) >= 12
-    assert {name: getattr(rules, name) for name in shared} == {name: getattr(agents, name) for name in shared}
+    assert {name: getattr(rules, name) for name in shared} == {
+        name: getattr(agents, name) for name in shared
+    }

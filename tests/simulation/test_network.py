@@ -6,8 +6,14 @@ import math
 
 import pytest
 
-from murmuration.cluster.random import generator
-from murmuration.simulation.network import Faults, Network, Partition, Timeline, draw_faults
+from murmuration.base.random import generator
+from murmuration.simulation.messages.network import (
+    Faults,
+    Network,
+    Partition,
+    Timeline,
+    draw_faults,
+)
 
 
 def network(faults: Faults) -> Network:
@@ -37,7 +43,12 @@ def test_messages_overtake_each_other_and_none_is_early() -> None:
 
 def test_a_partition_cuts_between_its_sides_while_it_lasts() -> None:
     cut = network(Faults(partitions=(Partition(10.0, 20.0, frozenset({"a", "b"})),)))
-    for pair, passes in ((("a", "c"), False), (("c", "a"), False), (("a", "b"), True), (("c", "d"), True)):
+    for pair, passes in (
+        (("a", "c"), False),
+        (("c", "a"), False),
+        (("a", "b"), True),
+        (("c", "d"), True),
+    ):
         assert bool(cut.arrivals(*pair, 15.0)) == passes
         assert cut.arrivals(*pair, 9.9) and cut.arrivals(*pair, 20.0)
 

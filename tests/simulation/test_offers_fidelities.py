@@ -1,8 +1,9 @@
-"""Two fidelities, one set of rules: the master that exchanges messages and the bulk kernel give the same schedule.
+"""Two fidelities, one set of rules: the master that exchanges messages and the bulk kernel give the
+same schedule.
 
-Jobs of one task each, nodes that are alike, decisions and offers that take no time: whenever a slot comes free both
-must give it to the framework furthest below its share, and that framework to its oldest job. So every task starts at
-the same time in both.
+Jobs of one task each, nodes that are alike, decisions and offers that take no time: whenever a slot
+comes free both must give it to the framework furthest below its share, and that framework to its
+oldest job. So every task starts at the same time in both.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.schedulers.offers.frameworks import ElasticFramework, Job, TaskSpec
 from murmuration.schedulers.offers.master import Rules
 from murmuration.schedulers.offers.messages import LaunchTask, Register, Submit
-from murmuration.simulation import engine
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.offers_messages import assemble
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.messages.offers import assemble
+from murmuration.simulation.scenarios import scenario as sc
 
 NODES, CPUS = 5, 4
 WEIGHTS = {"a": 1.0, "b": 2.0}
@@ -24,18 +25,28 @@ WEIGHTS = {"a": 1.0, "b": 2.0}
 
 def crowded(allocator: str, seed: int) -> engine.Run:
     """Two frameworks that together want more than the twenty slots there are."""
-    workload = {"arrivals_per_s": 0.09, "tasks_per_job": 0.01, "task_duration_s": 150.0, "task_cpu": 1}
+    workload = {
+        "arrivals_per_s": 0.09,
+        "tasks_per_job": 0.01,
+        "task_duration_s": 150.0,
+        "task_cpu": 1,
+    }
     tables = {
-        "name": "crowded", "seed": seed, "days": 0.05, "cluster": {"nodes": NODES, "cpu": CPUS, "memory": "1G"},
+        "name": "crowded",
+        "seed": seed,
+        "days": 0.05,
+        "cluster": {"nodes": NODES, "cpu": CPUS, "memory": "1G"},
         "workload": {name: dict(workload) for name in WEIGHTS},
         "scheduler": {
-            "kind": "offers", "decision": {"default": {"job_time_s": 0.0, "task_time_s": 0.0}},
+            "kind": "offers",
+            "decision": {"default": {"job_time_s": 0.0, "task_time_s": 0.0}},
             "offers": {
-                "allocator": allocator, "offer_time_s": 0.0,
+                "allocator": allocator,
+                "offer_time_s": 0.0,
                 "framework": {name: {"weight": weight} for name, weight in WEIGHTS.items()},
             },
         },
-    }  # fmt: skip
+    }
     return engine.prepare(sc.check(tables))
 
 
@@ -52,8 +63,10 @@ def starts_by_messages(run: engine.Run, allocator: str) -> dict[tuple[str, str],
         nodes={f"node-{i}": (CPUS,) for i in range(NODES)},
         registrations=[Register(name, weight) for name, weight in WEIGHTS.items()],
         frameworks=[ElasticFramework(name) for name in WEIGHTS],
-        rules=Rules(allocator=ALLOCATORS[allocator]), rng=np.random.default_rng(0), watch={LaunchTask: note},
-    )  # fmt: skip
+        rules=Rules(allocator=ALLOCATORS[allocator]),
+        rng=np.random.default_rng(0),
+        watch={LaunchTask: note},
+    )
     for name, submit, duration in zip(names, jobs.submit_s, jobs.duration_s, strict=True):
         job = Job(f"{name}-{submit}", ((TaskSpec((1,), payload=float(duration)),),))
         loop.post(Submit(name, job), float(submit))
@@ -63,7 +76,9 @@ def starts_by_messages(run: engine.Run, allocator: str) -> dict[tuple[str, str],
 
 @pytest.mark.parametrize("allocator", ["drf", "priority"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_master_and_the_kernel_start_every_task_at_the_same_time(allocator: str, seed: int) -> None:
+def test_the_master_and_the_kernel_start_every_task_at_the_same_time(
+    allocator: str, seed: int
+) -> None:
     run = crowded(allocator, seed)
     engine.finish(run)
     jobs, rows = run.setup.jobs, run.world.jobs

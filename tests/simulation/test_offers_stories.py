@@ -9,7 +9,8 @@ from tests.simulation.stories import Story
 
 
 def small_and_large(folder: Path) -> Story:
-    """A stream of small tasks that takes every CPU as it comes free, and one job that needs a node to itself."""
+    """A stream of small tasks that takes every CPU as it comes free, and one job that needs a node
+    to itself."""
     story = Story(folder, nodes=2, cpu=4, seconds=200)
     for k in range(400):
         story.job(f"small-{k}", "small", at=k / 4, lasts=10 + k % 7)
@@ -73,7 +74,8 @@ def test_a_rejected_offer_is_tried_on_the_next_job_of_the_queue(tmp_path: Path) 
 
 
 def test_fair_shares_count_what_is_held(tmp_path: Path) -> None:
-    """a holds half the cluster when both want the four CPUs that come free: b gets them, then they take turns."""
+    """a holds half the cluster when both want the four CPUs that come free: b gets them, then they
+    take turns."""
     story = Story(tmp_path, nodes=2, cpu=4, seconds=60)
     story.job("a-old", "a", tasks=4)
     story.job("b-old", "b", at=0.5, tasks=4, lasts=20.0)
@@ -86,7 +88,8 @@ def test_fair_shares_count_what_is_held(tmp_path: Path) -> None:
 
 
 def test_weights_make_shares(tmp_path: Path) -> None:
-    """Twelve CPUs, more wanted than there are: a framework of weight 3 ends up with three times the other's."""
+    """Twelve CPUs, more wanted than there are: a framework of weight 3 ends up with three times the
+    other's."""
     story = Story(tmp_path, nodes=3, cpu=4)
     for k in range(20):
         story.job(f"a{k}", "a")
@@ -101,7 +104,9 @@ def test_strict_priority_serves_the_heavier_first(tmp_path: Path) -> None:
     for k in range(20):
         story.job(f"a{k}", "a")
         story.job(f"b{k}", "b")
-    ended = story.run(job_time_s=0.0, offers={"allocator": "priority", "framework": {"b": {"weight": 2.0}}})
+    ended = story.run(
+        job_time_s=0.0, offers={"allocator": "priority", "framework": {"b": {"weight": 2.0}}}
+    )
     assert [sum(ended[f"{w}{k}"]["tasks_placed"] for k in range(20)) for w in "ab"] == [0, 12]
 
 
@@ -129,16 +134,22 @@ def test_a_rescinded_offer_is_wasted_time_and_the_job_is_tried_again(tmp_path: P
     story = Story(tmp_path, seconds=38)
     story.job("slow", "slow")
     story.job("quick", "quick", at=1.0)
-    times = {"quick": {"job_time_s": 1.0, "task_time_s": 0.0}, "default": {"job_time_s": 10.0, "task_time_s": 0.0}}
+    times = {
+        "quick": {"job_time_s": 1.0, "task_time_s": 0.0},
+        "default": {"job_time_s": 10.0, "task_time_s": 0.0},
+    }
     ended = story.run(offers={"timeout_s": 5.0}, decision=times)
     # The offer goes back after five seconds, and quick has it then.
     assert ended["quick"]["first_attempt_s"] == pytest.approx(5.002)
-    # Begun at 0, 10, 20 and 30 seconds, each time rescinded five seconds later; three of them ended.
+    # Begun at 0, 10, 20 and 30 seconds, each time rescinded five seconds later; three of them
+    # ended.
     assert ended.count("offers_rescinded") == 4
     slow = ended.summary["workloads"]["slow"]
     assert (ended["slow"]["attempts"], slow["tasks_placed"]) == (4, 0)
     assert slow["busy_fraction"] == slow["busy_wasted_fraction"] == pytest.approx(30 / 38, rel=1e-3)
-    assert story.run(decision=times)["slow"]["status"] == "scheduled", "without a time-out it is placed at once"
+    assert story.run(decision=times)["slow"]["status"] == "scheduled", (
+        "without a time-out it is placed at once"
+    )
 
 
 def test_a_share_of_every_node_is_kept_for_short_tasks(tmp_path: Path) -> None:
@@ -148,7 +159,9 @@ def test_a_share_of_every_node_is_kept_for_short_tasks(tmp_path: Path) -> None:
     story.job("short", "b", at=10.0, tasks=2, lasts=5.0)
     ended = story.run(offers={"short_share": 0.5, "short_max_s": 5.0})
     assert (ended["long"]["tasks_placed"], ended["short"]["tasks_placed"]) == (2, 2)
-    assert story.run()["short"]["tasks_placed"] == 0, "without the reservation the long job takes all four"
+    assert story.run()["short"]["tasks_placed"] == 0, (
+        "without the reservation the long job takes all four"
+    )
 
 
 def test_a_task_declared_short_is_killed_at_the_limit(tmp_path: Path) -> None:
@@ -159,12 +172,14 @@ def test_a_task_declared_short_is_killed_at_the_limit(tmp_path: Path) -> None:
     ended = story.run(offers=rules)
     assert ended["liar"]["tasks_placed"] == 4, "declared short, it may use the whole node"
     assert ended.count("tasks_killed") == 4
-    # Decided from 0.001 to 1.001 s, killed five seconds later; the next one's offer is made a millisecond after.
+    # Decided from 0.001 to 1.001 s, killed five seconds later; the next one's offer is made a
+    # millisecond after.
     assert ended["next"]["first_attempt_s"] == pytest.approx(6.002)
 
 
 def test_a_guaranteed_share_is_had_by_revoking(tmp_path: Path) -> None:
-    """5.2.3: half the cluster is b's, but a has all of it. Four of a's tasks are killed, and wait to run again."""
+    """5.2.3: half the cluster is b's, but a has all of it. Four of a's tasks are killed, and wait
+    to run again."""
     story = Story(tmp_path, nodes=2, cpu=4, seconds=60)
     story.job("a", "a", tasks=8, lasts=1000.0)
     story.job("b", "b", at=20.0, tasks=4, lasts=20.0)
@@ -172,9 +187,14 @@ def test_a_guaranteed_share_is_had_by_revoking(tmp_path: Path) -> None:
     assert without["b"]["tasks_placed"] == 0
     ended = story.run(offers={"framework": {"b": {"guaranteed": 0.5}}})
     assert ended.count("tasks_revoked") == 4
-    assert (ended["b"]["tasks_placed"], ended["b"]["first_attempt_s"]) == (4, pytest.approx(20.0, abs=0.01))
+    assert (ended["b"]["tasks_placed"], ended["b"]["first_attempt_s"]) == (
+        4,
+        pytest.approx(20.0, abs=0.01),
+    )
     assert ended["a"]["status"] == "scheduled", "when b's tasks end, a's come back"
-    assert ended.summary["workloads"]["a"]["tasks_placed"] == 12, "eight placed once, four of them twice"
+    assert ended.summary["workloads"]["a"]["tasks_placed"] == 12, (
+        "eight placed once, four of them twice"
+    )
     assert ended["a"]["attempts"] == 2
 
 
@@ -189,7 +209,8 @@ def test_revocation_goes_no_further_than_the_guarantee(tmp_path: Path) -> None:
 
 
 def test_a_framework_keeps_what_it_was_guaranteed(tmp_path: Path) -> None:
-    """a has three CPUs of each node, six of eight in all, and is guaranteed more than five: one may not be killed."""
+    """a has three CPUs of each node, six of eight in all, and is guaranteed more than five: one may
+    not be killed."""
     story = Story(tmp_path, nodes=2, cpu=4, seconds=60)
     story.job("a", "a", tasks=6)
     story.job("b", "b", at=20.0, cpu=2.0)
@@ -212,7 +233,8 @@ def test_revocation_makes_room_on_one_node_for_a_large_task(tmp_path: Path) -> N
 
 
 def test_revocation_ends_even_where_nothing_takes_any_time(tmp_path: Path) -> None:
-    """b's gang can never have all its room at once: a's tasks are not killed and restarted for ever."""
+    """b's gang can never have all its room at once: a's tasks are not killed and restarted for
+    ever."""
     story = Story(tmp_path, nodes=2, cpu=4, seconds=60)
     story.job("a", "a", tasks=8, lasts=30.0)
     story.job("b", "b", at=20.0, tasks=2, cpu=4.0)
@@ -228,11 +250,15 @@ def test_offers_are_made_once_a_period(tmp_path: Path) -> None:
 
 
 def test_double_booking_makes_busyness_exceed_one(tmp_path: Path) -> None:
-    """The reference simulator let a framework take offers while it was deciding (peers, quirk 1)."""
+    """The reference simulator let a framework take offers while it was deciding (peers, quirk
+    1)."""
     story = Story(tmp_path, nodes=50, cpu=4, seconds=100)
     for k in range(50):
         story.job(f"j{k}", "w", at=float(k), lasts=1.0)
-    right, double = (story.run(job_time_s=10.0, offers={"double_booked": flag, "min_cpu": 4}) for flag in (False, True))
+    right, double = (
+        story.run(job_time_s=10.0, offers={"double_booked": flag, "min_cpu": 4})
+        for flag in (False, True)
+    )
     # One attempt after the other from the first second on: nine ended within a hundred seconds.
     assert right.summary["workloads"]["w"]["busy_fraction"] == pytest.approx(0.9, abs=0.01)
     assert double.summary["workloads"]["w"]["busy_fraction"] > 1.0

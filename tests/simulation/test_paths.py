@@ -1,4 +1,5 @@
-"""Fast path and slow path: the same policy compiled and as plain Python leaves the same bytes behind."""
+"""Fast path and slow path: the same policy compiled and as plain Python leaves the same bytes
+behind."""
 
 from __future__ import annotations
 
@@ -8,30 +9,49 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.simulation.policies import TWINS
-from tests.simulation.scenarios import MONOLITHIC, OFFERS, PARTITIONED, ROOMY, SHARED_STATE, Tables, random_tables
+from tests.simulation.scenarios import (
+    MONOLITHIC,
+    OFFERS,
+    PARTITIONED,
+    ROOMY,
+    SHARED_STATE,
+    Tables,
+    random_tables,
+)
 from tests.simulation.stories import Story
 from tests.simulation.test_invariants import RULES
 
 import murmuration
-from murmuration.cluster.errors import InputError
+from murmuration.base import files
+from murmuration.base.errors import InputError
 from murmuration.placement.registry import NAMES
 from murmuration.placement.view import JobView, View
-from murmuration.simulation import engine, files, results
-from murmuration.simulation import scenario as sc
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.results import snapshots
+from murmuration.simulation.results import summary as results
+from murmuration.simulation.scenarios import scenario as sc
 
 POLICIES, NONSENSE = "tests.simulation.policies", "tests.simulation.nonsense"
 KINDS = {
-    "monolithic": MONOLITHIC, "partitioned": PARTITIONED, "shared-state": SHARED_STATE, "offers": OFFERS,
+    "monolithic": MONOLITHIC,
+    "partitioned": PARTITIONED,
+    "shared-state": SHARED_STATE,
+    "offers": OFFERS,
     "offers-rules": [{"kind": "offers", "offers": rules} for rules in RULES],
-}  # fmt: skip
+}
 
 
 def outcome(tables: Tables, folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The summary of a run and its tables as they would lie in its folder."""
     run = engine.simulate(tables)
-    for name, table in ((files.JOBS, results.job_table(run)), (files.SERIES, results.series(run))):
+    for name, table in (
+        (snapshots.JOBS, results.job_table(run)),
+        (snapshots.SERIES, results.series(run)),
+    ):
         files.write_table(folder / name, table)
-    return results.summary(run, "x"), {name: (folder / name).read_bytes() for name in (files.JOBS, files.SERIES)}
+    return results.summary(run, "x"), {
+        name: (folder / name).read_bytes() for name in (snapshots.JOBS, snapshots.SERIES)
+    }
 
 
 def with_placement(tables: Tables, placement: str) -> Tables:
@@ -42,10 +62,14 @@ def with_placement(tables: Tables, placement: str) -> Tables:
 @pytest.mark.parametrize("kind", KINDS)
 def test_compiled_and_plain_leave_the_same_bytes(kind: str, placement: str, tmp_path: Path) -> None:
     for seed in range(3):
-        tables = random_tables(1000 + 10 * NAMES.index(placement) + seed, KINDS[kind], tmp_path, jobs_most=60)
+        tables = random_tables(
+            1000 + 10 * NAMES.index(placement) + seed, KINDS[kind], tmp_path, jobs_most=60
+        )
         tables["cluster"]["group"].append(ROOMY)
         fast, fast_files = outcome(with_placement(tables, placement), tmp_path)
-        slow, slow_files = outcome(with_placement(tables, f"{POLICIES}:{TWINS[placement]}"), tmp_path)
+        slow, slow_files = outcome(
+            with_placement(tables, f"{POLICIES}:{TWINS[placement]}"), tmp_path
+        )
         assert (fast.pop("path"), slow.pop("path")) == ("compiled", "python")
         assert fast == slow
         assert fast_files == slow_files
@@ -59,7 +83,9 @@ def test_a_score_compiled_and_not(tmp_path: Path) -> None:
     assert (fast.pop("path"), slow.pop("path")) == ("compiled", "python")
     assert (fast, fast_files) == (slow, slow_files)
     other, _ = outcome(with_placement(tables, "worst-fit"), tmp_path)
-    assert other["workloads"] != slow["workloads"], "the score must make a difference for this to show anything"
+    assert other["workloads"] != slow["workloads"], (
+        "the score must make a difference for this to show anything"
+    )
 
 
 def plain_score(total: Any, free: Any, request: Any) -> Any:
@@ -77,12 +103,21 @@ ROWS = "expected 3 rows from 0 to 1, one for each task, or -1 for a task that is
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("TooFew", ROWS), ("TooMany", ROWS), ("Nothing", ROWS), ("Words", ROWS), ("Halves", ROWS), ("Nested", ROWS),
-        ("OutOfRange", ROWS), ("BelowMinusOne", ROWS), ("Full", "node node-0 has no room for this task"),
-        ("Forbidden", "node node-1 is not one it may use"), ("Writes", "read-only"), ("Ragged", "ValueError"),
+        ("TooFew", ROWS),
+        ("TooMany", ROWS),
+        ("Nothing", ROWS),
+        ("Words", ROWS),
+        ("Halves", ROWS),
+        ("Nested", ROWS),
+        ("OutOfRange", ROWS),
+        ("BelowMinusOne", ROWS),
+        ("Full", "node node-0 has no room for this task"),
+        ("Forbidden", "node node-1 is not one it may use"),
+        ("Writes", "read-only"),
+        ("Ragged", "ValueError"),
         ("Breaks", "ZeroDivisionError: integer division or modulo by zero ("),
     ],
-)  # fmt: skip
+)
 def test_an_answer_that_makes_no_sense(kind: str, name: str, sentence: str, tmp_path: Path) -> None:
     """Two nodes of two CPUs, one of them forbidden; a job of three tasks of one CPU."""
     header = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task,constraints\n"
@@ -90,9 +125,11 @@ def test_an_answer_that_makes_no_sense(kind: str, name: str, sentence: str, tmp_
     size = {"count": 1, "cpu": 2, "memory": "1G"}
     groups = [{**size, "attributes": {"zone": "a"}}, {**size, "attributes": {"zone": "b"}}]
     tables: Tables = {
-        "days": 0.001, "cluster": {"group": groups}, "workload": {"trace": str(tmp_path / "jobs.csv")},
+        "days": 0.001,
+        "cluster": {"group": groups},
+        "workload": {"trace": str(tmp_path / "jobs.csv")},
         "scheduler": {"kind": kind, "placement": f"{NONSENSE}:{name}"},
-    }  # fmt: skip
+    }
     if kind == "partitioned":
         # There the job must fit whole.
         groups[0]["cpu"] = 3
@@ -100,7 +137,9 @@ def test_an_answer_that_makes_no_sense(kind: str, name: str, sentence: str, tmp_
             pytest.skip("it fits")
     with pytest.raises(InputError) as error:
         engine.simulate(tables)
-    assert str(error.value).startswith(f"{NONSENSE}:{name}: job j: ") and sentence in str(error.value)
+    assert str(error.value).startswith(f"{NONSENSE}:{name}: job j: ") and sentence in str(
+        error.value
+    )
 
 
 def short_score(total: Any, free: Any, request: Any) -> Any:
@@ -123,7 +162,9 @@ def not_compilable(total: Any, free: Any, request: Any) -> Any:
     return open("/dev/null").read()
 
 
-short_kernel, nan_kernel, bad_kernel = map(murmuration.kernel, (short_score, nan_score, not_compilable))
+short_kernel, nan_kernel, bad_kernel = map(
+    murmuration.kernel, (short_score, nan_score, not_compilable)
+)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -154,8 +195,11 @@ def test_a_policy_sees_no_more_than_its_offer(tmp_path: Path) -> None:
     story.job("slow", "a", at=5.0)
     story.job("greedy", "b", at=11.0, tasks=3)
     times = {"a": {"job_time_s": 20.0}, "default": {"job_time_s": 0.0, "task_time_s": 0.0}}
-    with pytest.raises(InputError, match="Greedy: job greedy: node node-0 has no room for this task"):
-        # From 5 to 25 s a has two CPUs on offer and claims one; the other is free but not what b is shown at 11 s.
+    with pytest.raises(
+        InputError, match="Greedy: job greedy: node node-0 has no room for this task"
+    ):
+        # From 5 to 25 s a has two CPUs on offer and claims one; the other is free but not what b is
+        # shown at 11 s.
         story.run(decision=times, placement=f"{NONSENSE}:Greedy")
 
 

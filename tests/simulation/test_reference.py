@@ -1,4 +1,5 @@
-"""The compiled loop against a second simulator written in plain Python: every job's story is the same, exactly."""
+"""The compiled loop against a second simulator written in plain Python: every job's story is the
+same, exactly."""
 
 from __future__ import annotations
 
@@ -22,18 +23,25 @@ from tests.simulation.scenarios import (
     random_tables,
 )
 
-from murmuration.cluster.errors import InputError
-from murmuration.simulation import engine
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.world import STATUS
+from murmuration.base.errors import InputError
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.engine.world import STATUS
+from murmuration.simulation.scenarios import scenario as sc
 
 
 def stories(run: engine.Run) -> list[tuple[Any, ...]]:
     """What became of each job."""
     found = []
     for row in run.world.jobs:
-        times = tuple(None if math.isnan(row[name]) else float(row[name]) for name in ("first", "full"))
-        counts = (int(row["attempts"]), int(row["conflicts"]), STATUS[row["status"]], int(row["left"]))
+        times = tuple(
+            None if math.isnan(row[name]) else float(row[name]) for name in ("first", "full")
+        )
+        counts = (
+            int(row["attempts"]),
+            int(row["conflicts"]),
+            STATUS[row["status"]],
+            int(row["left"]),
+        )
         found.append((*times, *counts))
     return found
 
@@ -53,7 +61,9 @@ def must_agree(tables: Tables, expected: Reference) -> engine.Run | None:
     busy = dict(zip(run.setup.jobs.workloads, run.world.busy[:, :, 0].sum(axis=1), strict=True))
     assert busy == pytest.approx(expected.busy)
     state = run.world.state[0]
-    assert [state["running_s"], state["offered_s"], *run.world.sums_s[0]] == pytest.approx(expected.area.tolist())
+    assert [state["running_s"], state["offered_s"], *run.world.sums_s[0]] == pytest.approx(
+        expected.area.tolist()
+    )
     return run
 
 
@@ -75,17 +85,28 @@ def test_shared_state(seed: int, tmp_path: Path) -> None:
     expected = Reference(tables)
     run = must_agree(tables, expected)
     if run is not None:
-        assert (run.world.free == expected.free).all() and (run.world.sequence == expected.sequence).all()
+        assert (run.world.free == expected.free).all() and (
+            run.world.sequence == expected.sequence
+        ).all()
 
 
 #: What may be switched on in a scenario of offers, each with a chance of its own.
 OFFER_RULES: list[dict[str, Any]] = [
-    {"timeout_s": 1.5}, {"timeout_s": 0.5}, {"min_cpu": 1}, {"period_s": 1.0}, {"optimistic": True},
-    {"short_share": 0.5, "short_max_s": 5.0}, {"double_booked": True}, {"offer_time_s": 0.0},
-]  # fmt: skip
+    {"timeout_s": 1.5},
+    {"timeout_s": 0.5},
+    {"min_cpu": 1},
+    {"period_s": 1.0},
+    {"optimistic": True},
+    {"short_share": 0.5, "short_max_s": 5.0},
+    {"double_booked": True},
+    {"offer_time_s": 0.0},
+]
 FRAMEWORK_RULES: list[dict[str, Any]] = [
-    {"short": True}, {"filter": ["zone = a"]}, {"filter_cpu": 2}, {"weight": 4.0},
-]  # fmt: skip
+    {"short": True},
+    {"filter": ["zone = a"]},
+    {"filter_cpu": 2},
+    {"weight": 4.0},
+]
 
 
 def offers_tables(seed: int, folder: Path) -> Tables:
@@ -107,7 +128,8 @@ def offers_tables(seed: int, folder: Path) -> Tables:
 
 @pytest.mark.parametrize("seed", range(120))
 def test_offers(seed: int, tmp_path: Path) -> None:
-    """Every allocator and rule but revocation. The policy draws nothing, so the order of a view's rows is free."""
+    """Every allocator and rule but revocation. The policy draws nothing, so the order of a view's
+    rows is free."""
     tables = offers_tables(seed, tmp_path)
     expected = OffersReference(tables)
     run = must_agree(tables, expected)
@@ -118,7 +140,8 @@ def test_offers(seed: int, tmp_path: Path) -> None:
 
 
 def test_the_scenarios_show_what_they_should(tmp_path: Path) -> None:
-    """The comparison is worth something: conflicts, abandoned and hopeless jobs, repeated attempts all occur."""
+    """The comparison is worth something: conflicts, abandoned and hopeless jobs, repeated attempts
+    all occur."""
     seen: dict[str, int] = {}
     for seed in range(40):
         results = Reference(random_tables(seed, SHARED_STATE, tmp_path)).run()

@@ -9,40 +9,71 @@ import numpy as np
 import pytest
 from tests.simulation.stories import Ended, Story
 
-from murmuration.cluster.random import generator
+from murmuration.base.random import generator
 from murmuration.placement.plain import FirstFit
 from murmuration.placement.view import JobView, View
-from murmuration.simulation import engine, results
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.build import PREFILL, prefilled
-from murmuration.simulation.inputs import make_nodes
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.engine.build import PREFILL, prefilled
+from murmuration.simulation.results import summary as results
+from murmuration.simulation.scenarios import scenario as sc
+from murmuration.simulation.scenarios.inputs import make_nodes
 
 
 def conflict(folder: Path) -> Ended:
-    """A node of four CPUs, two schedulers that both want three of them; the slower one finds them taken.
+    """A node of four CPUs, two schedulers that both want three of them; the slower one finds them
+    taken.
 
-    a decides from 0 to 1 s and runs three tasks until 11 s. b decides from 0 to 3 s, gets one of three tasks in (until
-    13 s), finds nothing free at 3, 6 and 9 s, and places the other two from 12 to 15 s (until 25 s).
+    a decides from 0 to 1 s and runs three tasks until 11 s. b decides from 0 to 3 s, gets one of
+    three tasks in (until 13 s), finds nothing free at 3, 6 and 9 s, and places the other two from
+    12 to 15 s (until 25 s).
     """
     story = Story(folder, nodes=1, cpu=4, seconds=100)
     story.job("a", "a", tasks=3, lasts=10.0)
     story.job("b", "b", tasks=3, lasts=10.0)
-    times = {"a": {"job_time_s": 1.0, "task_time_s": 0.0}, "b": {"job_time_s": 3.0, "task_time_s": 0.0}}
+    times = {
+        "a": {"job_time_s": 1.0, "task_time_s": 0.0},
+        "b": {"job_time_s": 3.0, "task_time_s": 0.0},
+    }
     return story.run("shared-state", decision=times)
 
 
 def test_each_figure_of_a_workload(tmp_path: Path) -> None:
     ended = conflict(tmp_path)
     a, b = (ended.summary["workloads"][name] for name in "ab")
-    assert (a["jobs_submitted"], a["jobs_scheduled"], a["jobs_abandoned"], a["jobs_queued"]) == (1, 1, 0, 0)
-    assert (a["tasks_placed"], a["attempts_mean"], a["wait_s_mean"], a["wait_full_s_mean"]) == (3, 1.0, 0.0, 1.0)
-    assert (a["busy_fraction"], a["busy_wasted_fraction"], a["conflict_fraction"]) == (0.01, 0.0, 0.0)
-    assert (b["tasks_placed"], b["attempts_mean"], b["wait_s_mean"], b["wait_full_s_mean"]) == (3, 5.0, 0.0, 15.0)
+    assert (a["jobs_submitted"], a["jobs_scheduled"], a["jobs_abandoned"], a["jobs_queued"]) == (
+        1,
+        1,
+        0,
+        0,
+    )
+    assert (a["tasks_placed"], a["attempts_mean"], a["wait_s_mean"], a["wait_full_s_mean"]) == (
+        3,
+        1.0,
+        0.0,
+        1.0,
+    )
+    assert (a["busy_fraction"], a["busy_wasted_fraction"], a["conflict_fraction"]) == (
+        0.01,
+        0.0,
+        0.0,
+    )
+    assert (b["tasks_placed"], b["attempts_mean"], b["wait_s_mean"], b["wait_full_s_mean"]) == (
+        3,
+        5.0,
+        0.0,
+        15.0,
+    )
     # The attempts that found nothing count in neither; the one with a conflict was wasted.
-    assert (b["busy_fraction"], b["busy_wasted_fraction"]) == (pytest.approx(0.06), pytest.approx(0.03))
+    assert (b["busy_fraction"], b["busy_wasted_fraction"]) == (
+        pytest.approx(0.06),
+        pytest.approx(0.03),
+    )
     assert b["conflict_fraction"] == 1.0, "one failed, one successful"
     assert not a["saturated"] and not b["saturated"]
-    assert ended.summary["schedulers"] == {"a": {"busy_fraction": 0.01}, "b": {"busy_fraction": pytest.approx(0.06)}}
+    assert ended.summary["schedulers"] == {
+        "a": {"busy_fraction": 0.01},
+        "b": {"busy_fraction": pytest.approx(0.06)},
+    }
 
 
 def test_each_figure_of_the_cluster(tmp_path: Path) -> None:
@@ -51,7 +82,10 @@ def test_each_figure_of_the_cluster(tmp_path: Path) -> None:
     cluster = ended.summary["cluster"]
     assert cluster["tasks_running_mean"] == pytest.approx(0.6)
     assert cluster["required"] == {"cpu": pytest.approx(0.15), "memory": 0.0}
-    assert cluster["used"] == cluster["required"] and cluster["guaranteed"] == {"cpu": 0.0, "memory": 0.0}
+    assert cluster["used"] == cluster["required"] and cluster["guaranteed"] == {
+        "cpu": 0.0,
+        "memory": 0.0,
+    }
     assert (cluster["nodes_mean"], cluster["offered_fraction"]) == (1.0, 0.0)
     # Two jobs, six attempts that ended and six tasks that ended.
     assert ended.summary["events"] == 2 + 6 + 6
@@ -61,12 +95,19 @@ def test_each_figure_of_the_cluster(tmp_path: Path) -> None:
 
 
 def test_production_tasks_are_guaranteed() -> None:
-    workload: dict[str, Any] = {"arrivals_per_s": 0.1, "task_duration_s": 30, "task_cpu": 2, "task_memory": "1G"}
+    workload: dict[str, Any] = {
+        "arrivals_per_s": 0.1,
+        "task_duration_s": 30,
+        "task_cpu": 2,
+        "task_memory": "1G",
+    }
     both = {"a": {**workload, "production": True}, "b": workload}
     tables = {"days": 0.05, "cluster": {"nodes": 20}}
     cluster = results.summary(engine.simulate({**tables, "workload": both}), "x")["cluster"]
     assert 0.0 < cluster["guaranteed"]["cpu"] < cluster["required"]["cpu"]
-    only = results.summary(engine.simulate({**tables, "workload": {"a": both["a"]}}), "x")["cluster"]
+    only = results.summary(engine.simulate({**tables, "workload": {"a": both["a"]}}), "x")[
+        "cluster"
+    ]
     assert only["guaranteed"] == only["required"]
 
 
@@ -79,13 +120,18 @@ def test_offered_resources_are_counted_while_they_are_locked(tmp_path: Path) -> 
 
 
 def test_percentiles_are_of_the_jobs_that_were_tried(tmp_path: Path) -> None:
-    """Ten jobs at once, two seconds each: waits of 0, 2, … 18 s; nine tenths of them wait up to 16.2 s."""
+    """Ten jobs at once, two seconds each: waits of 0, 2, … 18 s; nine tenths of them wait up to
+    16.2 s."""
     story = Story(tmp_path, nodes=10, seconds=100)
     for k in range(10):
         story.job(f"j{k}", "w")
     workload = story.run("monolithic", job_time_s=2.0).summary["workloads"]["w"]
-    assert workload["wait_s_mean"] == pytest.approx(9.0) and workload["wait_s_p90"] == pytest.approx(16.2)
-    assert workload["wait_full_s_mean"] == pytest.approx(11.0) and workload["wait_full_s_p90"] == pytest.approx(18.2)
+    assert workload["wait_s_mean"] == pytest.approx(9.0) and workload[
+        "wait_s_p90"
+    ] == pytest.approx(16.2)
+    assert workload["wait_full_s_mean"] == pytest.approx(11.0) and workload[
+        "wait_full_s_p90"
+    ] == pytest.approx(18.2)
 
 
 def test_a_job_tried_too_often_is_abandoned(tmp_path: Path) -> None:
@@ -110,7 +156,8 @@ def test_a_job_that_finds_no_room_comes_back_after_a_while(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("share", "nodes"), [(0.0, 7), (0.3, 7), (0.6, 50), (0.7, 3)])
 def test_prefill_is_whole_tasks_by_randomised_first_fit(share: float, nodes: int) -> None:
-    """As many tasks of 1.1 CPU and 1.5 GB as it takes, where the plain placement puts them with the same generator."""
+    """As many tasks of 1.1 CPU and 1.5 GB as it takes, where the plain placement puts them with the
+    same generator."""
     table = make_nodes(sc.Cluster(nodes=nodes, cpu=4, memory="16G"))
     request = table.resources.vector(PREFILL)
     free = prefilled(table.resources, table.total, share, seed=5)
@@ -119,18 +166,26 @@ def test_prefill_is_whole_tasks_by_randomised_first_fit(share: float, nodes: int
     if tasks:
         every = np.ones(nodes, dtype=np.bool_)
         view = View(table.resources, table.names, table.attributes, table.total, table.total, every)
-        rows = FirstFit().decide(view, JobView("p", "p", tasks, request, 0.0), generator(5, "prefill"))
+        rows = FirstFit().decide(
+            view, JobView("p", "p", tasks, request, 0.0), generator(5, "prefill")
+        )
         np.subtract.at(expected, rows, request)
     assert (free == expected).all()
-    assert ((table.total - free)[:, 0] == (table.total - free)[:, 1] // request[1] * request[0]).all()
+    assert (
+        (table.total - free)[:, 0] == (table.total - free)[:, 1] // request[1] * request[0]
+    ).all()
 
 
 def test_picky_jobs_leave_a_share_of_the_nodes_alone() -> None:
     workload = {"arrivals_per_s": 0.5, "task_duration_s": 5, "task_cpu": 1}
     tables = {
-        "days": 0.01, "cluster": {"nodes": 40}, "workload": {"a": workload, "b": {**workload, "picky": 0.75}},
-    }  # fmt: skip
+        "days": 0.01,
+        "cluster": {"nodes": 40},
+        "workload": {"a": workload, "b": {**workload, "picky": 0.75}},
+    }
     run = engine.simulate(tables)
     picky = run.world.jobs["workload"] == run.setup.jobs.workloads.index("b")
-    assert (run.world.jobs["mask"][~picky] == -1).all() and (run.world.jobs["mask"][picky] >= 0).all()
+    assert (run.world.jobs["mask"][~picky] == -1).all() and (
+        run.world.jobs["mask"][picky] >= 0
+    ).all()
     assert (run.world.masks[np.unique(run.world.jobs["mask"][picky])].sum(axis=1) == 10).all()

@@ -12,19 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.random import generator, state
+from murmuration.base.errors import InputError
+from murmuration.base.random import generator, state
 from murmuration.schedulers.swarm.pheromone import LINEAR, QUADRATIC
 from murmuration.schedulers.swarm.search import CHORD, RING
-from murmuration.simulation import swarm_cloud as cloud
-from murmuration.simulation import swarm_small as small
+from murmuration.simulation.architectures.swarm import cloud as cloud
+from murmuration.simulation.architectures.swarm import small as small
 
 
 @numba.njit  # type: ignore[untyped-decorator]
 def searched(
     level: Any, tree: Any, order: Any, place: Any, first: Any, n0: int, source: int
 ) -> tuple[bool, int, int, int]:
-    """Whether a suitable node exists, the ones both searches find, and the messages of the second."""
+    """Whether a suitable node exists, the ones both searches find, and the messages of the
+    second."""
     nodes = level.shape[0]
     cloud.arrange(level, order, place, first)
     size = tree.shape[0] // 2
@@ -70,7 +71,9 @@ def plain(start: list[int], n0: int, form: int, rng: np.random.Generator) -> tup
     return steps, migrations, messages
 
 
-@pytest.mark.parametrize(("filling", "form"), [(9, QUADRATIC), (5, QUADRATIC), (1, QUADRATIC), (5, LINEAR)])
+@pytest.mark.parametrize(
+    ("filling", "form"), [(9, QUADRATIC), (5, QUADRATIC), (1, QUADRATIC), (5, LINEAR)]
+)
 def test_same_distribution_as_the_plain_simulator(filling: int, form: int) -> None:
     nodes, n0, runs = 20, 10, 400
     fast = cloud.settle(np.full(nodes, filling), n0, state(1, "fast"), runs, form)
@@ -81,18 +84,25 @@ def test_same_distribution_as_the_plain_simulator(filling: int, form: int) -> No
         assert abs(mine.mean() - other.mean()) < 4 * error + 1e-9
 
 
-def final(start: list[int], n0: int, seed: int, form: int, search: int) -> tuple[cloud.Cloud, np.ndarray]:
+def final(
+    start: list[int], n0: int, seed: int, form: int, search: int
+) -> tuple[cloud.Cloud, np.ndarray]:
     arrays = cloud.make_cloud(len(start), sum(start), n0, form)
     out = np.zeros((1, 4), np.int64)
-    cloud.run_many(arrays, np.array(start), n0, search, np.zeros(3, np.int64), state(seed, "final"), out)
+    cloud.run_many(
+        arrays, np.array(start), n0, search, np.zeros(3, np.int64), state(seed, "final"), out
+    )
     return arrays, out[0]
 
 
 @settings(deadline=None, max_examples=300)
 @given(
-    n0=st.integers(2, 12), fillings=st.lists(st.integers(0, 12), min_size=2, max_size=30), seed=st.integers(0, 999),
-    form=st.sampled_from([QUADRATIC, LINEAR]), search=st.sampled_from([RING, CHORD]),
-)  # fmt: skip
+    n0=st.integers(2, 12),
+    fillings=st.lists(st.integers(0, 12), min_size=2, max_size=30),
+    seed=st.integers(0, 999),
+    form=st.sampled_from([QUADRATIC, LINEAR]),
+    search=st.sampled_from([RING, CHORD]),
+)
 def test_every_cloud_comes_to_rest_with_all_its_containers(
     n0: int, fillings: list[int], seed: int, form: int, search: int
 ) -> None:
@@ -101,7 +111,8 @@ def test_every_cloud_comes_to_rest_with_all_its_containers(
     levels = arrays.level
     assert steps < cloud.STEPS_MAX
     assert levels.sum() == sum(start) and (levels == arrays.here).all()
-    # Full nodes, empty nodes, and at most one with the remainder: the fewest nodes that hold them all.
+    # Full nodes, empty nodes, and at most one with the remainder: the fewest nodes that hold them
+    # all.
     assert sorted(levels)[::-1][: math.ceil(sum(start) / n0)] == sorted(levels[levels > 0])[::-1]
     assert ((levels > 0) & (levels < n0)).sum() <= 1
     assert migrations == 0 or messages >= migrations
@@ -116,7 +127,9 @@ def test_both_searches_find_a_suitable_node_or_neither_does(start: list[int], so
     start[i] = min(max(start[i], 1), n0 - 1)
     suitable = [j for j in range(nodes) if j != i and start[i] <= start[j] < n0]
     c = cloud.make_cloud(nodes, sum(start), n0, QUADRATIC)
-    exists, ring, chord, hops = searched(np.array(start, np.int32), c.tree, c.order, c.place, c.first, n0, i)
+    exists, ring, chord, hops = searched(
+        np.array(start, np.int32), c.tree, c.order, c.place, c.first, n0, i
+    )
     assert exists == bool(suitable)
     if suitable:
         assert ring == min(suitable, key=lambda j: (j - i) % nodes)
@@ -155,7 +168,9 @@ def test_three_nodes_with_both_rules_agree_with_the_fast_simulator() -> None:
 
 def test_random_destinations_keep_every_container() -> None:
     for rule in (small.ANY, small.ROOM):
-        steps, migrations, seen = small.track(np.array([32, 34, 34]), 50, rule, state(4, str(rule)), 20_000)
+        steps, migrations, seen = small.track(
+            np.array([32, 34, 34]), 50, rule, state(4, str(rule)), 20_000
+        )
         assert 0 < steps == len(seen) and migrations >= 32
         assert (seen.sum(axis=1) == 100).all() and sorted(seen[-1]) == [0, 50, 50]
         if rule == small.ROOM:

@@ -1,5 +1,5 @@
-"""Usage that is measured, nodes that come and go, and negotiation in bulk: resources add up all along, and small cells
-come out as arithmetic says."""
+"""Usage that is measured, nodes that come and go, and negotiation in bulk: resources add up all
+along, and small cells come out as arithmetic says."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmuration.cluster.errors import InputError
-from murmuration.simulation import engine, invariants, results
-from murmuration.simulation import scenario as sc
+from murmuration.base.errors import InputError
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.results import invariants
+from murmuration.simulation.results import summary as results
+from murmuration.simulation.scenarios import scenario as sc
 
-USAGE = {"cpu": 0.5, "memory": 0.6, "noise": 0.3, "spikes_per_hour": 2.0, "spike": 2.5, "spread": 0.3}
+USAGE = {
+    "cpu": 0.5,
+    "memory": 0.6,
+    "noise": 0.3,
+    "spikes_per_hour": 2.0,
+    "spike": 2.5,
+    "spread": 0.3,
+}
 KINDS = ("monolithic", "shared-state", "partitioned", "swarm", "negotiation")
 
 
@@ -21,7 +30,9 @@ def cell(kind: str, **scheduler: Any) -> dict[str, Any]:
     """Thirty nodes, ten of which come after an hour and ten of which go after two."""
     work = {"task_memory": "1G", "tasks_per_job": 3.0, "spread": 0.5, "usage": USAGE}
     return {
-        "name": "cell", "seed": 3, "days": 0.125,
+        "name": "cell",
+        "seed": 3,
+        "days": 0.125,
         "cluster": {
             "group": [
                 {"count": 10, "cpu": 8, "memory": "16G"},
@@ -30,12 +41,24 @@ def cell(kind: str, **scheduler: Any) -> dict[str, Any]:
             ]
         },
         "workload": {
-            "service": {**work, "production": True, "initial": 40, "arrivals_per_s": 0.001, "task_duration_s": 20_000,
-                        "task_cpu": 0.8},
-            "batch": {**work, "initial": 30, "arrivals_per_s": 0.02, "task_duration_s": 600, "task_cpu": 0.5},
+            "service": {
+                **work,
+                "production": True,
+                "initial": 40,
+                "arrivals_per_s": 0.001,
+                "task_duration_s": 20_000,
+                "task_cpu": 0.8,
+            },
+            "batch": {
+                **work,
+                "initial": 30,
+                "arrivals_per_s": 0.02,
+                "task_duration_s": 600,
+                "task_cpu": 0.5,
+            },
         },
         "scheduler": {"kind": kind, "reclaim": True, **scheduler},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -43,7 +66,9 @@ def test_resources_add_up_while_usage_changes_and_nodes_come_and_go(kind: str) -
     run = engine.prepare(sc.check(cell(kind)))
     engine.finish(run, lambda share: invariants.check(run))
     summary = results.summary(run, kind)
-    assert summary["cluster"]["nodes_mean"] == pytest.approx((20 * 3600 + 30 * 3600 + 20 * 3600) / 10_800)
+    assert summary["cluster"]["nodes_mean"] == pytest.approx(
+        (20 * 3600 + 30 * 3600 + 20 * 3600) / 10_800
+    )
     assert 0.0 < summary["cluster"]["used"]["cpu"] < summary["cluster"]["required"]["cpu"]
     assert run.world.state["tasks_lost"][0] > 0
 
@@ -74,9 +99,11 @@ def write_usage(folder: Path, shares: list[float], at: float = 0.0) -> dict[str,
 def test_what_is_used_is_what_the_curve_says(tmp_path: Path) -> None:
     shares = [0.25, 1.0, 0.5, 0.75]
     tables = {
-        "days": 2400 / 86_400, "cluster": {"nodes": 1, "cpu": 8, "memory": "8G"},
-        "workload": write_usage(tmp_path, shares), "scheduler": {"kind": "negotiation", "usage_s": 10.0},
-    }  # fmt: skip
+        "days": 2400 / 86_400,
+        "cluster": {"nodes": 1, "cpu": 8, "memory": "8G"},
+        "workload": write_usage(tmp_path, shares),
+        "scheduler": {"kind": "negotiation", "usage_s": 10.0},
+    }
     run = engine.prepare(sc.check(tables))
     engine.finish(run)
     used = results.summary(run, "x")["cluster"]["used"]["cpu"]
@@ -95,14 +122,23 @@ def test_without_reclaiming_no_node_is_ever_overloaded(kind: str) -> None:
 
 
 def rising(move: str) -> engine.Run:
-    """Ten tasks that come to use all they request, on four nodes that hold three such tasks each."""
-    work = {"initial": 10, "arrivals_per_s": 1e-9, "task_duration_s": 1e9, "task_cpu": 1.0, "task_memory": "1G"}
+    """Ten tasks that come to use all they request, on four nodes that hold three such tasks
+    each."""
+    work = {
+        "initial": 10,
+        "arrivals_per_s": 1e-9,
+        "task_duration_s": 1e9,
+        "task_cpu": 1.0,
+        "task_memory": "1G",
+    }
     usage = {"cpu": 1.0, "memory": 0.5, "noise": 0.4}
     tables = {
-        "days": 0.25, "seed": 2, "cluster": {"nodes": 6, "cpu": 3, "memory": "32G"},
+        "days": 0.25,
+        "seed": 2,
+        "cluster": {"nodes": 6, "cpu": 3, "memory": "32G"},
         "workload": {"w": {**work, "usage": usage}},
         "scheduler": {"kind": "negotiation", "negotiation": {"move": move}},
-    }  # fmt: skip
+    }
     run = engine.prepare(sc.check(tables))
     engine.finish(run, lambda share: invariants.check(run))
     return run

@@ -1,4 +1,5 @@
-"""Small traces in Google's six-table format, written to a folder, and a plain reader of them to compare with."""
+"""Small traces in Google's six-table format, written to a folder, and a plain reader of them to
+compare with."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TABLES = ("job_events", "task_events", "task_usage", "task_constraints", "machine_events", "machine_attributes")
+TABLES = (
+    "job_events",
+    "task_events",
+    "task_usage",
+    "task_constraints",
+    "machine_events",
+    "machine_attributes",
+)
 SECOND = 1_000_000
 Row = list[object]
 
@@ -20,26 +28,59 @@ class Folder:
 
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in TABLES})
 
-    def node(self, time_s: float, node: int, kind: int, cpu: object = 0.5, memory: object = 0.5) -> None:
+    def node(
+        self, time_s: float, node: int, kind: int, cpu: object = 0.5, memory: object = 0.5
+    ) -> None:
         self.rows["machine_events"].append([int(time_s * SECOND), node, kind, "plat", cpu, memory])
 
-    def attribute(self, time_s: float, node: int, name: str, value: object, deleted: int = 0) -> None:
+    def attribute(
+        self, time_s: float, node: int, name: str, value: object, deleted: int = 0
+    ) -> None:
         self.rows["machine_attributes"].append([int(time_s * SECOND), node, name, value, deleted])
 
     def task(
-        self, time_s: float, job: int, index: int, kind: int, node: object = "", priority: int = 0,
-        cpu: object = 0.1, memory: object = 0.1, klass: int = 0, spread: object = "",
-    ) -> None:  # fmt: skip
+        self,
+        time_s: float,
+        job: int,
+        index: int,
+        kind: int,
+        node: object = "",
+        priority: int = 0,
+        cpu: object = 0.1,
+        memory: object = 0.1,
+        klass: int = 0,
+        spread: object = "",
+    ) -> None:
         self.rows["task_events"].append(
-            [int(time_s * SECOND), "", job, index, node, kind, "user", klass, priority, cpu, memory, 0, spread]
+            [
+                int(time_s * SECOND),
+                "",
+                job,
+                index,
+                node,
+                kind,
+                "user",
+                klass,
+                priority,
+                cpu,
+                memory,
+                0,
+                spread,
+            ]
         )
 
-    def usage(self, start_s: float, end_s: float, job: int, index: int, cpu: object, memory: object) -> None:
+    def usage(
+        self, start_s: float, end_s: float, job: int, index: int, cpu: object, memory: object
+    ) -> None:
         window: Row = [int(start_s * SECOND), int(end_s * SECOND), job, index, 1, cpu, memory]
         self.rows["task_usage"].append(window + [""] * 12 + [0.0])
 
-    def constraint(self, time_s: float, job: int, index: int, operator: int, name: str, value: object) -> None:
-        self.rows["task_constraints"].append([int(time_s * SECOND), job, index, operator, name, value])
+    def constraint(
+        self, time_s: float, job: int, index: int, operator: int, name: str, value: object
+    ) -> None:
+        self.rows["task_constraints"].append(
+            [int(time_s * SECOND), job, index, operator, name, value]
+        )
 
     def write(self, path: Path, parts: int = 1) -> Path:
         """Each table in that many packed parts, as published."""
@@ -56,7 +97,8 @@ class Folder:
 
 
 def random_folder(seed: int) -> Folder:
-    """A cell of a few nodes and tasks that come, go, are evicted, come again and use what they use."""
+    """A cell of a few nodes and tasks that come, go, are evicted, come again and use what they
+    use."""
     draw, folder = random.Random(seed), Folder()
     for node in range(1, 6):
         folder.node(0 if node < 5 else draw.randint(600, 3000), node, 0, 1.0, 1.0)
@@ -77,11 +119,20 @@ def random_folder(seed: int) -> Folder:
             window = first
             while draw.random() < 0.8:
                 window += draw.randint(0, 400)
-                folder.usage(window, window := window + draw.randint(1, 700), job, index, draw.random(), draw.random())
+                folder.usage(
+                    window,
+                    window := window + draw.randint(1, 700),
+                    job,
+                    index,
+                    draw.random(),
+                    draw.random(),
+                )
     for time_s, job, index, kind in sorted(events, key=lambda event: event[0]):
         place = draw.randint(1, 5) if kind == 1 else ""
         priority = 9 if job % 2 else 0
-        folder.task(time_s, job, index, kind, place, priority, 0.25, 0.0 if job == 12 else 0.5, job % 4)
+        folder.task(
+            time_s, job, index, kind, place, priority, 0.25, 0.0 if job == 12 else 0.5, job % 4
+        )
     return folder
 
 
@@ -96,7 +147,8 @@ class Life:
 
 
 def lives(folder: Folder) -> dict[str, Life]:
-    """Row by row: first submission, first start and its node, last end unless it was started again after it."""
+    """Row by row: first submission, first start and its node, last end unless it was started again
+    after it."""
     found: dict[str, Life] = {}
     for time_us, _, job, index, node, kind, *_ in folder.rows["task_events"]:
         life = found.setdefault(f"{job}-{index}", Life())
@@ -116,7 +168,9 @@ def lives(folder: Folder) -> dict[str, Life]:
     return found
 
 
-def seconds_used(folder: Folder, task: str, start: float, until: float, column: int) -> dict[int, list[float]]:
+def seconds_used(
+    folder: Folder, task: str, start: float, until: float, column: int
+) -> dict[int, list[float]]:
     """For each step of 300 s from the start, the value of every second that a window covers."""
     steps: dict[int, list[float]] = {}
     for row in folder.rows["task_usage"]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.workload.detect import open_trace
+from murmuration.workload.formats.job_lists import read_jobs, write_jobs
 from murmuration.workload.nodes import read_nodes
-from murmuration.workload.store import read_jobs, write_jobs
 
 if TYPE_CHECKING:
     from tests.workload.conftest import Write
@@ -46,7 +46,10 @@ CELLS = {
     "negative time": ({"submit_s": "-1"}, f"submit_s: {NOT_NEGATIVE}, got '-1'"),
     "negative duration": ({"duration_s": "-0.5"}, f"duration_s: {NOT_NEGATIVE}, got '-0.5'"),
     "negative size": ({"cpus_per_task": "-2"}, f"cpus_per_task: {SIZE}, got '-2'"),
-    "huge size": ({"mem_gb_per_task": "1e9"}, "mem_gb_per_task: expected a finite number from 0 to 1125899, got '1e9'"),
+    "huge size": (
+        {"mem_gb_per_task": "1e9"},
+        "mem_gb_per_task: expected a finite number from 0 to 1125899, got '1e9'",
+    ),
     "no task": ({"tasks": "0"}, f"tasks: {TASKS}, got '0'"),
     "many tasks": ({"tasks": "1000001"}, f"tasks: {TASKS}, got '1000001'"),
     "half a task": ({"tasks": "2.5"}, f"tasks: {TASKS}, got '2.5'"),
@@ -58,7 +61,7 @@ CELLS = {
     "long id": ({"job_id": "x" * 201}, f"job_id: {TEXT}, got '{'x' * 59}…"),
     "blank workload": ({"workload": " "}, f"workload: {TEXT}, got ' '"),
     "duplicate": ({"job_id": "a"}, "job_id: 'a' is there twice, first on line 2"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CELLS)
@@ -68,7 +71,9 @@ def test_a_bad_field_is_named_by_its_line(write: Write, case: str) -> None:
     assert refusal(path) == f"line 4: {sentence}"
 
 
-@pytest.mark.parametrize(("fields", "got"), [(row() + ",", 8), ("b,batch,0,1,1,1", 6), ("b", 1), ('"b,batch",0', 2)])
+@pytest.mark.parametrize(
+    ("fields", "got"), [(row() + ",", 8), ("b,batch,0,1,1,1", 6), ("b", 1), ('"b,batch",0', 2)]
+)
 def test_wrong_number_of_fields(write: Write, fields: str, got: int) -> None:
     path = write("jobs.csv", f"{HEADER}\n{GOOD}\n{fields}\n{row(job_id='c')}\n")
     assert refusal(path) == f"line 3: expected 7 fields, got {got}"
@@ -97,7 +102,7 @@ OPTIONAL = {
     "priority": ("1.5", "priority: expected a whole number, got '1.5'"),
     "gpu_per_task": ("-1", "gpu_per_task: expected a finite number from 0 to 1125899906, got '-1'"),
     "constraints": ("zone", "constraints: expected 'key = value', "),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("column", OPTIONAL)
@@ -109,9 +114,15 @@ def test_bad_optional_fields(write: Write, column: str) -> None:
 
 HEADERS = {
     "missing": (HEADER.replace("tasks,", ""), "column 'tasks' is missing; it has cpus_per_task, "),
-    "misspelt": (HEADER.replace("duration_s", "duration"), "column 'duration_s' is missing; did you mean 'duration'?"),
+    "misspelt": (
+        HEADER.replace("duration_s", "duration"),
+        "column 'duration_s' is missing; did you mean 'duration'?",
+    ),
     "twice": (f"{HEADER},tasks", "line 1: column 'tasks' is there twice"),
-    "misspelt optional": (f"{HEADER},priorty", "unknown column 'priorty'; did you mean 'priority'?"),
+    "misspelt optional": (
+        f"{HEADER},priorty",
+        "unknown column 'priorty'; did you mean 'priority'?",
+    ),
     "second cpu": (f"{HEADER},cpu_per_task", "expected column 'cpus_per_task', got 'cpu_per_task'"),
 }
 
@@ -136,13 +147,19 @@ FILES = {
     "cut.csv.gz": (packed(gzip.compress(PLAIN)), "the compressed file is truncated or damaged ("),
     "cut.csv.xz": (packed(lzma.compress(PLAIN)), "the compressed file is truncated or damaged ("),
     "bad.csv.gz": (b"\x1f\x8b" + b"no gzip" * 9, "the compressed file is truncated or damaged ("),
-    "cut.parquet": (b"PAR1 and then nothing of the kind", "the Parquet file is truncated or damaged ("),
+    "cut.parquet": (
+        b"PAR1 and then nothing of the kind",
+        "the Parquet file is truncated or damaged (",
+    ),
     "text.parquet": (PLAIN, "expected a Parquet file, its first bytes are not those of one"),
     "picture.csv": (
         b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
         "expected text or a Parquet job list or node table, this is a binary",
     ),
-    "latin.csv": (f"{HEADER}\n{row(job_id='é')}\n".encode("latin-1"), "line 2: expected UTF-8 text, got other bytes"),
+    "latin.csv": (
+        f"{HEADER}\n{row(job_id='é')}\n".encode("latin-1"),
+        "line 2: expected UTF-8 text, got other bytes",
+    ),
     "letter.csv": (b"Dear reader,\nthis is a letter.\n", "line 2: expected 2 fields, got 1"),
     "wall.csv": (b"x" * 300_000, "line 1: expected a header of column names"),
 }
@@ -174,14 +191,30 @@ def test_truncated_parquet(tmp_path: Path, write: Write, cut: float) -> None:
 
 
 def test_bad_parquet_rows_and_types(tmp_path: Path) -> None:
-    good = {"job_id": [1, 2], "workload": ["a", "a"], "submit_s": [0.0, 1.0], "tasks": [1, 2], "duration_s": [1, 1],
-            "cpus_per_task": [1.0, 1.0], "mem_gb_per_task": [1, 1]}  # fmt: skip
+    good = {
+        "job_id": [1, 2],
+        "workload": ["a", "a"],
+        "submit_s": [0.0, 1.0],
+        "tasks": [1, 2],
+        "duration_s": [1, 1],
+        "cpus_per_task": [1.0, 1.0],
+        "mem_gb_per_task": [1, 1],
+    }
     path = tmp_path / "jobs.parquet"
     bad = {
         "tasks": ([1, 0], "row 2: tasks: expected a whole number from 1 to 1000000, got 0"),
-        "submit_s": ([0.0, float("nan")], "row 2: submit_s: expected a finite number that is not negative, got nan"),
-        "duration_s": ([1, None], "row 2: duration_s: expected a finite number that is not negative, got nothing"),
-        "mem_gb_per_task": ([[1], [2]], "column 'mem_gb_per_task': expected numbers or text, got List(Int64)"),
+        "submit_s": (
+            [0.0, float("nan")],
+            "row 2: submit_s: expected a finite number that is not negative, got nan",
+        ),
+        "duration_s": (
+            [1, None],
+            "row 2: duration_s: expected a finite number that is not negative, got nothing",
+        ),
+        "mem_gb_per_task": (
+            [[1], [2]],
+            "column 'mem_gb_per_task': expected numbers or text, got List(Int64)",
+        ),
         "job_id": ([b"a", b"b"], "column 'job_id': expected numbers or text, got Binary"),
     }
     for name, (values, sentence) in bad.items():

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.workload.describe import describe, tables_of
 from murmuration.workload.detect import FORMATS, open_trace
+from murmuration.workload.formats.job_lists import read_jobs, write_jobs
 from murmuration.workload.nodes import read_nodes, write_nodes
-from murmuration.workload.store import read_jobs, write_jobs
 
 if TYPE_CHECKING:
     from tests.workload.conftest import Write
@@ -29,7 +29,11 @@ d,batch,10,2,30,2,4,me
 def test_our_own_files_whatever_their_name(write: Write, tmp_path: Path) -> None:
     path = write("jobs.dat", JOBS)
     trace = open_trace(path)
-    assert (trace.kind, trace.rows, trace.assumptions) == ("job list", 4, ("column 'user' is not used",))
+    assert (trace.kind, trace.rows, trace.assumptions) == (
+        "job list",
+        4,
+        ("column 'user' is not used",),
+    )
     write_jobs(read_jobs(path), tmp_path / "jobs.parquet")
     assert open_trace(tmp_path / "jobs.parquet").kind == "job list"
     nodes = write("nodes.csv", "node_id,cpu,mem_gb\nn,1,2\n")
@@ -43,7 +47,9 @@ def test_a_job_list_that_lacks_a_column_is_still_one(write: Write) -> None:
         open_trace(write("jobs.csv", JOBS.replace("tasks", "size")))
 
 
-@pytest.mark.parametrize("text", ["hello\n", "a,b,c\n1,2,3\n", "1 2 3\n", "{}\n", "a\tb\n", "[1, 2]\n", "<html>\n"])
+@pytest.mark.parametrize(
+    "text", ["hello\n", "a,b,c\n1,2,3\n", "1 2 3\n", "{}\n", "a\tb\n", "[1, 2]\n", "<html>\n"]
+)
 def test_an_unknown_format_names_the_known_ones(write: Write, text: str) -> None:
     with pytest.raises(InputError) as error:
         open_trace(write("file.csv", text))
@@ -55,29 +61,43 @@ def test_describe(write: Write) -> None:
     described = describe(open_trace(write("jobs.csv", JOBS)))
     assert json.loads(json.dumps(described)) == described
     assert described["jobs"] == {
-        "jobs": 4, "tasks": 8, "first_submit_s": 0, "last_submit_s": 10, "constrained": 0, "production": 0,
+        "jobs": 4,
+        "tasks": 8,
+        "first_submit_s": 0,
+        "last_submit_s": 10,
+        "constrained": 0,
+        "production": 0,
         "recorded": 0,
-    }  # fmt: skip
+    }
     assert described["workloads"] == {
         "batch": {
-            "jobs": 3, "tasks": 6, "gap_s_mean": 5.0, "tasks_mean": 2.0, "duration_s_mean": 20.0,
+            "jobs": 3,
+            "tasks": 6,
+            "gap_s_mean": 5.0,
+            "tasks_mean": 2.0,
+            "duration_s_mean": 20.0,
             "size_mean": {"cpu": 2.0, "mem_gb": 2.0},
         },
         "service": {
-            "jobs": 1, "tasks": 2, "gap_s_mean": None, "tasks_mean": 2.0, "duration_s_mean": 30.0,
+            "jobs": 1,
+            "tasks": 2,
+            "gap_s_mean": None,
+            "tasks_mean": 2.0,
+            "duration_s_mean": 30.0,
             "size_mean": {"cpu": 1.0, "mem_gb": 1.0},
         },
-    }  # fmt: skip
+    }
 
 
 def test_describe_nodes(write: Write) -> None:
     text = "node_id,cpu,mem_gb,zone\na,4,16,x\nb,8,32,x\nc,8,32,\n"
     described = describe(open_trace(write("nodes.csv", text)))["nodes"]
     assert described == {
-        "nodes": 3, "total": {"cpu": 20.0, "mem_gb": 80.0},
+        "nodes": 3,
+        "total": {"cpu": 20.0, "mem_gb": 80.0},
         "mix": [{"nodes": 2, "cpu": 8.0, "mem_gb": 32.0}, {"nodes": 1, "cpu": 4.0, "mem_gb": 16.0}],
         "attributes": ["zone"],
-    }  # fmt: skip
+    }
 
 
 def test_tables_of(write: Write) -> None:
@@ -86,7 +106,11 @@ def test_tables_of(write: Write) -> None:
     assert batch.gaps_s.tolist() == [4.0, 6.0]
     assert batch.tasks.tolist() == [1.0, 3.0, 2.0]
     assert batch.durations_s.tolist() == [10.0, 20.0, 30.0]
-    assert batch.requests.tolist() == [[1_000_000, 10**9], [3_000_000, 10**9], [2_000_000, 4 * 10**9]]
+    assert batch.requests.tolist() == [
+        [1_000_000, 10**9],
+        [3_000_000, 10**9],
+        [2_000_000, 4 * 10**9],
+    ]
     assert tables_of(jobs).gaps_s.tolist() == [4.0, 1.0, 5.0]
     assert len(tables_of(jobs.select(np.array([0, 0]))).gaps_s) == 0
     with pytest.raises(InputError, match="unknown workload 'bach'; did you mean 'batch'"):

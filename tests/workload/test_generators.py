@@ -1,4 +1,5 @@
-"""Generated jobs: the distributions that were asked for, from the seed alone, whatever else is generated.
+"""Generated jobs: the distributions that were asked for, from the seed alone, whatever else is
+generated.
 
 Statistics are taken at fixed seeds, so a test that passes once passes always.
 """
@@ -17,23 +18,36 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from murmuration.base.errors import InputError
+from murmuration.base.random import generator
+from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Constraint
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.random import generator
-from murmuration.cluster.resources import Resources
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.inputs import make_jobs, make_nodes
-from murmuration.workload.generators import PICKY_MASKS, Stream, Tables, arrivals, generate, picky_masks
+from murmuration.simulation.scenarios import scenario as sc
+from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
+from murmuration.workload.generators import (
+    PICKY_MASKS,
+    Stream,
+    Tables,
+    arrivals,
+    generate,
+    picky_masks,
+)
 from murmuration.workload.jobs import COLUMNS, TASKS_MAX, JobList, job_list, merge, multiply
 
 RESOURCES = Resources()
 TASK = RESOURCES.vector({"cpu": 1.1, "memory": "1.5G"})
-BATCH = Stream("batch", arrivals_per_s=0.212, tasks_per_job=37.19, task_duration_s=274.0, request=TASK)
+BATCH = Stream(
+    "batch", arrivals_per_s=0.212, tasks_per_job=37.19, task_duration_s=274.0, request=TASK
+)
 WEEK_S = 7 * 86_400.0
 
 
-def drawn(stream: Stream = BATCH, seconds: float = WEEK_S, seed: int = 1, tables: Tables | None = None) -> JobList:
-    return generate(stream, RESOURCES, seconds, generator(seed, "workload", stream.name), tables or Tables())
+def drawn(
+    stream: Stream = BATCH, seconds: float = WEEK_S, seed: int = 1, tables: Tables | None = None
+) -> JobList:
+    return generate(
+        stream, RESOURCES, seconds, generator(seed, "workload", stream.name), tables or Tables()
+    )
 
 
 def same(one: JobList, other: JobList) -> bool:
@@ -47,7 +61,9 @@ def test_gaps_and_durations_are_exponential() -> None:
     gaps = np.diff(np.concatenate(([0.0], jobs.submit_s)))
     assert stats.kstest(gaps, "expon", args=(0.0, 1 / 0.212)).pvalue > 0.01
     assert stats.kstest(jobs.duration_s, "expon", args=(0.0, 274.0)).pvalue > 0.01
-    assert stats.spearmanr(jobs.tasks, jobs.duration_s).pvalue > 0.01, "drawn independently of each other"
+    assert stats.spearmanr(jobs.tasks, jobs.duration_s).pvalue > 0.01, (
+        "drawn independently of each other"
+    )
 
 
 def test_arrivals_are_a_poisson_process_up_to_the_horizon() -> None:
@@ -92,7 +108,11 @@ def test_the_same_seed_gives_the_same_list_and_another_one_another() -> None:
     assert not same(drawn(seed=1), drawn(seed=2))
 
 
-GAPS, COUNTS, DURATIONS = np.array([1.0, 5.0, 30.0]), np.array([1.0, 2.0, 40.0]), np.array([0.5, 600.0])
+GAPS, COUNTS, DURATIONS = (
+    np.array([1.0, 5.0, 30.0]),
+    np.array([1.0, 2.0, 40.0]),
+    np.array([0.5, 600.0]),
+)
 REQUESTS = np.array([[1, 10], [2, 20], [3, 30]], dtype=np.int64)
 
 
@@ -103,8 +123,14 @@ def test_tables_are_drawn_from_and_nothing_else() -> None:
     assert set(np.round(gaps, 6)) == set(GAPS)
     assert set(jobs.tasks) == set(COUNTS)
     assert set(jobs.duration_s) == set(DURATIONS)
-    assert {tuple(row) for row in jobs.request} == {tuple(row) for row in REQUESTS}, "rows stay together"
-    for column, table in ((np.round(gaps, 6), GAPS), (jobs.tasks, COUNTS), (jobs.duration_s, DURATIONS)):
+    assert {tuple(row) for row in jobs.request} == {tuple(row) for row in REQUESTS}, (
+        "rows stay together"
+    )
+    for column, table in (
+        (np.round(gaps, 6), GAPS),
+        (jobs.tasks, COUNTS),
+        (jobs.duration_s, DURATIONS),
+    ):
         assert stats.chisquare([(column == value).sum() for value in table]).pvalue > 0.01
     assert abs(len(jobs) - 86_400.0 / GAPS.mean()) < 4 * math.sqrt(len(jobs))
 
@@ -139,7 +165,12 @@ def scenario(workload: dict[str, Any], **changes: Any) -> sc.Scenario:
     return sc.check({"days": 0.2, "cluster": {"nodes": 10}, "workload": workload, **changes})
 
 
-WORKLOAD = {"arrivals_per_s": 0.05, "tasks_per_job": 3.0, "task_duration_s": 60.0, "task_memory": "1G"}
+WORKLOAD = {
+    "arrivals_per_s": 0.05,
+    "tasks_per_job": 3.0,
+    "task_duration_s": 60.0,
+    "task_memory": "1G",
+}
 
 
 def of_workload(jobs: JobList, name: str) -> JobList:
@@ -164,14 +195,19 @@ def test_workloads_that_are_alike_draw_different_jobs() -> None:
 
 
 def test_what_a_stream_cannot_say_names_its_field() -> None:
-    with pytest.raises(InputError, match=r"^workload\.batch\.task_cpu: expected a size that is neither"):
+    with pytest.raises(
+        InputError, match=r"^workload\.batch\.task_cpu: expected a size that is neither"
+    ):
         make_jobs(scenario({"batch": {**WORKLOAD, "task_cpu": -1}}), RESOURCES)
-    with pytest.raises(InputError, match=r"^workload\.batch\.resources\.gpu: unknown resource 'gpu'"):
+    with pytest.raises(
+        InputError, match=r"^workload\.batch\.resources\.gpu: unknown resource 'gpu'"
+    ):
         make_jobs(scenario({"batch": {**WORKLOAD, "resources": {"gpu": 1}}}), RESOURCES)
 
 
 def test_jobs_may_be_drawn_from_a_trace(tmp_path: Path) -> None:
-    """Gaps of 30 and 90 s, and the two shapes of job, in any order; the rate comes from the trace."""
+    """Gaps of 30 and 90 s, and the two shapes of job, in any order; the rate comes from the
+    trace."""
     trace = tmp_path / "seen.csv"
     header = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task"
     trace.write_text(f"{header}\na,batch,0,2,10,1,1\nb,batch,30,7,20,2,4\nc,batch,120,2,10,1,1\n")
@@ -188,7 +224,11 @@ def test_attributes_of_nodes_are_met_however_they_are_written() -> None:
     nodes = make_nodes(sc.Cluster(nodes=1, attributes={"generation": "3", "zone": "a", "rack": 7}))
     for text in ("generation = 3", 'generation = "3"', "generation > 2", "rack = 7.0", "zone = a"):
         constraint = sc.check(
-            {"cluster": {"nodes": 1}, "workload": {"w": {**WORKLOAD, "constraints": [text]}}, "days": 1}
+            {
+                "cluster": {"nodes": 1},
+                "workload": {"w": {**WORKLOAD, "constraints": [text]}},
+                "days": 1,
+            }
         )
         (constraints,) = make_jobs(constraint, RESOURCES).constraint_sets[1:]
         assert constraints[0].meets(nodes.attributes[0]), text
@@ -199,9 +239,15 @@ def listed(ids: list[str], submit: list[float], workloads: list[str] | None = No
     names = workloads or ["w"] * len(ids)
     known = list(dict.fromkeys(names))
     return job_list(
-        RESOURCES, known, workload=np.array([known.index(name) for name in names]), submit_s=np.array(submit),
-        tasks=np.arange(len(ids)) + 1, duration_s=np.ones(len(ids)), request=np.tile(TASK, (len(ids), 1)), job_id=ids,
-    )  # fmt: skip
+        RESOURCES,
+        known,
+        workload=np.array([known.index(name) for name in names]),
+        submit_s=np.array(submit),
+        tasks=np.arange(len(ids)) + 1,
+        duration_s=np.ones(len(ids)),
+        request=np.tile(TASK, (len(ids), 1)),
+        job_id=ids,
+    )
 
 
 def test_lists_are_sorted_and_jobs_of_one_instant_keep_their_order() -> None:
@@ -238,10 +284,14 @@ def test_a_job_is_found_by_its_id() -> None:
 def test_merged_lists_share_workloads_by_name() -> None:
     zone, rack = (Constraint("zone", "=", ("a",)),), (Constraint("rack", "exists"),)
     one = replace(
-        listed(["a", "b"], [1.0, 4.0], ["batch", "service"]), constraint=np.array([0, 1]), constraint_sets=((), zone)
+        listed(["a", "b"], [1.0, 4.0], ["batch", "service"]),
+        constraint=np.array([0, 1]),
+        constraint_sets=((), zone),
     )
     two = replace(
-        listed(["c", "d"], [2.0, 3.0], ["test", "batch"]), constraint=np.array([1, 0]), constraint_sets=((), rack)
+        listed(["c", "d"], [2.0, 3.0], ["test", "batch"]),
+        constraint=np.array([1, 0]),
+        constraint_sets=((), rack),
     )
     jobs = merge([one, two])
     assert jobs.job_id.tolist() == ["a", "c", "d", "b"]
@@ -253,14 +303,17 @@ def test_merged_lists_share_workloads_by_name() -> None:
 
 @pytest.mark.parametrize("factor", [0.25, 1.0, 1.5, 3.0])
 def test_multiply_copies_by_the_id_alone(factor: float) -> None:
-    """No seed is told, the jobs around it do not matter, and copies stand beside the original under their own names."""
+    """No seed is told, the jobs around it do not matter, and copies stand beside the original under
+    their own names."""
     jobs = drawn(seconds=86_400.0)
     many = multiply(jobs, factor)
     assert abs(len(many) - factor * len(jobs)) < 4 * math.sqrt(len(jobs))
     assert len(set(many.job_id.tolist())) == len(many)
     assert (np.diff(many.submit_s) >= 0).all()
     half = multiply(jobs.select(np.arange(0, len(jobs), 2)), factor)
-    assert set(half.job_id.tolist()) == {name for name in many.job_id.tolist() if _number(name) % 2 == 0}
+    assert set(half.job_id.tolist()) == {
+        name for name in many.job_id.tolist() if _number(name) % 2 == 0
+    }
 
 
 def _number(job_id: str) -> int:
@@ -276,7 +329,8 @@ def test_multiplied_jobs_are_the_same_jobs() -> None:
 
 
 def test_the_choice_of_copies_is_spread_evenly() -> None:
-    """Names that hardly differ, as in any trace, and every fraction from the same names: more copies, never others."""
+    """Names that hardly differ, as in any trace, and every fraction from the same names: more
+    copies, never others."""
     jobs = drawn(seconds=WEEK_S)
     chosen: set[str] = set()
     for factor in (0.1, 0.2, 0.5, 0.9):
@@ -289,7 +343,9 @@ def test_the_choice_of_copies_is_spread_evenly() -> None:
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, 1000.5, math.nan, math.inf])
 def test_a_factor_that_makes_no_sense(factor: float) -> None:
-    with pytest.raises(InputError, match=r"^workload\.multiply: expected a number above 0 and up to 1000, got"):
+    with pytest.raises(
+        InputError, match=r"^workload\.multiply: expected a number above 0 and up to 1000, got"
+    ):
         multiply(listed(["a"], [1.0]), factor)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.workload.google2011_folder import Folder, lives, random_folder, seconds_used
 
-from murmuration.cluster.errors import InputError
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.inputs import make_events, make_jobs, make_nodes
+from murmuration.base.errors import InputError
+from murmuration.simulation.scenarios import scenario as sc
+from murmuration.simulation.scenarios.inputs import make_events, make_jobs, make_nodes
 from murmuration.workload.describe import describe
 from murmuration.workload.detect import open_trace
 from murmuration.workload.jobs import JobList
@@ -66,14 +66,20 @@ def test_a_folder_is_one_trace(tmp_path: Path) -> None:
     assert jobs.production.tolist() == [True, False]
     assert [jobs.workloads[k] for k in jobs.workload] == ["service", "batch"]
     assert [jobs.recorded_nodes[k] for k in jobs.recorded] == ["2", "1"]
-    assert [[str(c) for c in jobs.constraint_sets[k]] for k in jobs.constraint] == [["disks > 2"], []]
+    assert [[str(c) for c in jobs.constraint_sets[k]] for k in jobs.constraint] == [
+        ["disks > 2"],
+        [],
+    ]
     # The second task asks for nothing, so for the most it used.
     assert jobs.request.tolist() == [[8_000_000, 16 * 2**30], [16_000_000, 8 * 2**30]]
     assert jobs.curves is not None
     assert jobs.curves.share[jobs.curve].tolist() == [
-        [[0.5, 1.0], [1.0, 2.0], [1.0, 2.0], [1.0, 2.0]], [[1.0, 1.0]] * 4,
-    ]  # fmt: skip
-    assert any("1 tasks were evicted or failed and scheduled again" in line for line in trace.assumptions)
+        [[0.5, 1.0], [1.0, 2.0], [1.0, 2.0], [1.0, 2.0]],
+        [[1.0, 1.0]] * 4,
+    ]
+    assert any(
+        "1 tasks were evicted or failed and scheduled again" in line for line in trace.assumptions
+    )
     events = describe(trace)["events"]
     assert (events["add"], events["remove"]) == (2, 1)
 
@@ -86,10 +92,15 @@ def test_the_four_operators(tmp_path: Path) -> None:
     folder.constraint(750, 8, 3, 0, "disks", "said when it came back")
     folder.attribute(0, 2, "gpu", "")
     jobs = jobs_of(open_trace(folder.write(tmp_path)))
-    # A node that has `disks = a` has no number of disks, so no node is left; the task is named below.
+    # A node that has `disks = a` has no number of disks, so no node is left; the task is named
+    # below.
     assert jobs.job_id.tolist() == ["7-0"]
     sets = [[str(c) for c in constraints] for constraints in jobs.constraint_sets]
-    assert sets == [[], ["disks > 2"], ["disks != b", "disks < 9", "disks = a", "disks > 1", "gpu exists"]]
+    assert sets == [
+        [],
+        ["disks > 2"],
+        ["disks != b", "disks < 9", "disks = a", "disks > 1", "gpu exists"],
+    ]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -98,26 +109,34 @@ def test_a_plain_reader_sees_the_same(tmp_path: Path, seed: int) -> None:
     trace = open_trace(folder.write(tmp_path, parts=3))
     jobs, plain = jobs_of(trace), lives(folder)
     homeless = set(plain) - set(jobs.job_id.tolist())
-    assert all(line.startswith(f"{len(homeless)} row") and "fits no node" in line for line in trace.skipped)
+    assert all(
+        line.startswith(f"{len(homeless)} row") and "fits no node" in line for line in trace.skipped
+    )
     generations = {str(row[1]): int(str(row[3])) for row in folder.rows["machine_attributes"]}
     tests = {0: int.__eq__, 1: int.__ne__, 2: int.__lt__, 3: int.__gt__}
     for task, life in plain.items():
         asked = [row for row in folder.rows["task_constraints"] if f"{row[1]}-{row[2]}" == task]
         able = {
-            node for node, generation in generations.items()
+            node
+            for node, generation in generations.items()
             if all(tests[int(str(row[3]))](generation, int(str(row[5]))) for row in asked)
-        }  # fmt: skip
+        }
         assert (task in homeless) == (not able)
         if task in homeless:
             continue
         row = jobs.job_row(task)
-        assert (jobs.submit_s[row], jobs.duration_s[row]) == (life.submit, pytest.approx(life.end - life.start))
+        assert (jobs.submit_s[row], jobs.duration_s[row]) == (
+            life.submit,
+            pytest.approx(life.end - life.start),
+        )
         assert jobs.recorded_nodes[jobs.recorded[row]] == life.node
         for resource, column in ((0, 5), (1, 6)):
             _same_usage(folder, jobs, row, life.start, resource, column)
 
 
-def _same_usage(folder: Folder, jobs: JobList, row: int, start: float, resource: int, column: int) -> None:
+def _same_usage(
+    folder: Folder, jobs: JobList, row: int, start: float, resource: int, column: int
+) -> None:
     """The points of a curve against the mean of each step, second by second."""
     assert jobs.curves is not None
     points = jobs.curves.share.shape[1]
@@ -177,7 +196,11 @@ BAD = {
     "too large": ("task_events", 8, "a task that fits no node"),
     "constrained away": ("task_events", 8, "a task that fits no node"),
     "no size": ("machine_events", 4, "a node that is not added with a size first"),
-    "stranger's attribute": ("machine_attributes", 3, "an attribute of a node that is not in machine_events"),
+    "stranger's attribute": (
+        "machine_attributes",
+        3,
+        "an attribute of a node that is not in machine_events",
+    ),
     "stranger's constraint": ("task_constraints", 2, "a constraint of an unknown task"),
     "must lack": ("task_constraints", 2, "a constraint that a node must lack an attribute"),
 }
@@ -211,7 +234,9 @@ def test_a_task_on_a_missing_node_keeps_no_record_of_it(tmp_path: Path) -> None:
 def test_a_folder_without_a_table_it_needs(tmp_path: Path, table: str) -> None:
     folder = small()
     folder.rows[table] = []
-    with pytest.raises(InputError, match=rf"{table}: expected files such as part-00000-of-00001.csv.gz"):
+    with pytest.raises(
+        InputError, match=rf"{table}: expected files such as part-00000-of-00001.csv.gz"
+    ):
         open_trace(folder.write(tmp_path))
 
 
@@ -229,7 +254,9 @@ def test_a_trace_without_a_task_that_could_run(tmp_path: Path) -> None:
     folder = small()
     folder.rows["task_events"] = []
     folder.task(900, 9, 0, 0, cpu=9)
-    with pytest.raises(InputError, match="task_events: expected tasks that ran and that a node can hold"):
+    with pytest.raises(
+        InputError, match="task_events: expected tasks that ran and that a node can hold"
+    ):
         open_trace(folder.write(tmp_path))
 
 

@@ -1,4 +1,5 @@
-"""Google's traces of 2011 and 2019 and the Omega simulator's files, on a few rows worked out by hand."""
+"""Google's traces of 2011 and 2019 and the Omega simulator's files, on a few rows worked out by
+hand."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.workload.detect import open_trace
+from murmuration.workload.formats.job_lists import read_jobs
 from murmuration.workload.nodes import ADD, REMOVE, UPDATE
 from murmuration.workload.readers.omega import omega_tables
-from murmuration.workload.store import read_jobs
 from murmuration.workload.trace import Options
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ def test_job_events(write: Write) -> None:
     assert jobs.tasks.tolist() == [1, 1, 1]
     assert jobs.request.tolist() == [[1_000_000, 1_000_000_000]] * 3
     assert trace.skipped == (
-        "1 jobs that were there at time 0", "1 jobs submitted before this file begins",
+        "1 jobs that were there at time 0",
+        "1 jobs submitted before this file begins",
         "1 jobs that ended without being scheduled",
-    )  # fmt: skip
+    )
     assert any("no task counts" in note for note in trace.assumptions)
 
 
@@ -92,15 +94,25 @@ def test_raw_job_events_without_a_header(write: Write) -> None:
     trace = open_trace(write("part-00000-of-00500.csv.gz", gzip.compress(raw.encode())))
     assert trace.jobs is not None
     assert (trace.kind, trace.jobs.submit_s.tolist(), trace.jobs.duration_s.tolist()) == (
-        "google2011 job events", [600.0], [3.0],
-    )  # fmt: skip
+        "google2011 job events",
+        [600.0],
+        [3.0],
+    )
 
 
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("702000000,,3,0", "702000000,,3,9", "line 6: event_type: expected a whole number from 0 to 8, got '9'"),
-        ("702000000,,3", "now,,3", "line 6: time_us: expected a whole number that is not negative, got 'now'"),
+        (
+            "702000000,,3,0",
+            "702000000,,3,9",
+            "line 6: event_type: expected a whole number from 0 to 8, got '9'",
+        ),
+        (
+            "702000000,,3",
+            "now,,3",
+            "line 6: time_us: expected a whole number that is not negative, got 'now'",
+        ),
         (
             "702000000,,3,0,7,2",
             "702000000,,3,0,7,4",
@@ -131,7 +143,10 @@ def test_machines(write: Write) -> None:
     trace = open_trace(write("machines.csv", text))
     assert trace.nodes is not None
     assert trace.nodes.names == ("5", "6")
-    assert trace.nodes.total.tolist() == [[16_000_000, round(0.2493 * 128 * GIB)], [32_000_000, 128 * GIB]]
+    assert trace.nodes.total.tolist() == [
+        [16_000_000, round(0.2493 * 128 * GIB)],
+        [32_000_000, 128 * GIB],
+    ]
     assert trace.nodes.attributes == ({"platform": "Hof="}, {"platform": "Gt="})
 
 
@@ -171,7 +186,11 @@ def test_cell_state(write: Write) -> None:
     assert jobs.job_id.tolist() == ["623", "158", "159"]
     assert [jobs.workloads[k] for k in jobs.workload] == ["batch", "batch", "service"]
     assert jobs.duration_s.tolist() == [12.6, 29 * 86400.0, 29 * 86400.0]
-    assert jobs.request.tolist() == [[500_000, 537_000_000], [1_000_000, 7_286_400], [500_000, 2000]]
+    assert jobs.request.tolist() == [
+        [500_000, 537_000_000],
+        [1_000_000, 7_286_400],
+        [500_000, 2000],
+    ]
     assert trace.skipped == ("1 ends of jobs that are not in the file",)
 
 
@@ -187,8 +206,16 @@ def test_cell_state_of_requests_in_microseconds(write: Write) -> None:
     ("old", "new", "sentence"),
     [
         ("158 1 1 1 1 7286400", "158 1 1 1 1", "line 3: expected 8 fields, got 7"),
-        ("158 1 1 1 1", "158 1 1 0 1", "line 3: tasks: expected a whole number from 1 to 1000000, got '0'"),
-        ("11 0.0 158", "13 0.0 158", "line 3: type: expected a whole number from 11 to 12, got '13'"),
+        (
+            "158 1 1 1 1",
+            "158 1 1 0 1",
+            "line 3: tasks: expected a whole number from 1 to 1000000, got '0'",
+        ),
+        (
+            "11 0.0 158",
+            "13 0.0 158",
+            "line 3: type: expected a whole number from 11 to 12, got '13'",
+        ),
         ("11 0.0 158", "11 0.0 623", "line 3: job_id: '623' is there twice, first on line 1"),
     ],
 )
@@ -200,7 +227,11 @@ def test_bad_cell_state(write: Write, old: str, new: str, sentence: str) -> None
 
 
 def test_distributions(write: Write) -> None:
-    gaps = open_trace(write("a_interarrival_cmb.log", "cell cmb-new 0 2.5\ncell cmb-new 1 340\ncell cmb-new 0 0.5\n"))
+    gaps = open_trace(
+        write(
+            "a_interarrival_cmb.log", "cell cmb-new 0 2.5\ncell cmb-new 1 340\ncell cmb-new 0 0.5\n"
+        )
+    )
     tasks = open_trace(write("a_csizes_cmb.log", "cell cmb-new 0 1\ncell cmb-new 0 1600\n"))
     merged = omega_tables([gaps, tasks])
     assert merged["batch"].gaps_s.tolist() == [2.5, 0.5]
@@ -251,7 +282,9 @@ def test_machine_events_in_json(write: Write) -> None:
     for bad, sentence in {
         lines + '{"machine_id":"1"}\n': "line 4: expected a node event in JSON: ",
         lines + '\n{"machine_id":"1",': "line 5: expected a node event in JSON: ",
-        lines + '{"machine_id":"1","type":"7"}': "line 4: event_type: expected a whole number from 1 to 3, got '7'",
+        lines
+        + '{"machine_id":"1","type":"7"}': "line 4: event_type: expected a whole number from 1 "
+        "to 3, got '7'",
     }.items():
         path = write("events.json", bad)
         with pytest.raises(InputError) as error:
@@ -274,7 +307,9 @@ def test_requests(write: Write) -> None:
 
 
 def test_machine_counts(write: Write) -> None:
-    nodes = open_trace(write("machines.csv", "cpus,ram,machine_count\n1.0,0.5,2\n0.5,0.25,1\n")).nodes
+    nodes = open_trace(
+        write("machines.csv", "cpus,ram,machine_count\n1.0,0.5,2\n0.5,0.25,1\n")
+    ).nodes
     assert nodes is not None
     assert nodes.names == ("node-0", "node-1", "node-2")
     assert nodes.total.tolist() == [[32_000_000, 64 * GIB]] * 2 + [[16_000_000, 32 * GIB]]
@@ -284,7 +319,8 @@ THERE = "11 0 1 1 2 40 4 1e9\n11 0 77 0 0 7 2 5e8\n"
 
 
 def test_job_events_with_what_was_there_beside(write: Write) -> None:
-    """Job 1 was there at time 0 and is known; the others are drawn from the one that is no production job."""
+    """Job 1 was there at time 0 and is known; the others are drawn from the one that is no
+    production job."""
     path = write("events.csv", EVENTS)
     path.with_name("omega-format").mkdir()
     write("omega-format/init-cluster-state.request.log", THERE)
@@ -295,12 +331,15 @@ def test_job_events_with_what_was_there_beside(write: Write) -> None:
     assert trace.jobs.request[:, 0].tolist() == [4_000_000, 2_000_000, 2_000_000, 2_000_000]
     assert trace.jobs.production.tolist() == [True, False, False, False]
     assert any("job-level replay with sampled tasks" in note for note in trace.assumptions)
-    write("omega-format/init-cluster-state.usage.log", "11 0 1 1 2 40 80 1e10\n11 0 77 0 0 7 14 7e8\n")
+    write(
+        "omega-format/init-cluster-state.usage.log", "11 0 1 1 2 40 80 1e10\n11 0 77 0 0 7 14 7e8\n"
+    )
     jobs = open_trace(path, Options(initial=True, rng=np.random.default_rng(1))).jobs
     assert jobs is not None and jobs.curves is not None
     assert jobs.curves.cyclic
     assert jobs.curve.tolist() == [0, 1, 1, 1]
-    # Of 4 CPU and 1 GB a task of the first job uses 2 CPU and 250 MB, of 2 CPU and 500 MB one of the other all and 100.
+    # Of 4 CPU and 1 GB a task of the first job uses 2 CPU and 250 MB, of 2 CPU and 500 MB one of
+    # the other all and 100.
     assert jobs.curves.share.mean(axis=1).tolist() == [
         pytest.approx([0.5, 0.25], rel=0.2),
         pytest.approx([1, 0.2], rel=0.2),
@@ -316,19 +355,30 @@ REMOVALS = (
 
 
 def test_removals_without_returns(write: Write) -> None:
-    """Back after 1,300 s; half-way where the next removal is sooner; never where the node is listed as gone."""
-    write("machines_gone_for_good.csv", "machine_id,last_event_type,last_event_time_us\n8,1,601000000\n")
+    """Back after 1,300 s; half-way where the next removal is sooner; never where the node is listed
+    as gone."""
+    write(
+        "machines_gone_for_good.csv",
+        "machine_id,last_event_type,last_event_time_us\n8,1,601000000\n",
+    )
     events = open_trace(write("remove.csv", REMOVALS)).events
     assert events is not None
     rows = zip(events.time_s.tolist(), events.node_id.tolist(), events.kind.tolist(), strict=True)
     assert list(rows) == [
-        (600, "7", REMOVE), (601, "8", REMOVE), (1900, "7", ADD), (5000, "7", REMOVE), (5000.5, "7", ADD),
-        (5001, "7", REMOVE), (6301, "7", ADD),
-    ]  # fmt: skip
+        (600, "7", REMOVE),
+        (601, "8", REMOVE),
+        (1900, "7", ADD),
+        (5000, "7", REMOVE),
+        (5000.5, "7", ADD),
+        (5001, "7", REMOVE),
+        (6301, "7", ADD),
+    ]
     assert events.total[2].tolist() == [16_000_000, 32 * 2**30]
 
 
 def test_removals_with_other_events(write: Write) -> None:
     path = write("remove.csv", REMOVALS.replace("601000000,8,1", "601000000,8,0"))
-    with pytest.raises(InputError, match=r"line 4: event_type: expected 1 \(removed\) in every row, got '0'"):
+    with pytest.raises(
+        InputError, match=r"line 4: event_type: expected 1 \(removed\) in every row, got '0'"
+    ):
         open_trace(path)

@@ -1,4 +1,5 @@
-"""Job lists as files: what is written reads back the same, and what people write by hand is understood."""
+"""Job lists as files: what is written reads back the same, and what people write by hand is
+understood."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from murmuration.base.errors import InputError
+from murmuration.base.resources import MICRO, Resources
 from murmuration.cluster.constraints import Constraint
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import MICRO, Resources
+from murmuration.workload.formats.job_lists import constraint_text, read_jobs, write_jobs
+from murmuration.workload.formats.sizes import SIZE_MAX
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
-from murmuration.workload.sizes import SIZE_MAX
-from murmuration.workload.store import constraint_text, read_jobs, write_jobs
 
 if TYPE_CHECKING:
     from tests.workload.conftest import Write
@@ -31,7 +32,9 @@ HEADER = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_tas
 
 PRINTABLE = st.characters(blacklist_categories=("Cc", "Cs"))
 IDS = st.text(PRINTABLE, min_size=1, max_size=12).filter(lambda text: text.strip())
-WORKLOADS = st.text("abcdefgh-é0 ,\"'", min_size=1, max_size=8).filter(lambda text: text == text.strip())
+WORKLOADS = st.text("abcdefgh-é0 ,\"'", min_size=1, max_size=8).filter(
+    lambda text: text == text.strip()
+)
 TIMES = st.floats(0, 1e12, allow_nan=False)
 WORDS = st.text("abcxyz019._-", min_size=1, max_size=6).filter(lambda text: not _is_number(text))
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -59,19 +62,31 @@ def job_lists(draw: st.DrawFn) -> JobList:
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
-    resources = Resources(("cpu", "memory", *draw(st.lists(WORDS.filter(_is_extra), unique=True, max_size=2))))
+    resources = Resources(
+        ("cpu", "memory", *draw(st.lists(WORDS.filter(_is_extra), unique=True, max_size=2)))
+    )
     workloads = draw(st.lists(WORKLOADS, min_size=1, max_size=3, unique=True))
-    sets = ((), *draw(st.lists(st.lists(CONSTRAINTS, min_size=1, max_size=2).map(tuple), max_size=3)))
+    sets = (
+        (),
+        *draw(st.lists(st.lists(CONSTRAINTS, min_size=1, max_size=2).map(tuple), max_size=3)),
+    )
     return job_list(
-        resources, workloads, workload=np.array(column(st.integers(0, len(workloads) - 1))),
-        submit_s=np.array(column(TIMES)), tasks=np.array(column(st.integers(1, TASKS_MAX))),
+        resources,
+        workloads,
+        workload=np.array(column(st.integers(0, len(workloads) - 1))),
+        submit_s=np.array(column(TIMES)),
+        tasks=np.array(column(st.integers(1, TASKS_MAX))),
         duration_s=np.array(column(TIMES)),
-        request=np.array([column(st.integers(0, SIZE_MAX // 10**9 * 10**9)) for _ in resources.names]).T,
+        request=np.array(
+            [column(st.integers(0, SIZE_MAX // 10**9 * 10**9)) for _ in resources.names]
+        ).T,
         job_id=draw(st.lists(IDS, min_size=count, max_size=count, unique=True)),
-        priority=np.array(column(st.integers(-(2**62), 2**62))), gang=np.array(column(st.booleans())),
-        production=np.array(column(st.booleans())), constraint=np.array(column(st.integers(0, len(sets) - 1))),
+        priority=np.array(column(st.integers(-(2**62), 2**62))),
+        gang=np.array(column(st.booleans())),
+        production=np.array(column(st.booleans())),
+        constraint=np.array(column(st.integers(0, len(sets) - 1))),
         constraint_sets=sets,
-    )  # fmt: skip
+    )
 
 
 def _is_extra(name: str) -> bool:
@@ -79,12 +94,24 @@ def _is_extra(name: str) -> bool:
 
 
 def assert_same(have: JobList, want: JobList) -> None:
-    """Job by job the same, whatever the order in which workloads and constraint sets are numbered."""
+    """Job by job the same, whatever the order in which workloads and constraint sets are
+    numbered."""
     assert have.resources == want.resources
-    for name in ("job_id", "submit_s", "tasks", "duration_s", "request", "priority", "gang", "production"):
+    for name in (
+        "job_id",
+        "submit_s",
+        "tasks",
+        "duration_s",
+        "request",
+        "priority",
+        "gang",
+        "production",
+    ):
         np.testing.assert_array_equal(getattr(have, name), getattr(want, name), err_msg=name)
     assert [have.workloads[k] for k in have.workload] == [want.workloads[k] for k in want.workload]
-    assert [have.constraint_sets[k] for k in have.constraint] == [want.constraint_sets[k] for k in want.constraint]
+    assert [have.constraint_sets[k] for k in have.constraint] == [
+        want.constraint_sets[k] for k in want.constraint
+    ]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -117,7 +144,9 @@ def test_by_hand(write: Write) -> None:
     assert jobs.tasks.tolist() == [1, 3]
     assert jobs.duration_s.tolist() == [1000.0, 1.5]
     assert jobs.request.tolist() == [[2_000_000, 0], [500_000, 1_500_000_000]]
-    assert not (jobs.gang.any() or jobs.production.any() or jobs.priority.any() or jobs.constraint.any())
+    assert not (
+        jobs.gang.any() or jobs.production.any() or jobs.priority.any() or jobs.constraint.any()
+    )
 
 
 def test_optional_columns_in_any_order_and_empty(write: Write) -> None:
@@ -134,12 +163,16 @@ def test_optional_columns_in_any_order_and_empty(write: Write) -> None:
     assert jobs.production.tolist() == [True, False, False]
     assert jobs.priority.tolist() == [7, 0, -2]
     assert jobs.constraint.tolist() == [1, 0, 1]
-    assert jobs.constraint_sets == ((), (Constraint("zone", "=", ("a",)), Constraint("gpu", "in", ("x", 3.0))))
+    assert jobs.constraint_sets == (
+        (),
+        (Constraint("zone", "=", ("a",)), Constraint("gpu", "in", ("x", 3.0))),
+    )
     assert constraint_text(jobs.constraint_sets[1]) == "zone = a; gpu in (x, 3)"
 
 
 @pytest.mark.parametrize(
-    "pack", [gzip.compress, lzma.compress, lambda raw: b"\xef\xbb\xbf" + raw.replace(b"\n", b"\r\n")]
+    "pack",
+    [gzip.compress, lzma.compress, lambda raw: b"\xef\xbb\xbf" + raw.replace(b"\n", b"\r\n")],
 )
 def test_packed_marked_and_other_line_ends(write: Write, pack: Callable[[bytes], bytes]) -> None:
     plain = f'{HEADER}\n"a",batch,0,1,1,1,1\n\nb,batch,1,1,1,1,1\n\n'.encode()
@@ -154,7 +187,9 @@ def test_an_empty_list_is_not_written(tmp_path: Path, write: Write) -> None:
 
 
 @pytest.mark.parametrize("value", ["a;b", "3", "a)", " a", "a,b"])
-def test_a_constraint_that_would_read_back_as_another_is_not_written(tmp_path: Path, write: Write, value: str) -> None:
+def test_a_constraint_that_would_read_back_as_another_is_not_written(
+    tmp_path: Path, write: Write, value: str
+) -> None:
     jobs = read_jobs(write("jobs.csv", f"{HEADER}\na,batch,0,1,1,1,1\n"))
     sets = ((), (Constraint("zone", "in", (value,)),))
     constrained = replace(jobs, constraint=np.ones(1, dtype=np.int64), constraint_sets=sets)
@@ -166,14 +201,17 @@ def test_a_constraint_that_would_read_back_as_another_is_not_written(tmp_path: P
 def test_a_size_that_would_lose_digits_is_not_written(tmp_path: Path, write: Write) -> None:
     jobs = read_jobs(write("jobs.csv", f"{HEADER}\na,batch,0,1,1,1,1\n"))
     huge = replace(jobs, request=jobs.request + 2 * SIZE_MAX)
-    with pytest.raises(InputError, match=r"out\.csv row 1: cpus_per_task: expected a finite number from 0 to"):
+    with pytest.raises(
+        InputError, match=r"out\.csv row 1: cpus_per_task: expected a finite number from 0 to"
+    ):
         write_jobs(huge, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
 
 
 def test_polars_is_not_imported_by_what_reads_no_trace() -> None:
     code = (
-        "import sys, murmuration.workload.store, murmuration.workload.detect, murmuration.workload.describe, "
+        "import sys, murmuration.workload.formats.job_lists, murmuration.workload.detect, "
+        "murmuration.workload.describe, "
         "murmuration.cli.trace; sys.exit('polars' in sys.modules or 'numba' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

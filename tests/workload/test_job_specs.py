@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from murmuration.cluster.errors import InputError
-from murmuration.workload.job_files import line_of, read_jobs
+from murmuration.base.errors import InputError
+from murmuration.workload.formats.job_files import line_of, read_jobs
 from murmuration.workload.job_spec import FieldError, JobSpec, Restart, job_from_tables
 
 HELLO = """name = "hello"
@@ -29,15 +29,22 @@ def written(folder: Path, text: str, name: str = "job.toml") -> Path:
 def test_the_shortest_job(tmp_path: Path) -> None:
     (job,) = read_jobs(written(tmp_path, 'name = "a"\ncommand = ["true"]\n'))
     assert job == JobSpec(name="a", command=["true"])
-    assert (job.kind, job.count, job.resources) == ("terminating", 1, {"cpu": 0.1, "memory": "64Mi"})
+    assert (job.kind, job.count, job.resources) == (
+        "terminating",
+        1,
+        {"cpu": 0.1, "memory": "64Mi"},
+    )
 
 
 def test_every_field(tmp_path: Path) -> None:
     text = HELLO + '[restart]\nretries = 2\n[environment]\nA = "b"\n'
-    more = 'priority = 3\nuser = "me"\nconstraints = ["zone = a"]\naffinity = ["x"]\nanti_affinity = ["y"]\n'
+    more = 'priority = 3\nuser = "me"\nconstraints = ["zone = a"]\n'
+    more += 'affinity = ["x"]\nanti_affinity = ["y"]\n'
     more += 'spread = "zone"\ngang = true\nports = [80, 0]\ntime_limit_s = 1.5\narguments = ["z"]\n'
     (job,) = read_jobs(written(tmp_path, more + text))
-    assert job.restart == Restart(retries=2) and job.ports == [80, 0] and job.environment == {"A": "b"}
+    assert (
+        job.restart == Restart(retries=2) and job.ports == [80, 0] and job.environment == {"A": "b"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,12 +66,20 @@ def test_every_field(tmp_path: Path) -> None:
         (("count = 3", "ports = [70000]"), ["line 3", "70000"]),
         (("count = 3", "time_limit_s = 0"), ["line 3", "time_limit_s"]),
         (("count = 3", "count = "), ["line 3"]),
-        (('command = ["sh", "-c", "echo $MURMUR_TASK"]', "command = []"), ["line 4", "command", "a program"]),
-        (('command = ["sh", "-c", "echo $MURMUR_TASK"]', 'command = "true"'), ["line 4", "command", "expected array"]),
+        (
+            ('command = ["sh", "-c", "echo $MURMUR_TASK"]', "command = []"),
+            ["line 4", "command", "a program"],
+        ),
+        (
+            ('command = ["sh", "-c", "echo $MURMUR_TASK"]', 'command = "true"'),
+            ["line 4", "command", "expected array"],
+        ),
         (('name = "hello"\n', ""), ["expected the field 'name'"]),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, change: tuple[str, str], says: list[str]) -> None:
+def test_what_is_wrong_is_told_with_its_line(
+    tmp_path: Path, change: tuple[str, str], says: list[str]
+) -> None:
     path = written(tmp_path, HELLO.replace(*change))
     with pytest.raises(InputError) as error:
         read_jobs(path)
@@ -94,9 +109,15 @@ def test_jobs_in_python(tmp_path: Path) -> None:
     text = """
 from murmuration import JobSpec
 
-jobs = [JobSpec(name=f"part-{k}", command=["true"]) for k in range(3)] + [{"name": "last", "command": ["true"]}]
+jobs = [JobSpec(name=f"part-{k}", command=["true"]) for k in range(3)]
+jobs += [{"name": "last", "command": ["true"]}]
 """
-    assert [job.name for job in read_jobs(written(tmp_path, text, "jobs.py"))] == ["part-0", "part-1", "part-2", "last"]
+    assert [job.name for job in read_jobs(written(tmp_path, text, "jobs.py"))] == [
+        "part-0",
+        "part-1",
+        "part-2",
+        "last",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from murmuration.base.errors import InputError
 from murmuration.cluster.constraints import Constraint
-from murmuration.cluster.errors import InputError
 from murmuration.workload.detect import open_trace
 from murmuration.workload.trace import Options
 
@@ -19,7 +19,8 @@ MIB = 2**20
 
 def test_swim(write: Write) -> None:
     path = write(
-        "fb.tsv", "job0\t49\t49\t740773\t2339561\t627471\njob1\t101\t52\t128000001\t0\t0\njob2\t101\t0\t0\t0\t5\n"
+        "fb.tsv",
+        "job0\t49\t49\t740773\t2339561\t627471\njob1\t101\t52\t128000001\t0\t0\njob2\t101\t0\t0\t0\t5\n",
     )
     trace = open_trace(path)
     assert trace.jobs is not None
@@ -28,7 +29,9 @@ def test_swim(write: Write) -> None:
     assert trace.jobs.submit_s.tolist() == [49.0, 101.0, 101.0]
     assert trace.jobs.tasks.tolist() == [1, 3, 1]
     assert trace.jobs.duration_s.tolist() == [23.0] * 3
-    other = open_trace(path, Options(block_bytes=128e6, duration_s=5.0, task_cpu=0.5, task_memory=2e9)).jobs
+    other = open_trace(
+        path, Options(block_bytes=128e6, duration_s=5.0, task_cpu=0.5, task_memory=2e9)
+    ).jobs
     assert other is not None
     assert other.tasks.tolist() == [1, 2, 1]
     assert other.request[0].tolist() == [500_000, 2_000_000_000]
@@ -38,8 +41,14 @@ def test_swim(write: Write) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("job1\t1\t1\tx\t0\t0", "map_input_bytes: expected a finite number from 0 to 64000000000000, got 'x'"),
-        ("job1\t1\t1\t7e13\t0\t0", "map_input_bytes: expected a finite number from 0 to 64000000000000, got '7e13'"),
+        (
+            "job1\t1\t1\tx\t0\t0",
+            "map_input_bytes: expected a finite number from 0 to 64000000000000, got 'x'",
+        ),
+        (
+            "job1\t1\t1\t7e13\t0\t0",
+            "map_input_bytes: expected a finite number from 0 to 64000000000000, got '7e13'",
+        ),
         ("job0\t1\t1\t0\t0\t0", "job_id: 'job0' is there twice, first on line 1"),
         ("job1\t1\t1\t0\t0", "expected 6 fields, got 5"),
     ],
@@ -72,7 +81,11 @@ def test_swf(write: Write) -> None:
     assert jobs.submit_s.tolist() == [0.0, 1460.0, 1480.0]
     assert jobs.tasks.tolist() == [128, 4, 1]
     assert jobs.duration_s.tolist() == [1451.0, 3726.0, 10.5]
-    assert jobs.request.tolist() == [[1_000_000, 10**9], [1_000_000, 512 * 1024], [1_000_000, 2048 * 1024]]
+    assert jobs.request.tolist() == [
+        [1_000_000, 10**9],
+        [1_000_000, 512 * 1024],
+        [1_000_000, 2048 * 1024],
+    ]
     assert jobs.gang.all()
     assert trace.skipped == ("2 jobs without a submit time, a runtime or processors (-1)",)
 
@@ -80,7 +93,11 @@ def test_swf(write: Write) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("2   1460", "2   soon", " line 5: submit: expected a finite number of at least -1, got 'soon'"),
+        (
+            "2   1460",
+            "2   soon",
+            " line 5: submit: expected a finite number of at least -1, got 'soon'",
+        ),
         ("2   1460", "1460", " line 5: expected 18 fields, got 17"),
         ("2   1460", "1   1460", " line 5: job: '1' is there twice, first on line 4"),
         ("    6   1490", "    6   x   1490", " line 9: expected 18 fields, got 19"),
@@ -96,7 +113,10 @@ def test_bad_swf(write: Write, old: str, new: str, sentence: str) -> None:
 
 def test_swf_without_a_usable_job(write: Write) -> None:
     row = " ".join(["1", "0", *["-1"] * 16])
-    with pytest.raises(InputError, match="expected jobs with a submit time, a runtime and processors, there are none"):
+    with pytest.raises(
+        InputError,
+        match="expected jobs with a submit time, a runtime and processors, there are none",
+    ):
         open_trace(write("log.swf", f"{row}\n"))
 
 
@@ -117,14 +137,22 @@ def test_pods(write: Write) -> None:
     assert jobs.duration_s.tolist() == [9.0, 45.0, 80.0]
     assert jobs.tasks.tolist() == [1, 1, 1]
     assert jobs.request.tolist() == [
-        [500_000, 0, 8_000_000], [6_000_000, 12288 * MIB, 460_000], [12_000_000, 16384 * MIB, 1_000_000],
-    ]  # fmt: skip
+        [500_000, 0, 8_000_000],
+        [6_000_000, 12288 * MIB, 460_000],
+        [12_000_000, 16384 * MIB, 1_000_000],
+    ]
     sets = [jobs.constraint_sets[k] for k in jobs.constraint]
-    assert sets == [(Constraint("model", "in", ("T4",)),), (Constraint("model", "in", ("V100M16", "V100M32")),), ()]
+    assert sets == [
+        (Constraint("model", "in", ("T4",)),),
+        (Constraint("model", "in", ("V100M16", "V100M32")),),
+        (),
+    ]
 
 
 def test_pods_without_times(write: Write) -> None:
-    trace = open_trace(write("pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,1,0,0\n"))
+    trace = open_trace(
+        write("pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,1,0,0\n")
+    )
     assert trace.jobs is not None
     assert (trace.jobs.workloads, trace.jobs.submit_s.tolist(), trace.jobs.duration_s.tolist()) == (
         ("pods",),
@@ -137,9 +165,21 @@ def test_pods_without_times(write: Write) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("5,50,", "5,4,", "line 3: deletion_time: expected a time that is not before the pod's start, got '4'"),
-        ("6000,", "6 cores,", "line 3: cpu_milli: expected a finite number from 0 to 1125899906842.62, got '6 cores'"),
-        ("1,460", "1,2000", "line 3: gpu_milli: expected a finite number from 0 to 1000, got '2000'"),
+        (
+            "5,50,",
+            "5,4,",
+            "line 3: deletion_time: expected a time that is not before the pod's start, got '4'",
+        ),
+        (
+            "6000,",
+            "6 cores,",
+            "line 3: cpu_milli: expected a finite number from 0 to 1125899906842.62, got '6 cores'",
+        ),
+        (
+            "1,460",
+            "1,2000",
+            "line 3: gpu_milli: expected a finite number from 0 to 1000, got '2000'",
+        ),
         ("p1,", "p0,", "line 3: name: 'p0' is there twice, first on line 2"),
     ],
 )
@@ -152,7 +192,10 @@ def test_bad_pods(write: Write, old: str, new: str, sentence: str) -> None:
 
 def test_nodes(write: Write) -> None:
     nodes = open_trace(
-        write("nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,32000,1,0,\n")
+        write(
+            "nodes.csv",
+            "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,32000,1,0,\n",
+        )
     ).nodes
     assert nodes is not None
     assert nodes.names == ("n0", "n1")

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.inputs import make_events, make_jobs, make_nodes
+from murmuration.simulation.scenarios import scenario as sc
+from murmuration.simulation.scenarios.inputs import make_events, make_jobs, make_nodes
 from murmuration.workload.detect import open_trace
+from murmuration.workload.formats.job_lists import read_jobs, write_jobs
 from murmuration.workload.nodes import ADD, REMOVE, UPDATE
-from murmuration.workload.store import read_jobs, write_jobs
 from murmuration.workload.trace import Options, Trace
 
 
@@ -36,14 +36,20 @@ def test_google2011_job_events(data: Path, initial: Trace, tmp_path: Path) -> No
     # Shapes keep their workload: no service job has a shape that only batch jobs have.
     assert initial.jobs is not None
     service = initial.jobs.select(initial.jobs.workload == 1)
-    assert later.tasks[later.workload == 1].max() <= service.tasks.max() < later.tasks[later.workload == 0].max()
+    assert (
+        later.tasks[later.workload == 1].max()
+        <= service.tasks.max()
+        < later.tasks[later.workload == 0].max()
+    )
     write_jobs(later, tmp_path / "jobs.parquet")
     np.testing.assert_array_equal(read_jobs(tmp_path / "jobs.parquet").request, later.request)
 
 
 @pytest.mark.parametrize(("part", "rows"), [(0, 10_704), (1, 3_099), (2, 3_360), (3, 4_179)])
 def test_google2011_raw_parts(data: Path, part: int, rows: int) -> None:
-    trace = open_trace(data / "google2011" / "raw" / "job_events" / f"part-0000{part}-of-00500.csv.gz")
+    trace = open_trace(
+        data / "google2011" / "raw" / "job_events" / f"part-0000{part}-of-00500.csv.gz"
+    )
     assert (trace.kind, trace.rows) == ("google2011 job events", rows)
 
 
@@ -102,7 +108,13 @@ def test_google2019_machine_events(data: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cell", "jobs", "nodes"),
-    [("a", 742, 10_002), ("b", 323, 10_047), ("c", 598, 13_245), ("d", 399, 12_578), ("e", 157, 14_123)],
+    [
+        ("a", 742, 10_002),
+        ("b", 323, 10_047),
+        ("c", 598, 13_245),
+        ("d", 399, 12_578),
+        ("e", 157, 14_123),
+    ],
 )
 def test_google2019_cells(data: Path, cell: str, jobs: int, nodes: int) -> None:
     requests = open_trace(data / "google2019" / f"cell_{cell}_requests.csv.xz").jobs
@@ -146,18 +158,23 @@ def test_alibaba(data: Path) -> None:
 
 
 def test_google2011_cell_as_it_was(data: Path) -> None:
-    """Nodes with their removals, and jobs with what was there at time 0, all told in seconds of the trace.
+    """Nodes with their removals, and jobs with what was there at time 0, all told in seconds of the
+    trace.
 
-    The Omega log counts 147,050 tasks at time 0 in 3,979 jobs; seven more jobs of the events are drawn. The MASB study
-    found 85 % of the CPU and 70 % of the memory guaranteed to production.
+    The Omega log counts 147,050 tasks at time 0 in 3,979 jobs; seven more jobs of the events are
+    drawn. The MASB study found 85 % of the CPU and 70 % of the memory guaranteed to production.
     """
     folder = data / "google2011"
-    scenario = sc.check({
-        "cluster": {
-            "trace": str(folder / "machines.csv.xz"), "events": str(folder / "machine_remove_events_days00-20.csv.xz"),
-        },
-        "workload": {"trace": str(folder / "job_events_days00-20.csv.xz"), "initial": True}, "days": 0.01,
-    })  # fmt: skip
+    scenario = sc.check(
+        {
+            "cluster": {
+                "trace": str(folder / "machines.csv.xz"),
+                "events": str(folder / "machine_remove_events_days00-20.csv.xz"),
+            },
+            "workload": {"trace": str(folder / "job_events_days00-20.csv.xz"), "initial": True},
+            "days": 0.01,
+        }
+    )
     nodes = make_nodes(scenario.cluster)
     events = make_events(scenario.cluster, nodes)
     assert events is not None
@@ -168,7 +185,9 @@ def test_google2011_cell_as_it_was(data: Path) -> None:
     there = there.select(there.submit_s == 0)
     assert len(there) == 3_986
     assert 147_050 <= there.tasks.sum() < 147_050 * 1.01
-    guaranteed = (there.request * there.tasks[:, None])[there.production].sum(axis=0) / nodes.total.sum(axis=0)
+    guaranteed = (there.request * there.tasks[:, None])[there.production].sum(
+        axis=0
+    ) / nodes.total.sum(axis=0)
     assert guaranteed.tolist() == pytest.approx([0.85, 0.70], abs=0.06)
     # The Omega log of what was used adds up to 36.5 % of the CPU and 24.3 % of the memory.
     assert there.curves is not None

@@ -1,4 +1,5 @@
-"""Rate files: numbers or dates, with or without a header; gaps, unsorted times and nonsense are named by their line."""
+"""Rate files: numbers or dates, with or without a header; gaps, unsorted times and nonsense are
+named by their line."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.workload import rates
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data" / "request-rates"
@@ -18,7 +19,9 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("text", ["time_s,rate\n10,5\n20,7\n30,6\n", "10,5\n20,7\n30,6", "10\n10, 5\n20, 7\n\n30, 6\n"])
+@pytest.mark.parametrize(
+    "text", ["time_s,rate\n10,5\n20,7\n30,6\n", "10,5\n20,7\n30,6", "10\n10, 5\n20, 7\n\n30, 6\n"]
+)
 def test_a_header_or_a_step_in_front_is_skipped(tmp_path: Path, text: str) -> None:
     found = rates.read(written(tmp_path, text))
     assert found.time_s.tolist() == [0, 10, 20]
@@ -27,7 +30,9 @@ def test_a_header_or_a_step_in_front_is_skipped(tmp_path: Path, text: str) -> No
 
 
 def test_dates_and_times(tmp_path: Path) -> None:
-    found = rates.read(written(tmp_path, "timestamp,value\n2014-04-10 00:04:00,94\n2014-04-10 00:09:00,56\n"))
+    found = rates.read(
+        written(tmp_path, "timestamp,value\n2014-04-10 00:04:00,94\n2014-04-10 00:09:00,56\n")
+    )
     assert (found.time_s.tolist(), found.end_s) == ([0, 300], 600)
 
 
@@ -69,18 +74,26 @@ def test_gaps_can_be_held(tmp_path: Path) -> None:
     assert (found.time_s[-1], found.rate[-2]) == (1500, 19)
 
 
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published series are not beside this checkout")
-@pytest.mark.parametrize("name", ["clarknet-http-100s.csv", "epa-http-100s.csv", "nyc_taxi_demand.csv"])
+@pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason="the published series are not beside this checkout"
+)
+@pytest.mark.parametrize(
+    "name", ["clarknet-http-100s.csv", "epa-http-100s.csv", "nyc_taxi_demand.csv"]
+)
 def test_published_series_are_read(name: str) -> None:
     found = rates.read(PUBLISHED / name)
     assert len(found.time_s) > 800
     assert found.rate.max() > 0
 
 
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published series are not beside this checkout")
+@pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason="the published series are not beside this checkout"
+)
 def test_a_published_series_with_gaps_says_so() -> None:
     path = PUBLISHED / "aws-elb_request_count_8c0756.csv"
-    with pytest.raises(InputError, match=r"line [0-9]+: a gap of 600 s where samples are 300 s apart"):
+    with pytest.raises(
+        InputError, match=r"line [0-9]+: a gap of 600 s where samples are 300 s apart"
+    ):
         rates.read(path)
     assert rates.read(path, hold_gaps=True).end_s > 1e6
     assert rates.read(PUBLISHED / "azure-llm-2023-code.csv.xz", count_s=60).rate.sum() * 60 == 8819

@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from murmuration.workload.files import Source
-from murmuration.workload.records import scan
-from murmuration.workload.table import parse, spaced
+from murmuration.workload.formats.records import scan
+from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.table import parse, spaced
 
 FIELDS = st.text('ab ,"\n;é', max_size=5)
 ROWS = st.lists(st.lists(FIELDS, min_size=2, max_size=2), min_size=1, max_size=6)
@@ -19,7 +19,9 @@ ROWS = st.lists(st.lists(FIELDS, min_size=2, max_size=2), min_size=1, max_size=6
 
 @settings(max_examples=100, deadline=None)
 @given(rows=ROWS, end=st.sampled_from(["\n", "\r\n"]), last=st.booleans())
-def test_quoted_fields_come_back_with_their_lines(rows: list[list[str]], end: str, last: bool) -> None:
+def test_quoted_fields_come_back_with_their_lines(
+    rows: list[list[str]], end: str, last: bool
+) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(rows)
     data = text.getvalue().encode()

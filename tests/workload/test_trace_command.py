@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
+from murmuration.base.errors import InputError
 from murmuration.cli.trace import trace
-from murmuration.cluster.errors import InputError
+from murmuration.workload.formats.job_lists import read_jobs
 from murmuration.workload.nodes import read_nodes
-from murmuration.workload.store import read_jobs
 
 if TYPE_CHECKING:
     from tests.workload.conftest import Write
@@ -26,7 +26,9 @@ y,batch,0,20,1,2,2
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(trace, [str(argument) for argument in arguments], catch_exceptions=False)
+    return CliRunner().invoke(
+        trace, [str(argument) for argument in arguments], catch_exceptions=False
+    )
 
 
 def test_info_as_json(write: Write) -> None:
@@ -42,10 +44,18 @@ def test_info_as_json(write: Write) -> None:
     ("name", "text", "words"),
     [
         ("fb[bold].tsv", SWIM, ["fb[bold].tsv", "mapreduce", "64 MB of map input"]),
-        ("nodes.csv", "node_id,cpu,mem_gb\n" + "".join(f"n{k},{k},1\n" for k in range(20)), ["20 nodes", "others"]),
+        (
+            "nodes.csv",
+            "node_id,cpu,mem_gb\n" + "".join(f"n{k},{k},1\n" for k in range(20)),
+            ["20 nodes", "others"],
+        ),
         ("events.csv", EVENTS, ["google2011 job events", "one task of 1 CPU and 1 GB"]),
         ("a_csizes.log", "cell cmb-new 0 1600\n", ["batch: mean tasks 1,600 (1)"]),
-        ("m.csv", "time_us,machine_id,event_type,switch,platform,cpus,memory\n0,2,1,0,0,1,1\n", ["1 add, 0 remove"]),
+        (
+            "m.csv",
+            "time_us,machine_id,event_type,switch,platform,cpus,memory\n0,2,1,0,0,1,1\n",
+            ["1 add, 0 remove"],
+        ),
     ],
 )
 def test_info_for_people(write: Write, name: str, text: str, words: list[str]) -> None:
@@ -80,12 +90,21 @@ def test_the_seed_chooses_what_is_drawn(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["convert", "csizes.log", "out.csv"], "expected jobs or nodes to convert, this is an omega distribution"),
+        (
+            ["convert", "csizes.log", "out.csv"],
+            "expected jobs or nodes to convert, this is an omega distribution",
+        ),
         (["convert", "csizes.log", "out.doc"], "expected a name that ends in .csv or .parquet"),
-        (["info", "csizes.log", "--duration", "-1"], "--duration: expected a number of seconds that is not negative"),
+        (
+            ["info", "csizes.log", "--duration", "-1"],
+            "--duration: expected a number of seconds that is not negative",
+        ),
         (["info", "csizes.log", "--block", "0"], "--block: expected at least one byte"),
         (["info", "csizes.log", "--block", "64Q"], "--block: '64Q' has an unknown unit 'Q'"),
-        (["info", "csizes.log", "--shapes", "csizes.log"], "expected a trace with jobs to draw shapes from"),
+        (
+            ["info", "csizes.log", "--shapes", "csizes.log"],
+            "expected a trace with jobs to draw shapes from",
+        ),
         (["info", "fb.tsv", "--task-cpu", "1e30"], "expected sizes of up to"),
         (["info", "nothing"], "no such file"),
     ],
@@ -93,7 +112,9 @@ def test_the_seed_chooses_what_is_drawn(write: Write, tmp_path: Path) -> None:
 def test_bad_use(write: Write, tmp_path: Path, arguments: list[str], sentence: str) -> None:
     write("csizes.log", "cell cmb-new 0 1600\n")
     write("fb.tsv", SWIM)
-    placed = [str(tmp_path / word) if "." in word or word == "nothing" else word for word in arguments]
+    placed = [
+        str(tmp_path / word) if "." in word or word == "nothing" else word for word in arguments
+    ]
     with pytest.raises(InputError) as error:
         run(*placed)
     assert sentence in str(error.value)

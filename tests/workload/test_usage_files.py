@@ -1,4 +1,5 @@
-"""Usage tables: what is written reads back the same, what people write by hand is understood, bad rows are named."""
+"""Usage tables: what is written reads back the same, what people write by hand is understood, bad
+rows are named."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.workload.conftest import Write
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Resources
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.inputs import make_jobs, make_nodes
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
+from murmuration.simulation.scenarios import scenario as sc
+from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 from murmuration.workload.detect import open_trace
+from murmuration.workload.formats.job_lists import read_jobs, write_jobs
 from murmuration.workload.jobs import JobList, job_list
-from murmuration.workload.store import read_jobs, write_jobs
 from murmuration.workload.trace import Options
 from murmuration.workload.usage import Curves
 
@@ -39,7 +40,8 @@ def test_a_table_written_by_hand(write: Write) -> None:
 
 
 def test_rows_between_two_steps_are_averaged(write: Write) -> None:
-    """The shortest time between two rows is 20 s; from 40 to 50 s all is used, from 50 to 60 s nothing."""
+    """The shortest time between two rows is 20 s; from 40 to 50 s all is used, from 50 to 60 s
+    nothing."""
     usage = write("usage.csv", "job_id,time_s,cpu_share\na,0,1\na,50,0\na,70,0.5\n")
     jobs = read_jobs(write("jobs.csv", JOBS), usage)
     assert jobs.curves is not None
@@ -58,7 +60,9 @@ def same(one: JobList, two: JobList) -> None:
         assert np.array_equal(one.curves.share[one.curve[used]], two.curves.share[two.curve[used]])
         assert one.curves.cyclic == two.curves.cyclic
         assert one.curves.step_s == pytest.approx(two.curves.step_s)
-    names = [[jobs.recorded_nodes[k] if k >= 0 else None for k in jobs.recorded] for jobs in (one, two)]
+    names = [
+        [jobs.recorded_nodes[k] if k >= 0 else None for k in jobs.recorded] for jobs in (one, two)
+    ]
     assert names[0] == names[1]
 
 
@@ -69,18 +73,31 @@ STEPS = st.sampled_from([300.0, 86_400 / 98, 0.1, 1 / 3])
 @settings(max_examples=40)
 @given(st.data(), STEPS, st.booleans(), st.sampled_from([".csv", ".parquet"]))
 def test_what_is_written_reads_back_the_same(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, step_s: float, cyclic: bool, suffix: str
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    step_s: float,
+    cyclic: bool,
+    suffix: str,
 ) -> None:
     count, points = data.draw(st.integers(1, 5)), data.draw(st.integers(2, 6))
-    share = data.draw(st.lists(st.lists(SHARES, min_size=2 * points, max_size=2 * points), min_size=3, max_size=3))
+    share = data.draw(
+        st.lists(st.lists(SHARES, min_size=2 * points, max_size=2 * points), min_size=3, max_size=3)
+    )
     curve = data.draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count))
     recorded = data.draw(st.lists(st.integers(-1, 1), min_size=count, max_size=count))
     jobs = job_list(
-        Resources(), ["w"], workload=np.zeros(count, dtype=np.int64), submit_s=np.arange(count, dtype=np.float64),
-        tasks=np.ones(count, dtype=np.int64), duration_s=np.ones(count), request=np.ones((count, 2), dtype=np.int64),
-        curve=np.array(curve), curves=Curves(np.array(share, np.float32).reshape(3, points, 2), step_s, cyclic),
-        recorded=np.array(recorded), recorded_nodes=("n1", "n2"),
-    )  # fmt: skip
+        Resources(),
+        ["w"],
+        workload=np.zeros(count, dtype=np.int64),
+        submit_s=np.arange(count, dtype=np.float64),
+        tasks=np.ones(count, dtype=np.int64),
+        duration_s=np.ones(count),
+        request=np.ones((count, 2), dtype=np.int64),
+        curve=np.array(curve),
+        curves=Curves(np.array(share, np.float32).reshape(3, points, 2), step_s, cyclic),
+        recorded=np.array(recorded),
+        recorded_nodes=("n1", "n2"),
+    )
     path = tmp_path_factory.mktemp("jobs") / f"jobs{suffix}"
     usage = write_jobs(jobs, path)
     assert usage == (path.with_name(f"jobs.usage{suffix}") if max(curve) >= 0 else None)
@@ -111,11 +128,20 @@ def test_bad_rows_are_counted_and_named(write: Write, row: str, what: str) -> No
     ("text", "sentence"),
     [
         ("job_id,time_s\na,0\n", "usage.csv: expected a column such as 'cpu_share', there is none"),
-        ("job_id,time_s,cpu_share\na,0,1\na,0,1\n", "usage.csv line 3: time_s: expected one row for each job and time"),
+        (
+            "job_id,time_s,cpu_share\na,0,1\na,0,1\n",
+            "usage.csv line 3: time_s: expected one row for each job and time",
+        ),
         ("job_id,time_s,cpu_share\na,-1,1\n", "usage.csv line 2: time_s: expected a finite number"),
         ("job_id,time_s,gpu_share\na,0,1\n", "usage.csv: unknown resource 'gpu'"),
-        ("job_id,time_s,cpu_share,cyclic\na,0,1,1\na,9,1,0\n", "line 3: cyclic: expected the same in every row"),
-        ("job_id,time_s,cpu_share\na,0,1\na,1e-6,1\na,1e9,1\n", "usage.csv: expected at most 400,000,000 points"),
+        (
+            "job_id,time_s,cpu_share,cyclic\na,0,1,1\na,9,1,0\n",
+            "line 3: cyclic: expected the same in every row",
+        ),
+        (
+            "job_id,time_s,cpu_share\na,0,1\na,1e-6,1\na,1e9,1\n",
+            "usage.csv: expected at most 400,000,000 points",
+        ),
     ],
 )
 def test_tables_that_make_no_sense(write: Write, text: str, sentence: str) -> None:
@@ -128,7 +154,9 @@ def test_tables_that_make_no_sense(write: Write, text: str, sentence: str) -> No
 def test_a_scenario_names_its_usage(write: Write) -> None:
     write("jobs.csv", JOBS)
     write("usage.csv", USAGE)
-    text = '[cluster]\nnodes = 1\n[workload]\ntrace = "jobs.csv"\nusage = "usage.csv"\nmultiply = 2\n'
+    text = (
+        '[cluster]\nnodes = 1\n[workload]\ntrace = "jobs.csv"\nusage = "usage.csv"\nmultiply = 2\n'
+    )
     scenario = sc.check(sc.load(str(write("s.toml", text))))
     jobs = make_jobs(scenario, make_nodes(scenario.cluster).resources)
     assert jobs.curve.tolist() == [0, 0, -1, -1, 1, 1]

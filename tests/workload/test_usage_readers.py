@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.workload.conftest import Write
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Resources
-from murmuration.simulation.build import recorded_rows
-from murmuration.simulation.inputs import align
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
+from murmuration.simulation.engine.build import recorded_rows
+from murmuration.simulation.scenarios.inputs import align
 from murmuration.workload.describe import describe
 from murmuration.workload.detect import open_trace
 from murmuration.workload.jobs import JobList, multiply
@@ -50,14 +50,21 @@ def test_planetlab(write: Write) -> None:
     assert curve_of(jobs, "b") == pytest.approx([0, 0.99, 1])
     assert curve_of(jobs, "b", 1) == [1, 1, 1]
     assert describe(open_trace(path))["usage"] == {
-        "jobs": 2, "curves": 2, "points": 3, "step_s": 300, "cyclic": False,
-        "mean": {"cpu": pytest.approx(259 / 600), "memory": 1}, "max": {"cpu": 1, "memory": 1},
-    }  # fmt: skip
+        "jobs": 2,
+        "curves": 2,
+        "points": 3,
+        "step_s": 300,
+        "cyclic": False,
+        "mean": {"cpu": pytest.approx(259 / 600), "memory": 1},
+        "max": {"cpu": 1, "memory": 1},
+    }
 
 
 def test_planetlab_percentages_are_checked(write: Write) -> None:
     path = write("day.csv", "vm,u000,u001\na,10,101\n")
-    with pytest.raises(InputError, match=r"day.csv line 2: u001: expected a finite number from 0 to 100, got '101'"):
+    with pytest.raises(
+        InputError, match=r"day.csv line 2: u001: expected a finite number from 0 to 100, got '101'"
+    ):
         open_trace(path)
 
 
@@ -89,7 +96,11 @@ def test_alibaba_containers(write: Write) -> None:
     assert curve_of(jobs, "inst_3") == pytest.approx([0.25, 0.5, 1.0])
     assert curve_of(jobs, "inst_3", 1) == [0.5, 0.5, 1.0]
     assert curve_of(jobs, "inst_2") == [0, 0, 0]
-    assert [jobs.recorded_nodes[k] if k >= 0 else None for k in jobs.recorded] == ["machine_2", None, "machine_9"]
+    assert [jobs.recorded_nodes[k] if k >= 0 else None for k in jobs.recorded] == [
+        "machine_2",
+        None,
+        "machine_9",
+    ]
     assert jobs.curves is not None
     assert jobs.curves.step_s == 28_800
     assert any("1 instances were not yet on a node" in line for line in trace.assumptions)
@@ -98,10 +109,20 @@ def test_alibaba_containers(write: Write) -> None:
 @pytest.mark.parametrize(
     ("apps", "sentence"),
     [
-        (None, "instance_deploy.csv: expected a file app_resources.csv beside it, with what the apps use"),
+        (
+            None,
+            "instance_deploy.csv: expected a file app_resources.csv beside it, with what the "
+            "apps use",
+        ),
         (APPS.replace("app_2", "app_3"), "instance_deploy.csv line 2: app: expected an app of"),
-        (APPS.replace("1|1|1", "1|1"), "app_resources.csv line 2: memory: expected 3 numbers separated by |"),
-        (APPS.replace("0|0|0", "0|-1|0"), "app_resources.csv line 2: cpu: expected numbers that are not negative"),
+        (
+            APPS.replace("1|1|1", "1|1"),
+            "app_resources.csv line 2: memory: expected 3 numbers separated by |",
+        ),
+        (
+            APPS.replace("0|0|0", "0|-1|0"),
+            "app_resources.csv line 2: cpu: expected numbers that are not negative",
+        ),
     ],
 )
 def test_containers_without_their_apps(write: Write, apps: str | None, sentence: str) -> None:
@@ -121,8 +142,9 @@ def test_the_published_containers_of_alibaba(data: Path) -> None:
     assert (len(jobs), int((jobs.recorded >= 0).sum()), len(nodes)) == (68_224, 61_254, 6_000)
     assert set(jobs.recorded_nodes) <= set(nodes.names)
     assert np.unique(nodes.total[:, :3], axis=0).tolist() == [
-        [32_000_000, 64 * 10**9, 1440_000_000], [92_000_000, 288 * 10**9, 2457_000_000],
-    ]  # fmt: skip
+        [32_000_000, 64 * 10**9, 1440_000_000],
+        [92_000_000, 288 * 10**9, 2457_000_000],
+    ]
     assert jobs.curves is not None
     share = jobs.curves.share[jobs.curve]
     assert share.max() == 1.0
@@ -142,15 +164,24 @@ def test_the_recorded_placement_of_alibaba_never_overfills_a_node(data: Path) ->
     assert nodes is not None and jobs.curves is not None
     row = recorded_rows(jobs, nodes)
     known = np.flatnonzero(row >= 0)
-    assert [nodes.names[row[k]] for k in known[:50]] == [jobs.recorded_nodes[jobs.recorded[k]] for k in known[:50]]
+    assert [nodes.names[row[k]] for k in known[:50]] == [
+        jobs.recorded_nodes[jobs.recorded[k]] for k in known[:50]
+    ]
     for point in range(0, 98, 7):
         used = np.zeros(nodes.total.shape)
-        np.add.at(used, row[known], jobs.request[known] * jobs.curves.share[jobs.curve[known], point])
+        np.add.at(
+            used, row[known], jobs.request[known] * jobs.curves.share[jobs.curve[known], point]
+        )
         assert (used <= nodes.total * (1 + 1e-6)).all()
 
 
-VMS = "vm_id,start_s,stop_s,cpu_count,cpu_capacity_mhz,mem_capacity\n7,1000,2000,2,4000,1024\n8,1300,1900,1,2000,2048\n"
-USAGE = "vm_id,end_s,duration_ms,cpu_count,cpu_usage_mhz\n7,1300,300000,2,1000\n7,1900,600000,2,4000\n"
+VMS = (
+    "vm_id,start_s,stop_s,cpu_count,cpu_capacity_mhz,mem_capacity\n"
+    "7,1000,2000,2,4000,1024\n8,1300,1900,1,2000,2048\n"
+)
+USAGE = (
+    "vm_id,end_s,duration_ms,cpu_count,cpu_usage_mhz\n7,1300,300000,2,1000\n7,1900,600000,2,4000\n"
+)
 
 
 def test_bitbrains(write: Write) -> None:
@@ -178,7 +209,10 @@ def test_the_published_machines_of_bitbrains(data: Path) -> None:
     assert (trace.jobs.curve >= 0).all()
 
 
-WINDOWS = st.lists(st.tuples(st.integers(0, 2), st.integers(-3, 30), st.integers(0, 9), st.integers(0, 5)), max_size=12)
+WINDOWS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(-3, 30), st.integers(0, 9), st.integers(0, 5)),
+    max_size=12,
+)
 
 
 @given(WINDOWS)
@@ -186,7 +220,9 @@ def test_points_are_means_over_time(windows: list[tuple[int, int, int, int]]) ->
     """Second by second: what was measured in a step, averaged over its seconds."""
     columns = [np.array([float(window[k]) for window in windows]) for k in range(4)]
     row, start, length, used = columns
-    points = resample(row.astype(np.int64), start, start + length, used[:, None], 3, 6, 5.0)[:, :, 0]
+    points = resample(row.astype(np.int64), start, start + length, used[:, None], 3, 6, 5.0)[
+        :, :, 0
+    ]
     for r in range(3):
         seconds: dict[int, list[int]] = {}
         for which, begin, count, value in windows:
@@ -207,8 +243,13 @@ def test_a_copy_of_a_job_has_its_curve_and_no_node(write: Write) -> None:
     twice = multiply(jobs, 2.0)
     assert twice.curve.tolist() == [0, 0, 1, 1, 0, 0]
     assert [twice.recorded_nodes[k] if k >= 0 else "" for k in twice.recorded] == [
-        "machine_2", "", "", "", "machine_9", "",
-    ]  # fmt: skip
+        "machine_2",
+        "",
+        "",
+        "",
+        "machine_9",
+        "",
+    ]
 
 
 def test_curves_follow_the_resources_of_the_cluster(write: Write) -> None:
@@ -220,4 +261,12 @@ def test_curves_follow_the_resources_of_the_cluster(write: Write) -> None:
     assert moved.curves.share.shape == (2, 3, 7)
     assert curve_of(moved, "inst_1", 1) == [0.5, 0.5, 1.0]
     assert curve_of(moved, "inst_1", 2) == [1, 1, 1]
-    assert moved.request[0].tolist() == [2_000_000, 8 * 10**9, 0, 1_000_000, 1_000_000, 0, 60_000_000]
+    assert moved.request[0].tolist() == [
+        2_000_000,
+        8 * 10**9,
+        0,
+        1_000_000,
+        1_000_000,
+        0,
+        60_000_000,
+    ]

@@ -1,8 +1,9 @@
-"""One DEPAS cycle of a homogeneous system, exactly: the nodes that act are binomial, so a sum says where it ends.
+"""One DEPAS cycle of a homogeneous system, exactly: the nodes that act are binomial, so a sum says
+where it ends.
 
-Every node knows the load L and acts independently. Below the band K ~ B(n, (L₀ − L)/L₀) nodes leave; above it each
-adds the whole part of (L − L₀)/L₀ and K ~ B(n, fraction) of them one more. The cycle ends inside the band if the load
-that is left, n·L / nodes, is within L₀ ± δ.
+Every node knows the load L and acts independently. Below the band K ~ B(n, (L₀ − L)/L₀) nodes
+leave; above it each adds the whole part of (L − L₀)/L₀ and K ~ B(n, fraction) of them one more. The
+cycle ends inside the band if the load that is left, n·L / nodes, is within L₀ ± δ.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def binomial_term(n: int, k: int, p: float) -> float:
 
 
 def outcomes(n: int, load: float, target: float) -> Iterator[tuple[float, float]]:
-    """How far from the target the load may be after the cycle, and how probable that is: one pair for each K."""
+    """How far from the target the load may be after the cycle, and how probable that is: one pair
+    for each K."""
     indicator = (load - target) / target
     whole = math.floor(indicator) if indicator > 0.0 else 0
     p = indicator - whole if indicator > 0.0 else -indicator
@@ -39,17 +41,21 @@ def acts(load: float, target: float, band: float) -> bool:
 
 
 def probability_inside(n: int, load: float, target: float, band: float) -> float:
-    """The probability that one cycle of n nodes from this load ends inside the band; 1 if nothing has to be done."""
+    """The probability that one cycle of n nodes from this load ends inside the band; 1 if nothing
+    has to be done."""
     if not acts(load, target, band):
         return 1.0
-    return min(1.0, math.fsum(p for distance, p in outcomes(n, load, target) if distance <= band + EPSILON))
+    return min(
+        1.0, math.fsum(p for distance, p in outcomes(n, load, target) if distance <= band + EPSILON)
+    )
 
 
 def smallest_band(n: int, load: float, target: float, probability: float) -> float:
-    """The smallest δ with which one cycle of n nodes from this load ends inside the band that surely.
+    """The smallest δ with which one cycle of n nodes from this load ends inside the band that
+    surely.
 
-    The outcomes nearest to the target are taken until their probabilities suffice. A band wider than |L − L₀| needs no
-    action at all, so that is the most it can be.
+    The outcomes nearest to the target are taken until their probabilities suffice. A band wider
+    than |L − L₀| needs no action at all, so that is the most it can be.
     """
     most = abs(load - target)
     found = 0.0

@@ -1,4 +1,5 @@
-"""The two-level load balancer: the entry point sends a request to a worker, full workers send it on to a neighbour.
+"""The two-level load balancer: the entry point sends a request to a worker, full workers send it on
+to a neighbour.
 
 Routing takes no time here, so the oldest request of a queue is the one that came first.
 """
@@ -9,15 +10,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from murmuration.cluster.jit import helper
-from murmuration.placement.kernels import next_double
+from murmuration.base.jit import helper
+from murmuration.base.rows import next_double
 
 Array = NDArray[Any]
 
 
 @helper
 def admits(queued: int, running: int, capacity: int, queue_max: float) -> bool:
-    """A worker takes a request it can start at once, or while its queue is below the limit per unit of capacity.
+    """A worker takes a request it can start at once, or while its queue is below the limit per unit
+    of capacity.
 
     The paper's section III-A says "higher than a threshold"; then nothing would ever be queued.
     """
@@ -26,9 +28,11 @@ def admits(queued: int, running: int, capacity: int, queue_max: float) -> bool:
 
 @helper
 def weighted(candidates: Array, count: int, capacity: Array, most: int, rng: Array) -> int:
-    """Where in a list a node stands that was drawn with a probability in proportion to its capacity.
+    """Where in a list a node stands that was drawn with a probability in proportion to its
+    capacity.
 
-    By rejection: the whole part of a draw names a candidate, its fraction accepts him; `most` is the largest capacity.
+    By rejection: the whole part of a draw names a candidate, its fraction accepts him; `most` is
+    the largest capacity.
     """
     while True:
         draw = next_double(rng) * count
@@ -46,7 +50,8 @@ def forget(candidates: Array, at: int, count: int) -> int:
 
 @helper
 def draw_some(live: Array, count: int, wanted: int, known: Array, rng: Array) -> int:
-    """As many nodes as wanted, drawn without repeats, into `known`; selection sampling, so `live` keeps its order."""
+    """As many nodes as wanted, drawn without repeats, into `known`; selection sampling, so `live`
+    keeps its order."""
     taken = 0
     for k in range(count):
         if next_double(rng) * (count - k) < wanted - taken:

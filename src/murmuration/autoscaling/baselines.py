@@ -1,8 +1,10 @@
-"""Central scalers to compare with: one part sees the whole cluster and says how much capacity there should be.
+"""Central scalers to compare with: one part sees the whole cluster and says how much capacity there
+should be.
 
-`threshold` is the rule of Kubernetes' horizontal autoscaler and of target tracking in the clouds: capacity in
-proportion to measured over wanted utilisation, nothing inside a tolerance, and downwards only to the highest of the
-recent recommendations (the stabilisation window). `oracle` knows the workload to come.
+`threshold` is the rule of Kubernetes' horizontal autoscaler and of target tracking in the clouds:
+capacity in proportion to measured over wanted utilisation, nothing inside a tolerance, and
+downwards only to the highest of the recent recommendations (the stabilisation window). `oracle`
+knows the workload to come.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 
 
 def proportional(present: float, up: float, load: float, target: float, band: float) -> float:
-    """What a threshold scaler recommends: what there is (nodes that start count as helping), or in proportion."""
+    """What a threshold scaler recommends: what there is (nodes that start count as helping), or in
+    proportion."""
     if target - band < load < target + band:
         return present
     return up * load / target

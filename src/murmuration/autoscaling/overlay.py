@@ -1,17 +1,17 @@
 """The overlay: who knows whom, kept up by gossip after Jelasity et al., with Cyclon's swaps.
 
-Each round every node (1) asks a few of its neighbours for their load, which also finds the dead ones, and (2) swaps
-some links with its oldest neighbour: it gives a fresh link to itself and gets what the other gave up. Links are
-swapped, not copied, so every node is known by about as many as it knows (low-deviation in-degree); probes find a dead
-link within a few rounds, where age alone would take as many rounds as there are links. A message that gets no answer
-is sent three times.
+Each round every node (1) asks a few of its neighbours for their load, which also finds the dead
+ones, and (2) swaps some links with its oldest neighbour: it gives a fresh link to itself and gets
+what the other gave up. Links are swapped, not copied, so every node is known by about as many as it
+knows (low-deviation in-degree); probes find a dead link within a few rounds, where age alone would
+take as many rounds as there are links. A message that gets no answer is sent three times.
 """
 
 from __future__ import annotations
 
 from murmuration.autoscaling.views import Array, Averages, Views
-from murmuration.cluster.jit import helper, loop_kernel
-from murmuration.placement.kernels import next_double
+from murmuration.base.jit import helper, loop_kernel
+from murmuration.base.rows import next_double
 
 TRIES = 3
 #: Primes above the largest degree.
@@ -52,13 +52,21 @@ def put(views: Views, owner: int, at: int, node: int, born: int, work: float) ->
 def drop(views: Views, owner: int, at: int) -> None:
     """Forget a link; the last one takes its place."""
     last = views.size[owner] - 1
-    put(views, owner, at, views.node[owner, last], views.about[owner, last].born, views.about[owner, last].work)
+    put(
+        views,
+        owner,
+        at,
+        views.node[owner, last],
+        views.about[owner, last].born,
+        views.about[owner, last].work,
+    )
     views.size[owner] = last
 
 
 @helper
 def take(views: Views, owner: int, at: int, node: int, born: int, work: float) -> None:
-    """Accept a link not known yet: into free room, else in place of the one at `at` that was given away."""
+    """Accept a link not known yet: into free room, else in place of the one at `at` that was given
+    away."""
     size = views.size[owner]
     if size < views.node.shape[1]:
         put(views, owner, size, node, born, work)
@@ -76,7 +84,8 @@ def meet(views: Views, owner: int, other: int, now: int, work: float) -> None:
 
 @helper
 def stride_of(fraction: float, size: int) -> int:
-    """A step, drawn by a fraction, that visits each place of a view once: a prime above any size, modulo the size."""
+    """A step, drawn by a fraction, that visits each place of a view once: a prime above any size,
+    modulo the size."""
     return int(STRIDES[int(fraction * len(STRIDES))]) % size if size > 0 else 0
 
 
@@ -89,7 +98,8 @@ def onward(at: int, step: int, size: int) -> int:
 
 @helper
 def oldest(about: Array, size: int) -> int:
-    """Where the oldest link stands. The least birth first, without branches, so that it runs in vectors."""
+    """Where the oldest link stands. The least birth first, without branches, so that it runs in
+    vectors."""
     least = about[0].born
     for k in range(size):
         least = min(least, about[k].born)
@@ -100,7 +110,9 @@ def oldest(about: Array, size: int) -> int:
 
 
 @helper
-def probe(views: Views, up: Array, work: Array, owner: int, count: int, loss: float, rng: Array) -> None:
+def probe(
+    views: Views, up: Array, work: Array, owner: int, count: int, loss: float, rng: Array
+) -> None:
     """Ask the next few neighbours for their load; who does not answer is forgotten."""
     at = views.cursor[owner]
     for _ in range(min(count, views.size[owner])):
@@ -134,7 +146,8 @@ def partner(views: Views, up: Array, owner: int, loss: float, rng: Array) -> int
 def news(views: Views, giver: int, taker: int, at: int, step: int, count: int) -> int:
     """Which of the links the giver offers are new to the taker, as bits.
 
-    All are looked up before any is written: reading a row in vectors right after writing to it stalls the processor.
+    All are looked up before any is written: reading a row in vectors right after writing to it
+    stalls the processor.
     """
     bits, size = 0, views.size[giver]
     for k in range(count):
@@ -147,7 +160,8 @@ def news(views: Views, giver: int, taker: int, at: int, step: int, count: int) -
 
 @helper
 def trade(views: Views, a: int, at: int, b: int, to: int, to_a: bool, to_b: bool) -> None:
-    """Two nodes swap a link each if both are new to the other, so that nobody becomes more or less known by it.
+    """Two nodes swap a link each if both are new to the other, so that nobody becomes more or less
+    known by it.
 
     Only a view with room takes a link for nothing.
     """
@@ -161,18 +175,25 @@ def trade(views: Views, a: int, at: int, b: int, to: int, to_a: bool, to_b: bool
 
 @helper
 def introduce(views: Views, work: Array, owner: int, other: int, to: int, now: int) -> None:
-    """A fresh link to the owner for one of the other's; the owner has room where its link to the other was."""
+    """A fresh link to the owner for one of the other's; the owner has room where its link to the
+    other was."""
     if knows(views.node[other], views.size[other], owner):
         return
     if views.size[other] > 0:
-        node, born, heard = views.node[other, to], views.about[other, to].born, views.about[other, to].work
+        node, born, heard = (
+            views.node[other, to],
+            views.about[other, to].born,
+            views.about[other, to].work,
+        )
         if not knows(views.node[owner], views.size[owner], node):
             take(views, owner, -1, node, born, heard)
     take(views, other, to, owner, now, work[owner])
 
 
 @helper
-def swap(views: Views, work: Array, owner: int, other: int, length: int, now: int, rng: Array) -> None:
+def swap(
+    views: Views, work: Array, owner: int, other: int, length: int, now: int, rng: Array
+) -> None:
     """The owner gives a fresh link to itself and some of its own for as many of the other's."""
     mine, theirs = views.size[owner], views.size[other]
     draw = next_double(rng) * mine
@@ -208,7 +229,8 @@ def walk(views: Views, up: Array, start: int, rng: Array) -> int:
 
 @helper
 def join(views: Views, up: Array, newcomer: int, introducer: int, now: int, rng: Array) -> None:
-    """Random walks find nodes that each take the newcomer in place of a link, and give him that one."""
+    """Random walks find nodes that each take the newcomer in place of a link, and give him that
+    one."""
     views.size[newcomer] = 0
     views.cursor[newcomer] = 0
     for _ in range(views.node.shape[1]):
@@ -221,22 +243,29 @@ def join(views: Views, up: Array, newcomer: int, introducer: int, now: int, rng:
             meet(views, newcomer, at, now, 0.0)
         else:
             k = int(next_double(rng) * size)
-            meet(views, newcomer, views.node[at, k], views.about[at, k].born, views.about[at, k].work)
+            meet(
+                views, newcomer, views.node[at, k], views.about[at, k].born, views.about[at, k].work
+            )
             put(views, at, k, newcomer, now, 0.0)
 
 
 @helper
 def average(averages: Averages, a: int, b: int, epoch: int) -> None:
-    """Push-pull averaging: both keep half of what they have together. Who joined meanwhile waits for the next epoch."""
+    """Push-pull averaging: both keep half of what they have together. Who joined meanwhile waits
+    for the next epoch."""
     if averages.epoch[a] == epoch and averages.epoch[b] == epoch:
-        work, capacity = averages.work[a] + averages.work[b], averages.capacity[a] + averages.capacity[b]
+        work, capacity = (
+            averages.work[a] + averages.work[b],
+            averages.capacity[a] + averages.capacity[b],
+        )
         averages.work[a] = averages.work[b] = work / 2.0
         averages.capacity[a] = averages.capacity[b] = capacity / 2.0
 
 
 @helper
 def begin_epoch(averages: Averages, work: Array, capacity: Array, node: int, epoch: int) -> None:
-    """Keep what the last epoch came to, and start from one's own load again, so that the average follows the load."""
+    """Keep what the last epoch came to, and start from one's own load again, so that the average
+    follows the load."""
     if averages.epoch[node] == epoch - 1:
         averages.load[node] = averages.work[node] / averages.capacity[node]
     averages.epoch[node] = epoch
@@ -246,10 +275,22 @@ def begin_epoch(averages: Averages, work: Array, capacity: Array, node: int, epo
 
 @loop_kernel
 def gossip(
-    views: Views, averages: Averages, up: Array, work: Array, capacity: Array, live: Array, count: int,
-    now: int, length: int, probes: int, epoch_rounds: int, loss: float, rng: Array,
-) -> None:  # fmt: skip
-    """One round of every live node, in the order of `live`; `epoch_rounds` 0 leaves averaging out."""
+    views: Views,
+    averages: Averages,
+    up: Array,
+    work: Array,
+    capacity: Array,
+    live: Array,
+    count: int,
+    now: int,
+    length: int,
+    probes: int,
+    epoch_rounds: int,
+    loss: float,
+    rng: Array,
+) -> None:
+    """One round of every live node, in the order of `live`; `epoch_rounds` 0 leaves averaging
+    out."""
     averaging = epoch_rounds > 0
     epoch = now // epoch_rounds if averaging else 0
     if averaging and now % epoch_rounds == 0:
@@ -271,7 +312,8 @@ def gossip(
 
 @helper
 def neighbourhood_load(views: Views, work: Array, capacity: Array, owner: int) -> float:
-    """The load of a node and its neighbours, averaged by capacity (equation 1), from what was last heard of them."""
+    """The load of a node and its neighbours, averaged by capacity (equation 1), from what was last
+    heard of them."""
     done, able = float(work[owner]), float(capacity[owner])
     for k in range(views.size[owner]):
         done += views.about[owner, k].work

@@ -1,4 +1,5 @@
-"""Node types, and the rules that choose the one to add: told the types on offer and the time, they name one."""
+"""Node types, and the rules that choose the one to add: told the types on offer and the time, they
+name one."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NodeType:
-    """A kind of node that can be rented: requests it runs in parallel, price per hour, and when it is on offer."""
+    """A kind of node that can be rented: requests it runs in parallel, price per hour, and when it
+    is on offer."""
 
     name: str
     capacity: int
@@ -25,7 +27,8 @@ Rule = Callable[[Sequence[NodeType], float], NodeType]
 
 
 def cheapest(types: Sequence[NodeType], time_s: float) -> NodeType:
-    """The lowest price per unit of capacity; of equals the smaller node, which follows the load more closely."""
+    """The lowest price per unit of capacity; of equals the smaller node, which follows the load
+    more closely."""
     return min(types, key=lambda kind: (kind.price / kind.capacity, kind.capacity))
 
 
@@ -43,9 +46,12 @@ RULES: dict[str, Rule] = {"cheapest": cheapest, "largest": largest, "smallest": 
 def offers(types: Sequence[NodeType], rule: Rule) -> list[tuple[float, int]]:
     """From when on which type is added: the rule is asked whenever a type comes or goes.
 
-    Raises `LookupError` with the time at which nothing is on offer, or at which the rule's answer is not on offer.
+    Raises `LookupError` with the time at which nothing is on offer, or at which the rule's answer
+    is not on offer.
     """
-    times = sorted({0.0, *(kind.from_s for kind in types), *(kind.until_s for kind in types)} - {math.inf})
+    times = sorted(
+        {0.0, *(kind.from_s for kind in types), *(kind.until_s for kind in types)} - {math.inf}
+    )
     chosen = []
     for time_s in times:
         offered = [kind for kind in types if kind.offered(time_s)]
@@ -54,7 +60,8 @@ def offers(types: Sequence[NodeType], rule: Rule) -> list[tuple[float, int]]:
         answer = rule(offered, time_s)
         if answer not in offered:
             raise LookupError(
-                f"the rule chose {getattr(answer, 'name', answer)!r} at second {time_s:g}, which is not on offer"
+                f"the rule chose {getattr(answer, 'name', answer)!r} at second {time_s:g}, which "
+                "is not on offer"
             )
         chosen.append((time_s, list(types).index(answer)))
     return chosen

@@ -1,4 +1,5 @@
-"""The `murmur` command: parse, call one function, print. Commands are imported when they are used."""
+"""The `murmur` command: parse, call one function, print. Commands are imported when they are
+used."""
 
 from __future__ import annotations
 
@@ -11,13 +12,39 @@ from typing import NoReturn
 
 import click
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.version import __version__
+from murmuration.base.errors import InputError
+from murmuration.base.version import __version__
 
-COMMANDS = (
-    "simulate", "compare", "sweep", "compact", "grow", "reproduce", "autoscale", "plan", "trace", "why", "faults",
-    "up", "down", "run", "ps", "wait", "logs", "kill", "drain", "status", "top", "events", "master", "agent",
-)  # fmt: skip
+#: The commands of a live cluster lie in `cli/live`, all others beside this file.
+STUDY = (
+    "simulate",
+    "compare",
+    "sweep",
+    "compact",
+    "grow",
+    "reproduce",
+    "autoscale",
+    "plan",
+    "trace",
+    "why",
+    "faults",
+)
+LIVE = (
+    "up",
+    "down",
+    "run",
+    "ps",
+    "wait",
+    "logs",
+    "kill",
+    "drain",
+    "status",
+    "top",
+    "events",
+    "master",
+    "agent",
+)
+COMMANDS = STUDY + LIVE
 
 
 class Commands(click.Group):
@@ -29,14 +56,15 @@ class Commands(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"murmuration.cli.{name}"), name)
+        room = "murmuration.cli.live" if name in LIVE else "murmuration.cli"
+        command = getattr(importlib.import_module(f"{room}.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from murmuration.cluster.errors import unknown
+        from murmuration.base.errors import unknown
 
         if arguments and arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
             raise unknown("command", arguments[0], COMMANDS)
@@ -71,7 +99,11 @@ def main() -> None:
         sys.exit(1)
     except Exception:
         traceback.print_exc()
-        fail(f"this should not happen; it can be repeated with: {shlex.join(['murmur', *sys.argv[1:]])}", 1)
+        fail(
+            "this should not happen; it can be repeated with: "
+            f"{shlex.join(['murmur', *sys.argv[1:]])}",
+            1,
+        )
 
 
 def fail(sentence: str, code: int) -> NoReturn:

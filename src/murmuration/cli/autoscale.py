@@ -13,18 +13,31 @@ from murmuration.cli import common
 
 @click.command()
 @click.argument("scenario")
-@click.option("-s", "--scalers", metavar="A,B", help="depas, threshold, oracle: several run on the same requests.")
+@click.option(
+    "-s",
+    "--scalers",
+    metavar="A,B",
+    help="depas, threshold, oracle: several run on the same requests.",
+)
 @common.with_options(common.SET, common.SEED, common.OUT, common.JSON)
 def autoscale(
-    scenario: str, scalers: str | None, settings: tuple[str, ...], seed: int | None, out: Path | None, as_json: bool
+    scenario: str,
+    scalers: str | None,
+    settings: tuple[str, ...],
+    seed: int | None,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Capacity against demand in SCENARIO: the preset depas or a TOML file with [autoscaler] and [requests]."""
+    """Capacity against demand in SCENARIO: the preset depas or a TOML file with [autoscaler] and
+    [requests]."""
     from murmuration.experiments import autoscale as runs
 
     tables = _tables(scenario, settings, seed)
     kinds = _kinds(tables, scalers, scenario)
     folder = common.results_folder(
-        out, as_json, f"{tables.get('name', 'autoscale')}-{'-'.join(kinds)}-seed{tables.get('seed', 1)}"
+        out,
+        as_json,
+        f"{tables.get('name', 'autoscale')}-{'-'.join(kinds)}-seed{tables.get('seed', 1)}",
     )
     outcomes = [_run(runs, tables, kind, len(kinds) > 1, folder, scenario) for kind in kinds]
     if folder is not None:
@@ -33,9 +46,10 @@ def autoscale(
 
 
 def _tables(name: str, settings: Sequence[str], seed: int | None) -> dict[str, Any]:
-    """The scenario with the overrides of the command line; files it names are read before anything is written."""
-    from murmuration.simulation import scenario as sc
+    """The scenario with the overrides of the command line; files it names are read before anything
+    is written."""
     from murmuration.simulation.autoscale.scenario import check, type_schedule, workload
+    from murmuration.simulation.scenarios import scenario as sc
 
     changes = dict(sc.parse_setting(text) for text in settings)
     if seed is not None:
@@ -48,7 +62,7 @@ def _tables(name: str, settings: Sequence[str], seed: int | None) -> dict[str, A
 
 
 def _kinds(tables: dict[str, Any], scalers: str | None, source: str) -> list[str]:
-    from murmuration.cluster.errors import unknown
+    from murmuration.base.errors import unknown
     from murmuration.simulation.autoscale.scenario import check
     from murmuration.simulation.autoscale.world import KINDS
 
@@ -61,9 +75,11 @@ def _kinds(tables: dict[str, Any], scalers: str | None, source: str) -> list[str
     return kinds
 
 
-def _run(runs: Any, tables: dict[str, Any], kind: str, several: bool, folder: Path | None, source: str) -> Any:
-    from murmuration.simulation import scenario as sc
-    from murmuration.simulation.files import ready_folder
+def _run(
+    runs: Any, tables: dict[str, Any], kind: str, several: bool, folder: Path | None, source: str
+) -> Any:
+    from murmuration.base.files import ready_folder
+    from murmuration.simulation.scenarios import scenario as sc
 
     mine = sc.override(tables, {"autoscaler.kind": kind})
     place = ready_folder(folder / kind) if folder is not None and several else folder
@@ -72,8 +88,8 @@ def _run(runs: Any, tables: dict[str, Any], kind: str, several: bool, folder: Pa
 
 
 def _write_report(folder: Path, page: Any) -> None:
+    from murmuration.base import files
     from murmuration.reports.page import render
-    from murmuration.simulation import files
 
     files.write_text(folder / "report.html", render(page))
 
@@ -87,6 +103,9 @@ def _show(runs: Any, outcomes: Sequence[Any], folder: Path | None, as_json: bool
         return
     common.print_table(comparison_table(*runs.overview(summaries)))
     spent = sum(summary["timing"]["cpu_s"] for summary in summaries)
-    common.say(f"{summaries[0]['requests']['arrived']:,} requests, {len(summaries)} run(s) in {spent:.2f} CPU s")
+    common.say(
+        f"{summaries[0]['requests']['arrived']:,} requests, {len(summaries)} run(s) in "
+        f"{spent:.2f} CPU s"
+    )
     if folder is not None:
         common.say(f"report: {folder / 'report.html'}")

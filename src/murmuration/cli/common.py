@@ -1,4 +1,5 @@
-"""What the commands share: their options, the scenario behind them, progress, and where results go."""
+"""What the commands share: their options, the scenario behind them, progress, and where results
+go."""
 
 from __future__ import annotations
 
@@ -10,29 +11,43 @@ from typing import Any, TypeVar
 
 import click
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 SET = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE",
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
     help="Override a key of the scenario, e.g. cluster.nodes=500.",
-)  # fmt: skip
+)
 SEED = click.option("--seed", type=click.IntRange(min=0), help="Seed of the run.")
 DAYS = click.option("--days", type=float, help="Simulated days.")
 OUT = click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder for the results (default: runs/NAME)."
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for the results (default: runs/NAME).",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 JOBS = click.option(
-    "--jobs", "workers", type=click.IntRange(min=1, max=1024), help="Processes (default: one per core)."
+    "--jobs",
+    "workers",
+    type=click.IntRange(min=1, max=1024),
+    help="Processes (default: one per core).",
 )
 REPLICAS = click.option(
-    "--replicas", type=click.IntRange(min=1, max=1000), default=1, show_default=True,
+    "--replicas",
+    type=click.IntRange(min=1, max=1000),
+    default=1,
+    show_default=True,
     help="Runs with seeds one after the other; figures get confidence intervals.",
-)  # fmt: skip
+)
 RESUME = click.option("--resume", is_flag=True, help="Go on with what is already in the folder.")
-ON = click.option("--on", metavar="WHERE", help="Run on Ray: `ray` here, or the address of a Ray cluster.")
+ON = click.option(
+    "--on", metavar="WHERE", help="Run on Ray: `ray` here, or the address of a Ray cluster."
+)
 #: What every command that makes several runs takes.
 MANY_RUNS = (SET, SEED, DAYS, REPLICAS, JOBS, ON, OUT, RESUME, JSON)
 
@@ -48,9 +63,11 @@ def with_options(*options: Callable[[Function], Function]) -> Callable[[Function
     return decorate
 
 
-def scenario_tables(name: str, settings: Sequence[str], seed: int | None, days: float | None) -> dict[str, Any]:
+def scenario_tables(
+    name: str, settings: Sequence[str], seed: int | None, days: float | None
+) -> dict[str, Any]:
     """The tables of a scenario with the overrides of the command line, checked."""
-    from murmuration.simulation import scenario as sc
+    from murmuration.simulation.scenarios import scenario as sc
 
     changes = dict(sc.parse_setting(text) for text in settings)
     if seed is not None:
@@ -66,7 +83,7 @@ def results_folder(out: Path | None, as_json: bool, default: str) -> Path | None
     """Where results go; with `--json` and no folder named, nowhere."""
     if out is None and as_json:
         return None
-    from murmuration.simulation.files import check_folder
+    from murmuration.base.files import check_folder
 
     return check_folder(out if out is not None else Path("runs") / default)
 
@@ -81,13 +98,25 @@ def cores() -> int:
 def progress(title: str, total: float) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error; nothing where that is no terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
-    columns: list[Any] = [TextColumn("[bold]{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %")]
+    columns: list[Any] = [
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+    ]
     if total > 1:
         columns += [MofNCompleteColumn(), TextColumn("{task.fields[rate]}")]
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(title, total=total, rate="")
 
         def update(done: float) -> None:
@@ -117,14 +146,19 @@ def say(text: str) -> None:
 
 def parse_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
     """`key=1,2,3` as written after `--vary`, several times for a grid."""
-    from murmuration.simulation.scenario import parse_value
+    from murmuration.simulation.scenarios.scenario import parse_value
 
     axes: dict[str, list[Any]] = {}
     for text in texts:
         key, separator, values = text.partition("=")
-        if not separator or not key.strip() or not all(value.strip() for value in values.split(",")):
+        if (
+            not separator
+            or not key.strip()
+            or not all(value.strip() for value in values.split(","))
+        ):
             raise InputError(
-                f"--vary: expected KEY=VALUE,VALUE,… such as scheduler.conflict=resource,machine, got {text!r}"
+                "--vary: expected KEY=VALUE,VALUE,… such as "
+                f"scheduler.conflict=resource,machine, got {text!r}"
             )
         if key.strip() in axes:
             raise InputError(f"--vary: expected each key once, got {key.strip()} twice")

@@ -10,17 +10,28 @@ import click
 from murmuration.cli import common
 
 SCHEDULERS = click.option(
-    "-s", "--schedulers", metavar="A,B,C", default="",
+    "-s",
+    "--schedulers",
+    metavar="A,B,C",
+    default="",
     help="Variants, architectures or module:Class; default: the scenario's own.",
-)  # fmt: skip
+)
 LIMIT = click.option(
-    "--limit", type=float, default=0.005, show_default=True, metavar="SHARE",
+    "--limit",
+    type=float,
+    default=0.005,
+    show_default=True,
+    metavar="SHARE",
     help="The mean share of nodes that may be overloaded.",
-)  # fmt: skip
+)
 WAITING = click.option(
-    "--waiting", type=float, default=0.01, show_default=True, metavar="SHARE",
+    "--waiting",
+    type=float,
+    default=0.01,
+    show_default=True,
+    metavar="SHARE",
     help="The share of jobs that may be left waiting beyond those of 100 %.",
-)  # fmt: skip
+)
 ASKED = (common.SET, common.SEED, common.DAYS, common.JOBS, common.OUT, common.RESUME, common.JSON)
 
 
@@ -28,31 +39,61 @@ ASKED = (common.SET, common.SEED, common.DAYS, common.JOBS, common.OUT, common.R
 @click.argument("scenario")
 @SCHEDULERS
 @click.option(
-    "--step", type=float, default=0.01, show_default=True, metavar="SHARE", help="How many of the nodes go each time."
+    "--step",
+    type=float,
+    default=0.01,
+    show_default=True,
+    metavar="SHARE",
+    help="How many of the nodes go each time.",
 )
 @common.with_options(LIMIT, WAITING, *ASKED)
 def compact(
-    scenario: str, schedulers: str, step: float, limit: float, waiting: float, settings: tuple[str, ...],
-    seed: int | None, days: float | None, workers: int | None, out: Path | None, resume: bool, as_json: bool,
-) -> None:  # fmt: skip
+    scenario: str,
+    schedulers: str,
+    step: float,
+    limit: float,
+    waiting: float,
+    settings: tuple[str, ...],
+    seed: int | None,
+    days: float | None,
+    workers: int | None,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
     """How few nodes are enough: SCENARIO (a preset or a TOML file) on ever fewer of its nodes.
 
-    Nodes go in a random order that depends on the seed alone. The walk ends when two sizes in a row fail: too many
-    nodes overloaded, or jobs left waiting.
+    Nodes go in a random order that depends on the seed alone. The walk ends when two sizes in a row
+    fail: too many nodes overloaded, or jobs left waiting.
     """
     from murmuration.experiments.capacity import Question
 
     tables = common.scenario_tables(scenario, settings, seed, days)
-    ask(Question("compact", step, limit, waiting), scenario, tables, schedulers, workers, out, resume, as_json)
+    ask(
+        Question("compact", step, limit, waiting),
+        scenario,
+        tables,
+        schedulers,
+        workers,
+        out,
+        resume,
+        as_json,
+    )
 
 
 def ask(
-    question: Any, scenario: str, tables: dict[str, Any], schedulers: str, workers: int | None, out: Path | None,
-    resume: bool, as_json: bool,
-) -> None:  # fmt: skip
+    question: Any,
+    scenario: str,
+    tables: dict[str, Any],
+    schedulers: str,
+    workers: int | None,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
     """Walk outwards with each scheduler, and show what was found."""
     from murmuration.experiments import capacity, runs
-    from murmuration.simulation import scenario as sc
+    from murmuration.simulation.scenarios import scenario as sc
 
     capacity.check(question)
     names = [name.strip() for name in schedulers.split(",") if name.strip()]
@@ -69,7 +110,8 @@ def ask(
 
 
 def _walk(spec: Any, question: Any, ahead: int, folder: Path | None, resume: bool) -> Any:
-    """One scheduler's walk, behind a line that says how far it has come: nobody knows where it ends."""
+    """One scheduler's walk, behind a line that says how far it has come: nobody knows where it
+    ends."""
     from rich.console import Console
 
     from murmuration.experiments import capacity, runs
@@ -87,15 +129,16 @@ def _walk(spec: Any, question: Any, ahead: int, folder: Path | None, resume: boo
 
 
 def _show(name: str, question: Any, walks: list[Any], folder: Path | None, as_json: bool) -> None:
+    from murmuration.base import files
     from murmuration.experiments import capacity, capacity_page
     from murmuration.reports.page import render
     from murmuration.reports.terminal import comparison_table
-    from murmuration.simulation import files
+    from murmuration.simulation.results import snapshots
 
     document = capacity.document(question, walks)
     if folder is not None:
         files.write_text(folder / "report.html", render(capacity_page.page(name, question, walks)))
-        files.write_json(folder / files.SUMMARY, document)
+        files.write_json(folder / snapshots.SUMMARY, document)
     if as_json:
         common.print_json(document)
         return

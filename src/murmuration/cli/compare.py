@@ -13,20 +13,32 @@ from murmuration.cli import common
 @click.command()
 @click.argument("scenario")
 @click.option(
-    "-s", "--schedulers", metavar="A,B,C", default="",
+    "-s",
+    "--schedulers",
+    metavar="A,B,C",
+    default="",
     help="Variants, architectures or module:Class; default: all of the scenario.",
-)  # fmt: skip
+)
 @common.with_options(*common.MANY_RUNS)
 def compare(
-    scenario: str, schedulers: str, settings: tuple[str, ...], seed: int | None, days: float | None, replicas: int,
-    workers: int | None, on: str | None, out: Path | None, resume: bool, as_json: bool,
-) -> None:  # fmt: skip
+    scenario: str,
+    schedulers: str,
+    settings: tuple[str, ...],
+    seed: int | None,
+    days: float | None,
+    replicas: int,
+    workers: int | None,
+    on: str | None,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
     """Several schedulers on the same jobs: one table, one report.
 
     SCENARIO is a preset (omega-a, omega-b, omega-c) or a TOML file.
     """
     from murmuration.experiments import runs
-    from murmuration.simulation import scenario as sc
+    from murmuration.simulation.scenarios import scenario as sc
 
     tables = common.scenario_tables(scenario, settings, seed, days)
     names = [name.strip() for name in schedulers.split(",") if name.strip()]
@@ -57,15 +69,20 @@ def run_with_progress(
         try:
             return runs.run_all(specs, workers or common.cores(), on, resume, done)
         except KeyboardInterrupt:
-            common.say("stopping: runs under way are finished first, and --resume goes on from there")
+            common.say(
+                "stopping: runs under way are finished first, and --resume goes on from there"
+            )
             raise
 
 
-def show(name: str, summaries: list[dict[str, Any]], specs: list[Any], folder: Path | None, as_json: bool) -> None:
+def show(
+    name: str, summaries: list[dict[str, Any]], specs: list[Any], folder: Path | None, as_json: bool
+) -> None:
     """The table, the report and the summary file of a comparison."""
+    from murmuration.base import files
     from murmuration.experiments import pages, statistics
     from murmuration.reports.page import render
-    from murmuration.simulation import files
+    from murmuration.simulation.results import snapshots
 
     shown = statistics.by_label(summaries)
     if folder is not None:
@@ -74,7 +91,7 @@ def show(name: str, summaries: list[dict[str, Any]], specs: list[Any], folder: P
         page = pages.comparison(f"{name}: comparison", shown, series, pages.facts_of(shown[0]))
         files.write_text(folder / "report.html", render(page))
         plain = [{k: v for k, v in summary.items() if k != "timing"} for summary in shown]
-        files.write_json(folder / files.SUMMARY, {"runs": plain})
+        files.write_json(folder / snapshots.SUMMARY, {"runs": plain})
     if as_json:
         common.print_json({"runs": shown})
         return
@@ -95,10 +112,19 @@ def terminal_table(summaries: list[dict[str, Any]]) -> Any:
         for index, (name, w) in enumerate(summary["workloads"].items()):
             figures = {key: middle(value) for key, value in w.items()}
             left = figures["jobs_queued"] + figures["jobs_abandoned"]
-            rows.append([
-                summary["scheduler"] if index == 0 else "", name, figures["jobs_submitted"], figures["wait_s_mean"],
-                figures["wait_s_p90"], figures["wait_full_s_mean"], figures["attempts_mean"],
-                percent(figures["busy_fraction"], 2), percent(figures["busy_wasted_fraction"], 2),
-                figures["conflict_fraction"], f"{left:g} saturated" if w["saturated"] else left,
-            ])  # fmt: skip
+            rows.append(
+                [
+                    summary["scheduler"] if index == 0 else "",
+                    name,
+                    figures["jobs_submitted"],
+                    figures["wait_s_mean"],
+                    figures["wait_s_p90"],
+                    figures["wait_full_s_mean"],
+                    figures["attempts_mean"],
+                    percent(figures["busy_fraction"], 2),
+                    percent(figures["busy_wasted_fraction"], 2),
+                    figures["conflict_fraction"],
+                    f"{left:g} saturated" if w["saturated"] else left,
+                ]
+            )
     return comparison_table(columns, rows)

@@ -1,4 +1,5 @@
-"""`murmur reproduce`: a table or figure of a paper, with what the paper says, what comes out here, and the verdict."""
+"""`murmur reproduce`: a table or figure of a paper, with what the paper says, what comes out here,
+and the verdict."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from typing import Any
 
 import click
 
+from murmuration.base.errors import InputError, unknown
 from murmuration.cli import common
-from murmuration.cluster.errors import InputError, unknown
 
 
 @click.command()
@@ -18,9 +19,15 @@ from murmuration.cluster.errors import InputError, unknown
 @click.option("--quick", is_flag=True, help="Shorter and coarser, in seconds.")
 @common.with_options(common.DAYS, common.SEED, common.JOBS, common.OUT, common.JSON)
 def reproduce(
-    name: str | None, listing: bool, quick: bool, days: float | None, seed: int | None, workers: int | None,
-    out: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    name: str | None,
+    listing: bool,
+    quick: bool,
+    days: float | None,
+    seed: int | None,
+    workers: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """A table or figure of a paper: paper, here, verdict."""
     from murmuration.experiments.catalogue import EXPERIMENTS
 
@@ -42,28 +49,42 @@ def _list(as_json: bool) -> None:
     from murmuration.reports.terminal import comparison_table
 
     if as_json:
-        common.print_json({"experiments": [{"name": k, "title": e.title} for k, e in EXPERIMENTS.items()]})
+        common.print_json(
+            {"experiments": [{"name": k, "title": e.title} for k, e in EXPERIMENTS.items()]}
+        )
     else:
         rows = [[name, entry.title] for name, entry in EXPERIMENTS.items()]
         common.print_table(comparison_table(["experiment", "what it reproduces"], rows))
 
 
 def _run(
-    name: str, folder: Path | None, days: float | None, quick: bool, seed: int | None, workers: int | None,
+    name: str,
+    folder: Path | None,
+    days: float | None,
+    quick: bool,
+    seed: int | None,
+    workers: int | None,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     from murmuration.experiments.catalogue import EXPERIMENTS
     from murmuration.experiments.result import Settings
 
     started = time.perf_counter()
     with common.progress(name, 1.0) as update:
         settings = Settings(
-            seed=1 if seed is None else seed, days=days, quick=quick, workers=workers or common.cores(),
+            seed=1 if seed is None else seed,
+            days=days,
+            quick=quick,
+            workers=workers or common.cores(),
             progress=lambda text, share: update(share),
-        )  # fmt: skip
+        )
         result = EXPERIMENTS[name].load()(settings)
     seconds = time.perf_counter() - started
-    document: dict[str, Any] = {"experiment": name, "seconds": seconds, "rows": [row.document() for row in result.rows]}
+    document: dict[str, Any] = {
+        "experiment": name,
+        "seconds": seconds,
+        "rows": [row.document() for row in result.rows],
+    }
     if folder is not None:
         _write(folder, result, document)
     if as_json:
@@ -74,16 +95,20 @@ def _run(
     common.print_table(verdict_table(document["rows"], result.title))
     for note in result.notes:
         common.say(f"note: {note}")
-    common.say(f"{seconds:.1f} s; report: {folder / 'report.html'}" if folder else f"{seconds:.1f} s")
+    common.say(
+        f"{seconds:.1f} s; report: {folder / 'report.html'}" if folder else f"{seconds:.1f} s"
+    )
 
 
 def _write(folder: Path, result: Any, document: dict[str, Any]) -> None:
+    from murmuration.base import files
     from murmuration.experiments.pages import FOOTER
     from murmuration.reports.charts import standalone
     from murmuration.reports.page import Page, Section, render, verdict_table
-    from murmuration.simulation import files
 
-    table = verdict_table(document["rows"], "What the paper says, what came out here, and whether the claim holds")
+    table = verdict_table(
+        document["rows"], "What the paper says, what came out here, and whether the claim holds"
+    )
     sections = (
         Section("Verdict", text="\n\n".join(result.notes), tables=(table,)),
         Section("Figures", figures=result.figures),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from murmuration.base.errors import InputError
 from murmuration.cli import common
-from murmuration.cluster.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,17 +25,48 @@ MIX_SHOWN = 12
 def _reading(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say what a trace leaves open."""
     options = (
-        click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of what is drawn."),
         click.option(
-            "--shapes", metavar="FILE", help="Draw tasks and sizes that FILE lacks from the jobs of this one."
+            "--seed",
+            type=click.IntRange(min=0),
+            default=1,
+            show_default=True,
+            help="Seed of what is drawn.",
         ),
-        click.option("--duration", metavar="SECONDS", type=float, help="Duration of a task where the trace has none."),
-        click.option("--block", metavar="BYTES", default="64M", show_default=True, help="Input of one map task."),
-        click.option("--task-cpu", metavar="CPUS", default="1", show_default=True, help="CPU where there is none."),
         click.option(
-            "--task-memory", metavar="BYTES", default="1G", show_default=True, help="Memory where there is none."
+            "--shapes",
+            metavar="FILE",
+            help="Draw tasks and sizes that FILE lacks from the jobs of this one.",
         ),
-        click.option("--initial", is_flag=True, help="Keep the jobs that were there before the trace began."),
+        click.option(
+            "--duration",
+            metavar="SECONDS",
+            type=float,
+            help="Duration of a task where the trace has none.",
+        ),
+        click.option(
+            "--block",
+            metavar="BYTES",
+            default="64M",
+            show_default=True,
+            help="Input of one map task.",
+        ),
+        click.option(
+            "--task-cpu",
+            metavar="CPUS",
+            default="1",
+            show_default=True,
+            help="CPU where there is none.",
+        ),
+        click.option(
+            "--task-memory",
+            metavar="BYTES",
+            default="1G",
+            show_default=True,
+            help="Memory where there is none.",
+        ),
+        click.option(
+            "--initial", is_flag=True, help="Keep the jobs that were there before the trace began."
+        ),
         click.option("--usage", metavar="FILE", help="A table of what the jobs use."),
         click.option("--strict", is_flag=True, help="Stop at the first row that makes no sense."),
     )
@@ -45,25 +76,39 @@ def _reading(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options(
-    seed: int, shapes: str | None, duration: float | None, block: str, task_cpu: str, task_memory: str, initial: bool,
-    usage: str | None, strict: bool,
-) -> Options:  # fmt: skip
+    seed: int,
+    shapes: str | None,
+    duration: float | None,
+    block: str,
+    task_cpu: str,
+    task_memory: str,
+    initial: bool,
+    usage: str | None,
+    strict: bool,
+) -> Options:
     import numpy as np
 
-    from murmuration.cluster.resources import parse_quantity
+    from murmuration.base.resources import parse_quantity
     from murmuration.workload.trace import Options
 
     if duration is not None and not 0 <= duration < float("inf"):
-        raise InputError(f"--duration: expected a number of seconds that is not negative, got {duration:g}")
+        raise InputError(
+            f"--duration: expected a number of seconds that is not negative, got {duration:g}"
+        )
     block_bytes = parse_quantity(block, "--block")
     if block_bytes < 1:
         raise InputError(f"--block: expected at least one byte, got {block!r}")
     return Options(
-        task_cpu=parse_quantity(task_cpu, "--task-cpu"), task_memory=parse_quantity(task_memory, "--task-memory"),
-        duration_s=duration, block_bytes=block_bytes, initial=initial,
-        shapes=None if shapes is None else _jobs_of(shapes), rng=np.random.default_rng(seed), usage=usage,
+        task_cpu=parse_quantity(task_cpu, "--task-cpu"),
+        task_memory=parse_quantity(task_memory, "--task-memory"),
+        duration_s=duration,
+        block_bytes=block_bytes,
+        initial=initial,
+        shapes=None if shapes is None else _jobs_of(shapes),
+        rng=np.random.default_rng(seed),
+        usage=usage,
         strict=strict,
-    )  # fmt: skip
+    )
 
 
 def _jobs_of(path: str) -> JobList:
@@ -103,9 +148,9 @@ def info(file: str, as_json: bool, **reading: Any) -> None:
 def convert(file: str, out: str, **reading: Any) -> None:
     """Write FILE as a job list or node table to OUT, a .csv or .parquet file."""
     from murmuration.workload.detect import open_trace
+    from murmuration.workload.formats.job_lists import write_jobs
+    from murmuration.workload.formats.sizes import checked_suffix
     from murmuration.workload.nodes import write_nodes
-    from murmuration.workload.sizes import checked_suffix
-    from murmuration.workload.store import write_jobs
 
     checked_suffix(out)
     opened = open_trace(file, _options(**reading))
@@ -126,23 +171,30 @@ def convert(file: str, out: str, **reading: Any) -> None:
 @click.argument("scenario")
 @click.argument("out")
 @common.with_options(common.SET, common.SEED, common.DAYS)
-def generate(scenario: str, out: str, settings: tuple[str, ...], seed: int | None, days: float | None) -> None:
+def generate(
+    scenario: str, out: str, settings: tuple[str, ...], seed: int | None, days: float | None
+) -> None:
     """Write the jobs of SCENARIO, a preset or a TOML file, to OUT, a .csv or .parquet file.
 
     `--set workload.trace=OUT` replays them, in any architecture.
     """
-    from murmuration.simulation import inputs
-    from murmuration.simulation import scenario as sc
-    from murmuration.workload.sizes import checked_suffix
-    from murmuration.workload.store import write_jobs
+    from murmuration.simulation.scenarios import inputs
+    from murmuration.simulation.scenarios import scenario as sc
+    from murmuration.workload.formats.job_lists import write_jobs
+    from murmuration.workload.formats.sizes import checked_suffix
 
     checked_suffix(out)
     checked = sc.check(common.scenario_tables(scenario, settings, seed, days), scenario)
     jobs = inputs.make_jobs(checked, inputs.make_nodes(checked.cluster).resources)
     usage = _and_usage(write_jobs(jobs, out))
-    common.say(f"{out}: {len(jobs):,} jobs{usage}, {jobs.tasks.sum():,} tasks of {checked.name}, seed {checked.seed}")
+    common.say(
+        f"{out}: {len(jobs):,} jobs{usage}, {jobs.tasks.sum():,} tasks of {checked.name}, seed "
+        f"{checked.seed}"
+    )
     if sc.is_picky(checked):
-        common.say("  left out: picky, which is drawn when the jobs are run and not part of a job list")
+        common.say(
+            "  left out: picky, which is drawn when the jobs are run and not part of a job list"
+        )
 
 
 def _and_usage(path: Path | None) -> str:
@@ -165,7 +217,10 @@ def _show(file: str, described: dict[str, Any]) -> None:
         console.print(_workload_table(described["workloads"]))
     if usage := described["usage"]:
         means = ", ".join(f"{usage['mean'][name]:.0%} of {_label(name)}" for name in usage["mean"])
-        points = f"{usage['curves']:,} curves of {usage['points']:,} points, {_figure(usage['step_s'])} s apart"
+        points = (
+            f"{usage['curves']:,} curves of {usage['points']:,} points, "
+            f"{_figure(usage['step_s'])} s apart"
+        )
         say(f"{usage['jobs']:,} jobs use on average {means} of what they request: {points}")
     if jobs and jobs["recorded"]:
         say(f"{jobs['recorded']:,} jobs with the node they ran on")
@@ -176,9 +231,15 @@ def _show(file: str, described: dict[str, Any]) -> None:
         counts = ", ".join(f"{events[name]:,} {name}" for name in ("add", "remove", "update"))
         say(f"changes of {events['nodes']:,} nodes up to {events['last_s']:,.0f} s: {counts}")
     for name, tables in described["tables"].items():
-        means = ", ".join(f"{field} {_figure(table['mean'])} ({table['values']:,})" for field, table in tables.items())
+        means = ", ".join(
+            f"{field} {_figure(table['mean'])} ({table['values']:,})"
+            for field, table in tables.items()
+        )
         say(f"{name}: mean {means}")
-    for line in (*described["assumptions"], *(f"left out: {reason}" for reason in described["skipped"])):
+    for line in (
+        *described["assumptions"],
+        *(f"left out: {reason}" for reason in described["skipped"]),
+    ):
         say(f"- {line}")
 
 

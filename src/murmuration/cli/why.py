@@ -1,4 +1,5 @@
-"""`murmur why`: one decision, of a live cluster or of a run: what was considered, ruled out and chosen, and why."""
+"""`murmur why`: one decision, of a live cluster or of a run: what was considered, ruled out and
+chosen, and why."""
 
 from __future__ import annotations
 
@@ -7,17 +8,27 @@ from typing import Any
 
 import click
 
-from murmuration.cli import common, live
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
+from murmuration.cli import common
+from murmuration.cli.live import common as live
 
 
 @click.command()
 @click.argument("job")
-@click.option("--in", "run", type=click.Path(path_type=Path), metavar="RUN", help="Folder of a simulated run.")
-@click.option("--attempt", type=click.IntRange(min=1), help="Which attempt at the job of a run (default: the first).")
+@click.option(
+    "--in", "run", type=click.Path(path_type=Path), metavar="RUN", help="Folder of a simulated run."
+)
+@click.option(
+    "--attempt",
+    type=click.IntRange(min=1),
+    help="Which attempt at the job of a run (default: the first).",
+)
 @common.with_options(*live.CLIENT)
-def why(job: str, run: Path | None, attempt: int | None, folder: Path | None, as_json: bool) -> None:
-    """Why JOB waits, or went where it went: nodes considered, filtered and why, scores, what would unblock it."""
+def why(
+    job: str, run: Path | None, attempt: int | None, folder: Path | None, as_json: bool
+) -> None:
+    """Why JOB waits, or went where it went: nodes considered, filtered and why, scores, what would
+    unblock it."""
     if run is not None:
         document = _simulated(job, run, attempt or 1)
     elif attempt is not None:
@@ -44,13 +55,16 @@ def _simulated(job: str, run: Path, attempt: int) -> dict[str, Any]:
     import msgspec
 
     from murmuration.experiments.runs import stored_spec
-    from murmuration.simulation import engine, explain, files
-    from murmuration.simulation import scenario as sc
+    from murmuration.simulation.engine import run as engine
+    from murmuration.simulation.results import explain, snapshots
+    from murmuration.simulation.scenarios import scenario as sc
 
-    prepared = engine.prepare(sc.check(stored_spec(run)["tables"], str(run / files.SCENARIO)))
+    prepared = engine.prepare(sc.check(stored_spec(run)["tables"], str(run / snapshots.SCENARIO)))
     found = explain.explain(prepared, job, attempt)
     document: dict[str, Any] = msgspec.to_builtins(found)
-    document["verdict_kind"] = None if found.verdict is None else type(found.verdict).__name__.lower()
+    document["verdict_kind"] = (
+        None if found.verdict is None else type(found.verdict).__name__.lower()
+    )
     return document
 
 
@@ -61,7 +75,9 @@ def _print_live(found: dict[str, Any]) -> None:
         click.echo(f"{found['tier']}: {found['reason']}" if found["tier"] else found["reason"])
     if found["position"]:
         ahead = f", behind {', '.join(found['ahead'])}" if found["ahead"] else ""
-        click.echo(f"position {found['position']} in the queue{ahead}; wakes when {found['wakes_on']}")
+        click.echo(
+            f"position {found['position']} in the queue{ahead}; wakes when {found['wakes_on']}"
+        )
     for reason, count in found["closed"].items():
         click.echo(f"  {count:>8,}  {reason}")
     if found["decision"] is not None:
@@ -80,10 +96,15 @@ def print_decision(found: dict[str, Any], attempt: int = 0) -> None:
     for note in found.get("notes", ()):
         click.echo(note)
     if found["best"]:
-        rows = [[c["node"], c["free"], "–" if c["score"] is None else f"{c['score']:.4g}"] for c in found["best"]]
+        rows = [
+            [c["node"], c["free"], "–" if c["score"] is None else f"{c['score']:.4g}"]
+            for c in found["best"]
+        ]
         live.print_rows(("best nodes", "free", "score"), rows)
     if found["chosen"]:
-        few = ", ".join(f"{node}" + (f" ×{count}" if count > 1 else "") for node, count in found["chosen"][:12])
+        few = ", ".join(
+            f"{node}" + (f" ×{count}" if count > 1 else "") for node, count in found["chosen"][:12]
+        )
         more = f" and {len(found['chosen']) - 12} more" if len(found["chosen"]) > 12 else ""
         click.echo(f"placed {found['placed']} of {found['tasks']}: {few}{more}")
     if found["verdict"] is not None:

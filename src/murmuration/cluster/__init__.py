@@ -1,1 +1,2 @@
-"""The table: nodes, resources, constraints, transactions, allocation types, and the reasons for a decision."""
+"""The table: nodes, resources, constraints, transactions, allocation types, and the reasons for a
+decision."""

@@ -1,4 +1,5 @@
-"""Allocation types: how well a node is filled (Sliwko and Getov, sections 5 and 7.5), for any number of resources."""
+"""Allocation types: how well a node is filled (Sliwko and Getov, sections 5 and 7.5), for any
+number of resources."""
 
 from __future__ import annotations
 
@@ -12,10 +13,13 @@ IDLE, STA, TA, PA, DA, OVERLOADED = range(6)
 TIGHT, FULL = 0.7, 0.9
 
 
-def allocation_type(total: NDArray[Any], free: NDArray[Any], guaranteed: NDArray[Any], idle: bool) -> int:
-    """The type of one node, by what is not used of it. Overloaded: some resource above its total (free is negative), or
-    production tasks' requests above it (goal IV); STA: some resource above 90 %; TA: every resource at 70–90 %; PA:
-    every resource below 70 %; DA: the rest. A resource the node does not have says nothing."""
+def allocation_type(
+    total: NDArray[Any], free: NDArray[Any], guaranteed: NDArray[Any], idle: bool
+) -> int:
+    """The type of one node, by what is not used of it. Overloaded: some resource above its total
+    (free is negative), or production tasks' requests above it (goal IV); STA: some resource above
+    90 %; TA: every resource at 70–90 %; PA: every resource below 70 %; DA: the rest. A resource the
+    node does not have says nothing."""
     if idle:
         return IDLE
     tight, loose, super_tight = 0, 0, False
@@ -39,8 +43,14 @@ def allocation_type(total: NDArray[Any], free: NDArray[Any], guaranteed: NDArray
 
 
 def count_types(
-    total: NDArray[np.int64], free: NDArray[np.int64], guaranteed: NDArray[np.int64], idle: NDArray[np.bool_]
+    total: NDArray[np.int64],
+    free: NDArray[np.int64],
+    guaranteed: NDArray[np.int64],
+    idle: NDArray[np.bool_],
 ) -> dict[str, int]:
     """How many nodes there are of each type."""
-    kinds = [allocation_type(total[i], free[i], guaranteed[i], bool(idle[i])) for i in range(total.shape[0])]
+    kinds = [
+        allocation_type(total[i], free[i], guaranteed[i], bool(idle[i]))
+        for i in range(total.shape[0])
+    ]
     return {name: kinds.count(kind) for kind, name in enumerate(NAMES)}

@@ -1,7 +1,7 @@
 """Constraints: which nodes a job may use, by their attributes.
 
-Written as people write them: `zone = a`, `zone != a`, `generation > 3`, `zone in (a, b)`, `gpu exists`. A node that
-lacks the attribute meets only `!=`.
+Written as people write them: `zone = a`, `zone != a`, `generation > 3`, `zone in (a, b)`, `gpu
+exists`. A node that lacks the attribute meets only `!=`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 
 Value = str | float
 Attributes = Mapping[str, Value]
@@ -32,7 +32,8 @@ _EXPRESSION = re.compile(
 
 
 def as_value(text: str) -> Value:
-    """A number where the text is one, so that `3` and `3.0` are equal and `<` has a meaning; quotes are left out."""
+    """A number where the text is one, so that `3` and `3.0` are equal and `<` has a meaning; quotes
+    are left out."""
     bare = _AROUND.sub("", text)
     number = float(bare) if _NUMBER.fullmatch(bare) else math.inf
     return number if math.isfinite(number) else bare
@@ -80,7 +81,11 @@ class Constraint:
         if self.operator == "exists":
             return f"{self.key} exists"
         values = ", ".join(value_text(value) for value in self.values)
-        return f"{self.key} in ({values})" if self.operator == "in" else f"{self.key} {self.operator} {values}"
+        return (
+            f"{self.key} in ({values})"
+            if self.operator == "in"
+            else f"{self.key} {self.operator} {values}"
+        )
 
 
 def parse_constraint(text: str, where: str = "constraint") -> Constraint:
@@ -88,7 +93,8 @@ def parse_constraint(text: str, where: str = "constraint") -> Constraint:
     match = _EXPRESSION.fullmatch(text)
     if match is None:
         raise InputError(
-            f"{where}: expected 'key = value', '!=', '<', '>', 'key in (a, b)' or 'key exists', got {text!r}"
+            f"{where}: expected 'key = value', '!=', '<', '>', 'key in (a, b)' or 'key exists', "
+            f"got {text!r}"
         )
     key = match["key"]
     if match["exists"]:
@@ -103,6 +109,10 @@ def parse_constraint(text: str, where: str = "constraint") -> Constraint:
     return Constraint(key, operator, (value,))
 
 
-def node_mask(constraints: Sequence[Constraint], attributes: Sequence[Attributes]) -> NDArray[np.bool_]:
+def node_mask(
+    constraints: Sequence[Constraint], attributes: Sequence[Attributes]
+) -> NDArray[np.bool_]:
     """The nodes that meet every constraint."""
-    return np.array([all(c.meets(node) for c in constraints) for node in attributes], dtype=np.bool_)
+    return np.array(
+        [all(c.meets(node) for c in constraints) for node in attributes], dtype=np.bool_
+    )

@@ -1,4 +1,5 @@
-"""Reasons as values: made where the fact is known, rendered elsewhere. Retryable and hopeless are different types."""
+"""Reasons as values: made where the fact is known, rendered elsewhere. Retryable and hopeless are
+different types."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One decision: nodes considered, filtered and why, scores, what was chosen, and what would unblock the rest."""
+    """One decision: nodes considered, filtered and why, scores, what was chosen, and what would
+    unblock the rest."""
 
     job: str
     workload: str

@@ -1,8 +1,9 @@
 """The cluster table: one row per node, and everything that may be done to it.
 
-For each resource a row has *total*, *required* (all tasks' requests; kept as its complement *free*, which is what every
-decision reads), *guaranteed* (production tasks' requests) and *used* (measured; required where nothing is measured),
-and a sequence number that each assignment raises and no release does.
+For each resource a row has *total*, *required* (all tasks' requests; kept as its complement *free*,
+which is what every decision reads), *guaranteed* (production tasks' requests) and *used* (measured;
+required where nothing is measured), and a sequence number that each assignment raises and no
+release does.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Amounts, Resources
 from murmuration.cluster.constraints import Attributes, Constraint, node_mask
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Amounts, Resources
 from murmuration.cluster.transactions import commit
 
 
@@ -43,7 +44,8 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Transaction:
-    """The assignments of one job, and the sequence number of each one's row when the scheduler read it."""
+    """The assignments of one job, and the sequence number of each one's row when the scheduler read
+    it."""
 
     assignments: tuple[Assignment, ...]
     seen: tuple[int, ...]
@@ -63,7 +65,8 @@ class Outcome:
 
 @dataclass
 class ClusterState:
-    """The table. Rows change only through `adopt`, `commit`, `assign`, `release`, `begin_` and `end_migration`."""
+    """The table. Rows change only through `adopt`, `commit`, `assign`, `release`, `begin_` and
+    `end_migration`."""
 
     resources: Resources
     names: tuple[str, ...]
@@ -82,7 +85,9 @@ class ClusterState:
     migrating: dict[str, Assignment] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.total.shape != (len(self.names), len(self.resources)) or len(self.attributes) != len(self.names):
+        if self.total.shape != (len(self.names), len(self.resources)) or len(
+            self.attributes
+        ) != len(self.names):
             raise InputError("cluster: expected one row of totals and attributes for each node")
         self.free = self.total.copy()
         self.guaranteed = np.zeros_like(self.total)
@@ -115,20 +120,31 @@ class ClusterState:
         conflict: ConflictMode = ConflictMode.RESOURCE,
         mode: TransactionMode = TransactionMode.INCREMENTAL,
     ) -> Outcome:
-        """Accept what does not conflict; a refused assignment changes nothing, sequence numbers included."""
+        """Accept what does not conflict; a refused assignment changes nothing, sequence numbers
+        included."""
         self._check_new(transaction.assignments)
         nodes = np.array([a.node for a in transaction.assignments], dtype=np.int64)
         seen = np.array(transaction.seen, dtype=np.int64)
         for request, rows in _runs(transaction.assignments):
             part = nodes[rows]
             commit(
-                self.free, self.sequence, part, seen[rows], len(rows), np.array(request, dtype=np.int64),
-                conflict is ConflictMode.MACHINE, False,
-            )  # fmt: skip
+                self.free,
+                self.sequence,
+                part,
+                seen[rows],
+                len(rows),
+                np.array(request, dtype=np.int64),
+                conflict is ConflictMode.MACHINE,
+                False,
+            )
             seen = _advance_own(seen, transaction.assignments, nodes[rows[part >= 0]])
             nodes[rows] = part
-        accepted = tuple(a for a, node in zip(transaction.assignments, nodes, strict=True) if node >= 0)
-        refused = tuple(a for a, node in zip(transaction.assignments, nodes, strict=True) if node < 0)
+        accepted = tuple(
+            a for a, node in zip(transaction.assignments, nodes, strict=True) if node >= 0
+        )
+        refused = tuple(
+            a for a, node in zip(transaction.assignments, nodes, strict=True) if node < 0
+        )
         if refused and mode is TransactionMode.ALL_OR_NOTHING:
             self._take_back(accepted)
             return Outcome((), transaction.assignments)
@@ -138,7 +154,8 @@ class ClusterState:
         return Outcome(accepted, refused)
 
     def adopt(self, assignments: Sequence[Assignment]) -> None:
-        """Take what runs already as it is, whether there is room or not: a cluster found overfull stays so."""
+        """Take what runs already as it is, whether there is room or not: a cluster found overfull
+        stays so."""
         self._check_new(assignments)
         for assignment in assignments:
             self._hold(assignment)
@@ -155,7 +172,8 @@ class ClusterState:
         return True
 
     def fits(self, assignment: Assignment) -> bool:
-        """Whether a row has room for a task; one that asks for none of a resource does not mind that it is short."""
+        """Whether a row has room for a task; one that asks for none of a resource does not mind
+        that it is short."""
         request = np.array(assignment.request)
         return bool(((request <= self.free[assignment.node]) | (request == 0)).all())
 
@@ -167,7 +185,8 @@ class ClusterState:
             self._drop_target(self.migrating.pop(task))
 
     def begin_migration(self, task: str, node: int) -> bool:
-        """Reserve the task's request on the target too; False, and nothing changed, if it does not fit there."""
+        """Reserve the task's request on the target too; False, and nothing changed, if it does not
+        fit there."""
         target = replace(self._held(task), node=node)
         self._check_rows([target])
         if task in self.migrating or node == self._held(task).node:
@@ -179,7 +198,8 @@ class ClusterState:
         return True
 
     def end_migration(self, task: str, moved: bool) -> None:
-        """The task runs on the target (`moved`) or stayed at the source; the other row is given back."""
+        """The task runs on the target (`moved`) or stayed at the source; the other row is given
+        back."""
         if task not in self.migrating:
             raise InputError(f"task {task!r} is not migrating")
         target, source = self.migrating.pop(task), self._held(task)
@@ -187,15 +207,20 @@ class ClusterState:
         self.running[task] = target if moved else source
 
     def check(self) -> None:
-        """Assert that the columns are the sums of the tasks that hold them and never leave their bounds."""
+        """Assert that the columns are the sums of the tasks that hold them and never leave their
+        bounds."""
         required, guaranteed = np.zeros_like(self.total), np.zeros_like(self.total)
         for assignment in [*self.running.values(), *self.migrating.values()]:
             required[assignment.node] += np.array(assignment.request)
             if assignment.production:
                 guaranteed[assignment.node] += np.array(assignment.request)
         assert (required == self.required).all(), "required is not the sum of the assignments"
-        assert (guaranteed == self.guaranteed).all(), "guaranteed is not the sum of the production assignments"
-        assert (self.required >= 0).all() and (self.free >= self.floor).all(), "a column left its bounds"
+        assert (guaranteed == self.guaranteed).all(), (
+            "guaranteed is not the sum of the production assignments"
+        )
+        assert (self.required >= 0).all() and (self.free >= self.floor).all(), (
+            "a column left its bounds"
+        )
 
     def _held(self, task: str) -> Assignment:
         if task not in self.running:
@@ -213,10 +238,14 @@ class ClusterState:
     def _check_rows(self, assignments: Sequence[Assignment]) -> None:
         for a in assignments:
             if not 0 <= a.node < len(self):
-                raise InputError(f"task {a.task!r}: expected a row from 0 to {len(self) - 1}, got {a.node}")
+                raise InputError(
+                    f"task {a.task!r}: expected a row from 0 to {len(self) - 1}, got {a.node}"
+                )
             if len(a.request) != len(self.resources) or min(a.request) < 0:
                 names = ", ".join(self.resources.names)
-                raise InputError(f"task {a.task!r}: expected amounts of {names} from zero, got {a.request}")
+                raise InputError(
+                    f"task {a.task!r}: expected amounts of {names} from zero, got {a.request}"
+                )
 
     def _take_back(self, accepted: tuple[Assignment, ...]) -> None:
         for assignment in accepted:
@@ -237,9 +266,14 @@ class ClusterState:
             self.guaranteed[assignment.node] += sign * np.array(assignment.request)
 
 
-def _runs(assignments: tuple[Assignment, ...]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
-    """Positions of neighbouring assignments with the same request, so that all are looked at in their order."""
-    for request, run in groupby(range(len(assignments)), key=lambda position: assignments[position].request):
+def _runs(
+    assignments: tuple[Assignment, ...],
+) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
+    """Positions of neighbouring assignments with the same request, so that all are looked at in
+    their order."""
+    for request, run in groupby(
+        range(len(assignments)), key=lambda position: assignments[position].request
+    ):
         yield request, np.array(list(run), dtype=np.int64)
 
 

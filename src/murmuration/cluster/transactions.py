@@ -1,7 +1,8 @@
 """Transactions: the rules by which assignments are accepted, as plain functions on columns.
 
-Each function is a leaf (it calls nothing of ours), so that kernels compile it and the live master calls it as it is.
-A transaction is the assignments of one job: `nodes[k]` is the row of its k-th task, all with the same request.
+Each function is a leaf (it calls nothing of ours), so that kernels compile it and the live master
+calls it as it is. A transaction is the assignments of one job: `nodes[k]` is the row of its k-th
+task, all with the same request.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ Array = NDArray[Any]
 
 
 def commit(
-    free: Array, sequence: Array, nodes: Array, seen: Array, count: int, request: Array,
-    machine: bool, atomic: bool,
-) -> int:  # fmt: skip
-    """Apply a transaction to the table; return how many assignments were accepted, and write −1 for each refused one.
+    free: Array,
+    sequence: Array,
+    nodes: Array,
+    seen: Array,
+    count: int,
+    request: Array,
+    machine: bool,
+    atomic: bool,
+) -> int:
+    """Apply a transaction to the table; return how many assignments were accepted, and write −1 for
+    each refused one.
 
-    Resource granularity refuses an assignment that would take a column below zero. Machine granularity refuses it also
-    if another transaction has taken from the row since `seen` was read (releases do not raise the sequence number).
-    All-or-nothing (`atomic`) takes everything back, sequence numbers included, if one assignment is refused.
+    Resource granularity refuses an assignment that would take a column below zero. Machine
+    granularity refuses it also if another transaction has taken from the row since `seen` was read
+    (releases do not raise the sequence number). All-or-nothing (`atomic`) takes everything back,
+    sequence numbers included, if one assignment is refused.
     """
     resources = request.shape[0]
     accepted = 0
@@ -55,13 +64,17 @@ def commit(
     return accepted
 
 
-def policy_room(held: Array, taken: Array, total: Array, request: Array, quota: float, headroom: float) -> int:
-    """How many more tasks of this size a workload may take: a quota on its own share of each resource, and a share of
-    the whole cluster that it must leave free for others (6.2.2: the meta-scheduler's policy, checked at commit)."""
+def policy_room(
+    held: Array, taken: Array, total: Array, request: Array, quota: float, headroom: float
+) -> int:
+    """How many more tasks of this size a workload may take: a quota on its own share of each
+    resource, and a share of the whole cluster that it must leave free for others (6.2.2: the
+    meta-scheduler's policy, checked at commit)."""
     room = 2**31 - 1
     for r in range(request.shape[0]):
         if request[r] > 0:
-            # Limits in whole units, so that a tenth of ten is one although a float is a little less.
+            # Limits in whole units, so that a tenth of ten is one although a float is a little
+            # less.
             own = int(quota * total[r] + 0.5) - held[r]
             shared = int((1.0 - headroom) * total[r] + 0.5) - taken[r]
             room = min(room, own // request[r], shared // request[r])

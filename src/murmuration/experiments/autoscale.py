@@ -18,8 +18,11 @@ from murmuration.reports.page import Page, Section, Table
 from murmuration.simulation.autoscale import build, results, scenario
 
 Columns = Mapping[str, NDArray[np.float64]]
-FOOTER = f"Murmuration {__version__}. Optimum: rate × execution time ÷ target load; band: the same at target ± δ. \
-Oscillations: turns of the capacity by more than the band's half-width, beyond those of the optimum."
+FOOTER = (
+    f"Murmuration {__version__}. Optimum: rate × execution time ÷ target load; band: the same at "
+    "target ± δ. Oscillations: turns of the capacity by more than the band's half-width, beyond "
+    "those of the optimum."
+)
 Values = Callable[[Columns], NDArray[np.float64]]
 HOURS_FROM_S = 10_800.0
 #: Points of a plotted line.
@@ -53,33 +56,57 @@ def execute(
 def overview(summaries: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[object]]]:
     """One row per scaler: is the capacity right, what did it do to requests, what did it cost."""
     columns = [
-        "autoscaler", "inside band", "below", "above", "oscillations", "nodes mean", "added", "removed", "rejected",
-        "response s", "p95 s", "cost",
-    ]  # fmt: skip
+        "autoscaler",
+        "inside band",
+        "below",
+        "above",
+        "oscillations",
+        "nodes mean",
+        "added",
+        "removed",
+        "rejected",
+        "response s",
+        "p95 s",
+        "cost",
+    ]
     return columns, [_row(summary) for summary in summaries]
 
 
 def _row(summary: Mapping[str, Any]) -> list[object]:
-    capacity, nodes, requests, response = (summary[key] for key in ("capacity", "nodes", "requests", "response_s"))
+    capacity, nodes, requests, response = (
+        summary[key] for key in ("capacity", "nodes", "requests", "response_s")
+    )
     return [
-        summary["autoscaler"], *(percent(capacity[f"{side}_fraction"]) for side in ("inside", "below", "above")),
-        capacity["oscillations"], nodes["mean"], nodes["added"], nodes["removed"],
+        summary["autoscaler"],
+        *(percent(capacity[f"{side}_fraction"]) for side in ("inside", "below", "above")),
+        capacity["oscillations"],
+        nodes["mean"],
+        nodes["added"],
+        nodes["removed"],
         percent(requests["rejected_fraction"], 2),
-        response["mean"], response["p95"], summary["cost"]["total"],
-    ]  # fmt: skip
+        response["mean"],
+        response["p95"],
+        summary["cost"]["total"],
+    ]
 
 
 def page(outcomes: Sequence[Outcome]) -> Page:
     """The report: capacity against the band, nodes, rejections, response times, cost."""
     first = outcomes[0].summary
     columns, rows = overview([outcome.summary for outcome in outcomes])
-    table = Table("Each scaler on the same requests" if len(outcomes) > 1 else "The run", columns, rows)
+    table = Table(
+        "Each scaler on the same requests" if len(outcomes) > 1 else "The run", columns, rows
+    )
     wide = [capacity_chart(outcome.summary["autoscaler"], outcome.series) for outcome in outcomes]
     return Page(
-        title=str(first["scenario"]), subtitle="Capacity against demand", footer=FOOTER,
+        title=str(first["scenario"]),
+        subtitle="Capacity against demand",
+        footer=FOOTER,
         facts=(
-            ("seconds", human(first["seconds"])), ("requests", f"{first['requests']['arrived']:,}"),
-            ("nodes, most", human(first["nodes"]["max"])), ("seed", str(first["seed"])),
+            ("seconds", human(first["seconds"])),
+            ("requests", f"{first['requests']['arrived']:,}"),
+            ("nodes, most", human(first["nodes"]["max"])),
+            ("seed", str(first["seed"])),
         ),
         sections=(
             Section("At a glance", tables=(table,)),
@@ -87,7 +114,7 @@ def page(outcomes: Sequence[Outcome]) -> Page:
             Section("Over time", figures=tuple(_figures(outcomes))),
             Section("One cycle, by the binomial formula", tables=(_analysis(first["one_cycle"]),)),
         ),
-    )  # fmt: skip
+    )
 
 
 def thin(count: int) -> NDArray[np.int64]:
@@ -96,7 +123,8 @@ def thin(count: int) -> NDArray[np.int64]:
 
 
 def axis(columns: Columns) -> tuple[str, list[float], NDArray[np.int64]]:
-    """What stands below a plot: its name, its values, and which samples they belong to. Long runs show hours."""
+    """What stands below a plot: its name, its values, and which samples they belong to. Long runs
+    show hours."""
     at = thin(len(columns["time_s"]))
     if columns["time_s"][-1] > HOURS_FROM_S:
         return "hour", (columns["time_s"][at] / 3600.0).tolist(), at
@@ -115,22 +143,44 @@ def capacity_chart(name: str, columns: Columns) -> Chart:
 
 
 def _figures(outcomes: Sequence[Outcome]) -> list[Chart]:
-    def chart(title: str, unit: str, values: Values, as_percent: bool = False, note: str = "") -> Chart:
+    def chart(
+        title: str, unit: str, values: Values, as_percent: bool = False, note: str = ""
+    ) -> Chart:
         label, lines = "", []
         for outcome in outcomes:
             label, x, at = axis(outcome.series)
-            lines.append(Series(outcome.summary["autoscaler"], x, values(outcome.series)[at].tolist()))
+            lines.append(
+                Series(outcome.summary["autoscaler"], x, values(outcome.series)[at].tolist())
+            )
         return Chart(title, label, unit, tuple(lines), y_percent=as_percent, note=note)
 
     return [
         *(_types_chart(outcome) for outcome in outcomes),
-        chart("Rejected requests", "share of those that arrived", _rejected, True, "Over the last minute."),
-        chart("Response time", "seconds, mean", _response, note="Of the requests that ended in the last minute."),
+        chart(
+            "Rejected requests",
+            "share of those that arrived",
+            _rejected,
+            True,
+            "Over the last minute.",
+        ),
+        chart(
+            "Response time",
+            "seconds, mean",
+            _response,
+            note="Of the requests that ended in the last minute.",
+        ),
         chart("Cost so far", "price units", lambda columns: columns["cost"]),
         chart(
-            "Oscillation", "capacity ÷ optimum", _ratio, note="A curve that swings round 1 adds and removes in turn."
+            "Oscillation",
+            "capacity ÷ optimum",
+            _ratio,
+            note="A curve that swings round 1 adds and removes in turn.",
         ),
-        chart("Nodes added and removed so far", "nodes", lambda columns: columns["added"] + columns["removed"]),
+        chart(
+            "Nodes added and removed so far",
+            "nodes",
+            lambda columns: columns["added"] + columns["removed"],
+        ),
     ]
 
 
@@ -173,10 +223,16 @@ def _response(columns: Columns) -> NDArray[np.float64]:
 
 def _analysis(found: Mapping[str, Any]) -> Table:
     rows = [
-        [f"workload {word} by half", percent(found[f"inside_{side}"], 2), found[f"smallest_band_{side}"]]
+        [
+            f"workload {word} by half",
+            percent(found[f"inside_{side}"], 2),
+            found[f"smallest_band_{side}"],
+        ]
         for side, word in (("up", "up"), ("down", "down"))
     ]
     caption = f"{found['nodes']:,} equal nodes that all know the load"
     return Table(
-        caption, ("change", "ends inside the band", f"smallest δ for {percent(found['probability'], 0)}"), rows
+        caption,
+        ("change", "ends inside the band", f"smallest δ for {percent(found['probability'], 0)}"),
+        rows,
     )

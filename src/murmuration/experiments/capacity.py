@@ -1,8 +1,8 @@
-"""How few nodes, and how much more load: the same scenario on ever fewer nodes, or with its workload ever larger, until
-nodes are overloaded or jobs are left waiting.
+"""How few nodes, and how much more load: the same scenario on ever fewer nodes, or with its
+workload ever larger, until nodes are overloaded or jobs are left waiting.
 
-The walk goes outwards from 100 % step by step and ends at two failures in a row: a single one may be chance, and the
-steps between are the curve that a search by halves would not show.
+The walk goes outwards from 100 % step by step and ends at two failures in a row: a single one may
+be chance, and the steps between are the curve that a search by halves would not show.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.experiments import runs
 from murmuration.experiments.runs import Spec, Summary
 from murmuration.reports.formats import percent
-from murmuration.simulation import scenario as sc
+from murmuration.simulation.scenarios import scenario as sc
 
 #: Where a walk ends at the latest: the largest multiple of a workload.
 MOST = 1000.0
@@ -27,7 +27,8 @@ RunAll = Callable[[Sequence[Spec]], list[Summary]]
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: `compact` (fewer nodes) or `grow` (more load), how fast, and what may be overloaded or waiting."""
+    """What is asked: `compact` (fewer nodes) or `grow` (more load), how fast, and what may be
+    overloaded or waiting."""
 
     kind: str
     step: float
@@ -95,7 +96,9 @@ def check(question: Question) -> None:
             raise InputError(f"{option}: expected a share from 0 to below 1, got {value:g}")
 
 
-def walk(spec: Spec, question: Question, run_all: RunAll, ahead: int = 1, folder: Path | None = None) -> Walk:
+def walk(
+    spec: Spec, question: Question, run_all: RunAll, ahead: int = 1, folder: Path | None = None
+) -> Walk:
     """Step outwards until two sizes in a row fail; `ahead` sizes run side by side."""
     start = _start(spec, question)
     sizes = list(question.sizes(start))
@@ -103,7 +106,9 @@ def walk(spec: Spec, question: Question, run_all: RunAll, ahead: int = 1, folder
     first: Summary | None = None
     while len(steps) < len(sizes):
         batch = sizes[len(steps) : len(steps) + ahead]
-        for size, found in zip(batch, _measure(spec, question, start, batch, run_all, folder), strict=True):
+        for size, found in zip(
+            batch, _measure(spec, question, start, batch, run_all, folder), strict=True
+        ):
             if isinstance(found, InputError):
                 if first is None:
                     raise found
@@ -123,9 +128,15 @@ def _start(spec: Spec, question: Question) -> float:
 
 
 def _measure(
-    spec: Spec, question: Question, start: float, sizes: Sequence[float], run_all: RunAll, folder: Path | None
+    spec: Spec,
+    question: Question,
+    start: float,
+    sizes: Sequence[float],
+    run_all: RunAll,
+    folder: Path | None,
 ) -> list[Summary | InputError]:
-    """A summary of each size, or why it cannot be run: of too few nodes none may be left that a workload fits on."""
+    """A summary of each size, or why it cannot be run: of too few nodes none may be left that a
+    workload fits on."""
     specs = [sized(spec, question, start, size, folder) for size in sizes]
     try:
         return list(run_all(specs))
@@ -136,12 +147,16 @@ def _measure(
         return [found for one in each for found in one]
 
 
-def sized(spec: Spec, question: Question, start: float, size: float, folder: Path | None = None) -> Spec:
+def sized(
+    spec: Spec, question: Question, start: float, size: float, folder: Path | None = None
+) -> Spec:
     """The same run at another size."""
     label = f"{spec.label}-{100 * size:g}"
     changes = {} if size == 1.0 else {question.key: round(start * size, 9)}
     made = Spec(label, sc.override(spec.tables, changes))
-    return made if folder is None else replace(made, folder=runs.in_folders([made], folder)[0].folder)
+    return (
+        made if folder is None else replace(made, folder=runs.in_folders([made], folder)[0].folder)
+    )
 
 
 def judge(size: float, summary: Summary, first: Summary, question: Question) -> Step:
@@ -159,16 +174,25 @@ def judge(size: float, summary: Summary, first: Summary, question: Question) -> 
     if worse:
         reasons.append(f"{', '.join(sorted(worse))} saturated")
     return Step(
-        size, "; ".join(reasons), nodes=cluster["nodes_mean"], tasks_running=cluster["tasks_running_mean"],
-        used=cluster["used"], allocation_types=types, overloaded=overloaded, left=left,
-    )  # fmt: skip
+        size,
+        "; ".join(reasons),
+        nodes=cluster["nodes_mean"],
+        tasks_running=cluster["tasks_running_mean"],
+        used=cluster["used"],
+        allocation_types=types,
+        overloaded=overloaded,
+        left=left,
+    )
 
 
 def left_share(summary: Summary) -> float:
-    """Of the jobs submitted, the share that still waits at the end, was given up or can never run."""
+    """Of the jobs submitted, the share that still waits at the end, was given up or can never
+    run."""
     rows = summary["workloads"].values()
     submitted = sum(row["jobs_submitted"] for row in rows)
-    return float(sum(row["jobs_queued"] + row["jobs_abandoned"] for row in rows) / max(submitted, 1))
+    return float(
+        sum(row["jobs_queued"] + row["jobs_abandoned"] for row in rows) / max(submitted, 1)
+    )
 
 
 def _saturated(summary: Summary) -> set[str]:
@@ -179,7 +203,12 @@ def document(question: Question, walks: Sequence[Walk]) -> dict[str, Any]:
     """Question and answers as plain values."""
     import msgspec
 
-    asked = {"kind": question.kind, "step": question.step, "limit": question.limit, "waiting": question.waiting}
+    asked = {
+        "kind": question.kind,
+        "step": question.step,
+        "limit": question.limit,
+        "waiting": question.waiting,
+    }
     answers = [
         {
             "scheduler": walk.scheduler,
@@ -196,8 +225,14 @@ def answer(question: Question, walk: Walk) -> str:
     found = walk.farthest
     if found is None:
         first = walk.steps[0]
-        figures = f"{percent(first.overloaded, 2)} of nodes overloaded, {percent(first.left, 2)} of jobs not placed"
+        figures = (
+            f"{percent(first.overloaded, 2)} of nodes overloaded, {percent(first.left, 2)} "
+            "of jobs not placed"
+        )
         return f"{walk.scheduler}: does not hold at 100 % ({figures})"
     nodes, tasks = found.nodes or 0.0, found.tasks_running or 0.0
     what = "of its nodes" if question.kind == "compact" else "of its load"
-    return f"{walk.scheduler}: holds at {100 * found.size:g} % {what} ({nodes:,.0f} nodes, {tasks:,.0f} tasks running)"
+    return (
+        f"{walk.scheduler}: holds at {100 * found.size:g} % {what} ({nodes:,.0f} nodes, "
+        f"{tasks:,.0f} tasks running)"
+    )

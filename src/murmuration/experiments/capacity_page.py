@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from murmuration.base.version import __version__
 from murmuration.cluster import allocation_types
-from murmuration.cluster.version import __version__
 from murmuration.experiments import capacity
 from murmuration.experiments.capacity import Question, Step, Walk
 from murmuration.reports.charts import Chart, Series
@@ -15,15 +15,30 @@ from murmuration.reports.page import Page, Section, Table
 TITLES = {"compact": "how few nodes", "grow": "how much more load"}
 LOOKS = {"compact": "size of the cluster, %", "grow": "size of the workload, %"}
 FOOTER = (
-    f"Murmuration {__version__}. Overloaded: mean share of nodes whose tasks use more than the node has. Not placed: "
+    f"Murmuration {__version__}. Overloaded: mean share of nodes whose tasks use more than the "
+    "node has. Not placed: "
     "of the jobs submitted, those that wait at the end, were given up or can never run."
 )
 
 
 def table(walks: Sequence[Walk]) -> tuple[list[str], list[list[object]]]:
     """One row per scheduler and size."""
-    kinds = [name.upper() if name in ("sta", "ta", "pa", "da") else name for name in allocation_types.NAMES[:-1]]
-    columns = ["scheduler", "size", "verdict", "nodes", "tasks", "cpu", "memory", *kinds, "overloaded", "not placed"]
+    kinds = [
+        name.upper() if name in ("sta", "ta", "pa", "da") else name
+        for name in allocation_types.NAMES[:-1]
+    ]
+    columns = [
+        "scheduler",
+        "size",
+        "verdict",
+        "nodes",
+        "tasks",
+        "cpu",
+        "memory",
+        *kinds,
+        "overloaded",
+        "not placed",
+    ]
     rows: list[list[object]] = []
     for walk in walks:
         for index, step in enumerate(walk.steps):
@@ -39,9 +54,15 @@ def _cells(step: Step) -> list[object]:
         return [*size, *[None] * (len(allocation_types.NAMES) + 5)]
     types = [round(step.allocation_types[name], 1) for name in allocation_types.NAMES[:-1]]
     return [
-        *size, step.nodes, round(step.tasks_running or 0.0, 1), percent(step.used["cpu"]),
-        percent(step.used["memory"]), *types, percent(step.overloaded, 2), percent(step.left, 2),
-    ]  # fmt: skip
+        *size,
+        step.nodes,
+        round(step.tasks_running or 0.0, 1),
+        percent(step.used["cpu"]),
+        percent(step.used["memory"]),
+        *types,
+        percent(step.overloaded, 2),
+        percent(step.left, 2),
+    ]
 
 
 def page(name: str, question: Question, walks: Sequence[Walk]) -> Page:
@@ -50,18 +71,23 @@ def page(name: str, question: Question, walks: Sequence[Walk]) -> Page:
     answers = "\n\n".join(capacity.answer(question, walk) for walk in walks)
     facts = (("limit on overload", percent(question.limit, 2)), ("step", percent(question.step)))
     return Page(
-        title=f"{name}: {TITLES[question.kind]}", subtitle="The same scenario, step by step outwards from 100 %",
-        facts=(*facts, ("more jobs waiting", percent(question.waiting, 2))), footer=FOOTER,
+        title=f"{name}: {TITLES[question.kind]}",
+        subtitle="The same scenario, step by step outwards from 100 %",
+        facts=(*facts, ("more jobs waiting", percent(question.waiting, 2))),
+        footer=FOOTER,
         sections=(
             Section("Answer", text=answers, figures=tuple(_charts(question, walks))),
             Section("Every step", tables=(Table("Sizes in the order tried", columns, rows),)),
         ),
-    )  # fmt: skip
+    )
 
 
 def _charts(question: Question, walks: Sequence[Walk]) -> list[Chart]:
     limit = ((f"limit {percent(question.limit, 2)}", question.limit),)
-    wanted = (("Overloaded nodes", "share of nodes", "overloaded", limit), ("Not placed", "share of jobs", "left", ()))
+    wanted = (
+        ("Overloaded nodes", "share of nodes", "overloaded", limit),
+        ("Not placed", "share of jobs", "left", ()),
+    )
     charts = []
     for title, unit, field, lines in wanted:
         series = tuple(_series(walk, field) for walk in walks)
@@ -71,7 +97,12 @@ def _charts(question: Question, walks: Sequence[Walk]) -> list[Chart]:
 
 def _series(walk: Walk, field: str) -> Series:
     """One figure over the sizes."""
-    steps = sorted((step for step in walk.steps if step.nodes is not None), key=lambda step: step.size)
+    steps = sorted(
+        (step for step in walk.steps if step.nodes is not None), key=lambda step: step.size
+    )
     return Series(
-        walk.scheduler, [100 * step.size for step in steps], [getattr(step, field) for step in steps], markers=True
-    )  # fmt: skip
+        walk.scheduler,
+        [100 * step.size for step in steps],
+        [getattr(step, field) for step in steps],
+        markers=True,
+    )

@@ -18,40 +18,80 @@ class Entry:
     function: str = "run"
 
     def load(self) -> Callable[[Settings], Reproduction]:
-        module = importlib.import_module(f"murmuration.experiments.{self.module}")
+        module = importlib.import_module(f"murmuration.experiments.papers.{self.module}")
         found: Callable[[Settings], Reproduction] = getattr(module, self.function)
         return found
 
 
 EXPERIMENTS = {
-    "mss-single": Entry("Figure 3.3, left: single-path monolithic scheduling", "omega", "mss_single"),
-    "mss-multi": Entry("Figure 3.3, right: multi-path monolithic scheduling", "omega", "mss_multi"),
-    "mss-arrivals": Entry("Figure 3.4: single-path scheduling as jobs arrive faster", "omega", "mss_arrivals"),
-    "dps": Entry("Figure 4.4: two-level scheduling with offers", "omega", "dps"),
-    "rss": Entry("Figure 6.4: shared-state scheduling", "omega", "rss"),
-    "rss-modes": Entry("Figure 6.5: conflict detection and transaction granularity", "omega", "rss_modes"),
-    "dps-model": Entry("Table 4.1, lottery shares, fragmentation and starvation under offers", "offers_model"),
-    "sharing": Entry("Tables 5.3 and 5.4: four frameworks, shared against static partitions", "sharing"),
-    "locality": Entry("Figure 5.7: data locality by delay scheduling", "locality"),
-    "swarm-three-nodes": Entry("Figure 1: three nodes and three ways to choose a destination", "swarm", "three_nodes"),
-    "swarm-distribution": Entry("Figure 2: times to equilibrium of a swarm on 1,000 nodes", "swarm", "distribution"),
-    "swarm-scaling": Entry("Figure 3: a swarm against the number of nodes, and two searches", "swarm", "scaling"),
-    "swarm-model": Entry("Section 3: the swarm as differential equations", "swarm_equations", "equations"),
+    "mss-single": Entry(
+        "Figure 3.3, left: single-path monolithic scheduling", "omega.figures", "mss_single"
+    ),
+    "mss-multi": Entry(
+        "Figure 3.3, right: multi-path monolithic scheduling", "omega.figures", "mss_multi"
+    ),
+    "mss-arrivals": Entry(
+        "Figure 3.4: single-path scheduling as jobs arrive faster", "omega.figures", "mss_arrivals"
+    ),
+    "dps": Entry("Figure 4.4: two-level scheduling with offers", "omega.figures", "dps"),
+    "rss": Entry("Figure 6.4: shared-state scheduling", "omega.figures", "rss"),
+    "rss-modes": Entry(
+        "Figure 6.5: conflict detection and transaction granularity", "omega.figures", "rss_modes"
+    ),
+    "dps-model": Entry(
+        "Table 4.1, lottery shares, fragmentation and starvation under offers", "mesos.partitioning"
+    ),
+    "sharing": Entry(
+        "Tables 5.3 and 5.4: four frameworks, shared against static partitions", "mesos.sharing"
+    ),
+    "locality": Entry("Figure 5.7: data locality by delay scheduling", "mesos.locality"),
+    "swarm-three-nodes": Entry(
+        "Figure 1: three nodes and three ways to choose a destination",
+        "swarm.figures",
+        "three_nodes",
+    ),
+    "swarm-distribution": Entry(
+        "Figure 2: times to equilibrium of a swarm on 1,000 nodes", "swarm.figures", "distribution"
+    ),
+    "swarm-scaling": Entry(
+        "Figure 3: a swarm against the number of nodes, and two searches",
+        "swarm.figures",
+        "scaling",
+    ),
+    "swarm-model": Entry(
+        "Section 3: the swarm as differential equations", "swarm.equations", "equations"
+    ),
     "kapellmeister-schedule": Entry(
-        "Kapellmeister, figures 12 and 13: placed by NSGA-III against Kubernetes", "kapellmeister", "schedule"
+        "Kapellmeister, figures 12 and 13: placed by NSGA-III against Kubernetes",
+        "kapellmeister",
+        "schedule",
     ),
     "kapellmeister-reschedule": Entry(
-        "Kapellmeister, figure 15: a container that fits nowhere, fewest moves against from scratch",
-        "kapellmeister",
+        "Kapellmeister, figure 15: a container that fits nowhere, fewest moves against from "
+        "scratch",
+        "kapellmeister.placement",
         "reschedule",
     ),
-    "masb-spikes": Entry("Table 2: how often a node's load rises within a minute", "masb", "spikes"),
-    "masb-benchmark": Entry("Table 3: negotiation beside placements without migration", "masb", "benchmark"),
-    "masb-performance": Entry("Table 4: 100 to 106 % of the load", "masb", "performance"),
-    "masb-compaction": Entry("Table 5: 97 to 100 % of the nodes", "masb", "compaction"),
-    "masb-migration-cost": Entry("Table 6: four pairs of scores, and what they move", "masb", "migration_cost"),
-    "masb-scalability": Entry("Table 7: 12,500 to 100,000 nodes", "masb", "scalability"),
-    "masb-options": Entry("Section 9: idle nodes shared, off-loading, silent nodes left out", "masb_options", "run"),
-    "masb-fidelities": Entry("Negotiation in bulk and message by message, on 200 nodes", "masb_fidelities"),
-    "depas": Entry("DEPAS, figures 2 and 3: auto-scaling without a centre; crash, losses, 10,000 nodes", "depas"),
+    "masb-spikes": Entry(
+        "Table 2: how often a node's load rises within a minute", "masb.tables", "spikes"
+    ),
+    "masb-benchmark": Entry(
+        "Table 3: negotiation beside placements without migration", "masb.tables", "benchmark"
+    ),
+    "masb-performance": Entry("Table 4: 100 to 106 % of the load", "masb.tables", "performance"),
+    "masb-compaction": Entry("Table 5: 97 to 100 % of the nodes", "masb.tables", "compaction"),
+    "masb-migration-cost": Entry(
+        "Table 6: four pairs of scores, and what they move", "masb.tables", "migration_cost"
+    ),
+    "masb-scalability": Entry("Table 7: 12,500 to 100,000 nodes", "masb.tables", "scalability"),
+    "masb-options": Entry(
+        "Section 9: idle nodes shared, off-loading, silent nodes left out", "masb.options", "run"
+    ),
+    "masb-fidelities": Entry(
+        "Negotiation in bulk and message by message, on 200 nodes", "masb.fidelities"
+    ),
+    "depas": Entry(
+        "DEPAS, figures 2 and 3: auto-scaling without a centre; crash, losses, 10,000 nodes",
+        "depas.track",
+    ),
 }

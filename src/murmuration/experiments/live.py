@@ -1,6 +1,8 @@
-"""A scenario at real speed: its jobs are submitted to a live master whose nodes emulate their tasks.
+"""A scenario at real speed: its jobs are submitted to a live master whose nodes emulate their
+tasks.
 
-The decisions are then compared three ways: with the same master in virtual time, and with the replay of the live log.
+The decisions are then compared three ways: with the same master in virtual time, and with the
+replay of the live log.
 """
 
 from __future__ import annotations
@@ -15,19 +17,25 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.random import generator
+from murmuration.base.errors import InputError
+from murmuration.base.random import generator
 from murmuration.runtime import supervisor
-from murmuration.runtime.client import Client
-from murmuration.runtime.master import lease_margin_s, live_settings
+from murmuration.runtime.client.requests import Client
+from murmuration.runtime.master.process import lease_margin_s, live_settings
 from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
-from murmuration.runtime.store import read_log
-from murmuration.schedulers.live.master import LiveMaster
-from murmuration.schedulers.live.messages import SubmitJob, TaskPlaced
-from murmuration.simulation import scenario as sc
-from murmuration.simulation.inputs import make_jobs, make_nodes
-from murmuration.simulation.live import LiveWorld
-from murmuration.simulation.live_replay import Replay, joins, rehearse, replay, submissions
+from murmuration.runtime.store.sqlite import read_log
+from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.central.messages import SubmitJob, TaskPlaced
+from murmuration.simulation.messages.central import LiveWorld
+from murmuration.simulation.messages.central_replay import (
+    Replay,
+    joins,
+    rehearse,
+    replay,
+    submissions,
+)
+from murmuration.simulation.scenarios import scenario as sc
+from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 from murmuration.workload.nodes import NodeTable
 
 #: Agents have joined by then.
@@ -48,11 +56,15 @@ def replay_log(path: Path) -> Replay:
         return LiveMaster(live_settings(options)[0], options.seed)
 
     if not any(entry.side == "options" for entry in entries):
-        raise InputError(f"{path}: the start of the log is no longer kept, and no master has started since")
+        raise InputError(
+            f"{path}: the start of the log is no longer kept, and no master has started since"
+        )
     return replay(((e.number, e.at_s, e.side, e.value) for e in entries), make)
 
 
-def drive(tables: Mapping[str, Any], speed: float, tell: Tell = lambda text: None) -> dict[str, Any]:
+def drive(
+    tables: Mapping[str, Any], speed: float, tell: Tell = lambda text: None
+) -> dict[str, Any]:
     """Run a scenario on a live master of its own, `speed` times as fast as it is written."""
     scenario = sc.check(tables)
     nodes = make_nodes(scenario.cluster)
@@ -71,21 +83,28 @@ def drive(tables: Mapping[str, Any], speed: float, tell: Tell = lambda text: Non
     return _compared(scenario.name, jobs, simulated.placed, placed, again, wall_s)
 
 
-def _check_size(scenario: sc.Scenario, nodes: NodeTable, jobs: list[tuple[float, SubmitJob]]) -> None:
+def _check_size(
+    scenario: sc.Scenario, nodes: NodeTable, jobs: list[tuple[float, SubmitJob]]
+) -> None:
     tasks = sum(event.spec.count for _, event in jobs)
     if len(nodes) > NODES_MAX or tasks > TASKS_MAX:
         raise InputError(
-            f"{scenario.name}: --live takes up to {NODES_MAX:,} nodes and {TASKS_MAX:,} tasks, got {len(nodes):,} and "
+            f"{scenario.name}: --live takes up to {NODES_MAX:,} nodes and {TASKS_MAX:,} tasks, "
+            f"got {len(nodes):,} and "
             f"{tasks:,}; --days makes it shorter"
         )
     if scenario.cluster.prefill:
-        raise InputError(f"{scenario.name}: --live begins with empty nodes; say --set cluster.prefill=0")
+        raise InputError(
+            f"{scenario.name}: --live begins with empty nodes; say --set cluster.prefill=0"
+        )
 
 
 def _options(scenario: sc.Scenario, nodes: NodeTable, folder: str) -> MasterOptions:
     extra = list(nodes.resources.names[2:])
     kind, placement = scenario.scheduler.kind, scenario.scheduler.placement
-    return MasterOptions(folder=folder, scheduler=kind, placement=placement, resources=extra, seed=scenario.seed)
+    return MasterOptions(
+        folder=folder, scheduler=kind, placement=placement, resources=extra, seed=scenario.seed
+    )
 
 
 def _run(
@@ -93,7 +112,8 @@ def _run(
 ) -> tuple[float, list[TaskPlaced]]:
     """Submit each job in its time and wait for the last one; the decisions that were made.
 
-    A job is submitted when its time has come and what should have ended before it has: a slow host delays, no more.
+    A job is submitted when its time has come and what should have ended before it has: a slow host
+    delays, no more.
     """
     emulated = [EmulatedNode(join.node, join.total, join.attributes) for join in joins(nodes)]
     agent = AgentOptions(folder=options.folder, name="emulated", resources={}, emulated=emulated)
@@ -103,34 +123,52 @@ def _run(
     for (at_s, event), before in zip(jobs, ended, strict=True):
         time.sleep(max(0.0, began + at_s - time.monotonic()))
         deadline = time.monotonic() + LATE_S
-        while client.get("status")["tasks"].get("finished", 0) < before and time.monotonic() < deadline:
+        while (
+            client.get("status")["tasks"].get("finished", 0) < before
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.002)
         client.post("jobs", body=event.spec, duration_s=event.duration_s)
     for _, event in jobs:
         while not client.get("jobs", event.spec.name, wait_s=20)["ended"]:
             pass
-    placed = [entry.value for entry in read_log(Path(options.folder)) if isinstance(entry.value, TaskPlaced)]
+    placed = [
+        entry.value
+        for entry in read_log(Path(options.folder))
+        if isinstance(entry.value, TaskPlaced)
+    ]
     return time.monotonic() - began, placed
 
 
 def _compared(
-    name: str, jobs: list[tuple[float, SubmitJob]], simulated: list[TaskPlaced], placed: list[TaskPlaced],
-    again: Replay, wall_s: float,
-) -> dict[str, Any]:  # fmt: skip
+    name: str,
+    jobs: list[tuple[float, SubmitJob]],
+    simulated: list[TaskPlaced],
+    placed: list[TaskPlaced],
+    again: Replay,
+    wall_s: float,
+) -> dict[str, Any]:
     expected = {(p.job, p.index): p.node for p in simulated}
     found = {(p.job, p.index): p.node for p in placed}
     same = sum(expected.get(task) == node for task, node in found.items())
     return {
-        "scenario": name, "jobs": len(jobs), "decisions": len(found), "same_as_simulated": same,
-        "replayed": again.decisions, "replay_agrees": again.agrees, "timing": {"wall_s": wall_s},
-    }  # fmt: skip
+        "scenario": name,
+        "jobs": len(jobs),
+        "decisions": len(found),
+        "same_as_simulated": same,
+        "replayed": again.decisions,
+        "replay_agrees": again.agrees,
+        "timing": {"wall_s": wall_s},
+    }
 
 
 def with_faults(tables: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """A scenario through the live master and its node agents in virtual time, while so many faults happen.
+    """A scenario through the live master and its node agents in virtual time, while so many faults
+    happen.
 
-    Masters and node agents crash and come back, and nodes are cut off, at random moments for up to twice the time after
-    which a node agent ends its tasks. Faults end with the last submission; what must hold is counted at the end.
+    Masters and node agents crash and come back, and nodes are cut off, at random moments for up to
+    twice the time after which a node agent ends its tasks. Faults end with the last submission;
+    what must hold is counted at the end.
     """
     scenario = sc.check(tables)
     nodes = make_nodes(scenario.cluster)
@@ -139,9 +177,13 @@ def with_faults(tables: Mapping[str, Any], count: int) -> dict[str, Any]:
     options = _options(scenario, nodes, "")
     rng = generator(scenario.seed, "faults")
     world = LiveWorld(
-        live_settings(options)[0], {join.node: join.total for join in joins(nodes)}, scenario.seed, rng,
-        agent_timeout_s=options.agent_timeout_s, margin_s=lease_margin_s(options.agent_timeout_s),
-    )  # fmt: skip
+        live_settings(options)[0],
+        {join.node: join.total for join in joins(nodes)},
+        scenario.seed,
+        rng,
+        agent_timeout_s=options.agent_timeout_s,
+        margin_s=lease_margin_s(options.agent_timeout_s),
+    )
     for at_s, event in jobs:
         world.at(START_S + at_s, partial(world.submit_surely, event.spec, event.duration_s))
     horizon = START_S + jobs[-1][0]
@@ -172,8 +214,12 @@ def _survived(name: str, world: LiveWorld, jobs: int, faults: Counter[str]) -> d
     ended = Counter(job.status or "open" for job in world.master.jobs.jobs.values())
     tasks = {span.run.rpartition(".")[0] for span in world.spans}
     return {
-        "scenario": name, "faults": dict(faults), "jobs_submitted": jobs, "jobs": dict(ended),
-        "tasks_run": len(tasks), "runs_repeated": len(world.spans) - len(tasks),
+        "scenario": name,
+        "faults": dict(faults),
+        "jobs_submitted": jobs,
+        "jobs": dict(ended),
+        "tasks_run": len(tasks),
+        "runs_repeated": len(world.spans) - len(tasks),
         "tasks_run_twice": len(world.overlaps()),
         "processes_left": sum(len(host.processes) for host in world.hosts.values()),
-    }  # fmt: skip
+    }

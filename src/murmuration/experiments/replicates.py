@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple, TypeVar
 
-from murmuration.cluster.random import seed_sequence
+from murmuration.base.random import seed_sequence
 from murmuration.experiments.result import Row, Settings
 from murmuration.experiments.statistics import t95
 from murmuration.reports.charts import Bars
@@ -31,10 +31,16 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def measured(quantity: str, paper: str | float | None, values: Sequence[float], holds: bool | None = None) -> Row:
+def measured(
+    quantity: str, paper: str | float | None, values: Sequence[float], holds: bool | None = None
+) -> Row:
     """A row with the mean over the runs; a single run has no interval."""
     mean, low, high = interval(values)
-    return Row(quantity, paper, mean, holds=holds) if len(values) == 1 else Row(quantity, paper, mean, low, high, holds)
+    return (
+        Row(quantity, paper, mean, holds=holds)
+        if len(values) == 1
+        else Row(quantity, paper, mean, low, high, holds)
+    )
 
 
 def above(bound: float, values: Sequence[float]) -> bool | None:
@@ -55,7 +61,8 @@ def against_paper(
     note: str = "",
     y_percent: bool = False,
 ) -> Bars:
-    """Bars of what the paper says beside what was measured, with its interval if there was more than one run."""
+    """Bars of what the paper says beside what was measured, with its interval if there was more
+    than one run."""
     found = [interval(values) for values in runs]
     nothing = (None,) * len(paper)
     several = min(len(values) for values in runs) > 1
@@ -72,8 +79,11 @@ def against_paper(
 
 
 def replicate(settings: Settings, text: str, one: Callable[[int], T], count: int) -> list[T]:
-    """`one(seed)` for `count` seeds drawn from the settings' own, in order, on as many workers as they say."""
-    seeds = [int(seed_sequence(settings.seed, text, str(i)).generate_state(1)[0]) for i in range(count)]
+    """`one(seed)` for `count` seeds drawn from the settings' own, in order, on as many workers as
+    they say."""
+    seeds = [
+        int(seed_sequence(settings.seed, text, str(i)).generate_state(1)[0]) for i in range(count)
+    ]
     results: list[T] = []
     if settings.workers > 1:
         with ProcessPoolExecutor(settings.workers) as pool:

@@ -1,4 +1,5 @@
-"""What a reproduction yields: for each quantity what the paper says, what was measured here, and whether it holds."""
+"""What a reproduction yields: for each quantity what the paper says, what was measured here, and
+whether it holds."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from murmuration.reports.charts import Bars, Chart
 
 @dataclass(frozen=True)
 class Settings:
-    """How a reproduction is run. `days` None is the paper's length; `quick` shortens it to seconds."""
+    """How a reproduction is run. `days` None is the paper's length; `quick` shortens it to
+    seconds."""
 
     seed: int = 1
     days: float | None = None
@@ -32,7 +34,10 @@ class Row:
     holds: bool | None = None
 
     def document(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("quantity", "paper", "measured", "low", "high", "holds")}
+        return {
+            name: getattr(self, name)
+            for name in ("quantity", "paper", "measured", "low", "high", "holds")
+        }
 
 
 @dataclass(frozen=True)

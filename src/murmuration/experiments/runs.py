@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from murmuration.cluster.errors import InputError, did_you_mean
+from murmuration.base import files
+from murmuration.base.errors import InputError, did_you_mean
 from murmuration.placement.registry import is_own
 from murmuration.schedulers.architecture import KINDS
-from murmuration.simulation import files
-from murmuration.simulation import scenario as sc
+from murmuration.simulation.results import snapshots
+from murmuration.simulation.scenarios import scenario as sc
 
 Summary = dict[str, Any]
 Tables = dict[str, dict[str, Any] | str]
@@ -22,7 +23,8 @@ Done = Callable[[int, Summary], None]
 
 @dataclass(frozen=True)
 class Spec:
-    """One run: its label, its whole scenario, and the folder for its results (None: only the summary is wanted)."""
+    """One run: its label, its whole scenario, and the folder for its results (None: only the
+    summary is wanted)."""
 
     label: str
     tables: Mapping[str, Any]
@@ -32,9 +34,12 @@ class Spec:
 
 
 def simulate(
-    scenario: str | Mapping[str, Any], changes: Mapping[str, Any] | None = None, scheduler: str | None = None
+    scenario: str | Mapping[str, Any],
+    changes: Mapping[str, Any] | None = None,
+    scheduler: str | None = None,
 ) -> Summary:
-    """Run a preset, a TOML file or a scenario given as tables, with dotted keys changed; returns its summary.
+    """Run a preset, a TOML file or a scenario given as tables, with dotted keys changed; returns
+    its summary.
 
     `scheduler` is a variant of the scenario, an architecture, or `module:Class`.
     """
@@ -47,7 +52,8 @@ def simulate(
 
 
 def variant_specs(tables: Mapping[str, Any], names: Sequence[str]) -> list[Spec]:
-    """One run for each named scheduler: a variant of the scenario, an architecture, or the user's own by module path.
+    """One run for each named scheduler: a variant of the scenario, an architecture, or the user's
+    own by module path.
 
     Without names: the scenario as it is and all its variants, or every architecture if it has none.
     """
@@ -65,11 +71,14 @@ def _changes(name: str, variants: Mapping[str, Any]) -> Mapping[str, Any]:
         return dict(variants[name])
     if name in KINDS or is_own(name):
         return {"scheduler.kind": name}
-    raise InputError(f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *KINDS])} (or module:Class)")
+    raise InputError(
+        f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *KINDS])} (or module:Class)"
+    )
 
 
 def grid_specs(tables: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> list[Spec]:
-    """One run for each combination of values, labelled by the last part of each key unless two are the same."""
+    """One run for each combination of values, labelled by the last part of each key unless two are
+    the same."""
     base = {key: value for key, value in tables.items() if key != "variant"}
     last = [key.rsplit(".", 1)[-1] for key in axes]
     names = last if len(set(last)) == len(last) else list(axes)
@@ -77,7 +86,9 @@ def grid_specs(tables: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> 
     for values in itertools.product(*axes.values()):
         changes = dict(zip(axes, values, strict=True))
         label = ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
-        specs.append(Spec(label or str(base.get("name", "run")), sc.override(base, changes), vary=changes))
+        specs.append(
+            Spec(label or str(base.get("name", "run")), sc.override(base, changes), vary=changes)
+        )
     return specs
 
 
@@ -86,7 +97,9 @@ def replicated(specs: Sequence[Spec], replicas: int) -> list[Spec]:
     if not 1 <= replicas <= 1000:
         raise InputError(f"--replicas: expected a number from 1 to 1000, got {replicas}")
     return [
-        replace(spec, tables=sc.override(spec.tables, {"seed": int(spec.tables.get("seed", 1)) + k}))
+        replace(
+            spec, tables=sc.override(spec.tables, {"seed": int(spec.tables.get("seed", 1)) + k})
+        )
         for spec in specs
         for k in range(replicas)
     ]
@@ -97,7 +110,10 @@ def in_folders(specs: Sequence[Spec], root: Path) -> list[Spec]:
     placed: list[Spec] = []
     used: set[str] = set()
     for spec in specs:
-        safe = "".join(c if c.isalnum() or c in "-_.=" else "_" for c in spec.label).strip(".") or "run"
+        safe = (
+            "".join(c if c.isalnum() or c in "-_.=" else "_" for c in spec.label).strip(".")
+            or "run"
+        )
         name = f"{safe}-seed{spec.tables.get('seed', 1)}"
         if name in used:
             name = f"{name}-{len(used)}"
@@ -106,16 +122,24 @@ def in_folders(specs: Sequence[Spec], root: Path) -> list[Spec]:
     return placed
 
 
-def compute(spec: Spec, progress: Callable[[float], None] = lambda share: None) -> tuple[Summary, Tables]:
-    """Run one: its summary, with its times under `timing`, and the tables it leaves if it has a folder."""
-    from murmuration.simulation import engine, results
+def compute(
+    spec: Spec, progress: Callable[[float], None] = lambda share: None
+) -> tuple[Summary, Tables]:
+    """Run one: its summary, with its times under `timing`, and the tables it leaves if it has a
+    folder."""
+    from murmuration.simulation.engine import run as engine
+    from murmuration.simulation.results import summary as results
 
     wall, cpu = time.perf_counter(), time.process_time()
     run = engine.prepare(sc.check(spec.tables, str(spec.tables.get("name", "scenario"))))
     engine.finish(run, progress)
     summary = results.summary(run, spec.label)
     timing = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
-    return {**summary, **_varied(spec), "timing": timing}, {} if spec.folder is None else result_tables(run)
+    return {
+        **summary,
+        **_varied(spec),
+        "timing": timing,
+    }, {} if spec.folder is None else result_tables(run)
 
 
 def execute(spec: Spec, progress: Callable[[float], None] = lambda share: None) -> Summary:
@@ -132,57 +156,84 @@ def _varied(spec: Spec) -> Summary:
 
 def result_tables(run: Any) -> Tables:
     """The tables of a run and its log, by the name of their file."""
-    from murmuration.simulation import outputs, results
+    from murmuration.simulation.results import outputs
+    from murmuration.simulation.results import summary as results
 
-    return {files.JOBS: results.job_table(run), files.SERIES: results.series(run), **outputs.outputs(run)}
+    return {
+        snapshots.JOBS: results.job_table(run),
+        snapshots.SERIES: results.series(run),
+        **outputs.outputs(run),
+    }
 
 
 def write_run(folder: Path, spec: Spec, summary: Summary, tables: Tables) -> None:
-    """The results of a run; the summary last, so that its presence says that the folder is complete."""
+    """The results of a run; the summary last, so that its presence says that the folder is
+    complete."""
     begin_folder(folder, spec)
     for name, table in tables.items():
         if isinstance(table, str):
             files.write_text(folder / name, table)
         else:
             files.write_table(folder / name, table)
-    files.write_json(folder / files.TIMING, summary["timing"])
-    files.write_json(folder / files.SUMMARY, {k: v for k, v in summary.items() if k not in ("vary", "timing")})
-    (folder / files.SNAPSHOT).unlink(missing_ok=True)
+    files.write_json(folder / snapshots.TIMING, summary["timing"])
+    files.write_json(
+        folder / snapshots.SUMMARY,
+        {k: v for k, v in summary.items() if k not in ("vary", "timing")},
+    )
+    (folder / snapshots.SNAPSHOT).unlink(missing_ok=True)
 
 
 def begin_folder(folder: Path, spec: Spec) -> None:
     """A folder that says what is run in it, and no longer that it is complete."""
     files.ready_folder(folder)
-    for name in (files.SUMMARY, files.TICKS, files.USAGE, files.DECISIONS, files.ERRORS):
+    for name in (
+        snapshots.SUMMARY,
+        snapshots.TICKS,
+        snapshots.USAGE,
+        snapshots.DECISIONS,
+        snapshots.ERRORS,
+    ):
         (folder / name).unlink(missing_ok=True)
-    files.write_json(folder / files.SCENARIO, {"label": spec.label, "tables": spec.tables})
+    files.write_json(folder / snapshots.SCENARIO, {"label": spec.label, "tables": spec.tables})
 
 
 def stored_spec(folder: Path) -> dict[str, Any]:
     """What was run in a folder."""
-    below = sorted(path.parent for path in folder.glob(f"*/{files.SCENARIO}"))
-    if below and not (folder / files.SCENARIO).exists():
-        raise InputError(f"{folder}: expected the folder of one run, such as {below[0]}, this one holds {len(below)}")
-    stored = files.read_json(folder / files.SCENARIO)
+    below = sorted(path.parent for path in folder.glob(f"*/{snapshots.SCENARIO}"))
+    if below and not (folder / snapshots.SCENARIO).exists():
+        raise InputError(
+            f"{folder}: expected the folder of one run, such as {below[0]}, this one holds "
+            f"{len(below)}"
+        )
+    stored = files.read_json(folder / snapshots.SCENARIO)
     if not isinstance(stored, dict) or not isinstance(stored.get("tables"), dict):
-        raise InputError(f"{folder / files.SCENARIO}: expected the label and tables of a run")
+        raise InputError(f"{folder / snapshots.SCENARIO}: expected the label and tables of a run")
     return stored
 
 
 def finished(spec: Spec) -> Summary | None:
     """The summary of a run that is already there, if it is of the same scenario."""
-    if spec.folder is None or not (Path(spec.folder) / files.SUMMARY).exists():
+    if spec.folder is None or not (Path(spec.folder) / snapshots.SUMMARY).exists():
         return None
     if stored_spec(Path(spec.folder)) != {"label": spec.label, "tables": dict(spec.tables)}:
         return None
-    summary: Summary = files.read_json(Path(spec.folder) / files.SUMMARY)
-    return {**summary, **_varied(spec), "timing": files.read_json(Path(spec.folder) / files.TIMING)}
+    summary: Summary = files.read_json(Path(spec.folder) / snapshots.SUMMARY)
+    return {
+        **summary,
+        **_varied(spec),
+        "timing": files.read_json(Path(spec.folder) / snapshots.TIMING),
+    }
 
 
 def run_all(
-    specs: Sequence[Spec], workers: int, on: str | None = None, resume: bool = False, done: Done = lambda i, s: None
+    specs: Sequence[Spec],
+    workers: int,
+    on: str | None = None,
+    resume: bool = False,
+    done: Done = lambda i, s: None,
 ) -> list[Summary]:
-    """Run them all, here or elsewhere; the answers are in the order of the specs whatever order they finish in."""
+    """Run them all, here or elsewhere; the answers are in the order of the specs whatever order
+    they finish in."""
     answers: dict[int, Summary] = {}
     for index, spec in enumerate(specs):
         found = finished(spec) if resume else None
@@ -196,7 +247,9 @@ def run_all(
     return [answers[index] for index in range(len(specs))]
 
 
-def _elsewhere(todo: Sequence[tuple[int, Spec]], workers: int, on: str | None) -> Iterator[tuple[int, Summary]]:
+def _elsewhere(
+    todo: Sequence[tuple[int, Spec]], workers: int, on: str | None
+) -> Iterator[tuple[int, Summary]]:
     if on is not None:
         yield from _on_ray(todo, on)
     elif workers <= 1 or len(todo) <= 1:
@@ -207,14 +260,18 @@ def _elsewhere(todo: Sequence[tuple[int, Spec]], workers: int, on: str | None) -
 
 
 def _on_processes(todo: Sequence[tuple[int, Spec]], workers: int) -> Iterator[tuple[int, Summary]]:
-    """Fresh processes (not forks: libraries with threads do not survive one), each kept for many runs.
+    """Fresh processes (not forks: libraries with threads do not survive one), each kept for many
+    runs.
 
-    No more runs are handed out than there are processes: after Ctrl-C only those under way are waited for.
+    No more runs are handed out than there are processes: after Ctrl-C only those under way are
+    waited for.
     """
     import multiprocessing
     from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet)
+    pool = ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet
+    )
     left, under_way = iter(_mixed(todo)), dict[Future[Summary], int]()
 
     def hand_out(count: int) -> None:
@@ -233,7 +290,8 @@ def _on_processes(todo: Sequence[tuple[int, Spec]], workers: int) -> Iterator[tu
 
 
 def _mixed(todo: Sequence[tuple[int, Spec]]) -> list[tuple[int, Spec]]:
-    """One run of each architecture first, so that kernels not compiled yet are compiled side by side."""
+    """One run of each architecture first, so that kernels not compiled yet are compiled side by
+    side."""
     seen: set[bool] = set()
     first: list[tuple[int, Spec]] = []
     rest: list[tuple[int, Spec]] = []
@@ -252,13 +310,20 @@ def _quiet() -> None:
 
 
 def _on_ray(todo: Sequence[tuple[int, Spec]], address: str) -> Iterator[tuple[int, Summary]]:
-    """The same runs as Ray tasks: on the cluster at this address, or on one started here for `ray`."""
+    """The same runs as Ray tasks: on the cluster at this address, or on one started here for
+    `ray`."""
     try:
         import ray
     except ImportError as error:
-        raise InputError("--on ray: Ray is not installed; install the extra: pip install 'murmuration[ray]'") from error
+        raise InputError(
+            "--on ray: Ray is not installed; install the extra: pip install 'murmuration[ray]'"
+        ) from error
     if not ray.is_initialized():
-        ray.init(address=None if address == "ray" else address, log_to_driver=False, include_dashboard=False)
+        ray.init(
+            address=None if address == "ray" else address,
+            log_to_driver=False,
+            include_dashboard=False,
+        )
     # The results come back to be written here: a worker's own disk may be anywhere.
     remote, specs = ray.remote(compute), dict(todo)
     waiting = {remote.remote(spec): index for index, spec in todo}

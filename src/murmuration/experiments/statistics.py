@@ -6,11 +6,40 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-# Student's t, two-sided 95 %, for 1 to 30 degrees of freedom; beyond, the normal value with two corrections.
+# Student's t, two-sided 95 %, for 1 to 30 degrees of freedom; beyond, the normal value with two
+# corrections.
 T95 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
+    12.706,
+    4.303,
+    3.182,
+    2.776,
+    2.571,
+    2.447,
+    2.365,
+    2.306,
+    2.262,
+    2.228,
+    2.201,
+    2.179,
+    2.160,
+    2.145,
+    2.131,
+    2.120,
+    2.110,
+    2.101,
+    2.093,
+    2.086,
+    2.080,
+    2.074,
+    2.069,
+    2.064,
+    2.060,
+    2.056,
+    2.052,
+    2.048,
+    2.045,
+    2.042,
+)
 
 
 def t95(freedom: int) -> float:
@@ -38,7 +67,8 @@ SAME = ("scenario", "scheduler", "days", "path", "vary", "notes")
 
 
 def combine(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One summary of replicated runs: every figure an interval, the seeds listed; any saturated run makes it so."""
+    """One summary of replicated runs: every figure an interval, the seeds listed; any saturated run
+    makes it so."""
     combined: dict[str, Any] = {}
     for key, value in summaries[0].items():
         column = [summary.get(key) for summary in summaries]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Stream:
-    """A Poisson stream of jobs whose decision time is job time + task time × tasks, exponential and rounded up."""
+    """A Poisson stream of jobs whose decision time is job time + task time × tasks, exponential and
+    rounded up."""
 
     rate: float
     tasks: float

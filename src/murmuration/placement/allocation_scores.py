@@ -1,11 +1,15 @@
-"""Allocation scores: how well a node would be filled (Sliwko and Getov, 5.1, 5.2 and 7.8), for any number of resources.
+"""Allocation scores: how well a node would be filled (Sliwko and Getov, 5.1, 5.2 and 7.8), for any
+number of resources.
 
-A score reads *loads*: the used share of each resource of one node, as if the task were there; a resource that the node
-does not have is left out (a negative load). The paper draws the two surfaces and gives no formula. Ours gives every
-allocation type a band of its own, so that the paper's ranking holds everywhere, and is continuous inside each band:
+A score reads *loads*: the used share of each resource of one node, as if the task were there; a
+resource that the node does not have is left out (a negative load). The paper draws the two surfaces
+and gives no formula. Ours gives every allocation type a band of its own, so that the paper's
+ranking holds everywhere, and is continuous inside each band:
 
-- initial (SIAS): an idle node 4, PA in (2, 3], TA in [1, 2], DA in (0, 1): emptier and more even is better;
-- re-allocation (SRAS): TA in [2, 3], PA in [1, 2), DA in (0, 1): fuller and more even is better, best at 90 % of each;
+- initial (SIAS): an idle node 4, PA in (2, 3], TA in [1, 2], DA in (0, 1): emptier and more even
+  is better;
+- re-allocation (SRAS): TA in [2, 3], PA in [1, 2), DA in (0, 1): fuller and more even is better,
+  best at 90 % of each;
 - super-tight and overloaded nodes score 0 in both.
 
 A GAIN is the score with the task less the score without it, where an idle node has nothing to lose.
@@ -24,10 +28,12 @@ SRAS_BEST, SRAS_BEST_LOOSE = 3.0, 2.0
 #: Names of the scores, as scenarios write them; the value says what a kernel computes.
 SCORES = ("sias", "sias-gain", "sras", "sras-gain")
 SIAS, SIAS_GAIN, SRAS, SRAS_GAIN = range(4)
-#: What may be said of new tasks, and of migrations: a score, where the trace has the task, or that nothing moves.
+#: What may be said of new tasks, and of migrations: a score, where the trace has the task, or that
+#: nothing moves.
 INITIAL, MOVE = (*SCORES, "recorded"), (*SCORES, "none")
-#: A node whose gain is greater by half a band is drawn four to five times as often. Sharper draws fill uneven nodes
-#: until they are tight, which takes more migrations later; blunter ones hardly tell gains apart.
+#: A node whose gain is greater by half a band is drawn four to five times as often. Sharper draws
+#: fill uneven nodes until they are tight, which takes more migrations later; blunter ones hardly
+#: tell gains apart.
 SHARPNESS = 3.0
 
 Loads = NDArray[np.float64]
@@ -53,7 +59,8 @@ def sias(loads: Loads) -> float:
 
 
 def sras(loads: Loads) -> float:
-    """The re-allocation score: TA, then PA, then DA, with its maximum where every resource is at 90 %."""
+    """The re-allocation score: TA, then PA, then DA, with its maximum where every resource is at 90
+    %."""
     low, high, sum_, count = 2.0, -1.0, 0.0, 0
     for r in range(loads.shape[0]):
         if loads[r] >= 0.0:
@@ -73,7 +80,8 @@ def sras(loads: Loads) -> float:
 
 
 def node_score(kind: int, after: Loads, before: Loads, idle: bool) -> float:
-    """The score of a node for a task, by its loads with the task and without it; `idle`: it runs nothing now."""
+    """The score of a node for a task, by its loads with the task and without it; `idle`: it runs
+    nothing now."""
     if kind == SIAS and idle:
         return IDLE_SCORE
     score = sias(after) if kind in (SIAS, SIAS_GAIN) else sras(after)
@@ -83,8 +91,8 @@ def node_score(kind: int, after: Loads, before: Loads, idle: bool) -> float:
 
 
 def weight(score: float, kind: int) -> float:
-    """How likely a node with this score is drawn, relative to others: in proportion to its score; gains, which are
-    small and of either sign, by their exponential."""
+    """How likely a node with this score is drawn, relative to others: in proportion to its score;
+    gains, which are small and of either sign, by their exponential."""
     if kind in (SIAS_GAIN, SRAS_GAIN):
         return float(np.exp(SHARPNESS * score))
     return score

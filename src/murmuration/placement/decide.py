@@ -7,12 +7,14 @@ import traceback
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.placement.registry import Placement
 from murmuration.placement.view import JobView, View
 
 
-def decide(placement: Placement, view: View, job: JobView, rng: np.random.Generator) -> NDArray[np.int32]:
+def decide(
+    placement: Placement, view: View, job: JobView, rng: np.random.Generator
+) -> NDArray[np.int32]:
     """The rows the plain policy chooses for the tasks it places."""
     try:
         chosen = np.asarray(placement.policy.decide(view, job, rng))
@@ -20,10 +22,17 @@ def decide(placement: Placement, view: View, job: JobView, rng: np.random.Genera
         if placement.fast:
             raise
         raise InputError(f"{placement.name}: job {job.id}: {what_failed(error)}") from error
-    placed = chosen[chosen >= 0] if chosen.dtype.kind in "iu" and chosen.shape == (job.tasks,) else None
-    if placed is None or placed.max(initial=-1) >= len(view.names) or (len(placed) < job.tasks and chosen.min() < -1):
+    placed = (
+        chosen[chosen >= 0] if chosen.dtype.kind in "iu" and chosen.shape == (job.tasks,) else None
+    )
+    if (
+        placed is None
+        or placed.max(initial=-1) >= len(view.names)
+        or (len(placed) < job.tasks and chosen.min() < -1)
+    ):
         raise InputError(
-            f"{placement.name}: job {job.id}: expected {job.tasks} rows from 0 to {len(view.names) - 1}, one for each "
+            f"{placement.name}: job {job.id}: expected {job.tasks} rows from 0 to "
+            f"{len(view.names) - 1}, one for each "
             "task, or -1 for a task that is not placed"
         )
     allowed = view.allowed[placed]

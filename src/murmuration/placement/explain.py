@@ -1,4 +1,5 @@
-"""Why a policy sees the nodes it sees: what rules nodes out, which are best, and what would make room."""
+"""Why a policy sees the nodes it sees: what rules nodes out, which are best, and what would make
+room."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from murmuration.base.resources import format_amount
 from murmuration.cluster.reasons import Candidate
-from murmuration.cluster.resources import format_amount
 from murmuration.placement.plain import Ranked
 from murmuration.placement.view import JobView, Policy, View
 
@@ -15,7 +16,8 @@ BEST = 5
 
 
 def filters(view: View, job: JobView) -> dict[str, int]:
-    """How many nodes each reason rules out, the first that applies: constraints, then each resource in turn."""
+    """How many nodes each reason rules out, the first that applies: constraints, then each resource
+    in turn."""
     left = view.allowed.copy()
     reasons = {"not allowed by its constraints": int((~left).sum())}
     for r, name in enumerate(view.resources.names):
@@ -31,7 +33,10 @@ def best(policy: Policy, view: View, job: JobView) -> tuple[Candidate, ...]:
     if isinstance(policy, Ranked):
         scores = np.asarray(policy.score(view.total, view.free, job.request), dtype=np.float64)
         order = rows[np.argsort(-scores[rows], kind="stable")][:BEST]
-        return tuple(Candidate(view.names[i], view.resources.describe(view.free[i]), float(scores[i])) for i in order)
+        return tuple(
+            Candidate(view.names[i], view.resources.describe(view.free[i]), float(scores[i]))
+            for i in order
+        )
     order = rows[np.argsort(-view.free[rows, 0], kind="stable")][:BEST]
     return tuple(Candidate(view.names[i], view.resources.describe(view.free[i])) for i in order)
 
@@ -55,6 +60,7 @@ def unblock(view: View, job: JobView) -> tuple[str, ...]:
         more = int(view.feasible(smaller).sum() - view.feasible(job.request).sum())
         if more:
             relaxed.append(
-                f"asking for less {name} than {format_amount(name, int(job.request[r]))}: up to {more} more nodes"
+                f"asking for less {name} than {format_amount(name, int(job.request[r]))}: up to "
+                f"{more} more nodes"
             )
     return tuple(relaxed)

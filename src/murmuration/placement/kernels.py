@@ -1,8 +1,8 @@
 """Placements, compiled: given the table and one job, a row for each of its tasks.
 
-A placement deducts from `free` as it goes, so that two tasks never take the same room, and leaves it so: the caller
-takes it back or keeps it. Placed rows stand in front of `nodes`; the return value is how many there are. An empty
-`allowed` means that every node may be used.
+A placement deducts from `free` as it goes, so that two tasks never take the same room, and leaves
+it so: the caller takes it back or keeps it. Placed rows stand in front of `nodes`; the return value
+is how many there are. An empty `allowed` means that every node may be used.
 """
 
 from __future__ import annotations
@@ -13,38 +13,22 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from murmuration.cluster.jit import AMOUNTS, SCORE, VECTOR, FirstClass, compiled, helper
-from murmuration.cluster.random import next_double as plain_next_double
+from murmuration.base.jit import AMOUNTS, SCORE, VECTOR, FirstClass, compiled, helper
+from murmuration.base.rows import fits, next_double, take
 from murmuration.placement.plain import MISSES_MAX
 
 Array = NDArray[Any]
 
 PLACE = types.int64(
-    AMOUNTS, AMOUNTS, types.boolean[::1], VECTOR, types.int64, types.uint64[::1], types.int32[::1],
+    AMOUNTS,
+    AMOUNTS,
+    types.boolean[::1],
+    VECTOR,
+    types.int64,
+    types.uint64[::1],
+    types.int32[::1],
     types.FunctionType(SCORE),
-)  # fmt: skip
-
-next_double = helper(plain_next_double)
-
-
-@helper
-def fits(free: Array, node: int, request: Array) -> bool:
-    enough = True
-    for r in range(request.shape[0]):
-        enough &= request[r] <= free[node, r]
-    return enough
-
-
-@helper
-def take(free: Array, node: int, request: Array) -> None:
-    for r in range(request.shape[0]):
-        free[node, r] -= request[r]
-
-
-@helper
-def give_back(free: Array, node: int, request: Array) -> None:
-    for r in range(request.shape[0]):
-        free[node, r] += request[r]
+)
 
 
 @compiled
@@ -61,9 +45,17 @@ def feasible(free: Array, allowed: Array, request: Array) -> Array:
 
 @compiled
 def place_from(
-    rows: Array, left: int, free: Array, request: Array, placed: int, count: int, rng: Array, nodes: Array
+    rows: Array,
+    left: int,
+    free: Array,
+    request: Array,
+    placed: int,
+    count: int,
+    rng: Array,
+    nodes: Array,
 ) -> int:
-    """Randomised first fit from the first `left` of these rows, which all fit; a row that is full leaves the list."""
+    """Randomised first fit from the first `left` of these rows, which all fit; a row that is full
+    leaves the list."""
     while placed < count and left > 0:
         at = int(next_double(rng) * left)
         node = rows[at]
@@ -77,8 +69,11 @@ def place_from(
 
 
 @compiled
-def draw_first_fit(free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array) -> int:
-    """Place tasks on nodes drawn at random until all are placed or too many draws in a row found no room.
+def draw_first_fit(
+    free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array
+) -> int:
+    """Place tasks on nodes drawn at random until all are placed or too many draws in a row found no
+    room.
 
     The generator's state is kept in locals here: this is the innermost loop of every large run.
     """
@@ -108,12 +103,21 @@ def draw_first_fit(free: Array, allowed: Array, request: Array, count: int, rng:
 
 
 def first_fit(
-    total: Array, free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array, score: Any
+    total: Array,
+    free: Array,
+    allowed: Array,
+    request: Array,
+    count: int,
+    rng: Array,
+    nodes: Array,
+    score: Any,
 ) -> int:
-    """Randomised first fit (3.2): draw a node; if the task fits there it goes there, else the node is out.
+    """Randomised first fit (3.2): draw a node; if the task fits there it goes there, else the node
+    is out.
 
-    A node that is out stays out, because rows only fill up during one decision: drawing it again and passing over it
-    leaves every other node the same odds. After too many misses the rest is drawn from the list of nodes with room.
+    A node that is out stays out, because rows only fill up during one decision: drawing it again
+    and passing over it leaves every other node the same odds. After too many misses the rest is
+    drawn from the list of nodes with room.
     """
     placed = draw_first_fit(free, allowed, request, count, rng, nodes)
     if placed == count:
@@ -146,9 +150,17 @@ def sift(rows: Array, size: int, at: int, scores: Array, start: int, n: int) -> 
 
 
 def ranked(
-    total: Array, free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array, score: Any
+    total: Array,
+    free: Array,
+    allowed: Array,
+    request: Array,
+    count: int,
+    rng: Array,
+    nodes: Array,
+    score: Any,
 ) -> int:
-    """Each task in turn to the node with the best score; only the node just chosen needs a new score."""
+    """Each task in turn to the node with the best score; only the node just chosen needs a new
+    score."""
     n = total.shape[0]
     start = int(next_double(rng) * n)
     rows = feasible(free, allowed, request)

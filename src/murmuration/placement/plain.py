@@ -1,6 +1,7 @@
 """The placements in plain Python: what the kernels compute, without compiling anything.
 
-They draw the same numbers in the same order as the kernels, so both choose the same nodes; the explainer relies on it.
+They draw the same numbers in the same order as the kernels, so both choose the same nodes; the
+explainer relies on it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.resources import Amounts
+from murmuration.base.resources import Amounts
 from murmuration.placement.view import JobView, View
 
-#: Draws in a row that find no room before first fit looks at every node. It changes speed, not the odds of any node.
+#: Draws in a row that find no room before first fit looks at every node. It changes speed, not the
+#: odds of any node.
 MISSES_MAX = 32
 Nodes = NDArray[np.int64]
 
@@ -36,12 +38,16 @@ class FirstFit:
                 nodes.append(node)
                 misses = 0
         if len(nodes) < job.tasks:
-            rows = [int(i) for i in np.flatnonzero(view.allowed & (free >= job.request).all(axis=1))]
+            rows = [
+                int(i) for i in np.flatnonzero(view.allowed & (free >= job.request).all(axis=1))
+            ]
             nodes += draw_from(rows, free, job.request, job.tasks - len(nodes), rng)
         return _padded(nodes, job.tasks)
 
 
-def draw_from(rows: list[int], free: Amounts, request: Amounts, count: int, rng: np.random.Generator) -> list[int]:
+def draw_from(
+    rows: list[int], free: Amounts, request: Amounts, count: int, rng: np.random.Generator
+) -> list[int]:
     """Randomised first fit from a list of rows that all fit."""
     nodes: list[int] = []
     while len(nodes) < count and rows:
@@ -65,7 +71,10 @@ class Ranked:
         free, n = view.free.copy(), len(view.total)
         start = int(rng.random() * n)
         scores = np.asarray(self.score(view.total, free, job.request), dtype=np.float64)
-        heap = [(-scores[i], (i - start) % n, i) for i in top(scores, view.feasible(job.request), job.tasks, start)]
+        heap = [
+            (-scores[i], (i - start) % n, i)
+            for i in top(scores, view.feasible(job.request), job.tasks, start)
+        ]
         heapq.heapify(heap)
         nodes: list[int] = []
         while len(nodes) < job.tasks and heap:
@@ -80,8 +89,11 @@ class Ranked:
         return _padded(nodes, job.tasks)
 
 
-def top(scores: NDArray[np.float64], feasible: NDArray[np.bool_], count: int, start: int) -> NDArray[np.int64]:
-    """The `count` best feasible rows, ties by the order from `start`; no decision on `count` tasks needs more."""
+def top(
+    scores: NDArray[np.float64], feasible: NDArray[np.bool_], count: int, start: int
+) -> NDArray[np.int64]:
+    """The `count` best feasible rows, ties by the order from `start`; no decision on `count` tasks
+    needs more."""
     rows = np.flatnonzero(feasible)
     rows = np.concatenate((rows[rows >= start], rows[rows < start]))
     if len(rows) <= count:

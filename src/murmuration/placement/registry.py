@@ -1,4 +1,5 @@
-"""Placements by name: built in, or the user's own by module path. Compiled where possible, plain Python otherwise."""
+"""Placements by name: built in, or the user's own by module path. Compiled where possible, plain
+Python otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from murmuration.cluster.errors import InputError, unknown
+from murmuration.base.errors import InputError, unknown
 from murmuration.placement.plain import FirstFit, Ranked
 from murmuration.placement.scores import SCORES
 from murmuration.placement.view import Policy
@@ -20,7 +21,8 @@ ENTRY_POINTS = "murmuration.schedulers"
 
 @dataclass(frozen=True)
 class Placement:
-    """A placement: the plain policy, and what the kernels call in its stead if it can be compiled."""
+    """A placement: the plain policy, and what the kernels call in its stead if it can be
+    compiled."""
 
     name: str
     policy: Policy
@@ -31,7 +33,8 @@ class Placement:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is for the user's own: a module path, or an entry point of an installed package."""
+    """Whether a name is for the user's own: a module path, or an entry point of an installed
+    package."""
     return ":" in name or bool(importlib.metadata.entry_points(group=ENTRY_POINTS, name=name))
 
 
@@ -56,7 +59,9 @@ def from_object(name: str, found: Any) -> Placement:
         return Placement(name, _made(name, found) if isinstance(found, type) else found, fast=False)
     if callable(found) and not isinstance(found, type):
         return Placement(name, Ranked(found), found, fast=False)
-    raise InputError(f"{name}: expected a score function or a class with decide(view, job, rng), got {found!r}")
+    raise InputError(
+        f"{name}: expected a score function or a class with decide(view, job, rng), got {found!r}"
+    )
 
 
 def _made(name: str, policy: type) -> Any:

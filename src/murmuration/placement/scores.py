@@ -1,8 +1,10 @@
-"""Scores: how good a node is for one more task. Higher is better; ties are broken at random by the placement.
+"""Scores: how good a node is for one more task. Higher is better; ties are broken at random by the
+placement.
 
-A score is `score(total, free, request) -> scores`, one number per row, over the exact integer columns. Each function
-here is plain Python that Numba compiles as it is. The Kubernetes ones use its integer arithmetic (0–100, rounded down)
-on CPU and memory; like there, a resource that a node does not have is left out of its mean.
+A score is `score(total, free, request) -> scores`, one number per row, over the exact integer
+columns. Each function here is plain Python that Numba compiles as it is. The Kubernetes ones use
+its integer arithmetic (0–100, rounded down) on CPU and memory; like there, a resource that a node
+does not have is left out of its mean.
 """
 
 from __future__ import annotations
@@ -57,14 +59,17 @@ def most_allocated(total: Array, free: Array, request: Array) -> NDArray[np.floa
         points, had = 0, 0
         for r in range(2):
             if total[i, r] > 0:
-                points += (min(total[i, r] - free[i, r] + request[r], total[i, r]) * 100) // total[i, r]
+                points += (min(total[i, r] - free[i, r] + request[r], total[i, r]) * 100) // total[
+                    i, r
+                ]
                 had += 1
         scores[i] = points // max(had, 1)
     return scores
 
 
 def balanced(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
-    """Kubernetes NodeResourcesBalancedAllocation: 100 × (1 − deviation of the allocated shares of CPU and memory)."""
+    """Kubernetes NodeResourcesBalancedAllocation: 100 × (1 − deviation of the allocated shares of
+    CPU and memory)."""
     scores = np.zeros(total.shape[0])
     for i in range(total.shape[0]):
         deviation = 0.0

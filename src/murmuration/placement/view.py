@@ -1,4 +1,5 @@
-"""What a policy sees: the rows it may use as they are now, and the job to place. Arrays are exact integers, to read."""
+"""What a policy sees: the rows it may use as they are now, and the job to place. Arrays are exact
+integers, to read."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.resources import Amounts, Resources
 from murmuration.cluster.constraints import Attributes
-from murmuration.cluster.resources import Amounts, Resources
 
 
 @dataclass(frozen=True)
@@ -53,4 +54,6 @@ class JobView:
 class Policy(Protocol):
     """A plain Python policy: one row per task, −1 for a task it does not place."""
 
-    def decide(self, view: View, job: JobView, rng: np.random.Generator) -> Sequence[int] | NDArray[np.int64]: ...
+    def decide(
+        self, view: View, job: JobView, rng: np.random.Generator
+    ) -> Sequence[int] | NDArray[np.int64]: ...

@@ -1,1 +1,2 @@
-"""Planning: a snapshot of a cluster, a better allocation of its tasks, and the ordered moves to get there."""
+"""Planning: a snapshot of a cluster, a better allocation of its tasks, and the ordered moves to get
+there."""

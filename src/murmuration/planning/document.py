@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.assignment.moves import Step
+from murmuration.assignment.problem import Floats
+from murmuration.assignment.search.construct import LABELS
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import Rehearsal
-from murmuration.schedulers.genetic.construct import LABELS
-from murmuration.schedulers.genetic.moves import Step
-from murmuration.schedulers.genetic.problem import Floats
 
 #: Points of the front that a document shows at most.
 FRONT_MAX = 500
@@ -106,18 +106,28 @@ def rehearsal_sentence(found: Rehearsal) -> str:
     above = f"{found.above or 'none'} above its total"
     if found.overfull:
         above = f"{found.above or 'none'} of {found.overfull} overfull nodes got fuller"
-    loads = f"the fullest node was at {found.load_before:.0%} and on the way at {found.load:.0%}, {above}"
+    loads = (
+        f"the fullest node was at {found.load_before:.0%} and on the way at "
+        f"{found.load:.0%}, {above}"
+    )
     if not found.megabytes:
         return f"rehearsed: nothing has to be copied; {loads}"
     return (
-        f"rehearsed at {found.rate:g} MB/s a move: {_duration(found.seconds)} for {_size(found.megabytes)} "
+        f"rehearsed at {found.rate:g} MB/s a move: {_duration(found.seconds)} for "
+        f"{_size(found.megabytes)} "
         f"({_duration(found.one_by_one)} one by one), at most {found.at_once} at once; {loads}"
     )
 
 
 def _duration(seconds: float) -> str:
     minutes = seconds / 60
-    return f"{seconds:.3g} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    return (
+        f"{seconds:.3g} s"
+        if minutes < 2
+        else f"{minutes:.0f} min"
+        if minutes < 120
+        else f"{minutes / 60:.1f} h"
+    )
 
 
 def _size(megabytes: float) -> str:
@@ -125,7 +135,8 @@ def _size(megabytes: float) -> str:
 
 
 def table(plan: Plan, only: Sequence[str] = ()) -> tuple[list[str], list[list[object]]]:
-    """Before, what others would do from nothing (all of them, or these), and what was chosen, with its change."""
+    """Before, what others would do from nothing (all of them, or these), and what was chosen, with
+    its change."""
     baselines = [name for name in plan.baselines if not only or name in only]
     columns = ["objective", "before", *(LABELS[name] for name in baselines), "chosen", "change"]
     wanted = {objective.name for objective in plan.objectives}
@@ -140,4 +151,8 @@ def table(plan: Plan, only: Sequence[str] = ()) -> tuple[list[str], list[list[ob
 
 
 def _short(value: float) -> float | int:
-    return int(value) if float(value).is_integer() else round(float(value), 3 if abs(value) < 100 else 1)
+    return (
+        int(value)
+        if float(value).is_integer()
+        else round(float(value), 3 if abs(value) < 100 else 1)
+    )

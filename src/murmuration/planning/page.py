@@ -1,4 +1,5 @@
-"""The report of a plan: what changes, the front it was chosen from, how the search went, and every node's bars."""
+"""The report of a plan: what changes, the front it was chosen from, how the search went, and every
+node's bars."""
 
 from __future__ import annotations
 
@@ -7,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.cluster.version import __version__
+from murmuration.assignment import objectives as of
+from murmuration.assignment.objectives import MEANINGS, shares
+from murmuration.assignment.problem import Floats
+from murmuration.assignment.search.construct import LABELS
+from murmuration.base.version import __version__
 from murmuration.planning.document import rehearsal_sentence, table
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import Rehearsal
 from murmuration.reports.charts import Chart, Fills, Parallel, Scatter, Series
 from murmuration.reports.page import Page, Section, Table
-from murmuration.schedulers.genetic import objectives as of
-from murmuration.schedulers.genetic.construct import LABELS
-from murmuration.schedulers.genetic.objectives import MEANINGS, shares
-from murmuration.schedulers.genetic.problem import Floats
 
 MOVES_SHOWN = 500
 #: Pairs of objectives plotted at most.
@@ -38,12 +39,16 @@ def page(plan: Plan, told: dict[str, Any]) -> Page:
         ("tasks", f"{told['tasks']:,}"),
         (
             "moves",
-            f"{told['moved']:,}" + ("; no plan has fewer" if bound is not None and bound == told["moved"] else ""),
+            f"{told['moved']:,}"
+            + ("; no plan has fewer" if bound is not None and bound == told["moved"] else ""),
         ),
         ("without a node", f"{len(told['unplaced']):,}"),
         ("placements looked at", f"{told['evaluations']:,}"),
     ]
-    footer = f"Murmuration {__version__}. {LABEL.capitalize()}: it holds for the snapshot it was made from."
+    footer = (
+        f"Murmuration {__version__}. {LABEL.capitalize()}: it holds for the snapshot it was "
+        "made from."
+    )
     return Page(f"Plan for {told['snapshot']}", LABEL, tuple(facts), tuple(sections), footer)
 
 
@@ -51,10 +56,13 @@ def _objectives(plan: Plan) -> Section:
     columns, rows = table(plan)
     base = "what is there" if plan.running else "Kubernetes (LeastRequested)"
     note = (
-        f"* what the search made small; the change is against {base}. Kubernetes' and first-fit's placements are made "
+        f"* what the search made small; the change is against {base}. Kubernetes' and "
+        "first-fit's placements are made "
         "from nothing: everything that may move is placed anew."
     )
-    meanings = Table("What the names mean", ("objective", "meaning"), [[n, MEANINGS[n]] for n in of.NAMES])
+    meanings = Table(
+        "What the names mean", ("objective", "meaning"), [[n, MEANINGS[n]] for n in of.NAMES]
+    )
     return Section("Objectives", "", (), (Table("", columns, rows, note), meanings))
 
 
@@ -71,11 +79,24 @@ def _nodes(plan: Plan) -> Section:
 
 
 def _moves(told: dict[str, Any]) -> Section:
-    rows = [[m["step"], m["wave"], m["kind"], m["task"], m["from"], m["to"]] for m in told["moves"][:MOVES_SHOWN]]
-    text = "Steps of one wave may run side by side; the next wave waits for it. No step overloads a node on the way."
+    rows = [
+        [m["step"], m["wave"], m["kind"], m["task"], m["from"], m["to"]]
+        for m in told["moves"][:MOVES_SHOWN]
+    ]
+    text = (
+        "Steps of one wave may run side by side; the next wave waits for it. No step "
+        "overloads a node on the way."
+    )
     if told["impossible"]:
-        text += f" {len(told['impossible'])} moves wait for each other and no third node has room: they are left out."
-    note = f"{MOVES_SHOWN} of {len(told['moves']):,} steps." if len(told["moves"]) > MOVES_SHOWN else ""
+        text += (
+            f" {len(told['impossible'])} moves wait for each other and no third node has "
+            "room: they are left out."
+        )
+    note = (
+        f"{MOVES_SHOWN} of {len(told['moves']):,} steps."
+        if len(told["moves"]) > MOVES_SHOWN
+        else ""
+    )
     columns = ("step", "wave", "kind", "task", "from", "to")
     return Section("Moves", text, (), (Table("", columns, rows, note),))
 
@@ -87,15 +108,22 @@ def _rehearsal(plan: Plan) -> Section:
     note = "A move counts on both nodes until it ends."
     charts = (
         Chart("Moves under way", "seconds", "moves", (Series("moves", at, under_way),), note=note),
-        Chart("The fullest node", "seconds", "load", (Series("load", at, load),), lines=(("total", 1.0),),
-              y_percent=True),
-    )  # fmt: skip
+        Chart(
+            "The fullest node",
+            "seconds",
+            "load",
+            (Series("load", at, load),),
+            lines=(("total", 1.0),),
+            y_percent=True,
+        ),
+    )
     text = rehearsal_sentence(found)
     return Section("Rehearsal", f"{text[0].upper()}{text[1:]}.", charts if found.seconds else ())
 
 
 def _stairs(found: Rehearsal) -> tuple[list[float], list[float], list[float]]:
-    """Times, moves under way and the fullest node's load: of one time the last count and the highest load."""
+    """Times, moves under way and the fullest node's load: of one time the last count and the
+    highest load."""
     known: dict[float, tuple[float, float]] = {0.0: (0.0, found.load_before)}
     for moment in found.moments:
         highest = max(known[moment.at][1], moment.load) if moment.at in known else moment.load
@@ -122,34 +150,58 @@ def _front(plan: Plan) -> list[Section]:
     indices = [plan.names.index(name) for name in names]
     marked = tuple((name, values[indices].tolist()) for name, values in _marked(plan))
     rows = plan.front.tolist()
-    parallel = Parallel("All objectives", names, rows, marked, "Each line is a placement; lower is better everywhere.")
+    parallel = Parallel(
+        "All objectives",
+        names,
+        rows,
+        marked,
+        "Each line is a placement; lower is better everywhere.",
+    )
     pairs = [
         Scatter(
-            f"{names[a]} and {names[b]}", names[a], names[b], [(row[a], row[b]) for row in rows],
+            f"{names[a]} and {names[b]}",
+            names[a],
+            names[b],
+            [(row[a], row[b]) for row in rows],
             tuple((name, values[a], values[b]) for name, values in marked),
         )
         for a, b in list(combinations(range(len(names)), 2))[:PAIRS]
-    ]  # fmt: skip
+    ]
     text = (
-        f"{len(rows):,} placements of which none is better than another in everything. The chosen one has the lowest "
-        "mean of normalised objectives among those that are no worse than the reference in anything, if there are any."
+        f"{len(rows):,} placements of which none is better than another in everything. The "
+        "chosen one has the lowest "
+        "mean of normalised objectives among those that are no worse than the reference in "
+        "anything, if there are any."
     )
-    return [Section("The front", text, (parallel,)), Section("Two objectives at a time", "", tuple(pairs))]
+    return [
+        Section("The front", text, (parallel,)),
+        Section("Two objectives at a time", "", tuple(pairs)),
+    ]
 
 
 def _search(plan: Plan) -> Section:
-    """Figures 14 and 16 of the paper: each objective over generations, its range in the population a band."""
+    """Figures 14 and 16 of the paper: each objective over generations, its range in the population
+    a band."""
     generations = [float(k) for k in range(len(plan.history))]
     charts = []
     for k, objective in enumerate(plan.objectives):
-        low, mean, high = ([step[key][k] for step in plan.history] for key in ("low", "mean", "high"))
+        low, mean, high = (
+            [step[key][k] for step in plan.history] for key in ("low", "mean", "high")
+        )
         series = Series("mean", generations, mean, low, high)
-        charts.append(Chart(objective.name, "generation", objective.name, (series,), y_from_zero=False))
-    return Section("The search", "Range and mean of each objective in the population.", tuple(charts))
+        charts.append(
+            Chart(objective.name, "generation", objective.name, (series,), y_from_zero=False)
+        )
+    return Section(
+        "The search", "Range and mean of each objective in the population.", tuple(charts)
+    )
 
 
 def _remarks(told: dict[str, Any]) -> Section:
-    rows = [["without a node", entry["task"], entry["reason"]] for entry in told["unplaced"][:MOVES_SHOWN]]
+    rows = [
+        ["without a node", entry["task"], entry["reason"]]
+        for entry in told["unplaced"][:MOVES_SHOWN]
+    ]
     rows += [["stranded", entry["task"], entry["reason"]] for entry in told.get("stranded", [])]
     rows += [["note", "", note] for note in told["notes"]]
     return Section("Remarks", "", (), (Table("", ("what", "task", "why"), rows),))

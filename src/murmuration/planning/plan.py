@@ -1,4 +1,5 @@
-"""A plan: where a cluster stands, a front of better placements, the one chosen, and the moves to get there."""
+"""A plan: where a cluster stands, a front of better placements, the one chosen, and the moves to
+get there."""
 
 from __future__ import annotations
 
@@ -9,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.assignment import objectives as of
+from murmuration.assignment.moves import Order, order
+from murmuration.assignment.objectives import Objective
+from murmuration.assignment.packed import Work, pack
+from murmuration.assignment.problem import Floats, Integers, Problem, describe, new_violations
+from murmuration.assignment.reasons import why_unplaced
+from murmuration.assignment.search.construct import BASELINES, construct
+from murmuration.assignment.search.ejection import make_room
+from murmuration.assignment.search.fewest import Fewest, fewest_moves
+from murmuration.assignment.search.search import Search, Settings
+from murmuration.assignment.search.selection import best_of
 from murmuration.planning import pymoo_peer
 from murmuration.planning.rehearsal import RATE, Rehearsal, rehearse
-from murmuration.schedulers.genetic import objectives as of
-from murmuration.schedulers.genetic.construct import BASELINES, construct
-from murmuration.schedulers.genetic.ejection import make_room
-from murmuration.schedulers.genetic.fewest import Fewest, fewest_moves
-from murmuration.schedulers.genetic.moves import Order, order
-from murmuration.schedulers.genetic.objectives import Objective
-from murmuration.schedulers.genetic.packed import Work, pack
-from murmuration.schedulers.genetic.problem import Floats, Integers, Problem, describe, new_violations
-from murmuration.schedulers.genetic.reasons import why_unplaced
-from murmuration.schedulers.genetic.search import Search, Settings
-from murmuration.schedulers.genetic.selection import best_of
 
 #: What a plan weighs unless it is told otherwise.
 USUAL = ("crowding", "replicas", "power", "imbalance", "moves")
@@ -52,7 +53,8 @@ class Options:
 
 @dataclass
 class Plan:
-    """The answer. Values are those of the built-in objectives and then of the user's own, in the order of `names`."""
+    """The answer. Values are those of the built-in objectives and then of the user's own, in the
+    order of `names`."""
 
     problem: Problem
     objectives: tuple[Objective, ...]
@@ -72,7 +74,10 @@ class Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*of.NAMES, *(objective.name for objective in self.objectives if objective.function is not None))
+        return (
+            *of.NAMES,
+            *(objective.name for objective in self.objectives if objective.function is not None),
+        )
 
     @property
     def running(self) -> bool:
@@ -80,13 +85,17 @@ class Plan:
         return bool((self.problem.node_of >= 0).any())
 
 
-def make_plan(problem: Problem, options: Options, progress: Callable[[float], Any] = lambda share: None) -> Plan:
+def make_plan(
+    problem: Problem, options: Options, progress: Callable[[float], Any] = lambda share: None
+) -> Plan:
     """Search, choose and order."""
     work = pack(problem, options.power_off)
     wanted = options.objectives or usual(problem)
     baselines = {name: work.restored(construct(work, name)) for name in BASELINES}
     if options.pymoo and len(work.packed.movable):
-        fresh = Search(work, wanted, Settings(options.population, options.evaluations, options.seed))
+        fresh = Search(
+            work, wanted, Settings(options.population, options.evaluations, options.seed)
+        )
         baselines[pymoo_peer.NAME] = pymoo_peer.pymoo_placement(fresh, options.population)
     measured = {name: values_of(work, node_of, wanted) for name, node_of in baselines.items()}
     fewest = _fewest(work, options)
@@ -96,20 +105,35 @@ def make_plan(problem: Problem, options: Options, progress: Callable[[float], An
     else:
         search = _searched(work, wanted, options, fewest, progress)
         front = search.archive.front.copy()
-        placements = np.array([work.restored(x) for x in search.archive.placements[: search.archive.count]])
+        placements = np.array(
+            [work.restored(x) for x in search.archive.placements[: search.archive.count]]
+        )
         chosen = placements[choose(search, work, baselines["kubernetes"])]
         chosen = chosen if options.limits else _filled(problem, chosen)
         history, spent = search.history, search.evaluations
     steps, rehearsal, notes = _ordered(work, chosen, options)
     return Plan(
-        problem, wanted, values_of(work, problem.node_of, wanted), measured, front, placements,
-        values_of(work, steps.node_of, wanted), steps, rehearsal, _unplaced(problem, steps.node_of), spent, history,
-        fewest, notes, options.displaced,
-    )  # fmt: skip
+        problem,
+        wanted,
+        values_of(work, problem.node_of, wanted),
+        measured,
+        front,
+        placements,
+        values_of(work, steps.node_of, wanted),
+        steps,
+        rehearsal,
+        _unplaced(problem, steps.node_of),
+        spent,
+        history,
+        fewest,
+        notes,
+        options.displaced,
+    )
 
 
 def _ordered(work: Work, node_of: Integers, options: Options) -> tuple[Order, Rehearsal, list[str]]:
-    """The steps to a placement, rehearsed; if anything is wrong with them, nothing is moved and a note says why."""
+    """The steps to a placement, rehearsed; if anything is wrong with them, nothing is moved and a
+    note says why."""
     problem = work.problem
     steps = order(work, node_of)
     rehearsal = rehearse(problem, steps.steps, options.rate, options.displaced)
@@ -118,7 +142,11 @@ def _ordered(work: Work, node_of: Integers, options: Options) -> tuple[Order, Re
     if not wrong:
         return steps, rehearsal, []
     still = order(work, problem.node_of)
-    return still, rehearse(problem, (), options.rate), [f"nothing is moved: the plan would break something ({wrong})"]
+    return (
+        still,
+        rehearse(problem, (), options.rate),
+        [f"nothing is moved: the plan would break something ({wrong})"],
+    )
 
 
 def usual(problem: Problem) -> tuple[Objective, ...]:
@@ -141,12 +169,20 @@ def _fewest(work: Work, options: Options) -> Fewest | None:
 
 
 def _searched(
-    work: Work, wanted: Sequence[Objective], options: Options, fewest: Fewest | None, progress: Callable[[float], Any]
+    work: Work,
+    wanted: Sequence[Objective],
+    options: Options,
+    fewest: Fewest | None,
+    progress: Callable[[float], Any],
 ) -> Search:
     end = time.perf_counter() + options.seconds
     settings = Settings(
-        options.population, options.evaluations, options.seed, lambda: time.perf_counter() > end, limits=options.limits
-    )  # fmt: skip
+        options.population,
+        options.evaluations,
+        options.seed,
+        lambda: time.perf_counter() > end,
+        limits=options.limits,
+    )
     search = Search(work, wanted, settings)
     search.seed([work.placement(fewest.node_of)] if fewest is not None else [])
     if len(work.packed.movable):
@@ -158,7 +194,8 @@ def _searched(
 
 
 def _filled(problem: Problem, node_of: Integers) -> Integers:
-    """With room made for tasks the search left without a node, by chains of moves, where that can be."""
+    """With room made for tasks the search left without a node, by chains of moves, where that can
+    be."""
     if (node_of >= 0).all():
         return node_of
     found = make_room(pack(replace(problem, node_of=node_of))).node_of
@@ -167,21 +204,26 @@ def _filled(problem: Problem, node_of: Integers) -> Integers:
 
 
 def reference_placement(work: Work) -> Integers:
-    """What a plan should not be worse than: what is there, or where nothing is, what Kubernetes would do."""
+    """What a plan should not be worse than: what is there, or where nothing is, what Kubernetes
+    would do."""
     if (work.problem.node_of >= 0).any():
         return work.problem.node_of
     return work.restored(construct(work, "kubernetes"))
 
 
 def choose(search: Search, work: Work, kubernetes: Integers) -> int:
-    """The best mean normalised objective among those no worse than the reference in anything, better in something.
+    """The best mean normalised objective among those no worse than the reference in anything,
+    better in something.
 
-    Moves do not count as worse: nothing has moved in what is there. If there is none, all of the front is open where
-    something runs; where nothing does, the reference itself is there to be chosen.
+    Moves do not count as worse: nothing has moved in what is there. If there is none, all of the
+    front is open where something runs; where nothing does, the reference itself is there to be
+    chosen.
     """
     weights = np.array([objective.weight for objective in search.objectives])
     reference, _ = search.measure(work.placement(reference_placement(work))[None])
-    counted = np.array([objective.name not in ("moves", "megabytes") for objective in search.objectives])
+    counted = np.array(
+        [objective.name not in ("moves", "megabytes") for objective in search.objectives]
+    )
     running = bool((work.problem.node_of >= 0).any())
     return best_of(search.archive.front, weights, reference[0], counted, or_equal=not running)
 

@@ -1,5 +1,6 @@
-"""pymoo's NSGA-III on the same problem, from the same first population and with the same repair and evaluations: what a
-general library finds, beside the plan. pymoo is no dependency of ours; whoever wants the comparison installs it."""
+"""pymoo's NSGA-III on the same problem, from the same first population and with the same repair and
+evaluations: what a general library finds, beside the plan. pymoo is no dependency of ours; whoever
+wants the comparison installs it."""
 
 from __future__ import annotations
 
@@ -7,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.cluster.errors import InputError
-from murmuration.schedulers.genetic.problem import Integers
-from murmuration.schedulers.genetic.search import Search
-from murmuration.schedulers.genetic.selection import partitions_for, sov
+from murmuration.assignment.problem import Integers
+from murmuration.assignment.search.search import Search
+from murmuration.assignment.search.selection import partitions_for, sov
+from murmuration.base.errors import InputError
 
 NAME = "pymoo"
 
 
 def pymoo_placement(search: Search, population: int) -> Integers:
-    """The placement pymoo would choose: the best mean normalised objective among the least bad of its last population.
-    `search` is fresh, and used for its first population, its repair and its measure."""
+    """The placement pymoo would choose: the best mean normalised objective among the least bad of
+    its last population. `search` is fresh, and used for its first population, its repair and its
+    measure."""
     try:
         from pymoo.algorithms.moo.nsga3 import NSGA3
         from pymoo.core.problem import Problem
@@ -38,12 +40,17 @@ def pymoo_placement(search: Search, population: int) -> Integers:
     class Placing(Problem):  # type: ignore[misc]
         def __init__(self) -> None:
             top = len(search.work.problem.nodes) - 1
-            super().__init__(len(movable), len(search.objectives), n_ieq_constr=1, xl=-1, xu=top, vtype=int)
+            super().__init__(
+                len(movable), len(search.objectives), n_ieq_constr=1, xl=-1, xu=top, vtype=int
+            )
 
         def _evaluate(self, rows: Any, out: Any, *args: Any, **more: Any) -> None:
             placements = np.array([whole(row) for row in rows])
             values, bad = search.measure(placements)
-            out["F"], out["G"] = values, (bad + [0.0 if search.allowed(x) else 1e9 for x in placements])[:, None]
+            out["F"], out["G"] = (
+                values,
+                (bad + [0.0 if search.allowed(x) else 1e9 for x in placements])[:, None],
+            )
 
     def whole(row: Any) -> Any:
         placement = first[0].copy()
@@ -51,13 +58,26 @@ def pymoo_placement(search: Search, population: int) -> Integers:
         return placement
 
     count = len(search.objectives)
-    points = get_reference_directions("das-dennis", count, n_partitions=partitions_for(count, population))
+    points = get_reference_directions(
+        "das-dennis", count, n_partitions=partitions_for(count, population)
+    )
     mutation = PM(prob=1.0, prob_var=min(1.0, 2.0 / len(movable)), vtype=float, repair=Mended())
     algorithm = NSGA3(
-        points, pop_size=max(population, len(points)), sampling=first[:, movable], mutation=mutation,
-        crossover=SinglePointCrossover(prob=1.0), repair=Mended(), eliminate_duplicates=False,
-    )  # fmt: skip
-    last = minimize(Placing(), algorithm, ("n_eval", search.budget()), seed=search.settings.seed + 1, verbose=False).pop
+        points,
+        pop_size=max(population, len(points)),
+        sampling=first[:, movable],
+        mutation=mutation,
+        crossover=SinglePointCrossover(prob=1.0),
+        repair=Mended(),
+        eliminate_duplicates=False,
+    )
+    last = minimize(
+        Placing(),
+        algorithm,
+        ("n_eval", search.budget()),
+        seed=search.settings.seed + 1,
+        verbose=False,
+    ).pop
     values, bad = last.get("F"), last.get("G")[:, 0]
     least = np.flatnonzero(bad == bad.min())
     weights = np.array([objective.weight for objective in search.objectives])

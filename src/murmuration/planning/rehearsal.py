@@ -1,9 +1,11 @@
-"""The moves of a plan carried out in virtual time: how long they take, how many at once, and that no node overflows.
+"""The moves of a plan carried out in virtual time: how long they take, how many at once, and that
+no node overflows.
 
-A move copies a task's memory at a given rate and counts on both nodes until it ends; a new task is there at once. A
-step may overtake an earlier one only where that cannot matter: one that comes to a node leaves room for those that
-should have come before, and one that leaves it waits until these have begun. So no step ever lives on room the order
-does not give it, and a wrong order gets stuck here instead of overloading a node there.
+A move copies a task's memory at a given rate and counts on both nodes until it ends; a new task is
+there at once. A step may overtake an earlier one only where that cannot matter: one that comes to a
+node leaves room for those that should have come before, and one that leaves it waits until these
+have begun. So no step ever lives on room the order does not give it, and a wrong order gets stuck
+here instead of overloading a node there.
 """
 
 from __future__ import annotations
@@ -15,10 +17,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.cluster.resources import Resources, format_amount
+from murmuration.assignment.moves import Step
+from murmuration.assignment.problem import (
+    Flags,
+    Floats,
+    Integers,
+    Problem,
+    describe,
+    new_broken,
+    used,
+)
+from murmuration.base.resources import Resources, format_amount
 from murmuration.cluster.state import Assignment, ClusterState
-from murmuration.schedulers.genetic.moves import Step
-from murmuration.schedulers.genetic.problem import Flags, Floats, Integers, Problem, describe, new_broken, used
 
 #: A gigabit per second, in megabytes.
 RATE = 125.0
@@ -26,7 +36,8 @@ RATE = 125.0
 
 @dataclass(frozen=True)
 class Moment:
-    """After a step began or ended: the time, how many are under way, and the load of the fullest node."""
+    """After a step began or ended: the time, how many are under way, and the load of the fullest
+    node."""
 
     at: float
     step: int
@@ -37,7 +48,8 @@ class Moment:
 
 @dataclass
 class Rehearsal:
-    """What happened. Nothing is `wrong` if every step could be made and no node was above its total on the way.
+    """What happened. Nothing is `wrong` if every step could be made and no node was above its total
+    on the way.
 
     A node the snapshot shows above its total (`overfull`) must not get fuller.
     """
@@ -49,7 +61,8 @@ class Rehearsal:
     moments: list[Moment]
     load_before: float = 0.0
     overfull: int = 0
-    #: Nodes that were above their total on the way, or fuller than before if they were above it then.
+    #: Nodes that were above their total on the way, or fuller than before if they were above it
+    #: then.
     above: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -78,19 +91,25 @@ class Rehearsal:
 
 def rehearse(
     problem: Problem, steps: Sequence[Step], rate: float = RATE, displaced: Iterable[int] = ()
-) -> Rehearsal:  # fmt: skip
-    """Carry the steps out; tasks of `displaced` still run on a node that goes, so they take their time as well."""
+) -> Rehearsal:
+    """Carry the steps out; tasks of `displaced` still run on a node that goes, so they take their
+    time as well."""
     copied = {*displaced, *(step.task for step in steps if step.origin >= 0)}
-    megabytes = np.array([problem.megabytes[step.task] if step.task in copied else 0.0 for step in steps])
+    megabytes = np.array(
+        [problem.megabytes[step.task] if step.task in copied else 0.0 for step in steps]
+    )
     stage = _Stage(problem, steps, megabytes / rate)
     stage.run()
-    found = Rehearsal(rate, stage.start, stage.end, float(megabytes.sum()), stage.moments, wrong=stage.wrong)
+    found = Rehearsal(
+        rate, stage.start, stage.end, float(megabytes.sum()), stage.moments, wrong=stage.wrong
+    )
     _replay(problem, steps, found)
     return found
 
 
 class _Stage:
-    """A rehearsal under way: the cluster table, what has begun and ended, and who waits for whom."""
+    """A rehearsal under way: the cluster table, what has begun and ended, and who waits for
+    whom."""
 
     def __init__(self, problem: Problem, steps: Sequence[Step], seconds: Floats) -> None:
         self.problem, self.steps, self.seconds = problem, steps, seconds
@@ -148,11 +167,17 @@ class _Stage:
         return budget >= 0 and step.origin >= 0 and self.down[budget] >= self.problem.budget[budget]
 
     def _take_room(self, k: int, step: Step) -> bool:
-        """Whether the task now counts on its new node, beside those that should have come there before it."""
+        """Whether the task now counts on its new node, beside those that should have come there
+        before it."""
         request = self.problem.request
-        promised = [request[self.steps[other].task] for other in self.coming[step.node] if other < k]
+        promised = [
+            request[self.steps[other].task] for other in self.coming[step.node] if other < k
+        ]
         asked = request[step.task]
-        if promised and not ((asked + sum(promised) <= self.table.free[step.node]) | (asked == 0)).all():
+        if (
+            promised
+            and not ((asked + sum(promised) <= self.table.free[step.node]) | (asked == 0)).all()
+        ):
             return False
         if step.origin >= 0:
             taken = self.table.begin_migration(str(step.task), step.node)
@@ -163,7 +188,8 @@ class _Stage:
         return taken
 
     def _check(self, k: int) -> None:
-        """The step against the plain rules: where the task is, where it may go, and whom it must lie with or not."""
+        """The step against the plain rules: where the task is, where it may go, and whom it must
+        lie with or not."""
         step, problem = self.steps[k], self.problem
         after = self.node_of.copy()
         after[step.task] = step.node
@@ -195,22 +221,30 @@ class _Stage:
                 heapq.heappush(self.ready, k)
 
     def _stuck(self, k: int) -> str:
-        """Why the first step that never began could not: nothing is under way, and everything before it is done."""
+        """Why the first step that never began could not: nothing is under way, and everything
+        before it is done."""
         step, problem = self.steps[k], self.problem
         what = f"step {k + 1}: {problem.tasks[step.task]} cannot go to {problem.nodes[step.node]}"
         if self._kept(step, int(problem.budget_of[step.task])):
             return f"{what}: its disruption budget allows none of its pods to go"
         free = self.table.free[step.node]
-        short = np.flatnonzero((problem.request[step.task] > free) & (problem.request[step.task] > 0))
+        short = np.flatnonzero(
+            (problem.request[step.task] > free) & (problem.request[step.task] > 0)
+        )
         if not len(short):
             return f"{what}: it is not where the step begins"
         r, name = int(short[0]), problem.resources[short[0]]
-        needs, has = (format_amount(name, int(row[r])) for row in (problem.request[step.task], np.maximum(free, 0)))
+        needs, has = (
+            format_amount(name, int(row[r]))
+            for row in (problem.request[step.task], np.maximum(free, 0))
+        )
         return f"{what}: it asks for {needs} and {has} are free then"
 
 
 def _table(problem: Problem) -> ClusterState:
-    table = ClusterState(Resources(problem.resources), problem.nodes, problem.total, ({},) * len(problem.nodes))
+    table = ClusterState(
+        Resources(problem.resources), problem.nodes, problem.total, ({},) * len(problem.nodes)
+    )
     placed = np.flatnonzero(problem.node_of >= 0).tolist()
     table.adopt([_assignment(problem, t, int(problem.node_of[t])) for t in placed])
     return table
@@ -220,17 +254,24 @@ def _assignment(problem: Problem, task: int, node: int) -> Assignment:
     return Assignment(str(task), node, tuple(problem.request[task].tolist()))
 
 
-def _prerequisites(problem: Problem, steps: Sequence[Step]) -> tuple[list[list[int]], list[list[int]], Integers]:
-    """For each step those that wait for its start, those that wait for its end, and for how many it waits itself."""
+def _prerequisites(
+    problem: Problem, steps: Sequence[Step]
+) -> tuple[list[list[int]], list[list[int]], Integers]:
+    """For each step those that wait for its start, those that wait for its end, and for how many it
+    waits itself."""
     after_start: list[list[int]] = [[] for _ in steps]
     after_end: list[list[int]] = [[] for _ in steps]
     waits = np.zeros(len(steps), dtype=np.int64)
     came: dict[int, list[int]] = {}
     moved: dict[tuple[str, int], int] = {}
     for k, step in enumerate(steps):
-        # From a node once all who come before have begun; of one task, or under one rule, one after the other.
+        # From a node once all who come before have begun; of one task, or under one rule, one after
+        # the other.
         starts = came.get(step.origin, [])
-        lines = [("task", step.task), *(("rule", rule) for rule in problem.rules_of(np.array([step.task])))]
+        lines = [
+            ("task", step.task),
+            *(("rule", rule) for rule in problem.rules_of(np.array([step.task]))),
+        ]
         ends = {moved[line] for line in lines if line in moved}
         for before, waiting in ((starts, after_start), (ends, after_end)):
             for other in before:
@@ -242,7 +283,8 @@ def _prerequisites(problem: Problem, steps: Sequence[Step]) -> tuple[list[list[i
 
 
 def _replay(problem: Problem, steps: Sequence[Step], found: Rehearsal) -> None:
-    """What happened once more, on plain sums: the load of the fullest node at every moment, and who was above."""
+    """What happened once more, on plain sums: the load of the fullest node at every moment, and who
+    was above."""
     use = used(problem, problem.node_of)
     most = np.maximum(problem.total, use)
     known = problem.total > 0
@@ -256,9 +298,13 @@ def _replay(problem: Problem, steps: Sequence[Step], found: Rehearsal) -> None:
         under_way += sign if takes_time[moment.step] else 0
         if node >= 0:
             use[node] += sign * problem.request[step.task]
-            share[node] = (use[node][known[node]] / problem.total[node][known[node]]).max(initial=0.0)
+            share[node] = (use[node][known[node]] / problem.total[node][known[node]]).max(
+                initial=0.0
+            )
             if (use[node] > most[node]).any():
                 above.add(node)
-                found.wrong.append(f"step {moment.step + 1}: {problem.nodes[node]} is above its total")
+                found.wrong.append(
+                    f"step {moment.step + 1}: {problem.nodes[node]} is above its total"
+                )
         moments.append(Moment(moment.at, moment.step, moment.began, under_way, float(share.max())))
     found.moments, found.above = moments, len(above)

@@ -1,8 +1,9 @@
 """The moves as a shell script of `kubectl` commands.
 
-A pod cannot be sent to a node: it is evicted, its controller makes another, and the scheduler puts that where it may.
-So the script closes every node, opens the one a pod should go to, evicts the pod through the eviction API, which
-heeds disruption budgets, waits until as many pods of its controller are ready as before, and closes the node again.
+A pod cannot be sent to a node: it is evicted, its controller makes another, and the scheduler puts
+that where it may. So the script closes every node, opens the one a pod should go to, evicts the pod
+through the eviction API, which heeds disruption budgets, waits until as many pods of its controller
+are ready as before, and closes the node again.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from murmuration.assignment.moves import Step
 from murmuration.planning.plan import LABEL, Plan
-from murmuration.schedulers.genetic.moves import Step
 
 HEADER = """#!/usr/bin/env bash
 # {title}
@@ -21,7 +22,8 @@ set -euo pipefail
 kubectl=${{KUBECTL:-kubectl}}
 patience=${{PATIENCE:-300}}
 
-open_before=$($kubectl get nodes -o json | jq -r '.items[] | select(.spec.unschedulable != true) | .metadata.name')
+open_before=$($kubectl get nodes -o json | \\
+  jq -r '.items[] | select(.spec.unschedulable != true) | .metadata.name')
 reopen() {{ for node in $open_before; do $kubectl uncordon "$node" >/dev/null || true; done; }}
 trap reopen EXIT
 
@@ -41,7 +43,8 @@ move() {{ # step, namespace, pod, owner, from, to
   fi
   local before; before=$(ready_on "$2" "$4" "$6")
   $kubectl uncordon "$6" >/dev/null
-  printf '{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"%s","namespace":"%s"}}}}' "$3" "$2" |
+  printf '{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"%s","namespace":"%s"}}}}' \\
+    "$3" "$2" |
     $kubectl create --raw "/api/v1/namespaces/$2/pods/$3/eviction" -f - >/dev/null
   local waited=0
   until [ "$(ready_on "$2" "$4" "$6")" -gt "$before" ]; do
@@ -81,7 +84,9 @@ def _line(plan: Plan, number: int, step: Step) -> str:
     if step.origin < 0:
         return shlex.join(["place", str(number), space or "default", pod, target])
     origin = problem.nodes[step.origin]
-    return shlex.join(["move", str(number), space or "default", pod, _owner(plan, step.task), origin, target])
+    return shlex.join(
+        ["move", str(number), space or "default", pod, _owner(plan, step.task), origin, target]
+    )
 
 
 def _owner(plan: Plan, task: int) -> str:

@@ -1,1 +1,2 @@
-"""Tables, plots and single-file HTML pages drawn from plain values; nothing here knows about simulation."""
+"""Tables, plots and single-file HTML pages drawn from plain values; nothing here knows about
+simulation."""

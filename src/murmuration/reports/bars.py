@@ -1,4 +1,5 @@
-"""Grouped bar charts, with optional error bars, values on top when they fit, and labels that never collide."""
+"""Grouped bar charts, with optional error bars, values on top when they fit, and labels that never
+collide."""
 
 from __future__ import annotations
 
@@ -61,12 +62,16 @@ def draw_bars(bars: Bars, look: Look) -> str:
     keys = [Key(name, "bar", index) for index, (name, _) in enumerate(bars.series) if name]
     above = header(bars.title, bars.y_label, keys if len(bars.series) > 1 else [], look)
     label = f"{bars.title}: {bars.y_label} for {len(bars.groups)} groups, {len(bars.series)} series"
-    values = [number for _, column in bars.series for number in map(finite, column) if number is not None]
+    values = [
+        number for _, column in bars.series for number in map(finite, column) if number is not None
+    ]
     bottom = above.height + plot_height(look)
     if not values:
         box = Box(1, above.height, look.width - 1, bottom)
         below = footer("", bars.note, look, box, 6)
-        return document("bars", label, look, box, below.height, above.markup, no_data(box), below.markup)
+        return document(
+            "bars", label, look, box, below.height, above.markup, no_data(box), below.markup
+        )
     axis = upright(_all_heights(bars), bars.y_log, True, bars.y_percent)
     box = Box(_left_margin(bars, axis.margin, look), above.height, look.width - 6, bottom)
     scale, slots = axis.scale(box), Slots(box, len(bars.groups), len(bars.series))
@@ -74,8 +79,20 @@ def draw_bars(bars: Bars, look: Look) -> str:
     names = _group_names(bars.groups, slots)
     marks = reference_lines(bars.lines, scale, box, _spots(bars, scale, slots))
     below = footer("", bars.note, look, box, names.height)
-    base = segment(box.left, scale.at(0), box.right, scale.at(0), "axis") if not bars.y_log else floor_line(box)
-    parts = (above.markup, y_axis(axis, scale, box), *drawn, base, names.markup, marks, below.markup)
+    base = (
+        segment(box.left, scale.at(0), box.right, scale.at(0), "axis")
+        if not bars.y_log
+        else floor_line(box)
+    )
+    parts = (
+        above.markup,
+        y_axis(axis, scale, box),
+        *drawn,
+        base,
+        names.markup,
+        marks,
+        below.markup,
+    )
     return document("bars", label, look, box, below.height, *parts)
 
 
@@ -88,21 +105,29 @@ def _all_heights(bars: Bars) -> list[float]:
     return [*heights, min(positive) / 2] if bars.y_log and positive else heights
 
 
-def _edge(edges: tuple[tuple[float | None, ...], ...] | None, series: int, group: int) -> float | None:
+def _edge(
+    edges: tuple[tuple[float | None, ...], ...] | None, series: int, group: int
+) -> float | None:
     return None if edges is None else finite(edges[series][group])
 
 
 def _column(bars: Bars, series: int, scale: Scale, slots: Slots, look: Look) -> str:
     """All the bars of one series."""
     name, values = bars.series[series]
-    known = [(group, number) for group, value in enumerate(values) if (number := finite(value)) is not None]
+    known = [
+        (group, number)
+        for group, value in enumerate(values)
+        if (number := finite(value)) is not None
+    ]
     parts = []
     for group, value in known:
         low, high = _edge(bars.low, series, group), _edge(bars.high, series, group)
         tip = f"{name}\n{bars.groups[group]}: {value_text(value, bars.y_percent)}"
         parts.append(_bar(slots.left(group, series), slots.bar, value, scale, tip))
         if low is not None and high is not None:
-            parts.append(_error_bar(slots.left(group, series) + slots.bar / 2, scale.at(low), scale.at(high)))
+            parts.append(
+                _error_bar(slots.left(group, series) + slots.bar / 2, scale.at(low), scale.at(high))
+            )
         elif _values_fit(bars, slots) and scale.holds(value):
             parts.append(_value(bars, slots.left(group, series) + slots.bar / 2, value, scale))
     readout = _readout(bars, name, known, scale, slots) if look.embedded else {}
@@ -116,7 +141,10 @@ def _bar(left: float, width: float, value: float, scale: Scale, tip: str) -> str
     bend = min(2.5, inner / 2, height)
     across, down = px(bend), px(bend if top <= base else -bend)
     up = px(-bend if top <= base else bend)
-    sides = f"V{px(top + float(down))}q0 {up} {across} {up}", f"q{across} 0 {across} {down}V{px(base)}"
+    sides = (
+        f"V{px(top + float(down))}q0 {up} {across} {up}",
+        f"q{across} 0 {across} {down}V{px(base)}",
+    )
     shape = f"M{px(left + 0.75)} {px(base)}{sides[0]}h{px(inner - 2 * bend)}{sides[1]}z"
     return tag("path", tooltip(tip), d=shape, class_="bar")
 
@@ -126,8 +154,11 @@ def _error_bar(x: float, low: float, high: float) -> str:
 
 
 def _values_fit(bars: Bars, slots: Slots) -> bool:
-    """Whether every bar is wide enough to carry its number; some with and some without would look like an error."""
-    texts = (value_text(finite(value), bars.y_percent) for _, column in bars.series for value in column)
+    """Whether every bar is wide enough to carry its number; some with and some without would look
+    like an error."""
+    texts = (
+        value_text(finite(value), bars.y_percent) for _, column in bars.series for value in column
+    )
     return bars.low is None and all(text_width(text, _SMALL) <= slots.bar + 2 for text in texts)
 
 
@@ -149,7 +180,9 @@ def _spots(bars: Bars, scale: Scale, slots: Slots) -> list[tuple[float, float]]:
 def _level(groups: tuple[str, ...], room: float) -> list[list[str]] | None:
     """The labels on one to three level lines each, or None when some would not fit."""
     lines = [wrap(group, room, TEXT) or [""] for group in groups]
-    fits = all(len(group) <= 3 and max(text_width(line, TEXT) for line in group) <= room for group in lines)
+    fits = all(
+        len(group) <= 3 and max(text_width(line, TEXT) for line in group) <= room for group in lines
+    )
     return lines if fits else None
 
 
@@ -182,7 +215,9 @@ def _slanted(text: str, x: float, y: float) -> str:
     return words(text, x, y, "tick", "end", transform=f"rotate(-40 {px(x)} {px(y)})")
 
 
-def _readout(bars: Bars, name: str, known: list[tuple[int, float]], scale: Scale, slots: Slots) -> dict[str, object]:
+def _readout(
+    bars: Bars, name: str, known: list[tuple[int, float]], scale: Scale, slots: Slots
+) -> dict[str, object]:
     """The numbers a page needs to answer the pointer: one stop per group."""
     lists: dict[str, Sequence[object]] = {
         "px": [round(slots.centre(group), 1) for group, _ in known],

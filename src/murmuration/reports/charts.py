@@ -1,4 +1,5 @@
-"""Plots from plain values: `draw` gives inline SVG, `standalone` an SVG file, `table_of` the numbers behind either."""
+"""Plots from plain values: `draw` gives inline SVG, `standalone` an SVG file, `table_of` the
+numbers behind either."""
 
 from __future__ import annotations
 
@@ -12,17 +13,28 @@ from murmuration.reports.lines import draw_lines
 from murmuration.reports.style import plot_style
 
 __all__ = [
-    "Bars", "Chart", "Figure", "Fills", "Parallel", "Scatter", "Series", "draw", "standalone", "table_of",
-]  # fmt: skip
+    "Bars",
+    "Chart",
+    "Figure",
+    "Fills",
+    "Parallel",
+    "Scatter",
+    "Series",
+    "draw",
+    "standalone",
+    "table_of",
+]
 
 _MARGIN = 12
 
 
 def draw(figure: Figure, width: float = 480, embedded: bool = False) -> str:
-    """An inline SVG that scales with its container; colours come from the classes of the page around it.
+    """An inline SVG that scales with its container; colours come from the classes of the page
+    around it.
 
-    `width` sets the proportion of text to plot: 400 suits a phone or a paper column, 880 a full row.
-    `embedded` leaves title and note to the page and adds the numbers that its pointer readout needs.
+    `width` sets the proportion of text to plot: 400 suits a phone or a paper column, 880 a full
+    row. `embedded` leaves title and note to the page and adds the numbers that its pointer readout
+    needs.
     """
     look = Look(width, embedded)
     match figure:
@@ -39,15 +51,19 @@ def draw(figure: Figure, width: float = 480, embedded: bool = False) -> str:
 
 
 def standalone(figure: Figure, width: float = 480) -> str:
-    """The text of an `.svg` file that brings its own style, light or dark as the reader's system is."""
+    """The text of an `.svg` file that brings its own style, light or dark as the reader's system
+    is."""
     drawing = draw(figure, width)
     opening, _, rest = drawing.partition(">")
     _, _, across, down = opening.partition('viewBox="')[2].partition('"')[0].split()
     wide, tall = float(across) + 2 * _MARGIN, float(down) + 2 * _MARGIN
     size = f'viewBox="{-_MARGIN} {-_MARGIN} {wide:g} {tall:g}" width="{wide:g}" height="{tall:g}"'
     opening = opening.replace(f'viewBox="0 0 {across} {down}"', size, 1)
-    paper = f'<rect x="{-_MARGIN}" y="{-_MARGIN}" width="{wide:g}" height="{tall:g}" class="paper"/>'
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{opening}><style>{plot_style()}</style>{paper}{rest}\n'
+    paper = (
+        f'<rect x="{-_MARGIN}" y="{-_MARGIN}" width="{wide:g}" height="{tall:g}" class="paper"/>'
+    )
+    declaration = '<?xml version="1.0" encoding="UTF-8"?>'
+    return f"{declaration}\n{opening}><style>{plot_style()}</style>{paper}{rest}\n"
 
 
 def table_of(figure: Figure) -> tuple[list[str], list[list[object]]]:
@@ -61,11 +77,15 @@ def table_of(figure: Figure) -> tuple[list[str], list[list[object]]]:
             rows = [["", x, y] for x, y in figure.points] + [list(mark) for mark in figure.marked]
             return ["point", figure.x_label, figure.y_label], rows
         case Parallel():
-            lines = [["", *row] for row in figure.rows] + [[name, *row] for name, row in figure.marked]
+            lines = [["", *row] for row in figure.rows] + [
+                [name, *row] for name, row in figure.marked
+            ]
             return ["line", *figure.axes], lines
         case Fills():
             columns = [f"{part} {when}" for when in ("before", "after") for part in figure.parts]
-            return ["name", *columns], [[name, *before, *after] for name, before, after in figure.rows]
+            return ["name", *columns], [
+                [name, *before, *after] for name, before, after in figure.rows
+            ]
 
 
 def _bars_table(bars: Bars) -> tuple[list[str], list[list[object]]]:
@@ -91,7 +111,10 @@ def _chart_table(chart: Chart) -> tuple[list[str], list[list[object]]]:
         for index, place in enumerate(_places(series)):
             row = cells.setdefault(place, {}) if place is not None else {}
             row.update({start + offset: values[index] for offset, (_, values) in enumerate(parts)})
-    rows = [[x, *(cells[x, turn].get(column) for column in range(1, len(columns)))] for x, turn in sorted(cells)]
+    rows = [
+        [x, *(cells[x, turn].get(column) for column in range(1, len(columns)))]
+        for x, turn in sorted(cells)
+    ]
     return columns, rows
 
 

@@ -17,8 +17,9 @@ def _same_length(what: str, length: int, *others: Sequence[object] | None) -> No
 class Series:
     """One line of a chart; a missing or non-finite y is a gap.
 
-    `low` and `high` draw a band, or error bars with `markers`; `hollow` marks the points of saturated runs;
-    `colour` is a place in the palette, so that two series can share one and differ by `dotted`.
+    `low` and `high` draw a band, or error bars with `markers`; `hollow` marks the points of
+    saturated runs; `colour` is a place in the palette, so that two series can share one and differ
+    by `dotted`.
     """
 
     name: str
@@ -67,7 +68,9 @@ class Bars:
     y_percent: bool = False
 
     def __post_init__(self) -> None:
-        _same_length(f"bars {self.title!r}", len(self.groups), *(values for _, values in self.series))
+        _same_length(
+            f"bars {self.title!r}", len(self.groups), *(values for _, values in self.series)
+        )
         for edge in (self.low, self.high):
             _same_length(f"bars {self.title!r}", len(self.series), edge)
             _same_length(f"bars {self.title!r}", len(self.groups), *(edge or ()))
@@ -87,7 +90,8 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Parallel:
-    """Parallel coordinates: each row is a line over all axes, every axis from its least value to its largest."""
+    """Parallel coordinates: each row is a line over all axes, every axis from its least value to
+    its largest."""
 
     title: str
     axes: tuple[str, ...]

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from murmuration.reports.figures import Fills
 from murmuration.reports.formats import percent
-from murmuration.reports.frame import Box, Key, Look, colour_class, document, footer, header, no_data
+from murmuration.reports.frame import (
+    Box,
+    Key,
+    Look,
+    colour_class,
+    document,
+    footer,
+    header,
+    no_data,
+)
 from murmuration.reports.svg import shorten, tag, tooltip, words
 
 _SMALL, _BAR, _GAP = 10, 5.0, 1.5
@@ -22,7 +31,9 @@ def draw_fills(plot: Fills, look: Look) -> str:
     if not shown:
         box = Box(1, above.height, look.width - 1, above.height + 60)
         below = footer("", plot.note, look, box, 6)
-        return document("fills", label, look, box, below.height, above.markup, no_data(box), below.markup)
+        return document(
+            "fills", label, look, box, below.height, above.markup, no_data(box), below.markup
+        )
     across = max(2, int(look.width // 130))
     width = look.width / across
     height = 14 + len(plot.parts) * (2 * _BAR + _GAP + 3) + 8
@@ -42,7 +53,9 @@ Row = tuple[str, Sequence[float], Sequence[float]]
 def _changed_most(rows: Sequence[Row]) -> list[Row]:
     if len(rows) <= _SHOWN:
         return list(rows)
-    by_change = sorted(range(len(rows)), key=lambda k: -sum(abs(a - b) for a, b in zip(*rows[k][1:], strict=True)))
+    by_change = sorted(
+        range(len(rows)), key=lambda k: -sum(abs(a - b) for a, b in zip(*rows[k][1:], strict=True))
+    )
     return [rows[k] for k in sorted(by_change[:_SHOWN])]
 
 
@@ -51,10 +64,15 @@ def _cell(plot: Fills, row: Row, left: float, top: float, width: float) -> str:
     parts = [words(shorten(name, width, _SMALL), left, top + 10, "key tiny")]
     y = top + 15
     for index, part in enumerate(plot.parts):
-        tip = tooltip(f"{name}: {part} {percent(before[index])} before, {percent(after[index])} after")
+        tip = tooltip(
+            f"{name}: {part} {percent(before[index])} before, {percent(after[index])} after"
+        )
         bars = [
             _bar(left, y + shift, width, share, kind)
-            for shift, share, kind in ((0.0, before[index], "ghost"), (_BAR + _GAP, after[index], "bar"))
+            for shift, share, kind in (
+                (0.0, before[index], "ghost"),
+                (_BAR + _GAP, after[index], "bar"),
+            )
         ]
         parts.append(tag("g", tip, *bars, class_=colour_class(index)))
         y += 2 * _BAR + _GAP + 3

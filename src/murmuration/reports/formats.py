@@ -8,7 +8,9 @@ import re
 
 MISSING = "—"
 _NOT_PRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NUMBER_LIKE = re.compile(r"^[<>≤≥~±+\-−]?\s*[\d.,]+(e[+-]?\d+)?\s*(%|[kMGTµnm]?s|[kMGT]?B|[kMGT×x])?$")
+_NUMBER_LIKE = re.compile(
+    r"^[<>≤≥~±+\-−]?\s*[\d.,]+(e[+-]?\d+)?\s*(%|[kMGTµnm]?s|[kMGT]?B|[kMGT×x])?$"
+)
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -36,7 +38,8 @@ def looks_numeric(value: object) -> bool:
 
 
 def human(value: object) -> str:
-    """A value for a table cell: four significant digits, whole counts in full, a dash when missing."""
+    """A value for a table cell: four significant digits, whole counts in full, a dash when
+    missing."""
     if value is None:
         return MISSING
     if isinstance(value, bool):
@@ -64,7 +67,9 @@ def _human_float(value: float) -> str:
 
 
 def _short_exponent(text: str) -> str:
-    return re.sub(r"e([+-])0*(\d+)$", lambda found: "e" + found[1].replace("+", "") + found[2], text)
+    return re.sub(
+        r"e([+-])0*(\d+)$", lambda found: "e" + found[1].replace("+", "") + found[2], text
+    )
 
 
 def percent(value: object, digits: int = 1) -> str:

@@ -1,4 +1,5 @@
-"""Everything around the data of a plot: heading, legend, axes, reference lines, note, and the SVG itself."""
+"""Everything around the data of a plot: heading, legend, axes, reference lines, note, and the SVG
+itself."""
 
 from __future__ import annotations
 
@@ -8,8 +9,25 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from murmuration.reports.formats import finite, human, percent, tick_label
-from murmuration.reports.scales import Scale, linear_domain, linear_ticks, log_domain, log_ticks, minor_ticks
-from murmuration.reports.svg import NAMESPACE, px, segment, shorten, tag, text_width, tooltip, words, wrap
+from murmuration.reports.scales import (
+    Scale,
+    linear_domain,
+    linear_ticks,
+    log_domain,
+    log_ticks,
+    minor_ticks,
+)
+from murmuration.reports.svg import (
+    NAMESPACE,
+    px,
+    segment,
+    shorten,
+    tag,
+    text_width,
+    tooltip,
+    words,
+    wrap,
+)
 
 COLOURS = 8
 TEXT = 12
@@ -34,7 +52,8 @@ class Block:
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend: a sample (`line`, `dotted`, `point`, `bar`, `hollow` or `sunk`) and its name."""
+    """One entry of a legend: a sample (`line`, `dotted`, `point`, `bar`, `hollow` or `sunk`) and
+    its name."""
 
     name: str
     sample: str
@@ -90,7 +109,8 @@ def upright(values: list[float], log: bool, from_zero: bool, as_percent: bool) -
 
 
 def header(title: str, y_label: str, keys: Sequence[Key], look: Look) -> Block:
-    """Title, legend and the name of the vertical axis, stacked above the data so that they never cover it."""
+    """Title, legend and the name of the vertical axis, stacked above the data so that they never
+    cover it."""
     parts: list[str] = []
     height = 0.0
     for line in [] if look.embedded else wrap(title, look.width, TITLE * 1.05):
@@ -135,11 +155,14 @@ def _sample(key: Key, x: float, y: float) -> str:
 
 def dot(x: float, y: float, hollow: bool, tip: str = "") -> str:
     kind = "dot hollow" if hollow else "dot"
-    return tag("circle", *([tooltip(tip)] if tip else []), cx=float(x), cy=float(y), r=3.6, class_=kind)
+    return tag(
+        "circle", *([tooltip(tip)] if tip else []), cx=float(x), cy=float(y), r=3.6, class_=kind
+    )
 
 
 def sunk(x: float, y: float, tip: str = "") -> str:
-    """A small triangle on the floor of a log axis: the value is zero or less, so it has no place on it."""
+    """A small triangle on the floor of a log axis: the value is zero or less, so it has no place on
+    it."""
     shape = f"M{px(x - 4)} {px(y - 6)}h8l-4 6z"
     return tag("path", *([tooltip(tip)] if tip else []), d=shape, class_="sunk")
 
@@ -159,7 +182,11 @@ def y_axis(axis: Upright, scale: Scale, box: Box) -> str:
 def x_axis(scale: Scale, box: Box) -> str:
     """Vertical grid lines, minor marks on a log axis, and as many labels as fit side by side."""
     target = max(2, int((box.right - box.left) / 62))
-    ticks = log_ticks(scale.low, scale.high, 10) if scale.log else linear_ticks(scale.low, scale.high, min(target, 10))
+    ticks = (
+        log_ticks(scale.low, scale.high, 10)
+        if scale.log
+        else linear_ticks(scale.low, scale.high, min(target, 10))
+    )
     parts = [segment(scale.at(tick), box.top, scale.at(tick), box.bottom, "grid") for tick in ticks]
     for tick in minor_ticks(scale.low, scale.high) if scale.log else []:
         parts.append(segment(scale.at(tick), box.bottom, scale.at(tick), box.bottom + 3, "mark"))
@@ -187,7 +214,13 @@ def floor_line(box: Box) -> str:
 def no_data(box: Box) -> str:
     middle = (box.left + box.right) / 2, (box.top + box.bottom) / 2
     frame = tag(
-        "rect", x=box.left, y=box.top, width=box.right - box.left, height=box.bottom - box.top, rx=6.0, class_="void"
+        "rect",
+        x=box.left,
+        y=box.top,
+        width=box.right - box.left,
+        height=box.bottom - box.top,
+        rx=6.0,
+        class_="void",
     )
     return frame + words("no data", *middle, "label", "middle")
 
@@ -195,7 +228,8 @@ def no_data(box: Box) -> str:
 def reference_lines(
     lines: Sequence[tuple[str, float]], scale: Scale, box: Box, taken: Sequence[tuple[float, float]]
 ) -> str:
-    """Dashed lines, each label at the end and on the side where the fewest of the `taken` places are covered."""
+    """Dashed lines, each label at the end and on the side where the fewest of the `taken` places
+    are covered."""
     parts: list[str] = []
     busy = list(taken)
     for name, value in lines:
@@ -210,13 +244,17 @@ def reference_lines(
     return "".join(parts)
 
 
-def _label_place(width: float, y: float, box: Box, busy: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+def _label_place(
+    width: float, y: float, box: Box, busy: Sequence[tuple[float, float]]
+) -> tuple[float, float, float]:
     places: list[tuple[int, int, float, float]] = []
     for base in (y - 6, y + 15):
         if not box.top + 8 <= base <= box.bottom - 2:
             continue
         for left in (box.left + 6, box.right - width - 2):
-            covered = sum(left - 6 <= x <= left + width + 6 and base - 14 <= at <= base + 5 for x, at in busy)
+            covered = sum(
+                left - 6 <= x <= left + width + 6 and base - 14 <= at <= base + 5 for x, at in busy
+            )
             places.append((covered, len(places), left, base))
     _, _, left, base = min(places, default=(0, 0, box.left + 6, y - 6))
     return left, base, left + width
@@ -228,17 +266,28 @@ def footer(x_label: str, note: str, look: Look, box: Box, depth: float) -> Block
     parts = []
     if x_label:
         height += TEXT + 5
-        parts.append(words(shorten(x_label, look.width, TEXT), box.right, height - 1, "label", "end"))
+        parts.append(
+            words(shorten(x_label, look.width, TEXT), box.right, height - 1, "label", "end")
+        )
     for line in [] if look.embedded else wrap(note, look.width, TEXT):
         height += TEXT + 5
         parts.append(words(line, 0, height + 3, "note"))
     return Block("".join(parts), height + 6)
 
 
-def readout(name: str, x_name: str, as_percent: bool, lists: Mapping[str, Sequence[object]]) -> dict[str, object]:
+def readout(
+    name: str, x_name: str, as_percent: bool, lists: Mapping[str, Sequence[object]]
+) -> dict[str, object]:
     """Attributes with the numbers a page needs to answer the pointer."""
-    packed: dict[str, object] = {f"data_{key}": json.dumps(v, separators=(",", ":")) for key, v in lists.items() if v}
-    return {"data_name": name, "data_x_name": x_name, "data_unit": "%" if as_percent else None, **packed}
+    packed: dict[str, object] = {
+        f"data_{key}": json.dumps(v, separators=(",", ":")) for key, v in lists.items() if v
+    }
+    return {
+        "data_name": name,
+        "data_x_name": x_name,
+        "data_unit": "%" if as_percent else None,
+        **packed,
+    }
 
 
 def document(kind: str, label: str, look: Look, box: Box, height: float, *parts: str) -> str:

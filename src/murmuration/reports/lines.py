@@ -1,4 +1,5 @@
-"""Line and point charts: series with gaps, bands, error bars and reference lines, on linear or log axes."""
+"""Line and point charts: series with gaps, bands, error bars and reference lines, on linear or log
+axes."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ def draw_lines(chart: Chart, look: Look) -> str:
     if not xs or not ys:
         box = Box(1, above.height, look.width - 1, above.height + plot_height(look))
         below = footer(chart.x_label, chart.note, look, box, 6)
-        return document("lines", label, look, box, below.height, above.markup, no_data(box), below.markup)
+        return document(
+            "lines", label, look, box, below.height, above.markup, no_data(box), below.markup
+        )
     axis = upright(_all_heights(chart), chart.y_log, chart.y_from_zero, chart.y_percent)
     box = Box(axis.margin, above.height, look.width - 14, above.height + plot_height(look))
     across, up = _across(chart, xs, box), axis.scale(box)
@@ -69,17 +72,24 @@ def draw_lines(chart: Chart, look: Look) -> str:
     marks = reference_lines(chart.lines, up, box, [spot for path in paths for spot in _spots(path)])
     below = footer(chart.x_label, chart.note, look, box, 22)
     axes = y_axis(axis, up, box) + x_axis(across, box) + floor_line(box)
-    return document("lines", label, look, box, below.height, above.markup, axes, *drawn, marks, below.markup)
+    return document(
+        "lines", label, look, box, below.height, above.markup, axes, *drawn, marks, below.markup
+    )
 
 
 def _known(values: Sequence[object] | None) -> list[float]:
-    return [number for number in map(finite, values if values is not None else ()) if number is not None]
+    return [
+        number for number in map(finite, values if values is not None else ()) if number is not None
+    ]
 
 
 def _all_heights(chart: Chart) -> list[float]:
     columns = [column for series in chart.series for column in (series.y, series.low, series.high)]
-    heights = [y for column in columns for y in _known(column)] + _known([value for _, value in chart.lines])
-    # Zeros lie on the floor of a log axis, which must then be lower than any value that has a place of its own.
+    heights = [y for column in columns for y in _known(column)] + _known(
+        [value for _, value in chart.lines]
+    )
+    # Zeros lie on the floor of a log axis, which must then be lower than any value that has a place
+    # of its own.
     return [*heights, _floor(heights)] if chart.y_log and min(heights) <= 0 else heights
 
 
@@ -88,7 +98,9 @@ def _floor(heights: list[float]) -> float:
 
 
 def _across(chart: Chart, xs: list[float], box: Box) -> Scale:
-    low, high = log_domain(xs, rounded=False) if chart.x_log else linear_domain(xs, False, rounded=False)
+    low, high = (
+        log_domain(xs, rounded=False) if chart.x_log else linear_domain(xs, False, rounded=False)
+    )
     inset = 8 if any(series.markers for series in chart.series) else 0
     return Scale(low, high, chart.x_log, box.left + inset, box.right - inset)
 
@@ -96,7 +108,12 @@ def _across(chart: Chart, xs: list[float], box: Box) -> Scale:
 def _keys(chart: Chart) -> list[Key]:
     named = [series for series in chart.series if series.name]
     keys = [
-        Key(series.name, "dotted" if series.dotted else "line", _colour(series, index), series.markers)
+        Key(
+            series.name,
+            "dotted" if series.dotted else "line",
+            _colour(series, index),
+            series.markers,
+        )
         for index, series in enumerate(chart.series)
         if series.name
     ]
@@ -122,9 +139,15 @@ def _place(series: Series, across: Scale, up: Scale) -> Path:
         if x is None or y is None or not across.holds(x):
             path.append(None)
             continue
-        low, high = (finite(edge[index]) if edge is not None else None for edge in (series.low, series.high))
+        low, high = (
+            finite(edge[index]) if edge is not None else None for edge in (series.low, series.high)
+        )
         hollow = bool(series.hollow is not None and series.hollow[index])
-        path.append(Point(x, y, across.at(x), up.at(y), _at(up, low), _at(up, high), hollow, not up.holds(y)))
+        path.append(
+            Point(
+                x, y, across.at(x), up.at(y), _at(up, low), _at(up, high), hollow, not up.holds(y)
+            )
+        )
     return path
 
 
@@ -133,7 +156,8 @@ def _at(scale: Scale, value: float | None) -> float | None:
 
 
 def _thin(path: Path, width: float) -> Path:
-    """Keep what the eye can see of a long series: the extremes and one gap of every pixel column."""
+    """Keep what the eye can see of a long series: the extremes and one gap of every pixel
+    column."""
     columns = int(width / 1.5)
     if len(path) <= 2 * columns:
         return path
@@ -176,15 +200,28 @@ def _runs(path: Path) -> list[list[Point]]:
 def _drawn(chart: Chart, index: int, path: Path, look: Look) -> str:
     series = chart.series[index]
     runs = _runs(path)
-    parts = [_error_bar(point) for run in runs for point in run] if series.markers else [_band(run) for run in runs]
+    parts = (
+        [_error_bar(point) for run in runs for point in run]
+        if series.markers
+        else [_band(run) for run in runs]
+    )
     kind = "line" + " dotted" * series.dotted + " fine" * (len(path) > look.width / 2)
     parts += [_stroke(run, kind) for run in runs if len(run) > 1]
     tips = len(path) <= _TIPS_UP_TO
     for run in runs:
         parts += [_marked(chart, series, point, len(run) == 1, tips) for point in run]
-    parts += [sunk(p.left, p.top, _tip(chart, series, p) if tips else "") for p in path if p is not None and p.sunk]
+    parts += [
+        sunk(p.left, p.top, _tip(chart, series, p) if tips else "")
+        for p in path
+        if p is not None and p.sunk
+    ]
     colour = colour_class(_colour(series, index))
-    return tag("g", *parts, class_=f"series {colour}", **(_readout(chart, series, path) if look.embedded else {}))
+    return tag(
+        "g",
+        *parts,
+        class_=f"series {colour}",
+        **(_readout(chart, series, path) if look.embedded else {}),
+    )
 
 
 def _stroke(run: list[Point], kind: str) -> str:
@@ -193,8 +230,14 @@ def _stroke(run: list[Point], kind: str) -> str:
 
 
 def _band(run: list[Point]) -> str:
-    upper = [(point.left, point.high) for point in run if point.low is not None and point.high is not None]
-    lower = [(point.left, point.low) for point in run if point.low is not None and point.high is not None]
+    upper = [
+        (point.left, point.high)
+        for point in run
+        if point.low is not None and point.high is not None
+    ]
+    lower = [
+        (point.left, point.low) for point in run if point.low is not None and point.high is not None
+    ]
     if len(upper) < 2:
         return ""
     edge = "L".join(f"{px(x)} {px(y)}" for x, y in [*upper, *reversed(lower)] if y is not None)
@@ -213,7 +256,11 @@ def _marked(chart: Chart, series: Series, point: Point, lonely: bool, tips: bool
     tip = _tip(chart, series, point) if tips else ""
     if series.markers or point.hollow or lonely:
         return dot(point.left, point.top, point.hollow, tip)
-    return tag("circle", tooltip(tip), cx=point.left, cy=point.top, r=6.0, class_="spot") if tip else ""
+    return (
+        tag("circle", tooltip(tip), cx=point.left, cy=point.top, r=6.0, class_="spot")
+        if tip
+        else ""
+    )
 
 
 def _tip(chart: Chart, series: Series, point: Point) -> str:

@@ -1,4 +1,5 @@
-"""One HTML file per run or comparison: figures, the numbers behind them, and tables, with no network needed."""
+"""One HTML file per run or comparison: figures, the numbers behind them, and tables, with no
+network needed."""
 
 from __future__ import annotations
 
@@ -56,7 +57,10 @@ class Holds:
 def verdict_table(rows: Iterable[Mapping[str, object]], caption: str, note: str = "") -> Table:
     """The page's table of claims: rows have quantity, paper, measured, low, high and holds."""
     columns = ("quantity", "paper", "measured", "low", "high")
-    cells = [[*(row.get(column) for column in columns), Holds(_verdict(row.get("holds")))] for row in rows]
+    cells = [
+        [*(row.get(column) for column in columns), Holds(_verdict(row.get("holds")))]
+        for row in rows
+    ]
     return Table(caption, (*columns, "holds"), cells, note)
 
 
@@ -88,10 +92,15 @@ def _text(value: object) -> str:
 
 def _top(page: Page) -> str:
     subtitle = f'<p class="subtitle">{_text(page.subtitle)}</p>' if page.subtitle else ""
-    facts = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in page.facts)
-    button = '<button id="theme" type="button" aria-label="switch between light and dark">◐</button>'
+    facts = "".join(
+        f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in page.facts
+    )
+    button = (
+        '<button id="theme" type="button" aria-label="switch between light and dark">◐</button>'
+    )
     return (
-        f'<header><div class="bar"><span class="brand"><i></i><i></i><i></i>Murmuration</span>{button}</div>'
+        '<header><div class="bar"><span class="brand"><i></i><i></i><i></i>Murmuration</span>'
+        f"{button}</div>"
         f"<h1>{_text(page.title)}</h1>{subtitle}"
         + (f'<dl class="facts">{facts}</dl>' if facts else "")
         + _contents(page.sections)
@@ -102,29 +111,40 @@ def _top(page: Page) -> str:
 def _contents(sections: Sequence[Section]) -> str:
     if len(sections) < 3:
         return ""
-    links = (f'<a href="#part-{index}">{_text(section.title)}</a>' for index, section in enumerate(sections, 1))
+    links = (
+        f'<a href="#part-{index}">{_text(section.title)}</a>'
+        for index, section in enumerate(sections, 1)
+    )
     return f'<nav aria-label="sections">{"".join(links)}</nav>'
 
 
 def _section(section: Section, index: int) -> str:
-    paragraphs = "".join(f"<p>{_text(part.strip())}</p>" for part in section.text.split("\n\n") if part.strip())
+    paragraphs = "".join(
+        f"<p>{_text(part.strip())}</p>" for part in section.text.split("\n\n") if part.strip()
+    )
     prose = f'<div class="prose">{paragraphs}</div>' if paragraphs else ""
     alone = len(section.figures) == 1
     figures = "\n".join(_figure(figure, alone) for figure in section.figures)
     grid = f'<div class="grid{" alone" if alone else ""}">{figures}</div>' if figures else ""
     tables = "\n".join(f'<div class="card">{_table(table)}</div>' for table in section.tables)
-    return f'<section id="part-{index + 1}"><h2>{_text(section.title)}</h2>{prose}{grid}{tables}</section>'
+    title = f"<h2>{_text(section.title)}</h2>"
+    return f'<section id="part-{index + 1}">{title}{prose}{grid}{tables}</section>'
 
 
 def _figure(figure: Figure, alone: bool) -> str:
-    """The plot drawn for each kind of place, of which one shows: text in a shrunken drawing could not be read."""
+    """The plot drawn for each kind of place, of which one shows: text in a shrunken drawing could
+    not be read."""
     sizes = {"full": 1120, "half": 560, "small": 380} if alone else {"half": 560, "small": 380}
-    drawings = (f'<div class="{size}">{draw(figure, width, embedded=True)}</div>' for size, width in sizes.items())
+    drawings = (
+        f'<div class="{size}">{draw(figure, width, embedded=True)}</div>'
+        for size, width in sizes.items()
+    )
     note = f'<p class="note">{_text(figure.note)}</p>' if figure.note else ""
     return (
         f'<figure class="card"><figcaption>{_text(figure.title)}</figcaption>'
         f'<div class="plot">{"".join(drawings)}</div>'
-        f"{note}<details><summary>table behind this plot</summary>{_behind(figure)}</details></figure>"
+        f"{note}<details><summary>table behind this "
+        f"plot</summary>{_behind(figure)}</details></figure>"
     )
 
 
@@ -140,7 +160,8 @@ def _behind(figure: Figure) -> str:
 def _table(table: Table) -> str:
     right = [_is_numeric(table.rows, column) for column in range(len(table.columns))]
     head = "".join(
-        f'<th scope="col"{_side(side)}>{_text(name)}</th>' for name, side in zip(table.columns, right, strict=True)
+        f'<th scope="col"{_side(side)}>{_text(name)}</th>'
+        for name, side in zip(table.columns, right, strict=True)
     )
     body = "\n".join(f"<tr>{_row(row, right)}</tr>" for row in table.rows)
     caption = f"<h3>{_text(table.caption)}</h3>" if table.caption else ""
@@ -163,7 +184,9 @@ def _side(right: bool) -> str:
 
 
 def _row(row: Sequence[object], right: Sequence[bool]) -> str:
-    return "".join(f"<td{_side(side)}>{_cell(cell)}</td>" for cell, side in zip(row, right, strict=False))
+    return "".join(
+        f"<td{_side(side)}>{_cell(cell)}</td>" for cell, side in zip(row, right, strict=False)
+    )
 
 
 def _cell(cell: object) -> str:

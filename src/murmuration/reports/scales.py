@@ -1,4 +1,5 @@
-"""Axes without ink: which interval to show, where its ticks go, and which pixel a value lands on."""
+"""Axes without ink: which interval to show, where its ticks go, and which pixel a value lands
+on."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _EDGE = 1e-9  # A tick this close to the end (in steps) counts as on it, whateve
 
 @dataclass(frozen=True)
 class Scale:
-    """A map from values in [low, high] to pixels from start to end; values outside land on the nearer end."""
+    """A map from values in [low, high] to pixels from start to end; values outside land on the
+    nearer end."""
 
     low: float
     high: float
@@ -40,7 +42,8 @@ class Scale:
 
 
 def _step(low: float, high: float, target: int) -> tuple[int, int] | None:
-    """The 1-2-5 step that gives at most `target` intervals, as digit and power of ten; None when floats cannot."""
+    """The 1-2-5 step that gives at most `target` intervals, as digit and power of ten; None when
+    floats cannot."""
     raw = (high - low) / max(target, 1)
     if not 1e-290 < raw < 1e290 or max(abs(low), abs(high)) / raw > 1e11:
         return None
@@ -52,7 +55,8 @@ def _step(low: float, high: float, target: int) -> tuple[int, int] | None:
 
 
 def _multiple(count: int, digit: int, power: int) -> float:
-    # Dividing by a whole power of ten rounds once, so 3 steps of 0.1 give 0.3 and not 0.30000000000000004.
+    # Dividing by a whole power of ten rounds once, so 3 steps of 0.1 give 0.3 and not
+    # 0.30000000000000004.
     return count * digit / 10**-power if power < 0 else float(count * digit * 10**power)
 
 
@@ -79,7 +83,8 @@ def _increasing(values: list[float]) -> bool:
 
 
 def log_ticks(low: float, high: float, target: int = 8) -> list[float]:
-    """Decades inside [low, high], thinned when there are many, filled with 2 and 5 when there are few."""
+    """Decades inside [low, high], thinned when there are many, filled with 2 and 5 when there are
+    few."""
     decades = _powers(low, high, (1,))
     if len(decades) > 2:
         stride = math.ceil(len(decades) / max(2, min(target, MOST_TICKS)))
@@ -101,7 +106,9 @@ def _powers(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
     return [value for value in values if low <= value <= high]
 
 
-def linear_domain(values: Iterable[float], from_zero: bool, rounded: bool = True) -> tuple[float, float]:
+def linear_domain(
+    values: Iterable[float], from_zero: bool, rounded: bool = True
+) -> tuple[float, float]:
     """The interval of a linear axis, widened to whole steps when `rounded`; never empty."""
     known = list(values)
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
@@ -125,7 +132,8 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 
 
 def log_domain(values: Iterable[float], rounded: bool = True) -> tuple[float, float]:
-    """The interval of a log axis: positive values only, widened to 1, 2 or 5 when `rounded`; never empty."""
+    """The interval of a log axis: positive values only, widened to 1, 2 or 5 when `rounded`; never
+    empty."""
     known = [min(max(value, 1e-290), 1e290) for value in values if value > 0]
     low, high = (min(known), max(known)) if known else (1.0, 10.0)
     if rounded:

@@ -1,4 +1,5 @@
-"""Colours and style sheets: one palette for light, one for dark, both safe for colour-blind readers."""
+"""Colours and style sheets: one palette for light, one for dark, both safe for colour-blind
+readers."""
 
 from __future__ import annotations
 
@@ -6,22 +7,54 @@ import re
 from functools import cache
 from importlib.resources import files
 
-# The order of Okabe and Ito, tuned so that every colour reaches 3:1 against its card and any two stay apart for
-# readers with the common kinds of colour blindness.
+# The order of Okabe and Ito, tuned so that every colour reaches 3:1 against its card and any two
+# stay apart for readers with the common kinds of colour blindness.
 LIGHT = {
-    "bg": "#f5f6f8", "card": "#ffffff", "ink": "#18202c", "muted": "#5a6472", "rule": "#e1e5ea", "grid": "#e8ebef",
-    "axis": "#98a2af", "accent": "#0067a5", "good": "#14784a", "bad": "#bf3428", "reference": "#3d4654",
-    "shade": "rgba(24, 32, 44, 0.06)", "stripe": "#f8f9fb",
-    "c0": "#0060ac", "c1": "#c24400", "c2": "#17a368", "c3": "#b04e86",
-    "c4": "#be8d00", "c5": "#6f97cb", "c6": "#444b55", "c7": "#7c593b",
-}  # fmt: skip
+    "bg": "#f5f6f8",
+    "card": "#ffffff",
+    "ink": "#18202c",
+    "muted": "#5a6472",
+    "rule": "#e1e5ea",
+    "grid": "#e8ebef",
+    "axis": "#98a2af",
+    "accent": "#0067a5",
+    "good": "#14784a",
+    "bad": "#bf3428",
+    "reference": "#3d4654",
+    "shade": "rgba(24, 32, 44, 0.06)",
+    "stripe": "#f8f9fb",
+    "c0": "#0060ac",
+    "c1": "#c24400",
+    "c2": "#17a368",
+    "c3": "#b04e86",
+    "c4": "#be8d00",
+    "c5": "#6f97cb",
+    "c6": "#444b55",
+    "c7": "#7c593b",
+}
 DARK = {
-    "bg": "#0d1117", "card": "#151b23", "ink": "#e6ebf2", "muted": "#9ba6b5", "rule": "#27303c", "grid": "#232b36",
-    "axis": "#556070", "accent": "#6cb6ff", "good": "#4cc38a", "bad": "#ff7b72", "reference": "#c3ccd8",
-    "shade": "rgba(0, 0, 0, 0.35)", "stripe": "#19202a",
-    "c0": "#3b98ea", "c1": "#f07a42", "c2": "#5fe0a8", "c3": "#c873a3",
-    "c4": "#ffc545", "c5": "#c2e8ff", "c6": "#97a4cc", "c7": "#ae916b",
-}  # fmt: skip
+    "bg": "#0d1117",
+    "card": "#151b23",
+    "ink": "#e6ebf2",
+    "muted": "#9ba6b5",
+    "rule": "#27303c",
+    "grid": "#232b36",
+    "axis": "#556070",
+    "accent": "#6cb6ff",
+    "good": "#4cc38a",
+    "bad": "#ff7b72",
+    "reference": "#c3ccd8",
+    "shade": "rgba(0, 0, 0, 0.35)",
+    "stripe": "#19202a",
+    "c0": "#3b98ea",
+    "c1": "#f07a42",
+    "c2": "#5fe0a8",
+    "c3": "#c873a3",
+    "c4": "#ffc545",
+    "c5": "#c2e8ff",
+    "c6": "#97a4cc",
+    "c7": "#ae916b",
+}
 
 
 @cache
@@ -35,7 +68,8 @@ def _variables(palette: dict[str, str]) -> str:
 
 
 def page_style() -> str:
-    """The whole style sheet of a page: the reader's system chooses the theme unless the reader does; paper is light."""
+    """The whole style sheet of a page: the reader's system chooses the theme unless the reader
+    does; paper is light."""
     light, dark = _variables(LIGHT), _variables(DARK)
     themes = [
         f":root {{ color-scheme: light; {light} }}",
@@ -48,7 +82,8 @@ def page_style() -> str:
 
 
 def plot_style() -> str:
-    """The style inside a lone SVG file, with colours written out: many SVG readers know no variables."""
+    """The style inside a lone SVG file, with colours written out: many SVG readers know no
+    variables."""
     dark = "\n".join(line for line in _resolved(DARK).splitlines() if "#" in line)
     return f"{_resolved(LIGHT)}@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
 

@@ -1,4 +1,5 @@
-"""The smallest useful SVG writer: escaped elements, short coordinates, and a guess at how wide text is."""
+"""The smallest useful SVG writer: escaped elements, short coordinates, and a guess at how wide text
+is."""
 
 from __future__ import annotations
 
@@ -18,8 +19,13 @@ def px(value: float) -> str:
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """One element. Attributes are escaped, children are markup already; `_` in a name stands for `-`."""
-    pairs = "".join(f' {_attribute(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None)
+    """One element. Attributes are escaped, children are markup already; `_` in a name stands for
+    `-`."""
+    pairs = "".join(
+        f' {_attribute(key)}="{_escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
     return f"<{name}{pairs}>{''.join(children)}</{name}>" if children else f"<{name}{pairs}/>"
 
 
@@ -33,9 +39,19 @@ def _escaped(value: object) -> str:
     return html.escape(clean(value), quote=True)
 
 
-def words(text: object, x: float, y: float, kind: str, anchor: str = "start", **more: object) -> str:
+def words(
+    text: object, x: float, y: float, kind: str, anchor: str = "start", **more: object
+) -> str:
     """A line of text; `kind` is its class."""
-    return tag("text", html.escape(clean(text)), x=float(x), y=float(y), class_=kind, text_anchor=anchor, **more)
+    return tag(
+        "text",
+        html.escape(clean(text)),
+        x=float(x),
+        y=float(y),
+        class_=kind,
+        text_anchor=anchor,
+        **more,
+    )
 
 
 def tooltip(text: str) -> str:

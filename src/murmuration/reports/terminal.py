@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["comparison_table", "human", "percent", "verdict_table"]
 
 
-def comparison_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> Table:
+def comparison_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = ""
+) -> Table:
     """A table with numbers on the right of their columns and text on the left."""
     table = _empty(title)
     for index, column in enumerate(columns):
@@ -26,14 +28,18 @@ def comparison_table(columns: Sequence[str], rows: Sequence[Sequence[object]], t
 
 
 def verdict_table(rows: Iterable[Mapping[str, object]], title: str = "") -> Table:
-    """Claims and findings: rows have quantity, paper, measured, low, high and holds; ✓ is green, ✗ is red."""
+    """Claims and findings: rows have quantity, paper, measured, low, high and holds; ✓ is green, ✗
+    is red."""
     table = _empty(title)
     table.add_column("quantity")
     for column in ("paper", "measured", "low", "high"):
         table.add_column(column, justify="right")
     table.add_column("holds", justify="center")
     for row in rows:
-        cells = (_plain(human(row.get(name))) for name in ("quantity", "paper", "measured", "low", "high"))
+        cells = (
+            _plain(human(row.get(name)))
+            for name in ("quantity", "paper", "measured", "low", "high")
+        )
         table.add_row(*cells, _mark(row.get("holds")))
     return table
 
@@ -46,7 +52,8 @@ def _empty(title: str) -> Table:
 
 
 def _plain(text: str) -> str:
-    """Square brackets are markup to the table; names may hold them and must come out as they are."""
+    """Square brackets are markup to the table; names may hold them and must come out as they
+    are."""
     from rich.markup import escape
 
     return escape(clean(text))

@@ -1,1 +1,2 @@
-"""Real time: transport, store, API, clock, and the processes of a live cluster. It wires; it decides nothing."""
+"""Real time: transport, store, API, clock, and the processes of a live cluster. It wires; it
+decides nothing."""

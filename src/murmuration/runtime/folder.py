@@ -1,4 +1,5 @@
-"""A cluster's folder: its token, where its API listens, its store, its logs, and the folders of its node agents."""
+"""A cluster's folder: its token, where its API listens, its store, its logs, and the folders of its
+node agents."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 
 TOKEN, API, STORE, NODES, UP = "token", "api.json", "store.db", "nodes", "up.json"
 MASTER_LOCK = "master.lock"
@@ -30,7 +31,8 @@ def find_folder(given: Path | None) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """The folder and its token, readable by its owner alone. A folder that was there keeps its mode."""
+    """The folder and its token, readable by its owner alone. A folder that was there keeps its
+    mode."""
     # Slow to import, and most commands only read a token.
     import secrets
 
@@ -66,4 +68,6 @@ def read_address(folder: Path) -> ApiAddress:
 
 
 def no_cluster(folder: Path) -> InputError:
-    return InputError(f"{folder}: no cluster runs here; start one with murmur up, or name its folder with --dir")
+    return InputError(
+        f"{folder}: no cluster runs here; start one with murmur up, or name its folder with --dir"
+    )

@@ -1,4 +1,5 @@
-"""Locks that name their holder: a file that is locked while a process lives, with the process's number in it."""
+"""Locks that name their holder: a file that is locked while a process lives, with the process's
+number in it."""
 
 from __future__ import annotations
 
@@ -6,17 +7,20 @@ import fcntl
 import os
 from pathlib import Path
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 
 
 def hold(path: Path, what: str) -> int:
-    """Lock a file for as long as this process lives; refused if another one holds it. The descriptor is returned."""
+    """Lock a file for as long as this process lives; refused if another one holds it. The
+    descriptor is returned."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise InputError(f"{what} runs already (process {holder(path)}) in {path.parent}") from error
+        raise InputError(
+            f"{what} runs already (process {holder(path)}) in {path.parent}"
+        ) from error
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor

@@ -1,4 +1,5 @@
-"""How the processes of a live cluster are started; apart from them, so that nobody imports what it does not need."""
+"""How the processes of a live cluster are started; apart from them, so that nobody imports what it
+does not need."""
 
 from __future__ import annotations
 

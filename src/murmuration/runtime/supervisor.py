@@ -1,4 +1,5 @@
-"""`murmur up`: one process that starts a master and its node agents, starts again what dies, and ends them all."""
+"""`murmur up`: one process that starts a master and its node agents, starts again what dies, and
+ends them all."""
 
 from __future__ import annotations
 
@@ -14,16 +15,24 @@ from pathlib import Path
 
 import msgspec
 
-from murmuration.cluster.errors import InputError
-from murmuration.runtime.client import Client
-from murmuration.runtime.executor import folder_name
-from murmuration.runtime.folder import API, MASTER_LOCK, NODES, TOKEN, UP, make_folder, write_private
-from murmuration.runtime.isolation.choose import choose
-from murmuration.runtime.isolation.folder import locked
-from murmuration.runtime.journal import Journal
+from murmuration.base.errors import InputError
+from murmuration.runtime.client.requests import Client
+from murmuration.runtime.folder import (
+    API,
+    MASTER_LOCK,
+    NODES,
+    TOKEN,
+    UP,
+    make_folder,
+    write_private,
+)
 from murmuration.runtime.locks import hold, holder
+from murmuration.runtime.node.executor import folder_name
+from murmuration.runtime.node.isolation.choose import choose
+from murmuration.runtime.node.isolation.folder import locked
+from murmuration.runtime.node.journal import Journal
+from murmuration.runtime.node.watchdog import AGENT_LOCK, end_warden
 from murmuration.runtime.options import AgentOptions, MasterOptions
-from murmuration.runtime.warden import AGENT_LOCK, end_warden
 
 LOCK = "up.lock"
 READY_S = 30.0
@@ -51,10 +60,20 @@ class Child:
 
     def start(self) -> None:
         path = os.pathsep.join(entry for entry in sys.path if entry)
-        environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+        }
         with open(self._folder / f"{self.name}.log", "ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
             )
         self._started = time.monotonic()
 
@@ -66,7 +85,11 @@ class Child:
         if code is None:
             return ""
         if not self._next:
-            self._delay = RESTART_S if now - self._started > RESTART_MAX_S else min(2 * self._delay, RESTART_MAX_S)
+            self._delay = (
+                RESTART_S
+                if now - self._started > RESTART_MAX_S
+                else min(2 * self._delay, RESTART_MAX_S)
+            )
             self._next = now + self._delay
         if now >= self._next:
             self._next = 0.0
@@ -100,8 +123,12 @@ class Supervisor:
         self._lock = hold(self.folder / LOCK, "a cluster")
         (self.folder / API).unlink(missing_ok=True)
         write_private(self.folder / UP, msgspec.json.encode(parts).decode())
-        self.agents = [Child(a.name, self.folder, "murmuration.runtime.agent", a) for a in parts.agents]
-        self.master = Child("master", self.folder, "murmuration.runtime.master", parts.master)
+        self.agents = [
+            Child(a.name, self.folder, "murmuration.runtime.node.process", a) for a in parts.agents
+        ]
+        self.master = Child(
+            "master", self.folder, "murmuration.runtime.master.process", parts.master
+        )
         self._names = {node.name for agent in parts.agents for node in agent.emulated}
         self._names |= {agent.name for agent in parts.agents if not agent.emulated}
         self._stop = False
@@ -126,11 +153,15 @@ class Supervisor:
             with contextlib.suppress(InputError, OSError):
                 client = Client(self.folder)
                 if self._names <= {
-                    node["node"] for node in client.get("nodes")["nodes"] if node["state"] != "unreachable"
+                    node["node"]
+                    for node in client.get("nodes")["nodes"]
+                    if node["state"] != "unreachable"
                 }:
                     return client.url
             time.sleep(0.02)
-        raise InputError(f"the cluster did not come up within {READY_S:.0f} s; see the logs in {self.folder}")
+        raise InputError(
+            f"the cluster did not come up within {READY_S:.0f} s; see the logs in {self.folder}"
+        )
 
     def run(self) -> None:
         """Until told to stop."""
@@ -153,7 +184,8 @@ class Supervisor:
 
 
 def sweep(folder: Path) -> None:
-    """End whatever parts of a cluster are left in a folder, and all of its tasks; nothing of them stays."""
+    """End whatever parts of a cluster are left in a folder, and all of its tasks; nothing of them
+    stays."""
     pids = [holder(folder / MASTER_LOCK)]
     nodes = [path for path in (folder / NODES).glob("*") if path.is_dir()]
     pids += [holder(node / AGENT_LOCK) for node in nodes]
@@ -168,7 +200,9 @@ def sweep(folder: Path) -> None:
 
 
 def _clean_tasks(node: Path) -> None:
-    unsettled = {folder_name(begun.framework, run) for run, begun in Journal(node / "journal").begun.items()}
+    unsettled = {
+        folder_name(begun.framework, run) for run, begun in Journal(node / "journal").begun.items()
+    }
     ways = [choose("process")]
     with contextlib.suppress(InputError):
         ways.append(choose("runc"))
@@ -240,18 +274,32 @@ def detached(parts: Parts) -> str:
     make_folder(Path(parts.master.folder))
     read, write = os.pipe()
     path = os.pathsep.join(entry for entry in sys.path if entry)
-    command = [sys.executable, "-m", "murmuration.runtime.supervisor", str(write), msgspec.json.encode(parts).decode()]
+    command = [
+        sys.executable,
+        "-m",
+        "murmuration.runtime.supervisor",
+        str(write),
+        msgspec.json.encode(parts).decode(),
+    ]
     with open(Path(parts.master.folder) / "up.log", "ab") as log:
         # The shell is gone at once, so that whoever called us has no child it did not ask for.
         subprocess.run(
-            ["sh", "-c", '"$@" &', "sh", *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write],
-            start_new_session=True, env={**os.environ, "PYTHONPATH": path}, check=True,
-        )  # fmt: skip
+            ["sh", "-c", '"$@" &', "sh", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[write],
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": path},
+            check=True,
+        )
     os.close(write)
     with os.fdopen(read) as pipe:
         word, _, rest = pipe.readline().strip().partition(" ")
     if word != "ready":
-        raise InputError(rest or f"the cluster did not come up; see the logs in {parts.master.folder}")
+        raise InputError(
+            rest or f"the cluster did not come up; see the logs in {parts.master.folder}"
+        )
     return rest
 
 

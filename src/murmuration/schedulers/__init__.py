@@ -1,1 +1,2 @@
-"""Who decides: for each architecture, which rows a scheduler reads, how stale they are, how its writes are accepted."""
+"""Who decides: for each architecture, which rows a scheduler reads, how stale they are, how its
+writes are accepted."""

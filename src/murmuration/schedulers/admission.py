@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.resources import Amounts, Resources, format_amount
 from murmuration.cluster.reasons import Never
-from murmuration.cluster.resources import Amounts, Resources, format_amount
 
 
 def slots(free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts) -> int:
@@ -19,10 +19,15 @@ def slots(free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts) ->
 
 
 def beyond_one_node(free: Amounts, needs: Amounts) -> NDArray[np.int64]:
-    """The places of the needs that no single row holds; the largest rows, tried first, hold nearly all of them."""
+    """The places of the needs that no single row holds; the largest rows, tried first, hold nearly
+    all of them."""
     left = np.arange(len(needs))
     sizes = np.unique(free, axis=0)
-    for size in sizes[np.argsort(-(sizes / np.maximum(sizes.max(axis=0), 1)).sum(axis=1))] if len(sizes) else sizes:
+    for size in (
+        sizes[np.argsort(-(sizes / np.maximum(sizes.max(axis=0), 1)).sum(axis=1))]
+        if len(sizes)
+        else sizes
+    ):
         left = left[(needs[left] > size).any(axis=1)]
         if not len(left):
             break
@@ -30,7 +35,12 @@ def beyond_one_node(free: Amounts, needs: Amounts) -> NDArray[np.int64]:
 
 
 def never(
-    resources: Resources, free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts, tasks: int, whole: bool
+    resources: Resources,
+    free: Amounts,
+    allowed: NDArray[np.bool_] | None,
+    request: Amounts,
+    tasks: int,
+    whole: bool,
 ) -> Never | None:
     """Why a job can never run on these rows as they are when nothing else does, or None.
 
@@ -43,11 +53,14 @@ def never(
         return Never("no node meets its constraints")
     if room == 0:
         return Never(_too_large(resources, free if allowed is None else free[allowed], request))
-    return Never(f"it needs room for {tasks} tasks at once and its nodes hold {room} when nothing else runs")
+    return Never(
+        f"it needs room for {tasks} tasks at once and its nodes hold {room} when nothing else runs"
+    )
 
 
 def _too_large(resources: Resources, free: Amounts, request: Amounts) -> str:
-    """Name the resource that no node has enough of; if each is had somewhere, say that no node has them together."""
+    """Name the resource that no node has enough of; if each is had somewhere, say that no node has
+    them together."""
     for r, name in enumerate(resources.names):
         most = int(free[:, r].max())
         if request[r] > most:

@@ -1,12 +1,17 @@
-"""Architectures as data: who the schedulers of a cluster are, what each may read, and how its writes are accepted.
+"""Architectures as data: who the schedulers of a cluster are, what each may read, and how its
+writes are accepted.
 
 monolithic   one scheduler, all rows, exclusive
 partitioned  one scheduler per workload, its own rows, exclusive
-offers       one scheduler per workload (a framework), the rows it was offered, exclusive while it holds the offer
+offers       one scheduler per workload (a framework), the rows it was offered, exclusive while it
+             holds the offer
 shared-state any number of schedulers per workload, all rows, committed optimistically
-negotiation  no scheduler: node agents ask brokers where there might be room, and the node asked decides
-swarm        one scheduler that places what arrives; then each task is an agent that reads its node and those it asks
-genetic      one scheduler, all rows, exclusive: what has arrived is searched as a batch, and running tasks may be moved
+negotiation  no scheduler: node agents ask brokers where there might be room, and the node asked
+             decides
+swarm        one scheduler that places what arrives; then each task is an agent that reads its node
+             and those it asks
+genetic      one scheduler, all rows, exclusive: what has arrived is searched as a batch, and
+             running tasks may be moved
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 
 KINDS = ("monolithic", "partitioned", "offers", "shared-state", "negotiation", "swarm", "genetic")
 
@@ -45,7 +50,9 @@ class Agent:
     atomic: bool = False
 
 
-def monolithic(workloads: Sequence[str], timing: Mapping[str, Timing], single_path: bool) -> list[Agent]:
+def monolithic(
+    workloads: Sequence[str], timing: Mapping[str, Timing], single_path: bool
+) -> list[Agent]:
     """One scheduler for everything; single-path takes the default time for every job (3.1)."""
     times = {name: timing["default"] if single_path else timing[name] for name in workloads}
     return [Agent("all", tuple(workloads), times)]
@@ -54,11 +61,13 @@ def monolithic(workloads: Sequence[str], timing: Mapping[str, Timing], single_pa
 def partitioned(
     workloads: Sequence[str], timing: Mapping[str, Timing], shares: Mapping[str, float], nodes: int
 ) -> list[Agent]:
-    """One scheduler per workload with rows of its own (4.2.1); workloads without a share split what is left."""
+    """One scheduler per workload with rows of its own (4.2.1); workloads without a share split what
+    is left."""
     owners = partition_rows(partition_shares(workloads, shares), nodes)
     return [
-        Agent(name, (name,), {name: timing[name]}, rows=owners == index) for index, name in enumerate(workloads)
-    ]  # fmt: skip
+        Agent(name, (name,), {name: timing[name]}, rows=owners == index)
+        for index, name in enumerate(workloads)
+    ]
 
 
 def partition_shares(workloads: Sequence[str], shares: Mapping[str, float]) -> list[float]:
@@ -71,9 +80,11 @@ def partition_shares(workloads: Sequence[str], shares: Mapping[str, float]) -> l
 
 
 def partition_rows(shares: Sequence[float], nodes: int) -> NDArray[np.int64]:
-    """The owner of each row (−1: nobody), spread evenly so that every partition has its part of each group of nodes.
+    """The owner of each row (−1: nobody), spread evenly so that every partition has its part of
+    each group of nodes.
 
-    Each row goes to whoever has the most left to get; what the shares leave over is owed to nobody."""
+    Each row goes to whoever has the most left to get; what the shares leave over is owed to
+    nobody."""
     owed_per_row = np.array([*shares, max(0.0, 1.0 - sum(shares))])
     owed = np.zeros(len(owed_per_row))
     owners = np.empty(nodes, dtype=np.int64)
@@ -85,30 +96,49 @@ def partition_rows(shares: Sequence[float], nodes: int) -> NDArray[np.int64]:
 
 
 def shared_state(
-    workloads: Sequence[str], timing: Mapping[str, Timing], counts: Mapping[str, int], machine: bool, atomic: bool
+    workloads: Sequence[str],
+    timing: Mapping[str, Timing],
+    counts: Mapping[str, int],
+    machine: bool,
+    atomic: bool,
 ) -> list[Agent]:
-    """Any number of schedulers per workload over the same rows (6.2); several of one workload take its jobs in turn."""
+    """Any number of schedulers per workload over the same rows (6.2); several of one workload take
+    its jobs in turn."""
     agents = []
     for name in workloads:
         count = counts.get(name, 1)
         for k in range(count):
             label = name if count == 1 else f"{name}-{k}"
             agents.append(
-                Agent(label, (name,), {name: timing[name]}, optimistic=True, machine=machine, atomic=atomic)
-            )  # fmt: skip
+                Agent(
+                    label,
+                    (name,),
+                    {name: timing[name]},
+                    optimistic=True,
+                    machine=machine,
+                    atomic=atomic,
+                )
+            )
     return agents
 
 
-def frameworks(workloads: Sequence[str], timing: Mapping[str, Timing], optimistic: bool) -> list[Agent]:
-    """One framework per workload; with optimistic offers the same resources go to several of them (6.2.2)."""
+def frameworks(
+    workloads: Sequence[str], timing: Mapping[str, Timing], optimistic: bool
+) -> list[Agent]:
+    """One framework per workload; with optimistic offers the same resources go to several of them
+    (6.2.2)."""
     return [Agent(name, (name,), {name: timing[name]}, optimistic=optimistic) for name in workloads]
 
 
-def assign_jobs(agents: Sequence[Agent], workloads: Sequence[str], workload: NDArray[np.int64]) -> NDArray[np.int64]:
+def assign_jobs(
+    agents: Sequence[Agent], workloads: Sequence[str], workload: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """The scheduler of each job: the one that serves its workload; several take turns."""
     owner = np.zeros(len(workload), dtype=np.int64)
     for index, name in enumerate(workloads):
-        serving = np.array([k for k, agent in enumerate(agents) if name in agent.workloads], dtype=np.int64)
+        serving = np.array(
+            [k for k, agent in enumerate(agents) if name in agent.workloads], dtype=np.int64
+        )
         rows = np.flatnonzero(workload == index)
         owner[rows] = serving[np.arange(len(rows)) % len(serving)]
     return owner

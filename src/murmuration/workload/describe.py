@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError, unknown
-from murmuration.cluster.resources import Resources
+from murmuration.base.errors import InputError, unknown
+from murmuration.base.resources import Resources
+from murmuration.workload.formats.sizes import unit
 from murmuration.workload.generators import Tables
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import EVENT_NAMES, NodeEvents, NodeTable
-from murmuration.workload.sizes import unit
 from murmuration.workload.trace import Trace
 
 
@@ -57,12 +57,15 @@ def _span(jobs: JobList) -> dict[str, Any]:
 
 
 def _usage(jobs: JobList) -> dict[str, Any] | None:
-    """What tasks use of what they request: mean over their curves, weighted by request, and the highest point."""
+    """What tasks use of what they request: mean over their curves, weighted by request, and the
+    highest point."""
     if jobs.curves is None:
         return None
     share, mine = jobs.curves.share, jobs.select(jobs.curve >= 0)
     weight = (mine.request * mine.tasks[:, None]).astype(np.float64)
-    mean = (share.mean(axis=1)[mine.curve] * weight).sum(axis=0) / np.where(weight.any(axis=0), weight.sum(axis=0), 1.0)
+    mean = (share.mean(axis=1)[mine.curve] * weight).sum(axis=0) / np.where(
+        weight.any(axis=0), weight.sum(axis=0), 1.0
+    )
     most = share.max(axis=1)[mine.curve].max(axis=0, initial=0.0)
     return {
         "jobs": len(mine),
@@ -96,7 +99,9 @@ def _mean(values: NDArray[np.float64] | NDArray[np.int64]) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def _natural(resources: Resources, row: NDArray[np.float64] | NDArray[np.int64]) -> dict[str, float]:
+def _natural(
+    resources: Resources, row: NDArray[np.float64] | NDArray[np.int64]
+) -> dict[str, float]:
     """Amounts in the units of our files."""
     names = ("mem_gb" if name == "memory" else name for name in resources.names)
     return {label: float(row[k]) / unit(resources.names[k]) for k, label in enumerate(names)}
@@ -120,7 +125,12 @@ def _nodes(nodes: NodeTable) -> dict[str, Any]:
 def _events(events: NodeEvents) -> dict[str, Any]:
     counts = {name: int((events.kind == k).sum()) for k, name in enumerate(EVENT_NAMES)}
     nodes = len(np.unique(events.node_id))
-    return {**counts, "nodes": nodes, "first_s": float(events.time_s[0]), "last_s": float(events.time_s[-1])}
+    return {
+        **counts,
+        "nodes": nodes,
+        "first_s": float(events.time_s[0]),
+        "last_s": float(events.time_s[-1]),
+    }
 
 
 def _tables(tables: Tables) -> dict[str, Any]:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from murmuration.cluster.errors import InputError
-from murmuration.workload import node_events, nodes, store
-from murmuration.workload.files import Source, load
+from murmuration.base.errors import InputError
+from murmuration.workload import node_events, nodes
+from murmuration.workload.formats import job_lists as store
+from murmuration.workload.formats.source import Source, load
+from murmuration.workload.formats.table import of_source, parquet
+from murmuration.workload.formats.usage_files import read_usage, with_usage
 from murmuration.workload.readers import (
     alibaba,
     bitbrains,
@@ -24,14 +27,13 @@ from murmuration.workload.readers import (
     swf,
     swim,
 )
-from murmuration.workload.table import of_source, parquet
 from murmuration.workload.trace import LeftOut, Options, Trace
-from murmuration.workload.usage_files import read_usage, with_usage
 
 
 @dataclass(frozen=True)
 class Head:
-    """What a format is known by: the first line that is no comment, its fields, and the columns it may name."""
+    """What a format is known by: the first line that is no comment, its fields, and the columns it
+    may name."""
 
     line: str
     fields: list[str]
@@ -62,7 +64,9 @@ def _with_usage(trace: Trace, options: Options) -> Trace:
     if options.usage is None or trace.jobs is None or trace.kind == "job list":
         return trace
     left_out = LeftOut(options.strict)
-    jobs = with_usage(trace.jobs, read_usage(options.usage, left_out), trace.jobs.job_id.tolist(), left_out)
+    jobs = with_usage(
+        trace.jobs, read_usage(options.usage, left_out), trace.jobs.job_id.tolist(), left_out
+    )
     return replace(trace, jobs=jobs, skipped=(*trace.skipped, *left_out.lines))
 
 
@@ -83,34 +87,67 @@ FORMATS = (
     Format("node table", lambda head: head.has(nodes.BASE, 2), _read_nodes),
     Format(
         "google2011 job events",
-        lambda head: head.has(google2011_jobs.EVENT_COLUMNS) or google2011_jobs.is_raw_job_events(head.line),
+        lambda head: (
+            head.has(google2011_jobs.EVENT_COLUMNS) or google2011_jobs.is_raw_job_events(head.line)
+        ),
         google2011_jobs.read_job_events,
     ),
-    Format("google2011 initial tasks", lambda head: head.has(google2011.TASK_COLUMNS), google2011.read_initial_tasks),
+    Format(
+        "google2011 initial tasks",
+        lambda head: head.has(google2011.TASK_COLUMNS),
+        google2011.read_initial_tasks,
+    ),
     Format(
         "google2011 machines",
         lambda head: head.has(google2011.MACHINE_COLUMNS) and not head.has(["event_type"]),
         google2011.read_machines,
     ),
     Format(
-        "google2011 removals", lambda head: head.has(google2011_nodes.EVENT_COLUMNS), google2011_nodes.read_removals
+        "google2011 removals",
+        lambda head: head.has(google2011_nodes.EVENT_COLUMNS),
+        google2011_nodes.read_removals,
     ),
     Format(
         "google2019 machine events",
-        lambda head: head.has(google2019.EVENT_COLUMNS) or (head.line[0] == "{" and '"machine_id"' in head.line),
+        lambda head: (
+            head.has(google2019.EVENT_COLUMNS)
+            or (head.line[0] == "{" and '"machine_id"' in head.line)
+        ),
         google2019.read_machine_events,
     ),
-    Format("google2019 requests", lambda head: head.has(google2019.REQUEST_COLUMNS), google2019.read_requests),
-    Format("google2019 machines", lambda head: head.has(google2019.COUNT_COLUMNS), google2019.read_machine_counts),
+    Format(
+        "google2019 requests",
+        lambda head: head.has(google2019.REQUEST_COLUMNS),
+        google2019.read_requests,
+    ),
+    Format(
+        "google2019 machines",
+        lambda head: head.has(google2019.COUNT_COLUMNS),
+        google2019.read_machine_counts,
+    ),
     Format("alibaba pods", lambda head: head.has(alibaba.POD_COLUMNS), alibaba.read_pods),
     Format("alibaba nodes", lambda head: head.has(alibaba.NODE_COLUMNS), alibaba.read_nodes),
-    Format("alibaba containers", lambda head: containers.is_instances(head.line), containers.read_instances),
-    Format("alibaba container apps", lambda head: containers.is_apps(head.line), containers.read_apps),
-    Format("alibaba container nodes", lambda head: containers.is_nodes(head.line), containers.read_nodes),
+    Format(
+        "alibaba containers",
+        lambda head: containers.is_instances(head.line),
+        containers.read_instances,
+    ),
+    Format(
+        "alibaba container apps", lambda head: containers.is_apps(head.line), containers.read_apps
+    ),
+    Format(
+        "alibaba container nodes",
+        lambda head: containers.is_nodes(head.line),
+        containers.read_nodes,
+    ),
     Format("planetlab", lambda head: head.has(planetlab.COLUMNS), planetlab.read_planetlab),
     Format("bitbrains", lambda head: head.has(bitbrains.COLUMNS), bitbrains.read_bitbrains),
     Format("omega cell state", lambda head: omega.is_state(head.fields), omega.read_state),
-    Format("omega distribution", lambda head: omega.is_distribution(head.fields), omega.read_distribution),
+    Format(
+        "omega distribution",
+        lambda head: omega.is_distribution(head.fields),
+        omega.read_distribution,
+    ),
     Format("swim", lambda head: swim.is_swim(head.line), swim.read_swim),
     Format("swf", lambda head: swf.is_swf(head.fields) or head.line[0] == ";", swf.read_swf),
 )
@@ -126,7 +163,10 @@ def open_trace(path: str | Path, options: Options | None = None) -> Trace:
     for known in FORMATS:
         if known.matches(head):
             return _with_usage(known.read(source, options), options)
-    raise InputError(f"{source.path}: not a trace of a known format ({', '.join(known.kind for known in FORMATS)})")
+    raise InputError(
+        f"{source.path}: not a trace of a known format "
+        f"({', '.join(known.kind for known in FORMATS)})"
+    )
 
 
 def _head(source: Source) -> Head:
@@ -139,7 +179,8 @@ def _head(source: Source) -> Head:
 
 
 def _parquet_columns(source: Source) -> list[str]:
-    """The names alone, without reading the rows; a file that has none to give fails as when it is read."""
+    """The names alone, without reading the rows; a file that has none to give fails as when it is
+    read."""
     import polars as pl
 
     try:

@@ -1,4 +1,5 @@
-"""Generators: job lists drawn from distributions. Each is told its generator; the same seed gives the same list."""
+"""Generators: job lists drawn from distributions. Each is told its generator; the same seed gives
+the same list."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Amounts, Resources
 from murmuration.cluster.constraints import Constraint
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Amounts, Resources
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 
 PICKY_MASKS = 8
@@ -17,8 +18,8 @@ PICKY_MASKS = 8
 
 @dataclass(frozen=True)
 class Stream:
-    """One workload of independent exponential draws (Table 3.1): gaps between jobs, tasks of a job rounded up, and a
-    duration that all tasks of the job share."""
+    """One workload of independent exponential draws (Table 3.1): gaps between jobs, tasks of a job
+    rounded up, and a duration that all tasks of the job share."""
 
     name: str
     arrivals_per_s: float
@@ -37,7 +38,8 @@ class Stream:
 
 @dataclass(frozen=True)
 class Tables:
-    """Observed values to draw from instead of exponentials; an empty table keeps the exponential."""
+    """Observed values to draw from instead of exponentials; an empty table keeps the
+    exponential."""
 
     gaps_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     tasks: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
@@ -46,32 +48,49 @@ class Tables:
     requests: Amounts = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
 
 
-def generate(stream: Stream, resources: Resources, seconds: float, rng: np.random.Generator, tables: Tables) -> JobList:
+def generate(
+    stream: Stream, resources: Resources, seconds: float, rng: np.random.Generator, tables: Tables
+) -> JobList:
     """The jobs of one workload up to a horizon."""
     later = arrivals(stream.arrivals_per_s, seconds, rng, tables.gaps_s)
     submit = np.concatenate([np.zeros(first_jobs(stream)), later])
     count = len(submit)
-    tasks = np.ceil(draw(stream.tasks_per_job, count, rng, tables.tasks)).clip(1, TASKS_MAX).astype(np.int64)
+    tasks = (
+        np.ceil(draw(stream.tasks_per_job, count, rng, tables.tasks))
+        .clip(1, TASKS_MAX)
+        .astype(np.int64)
+    )
     duration = draw(stream.task_duration_s, count, rng, tables.durations_s)
     request = sizes(stream, count, rng)
     if len(tables.requests):
         request = tables.requests[rng.integers(0, len(tables.requests), count)]
     sets = ((), stream.constraints) if stream.constraints else ((),)
     return job_list(
-        resources, [stream.name], workload=np.zeros(count, dtype=np.int64), submit_s=submit, tasks=tasks,
-        duration_s=duration, request=request, job_id=[f"{stream.name}-{j}" for j in range(count)],
-        priority=stream.priority, gang=stream.gang, production=stream.production,
-        constraint=1 if stream.constraints else 0, constraint_sets=sets,
-    )  # fmt: skip
+        resources,
+        [stream.name],
+        workload=np.zeros(count, dtype=np.int64),
+        submit_s=submit,
+        tasks=tasks,
+        duration_s=duration,
+        request=request,
+        job_id=[f"{stream.name}-{j}" for j in range(count)],
+        priority=stream.priority,
+        gang=stream.gang,
+        production=stream.production,
+        constraint=1 if stream.constraints else 0,
+        constraint_sets=sets,
+    )
 
 
 def first_jobs(stream: Stream) -> int:
-    """How many jobs make up the tasks of time 0: of exponential tasks rounded up, a job has 1 ÷ (1 − e^(−1/mean))."""
+    """How many jobs make up the tasks of time 0: of exponential tasks rounded up, a job has 1 ÷ (1
+    − e^(−1/mean))."""
     return round(stream.initial * float(1.0 - np.exp(-1.0 / stream.tasks_per_job)))
 
 
 def sizes(stream: Stream, count: int, rng: np.random.Generator) -> Amounts:
-    """The request of each job: alike, or spread log-normally about the same mean, resources half together."""
+    """The request of each job: alike, or spread log-normally about the same mean, resources half
+    together."""
     alike = np.broadcast_to(stream.request, (count, len(stream.request)))
     if stream.spread == 0.0:
         return alike
@@ -80,12 +99,16 @@ def sizes(stream: Stream, count: int, rng: np.random.Generator) -> Amounts:
     return np.maximum(alike * factor, (alike > 0).astype(np.float64)).astype(np.int64)
 
 
-def arrivals(rate: float, seconds: float, rng: np.random.Generator, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+def arrivals(
+    rate: float, seconds: float, rng: np.random.Generator, gaps: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Submission times before the horizon: a Poisson process, or gaps drawn from a table."""
     times: list[NDArray[np.float64]] = []
     if len(gaps):
         if not gaps.any():
-            raise InputError("expected gaps between jobs to draw from, got zeros alone, which let no time pass")
+            raise InputError(
+                "expected gaps between jobs to draw from, got zeros alone, which let no time pass"
+            )
         rate = 1.0 / float(gaps.mean())
     last = 0.0
     while last < seconds:
@@ -96,7 +119,9 @@ def arrivals(rate: float, seconds: float, rng: np.random.Generator, gaps: NDArra
     return every[every < seconds]
 
 
-def draw(mean: float, count: int, rng: np.random.Generator, table: NDArray[np.float64]) -> NDArray[np.float64]:
+def draw(
+    mean: float, count: int, rng: np.random.Generator, table: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Exponential values of this mean, or values of the table with replacement."""
     if len(table) == 0:
         return rng.exponential(mean, count)

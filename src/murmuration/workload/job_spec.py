@@ -1,7 +1,8 @@
 """A job as a user writes it: what to run, how often, what it needs, and where it may go.
 
-The same structure is read from TOML, from Python and from JSON. What can be checked without a cluster is checked here;
-amounts and constraints are checked by the master, which knows the resources and the nodes.
+The same structure is read from TOML, from Python and from JSON. What can be checked without a
+cluster is checked here; amounts and constraints are checked by the master, which knows the
+resources and the nodes.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
-from murmuration.cluster.errors import InputError, did_you_mean
+from murmuration.base.errors import InputError, did_you_mean
 
 COUNT_MAX = 100_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When a task that ended is run again: after `backoff_s`, twice as long each time, never more than the maximum."""
+    """When a task that ended is run again: after `backoff_s`, twice as long each time, never more
+    than the maximum."""
 
     #: None: a service is restarted for ever, a task of a terminating job not at all.
     retries: int | None = None
@@ -35,7 +37,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     environment: dict[str, str] = {}
     kind: Literal["terminating", "service"] = "terminating"
     count: int = 1
-    resources: dict[str, str | int | float] = msgspec.field(default_factory=lambda: {"cpu": 0.1, "memory": "64Mi"})
+    resources: dict[str, str | int | float] = msgspec.field(
+        default_factory=lambda: {"cpu": 0.1, "memory": "64Mi"}
+    )
     priority: int = 0
     user: str = ""
     #: Tests of a node's attributes, e.g. `zone = a`.
@@ -48,13 +52,15 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     #: All tasks start together or none does.
     gang: bool = False
     restart: Restart = Restart()
-    #: Ports of the node a task needs for itself; 0 stands for any free one, told in MURMUR_PORT and MURMUR_PORTS.
+    #: Ports of the node a task needs for itself; 0 stands for any free one, told in MURMUR_PORT and
+    #: MURMUR_PORTS.
     ports: list[int] = []
     time_limit_s: float | None = None
 
 
 class FieldError(InputError):
-    """Something wrong with one field of a job; `field` is its dotted path, so that a reader can name the line."""
+    """Something wrong with one field of a job; `field` is its dotted path, so that a reader can
+    name the line."""
 
     def __init__(self, field: str, sentence: str) -> None:
         super().__init__(f"{field}: {sentence}" if field else sentence)
@@ -114,9 +120,14 @@ def check_spec(spec: JobSpec) -> None:
 
 def _problems(spec: JobSpec) -> Any:
     if not NAME.fullmatch(spec.name):
-        yield FieldError("name", f"expected up to 63 letters, digits, - and _, no sign in front, got {spec.name!r}")
+        yield FieldError(
+            "name",
+            f"expected up to 63 letters, digits, - and _, no sign in front, got {spec.name!r}",
+        )
     if not spec.command or not spec.command[0]:
-        yield FieldError("command", 'expected a program and its arguments, e.g. ["sh", "-c", "echo hello"]')
+        yield FieldError(
+            "command", 'expected a program and its arguments, e.g. ["sh", "-c", "echo hello"]'
+        )
     if any("\0" in word for word in [*spec.command, *spec.arguments]):
         yield FieldError("command", "expected no zero bytes")
     for key, value in spec.environment.items():
@@ -125,12 +136,18 @@ def _problems(spec: JobSpec) -> Any:
     if not 1 <= spec.count <= COUNT_MAX:
         yield FieldError("count", f"expected a number from 1 to {COUNT_MAX}, got {spec.count}")
     if not -1_000_000 <= spec.priority <= 1_000_000:
-        yield FieldError("priority", f"expected a number from -1000000 to 1000000, got {spec.priority}")
+        yield FieldError(
+            "priority", f"expected a number from -1000000 to 1000000, got {spec.priority}"
+        )
     for k, port in enumerate(spec.ports):
         if not 0 <= port <= 65535 or (port and spec.ports.count(port) > 1):
-            yield FieldError(f"ports[{k}]", f"expected distinct ports from 1 to 65535, or 0 for any, got {port}")
+            yield FieldError(
+                f"ports[{k}]", f"expected distinct ports from 1 to 65535, or 0 for any, got {port}"
+            )
     if spec.time_limit_s is not None and not 0 < spec.time_limit_s < 1e9:
-        yield FieldError("time_limit_s", f"expected a number of seconds above 0, got {spec.time_limit_s:g}")
+        yield FieldError(
+            "time_limit_s", f"expected a number of seconds above 0, got {spec.time_limit_s:g}"
+        )
     yield from _restart_problems(spec.restart)
 
 
@@ -138,4 +155,6 @@ def _restart_problems(restart: Restart) -> Any:
     if restart.retries is not None and restart.retries < 0:
         yield FieldError("restart.retries", f"expected a number from 0, got {restart.retries}")
     if not 0 <= restart.backoff_s <= restart.backoff_max_s < 1e9:
-        yield FieldError("restart.backoff_s", "expected seconds from 0, and no more than backoff_max_s")
+        yield FieldError(
+            "restart.backoff_s", "expected seconds from 0, and no more than backoff_max_s"
+        )

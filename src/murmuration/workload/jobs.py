@@ -1,4 +1,5 @@
-"""A job list: what arrives, as columns sorted by submission. A list is made once and replayed in every architecture."""
+"""A job list: what arrives, as columns sorted by submission. A list is made once and replayed in
+every architecture."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Amounts, Resources
 from murmuration.cluster.constraints import Constraint
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Amounts, Resources
 from murmuration.workload.usage import Curves, join
 
 TASKS_MAX = 1_000_000
@@ -19,7 +20,8 @@ TASKS_MAX = 1_000_000
 
 @dataclass(frozen=True)
 class JobList:
-    """Jobs in order of submission; row j of every column is job j. Tasks of a job are alike and share its duration."""
+    """Jobs in order of submission; row j of every column is job j. Tasks of a job are alike and
+    share its duration."""
 
     resources: Resources
     workloads: tuple[str, ...]
@@ -34,9 +36,11 @@ class JobList:
     production: NDArray[np.bool_]
     #: Index into `constraint_sets`; set 0 is "no constraint".
     constraint: NDArray[np.int64]
-    #: Index into `curves`: what each task uses over time; −1 for a job whose tasks use what they request.
+    #: Index into `curves`: what each task uses over time; −1 for a job whose tasks use what they
+    #: request.
     curve: NDArray[np.int64]
-    #: Index into `recorded_nodes`: where the tasks ran when the trace was recorded; −1 where that is not known.
+    #: Index into `recorded_nodes`: where the tasks ran when the trace was recorded; −1 where that
+    #: is not known.
     recorded: NDArray[np.int64]
     constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),)
     curves: Curves | None = None
@@ -64,26 +68,51 @@ class JobList:
         """The row of a job by its id."""
         rows = np.flatnonzero(self.job_id == job_id)
         if len(rows) == 0:
-            ends = f"{str(self.job_id[0])!r} to {str(self.job_id[-1])!r}" if len(self) else "nowhere"
+            ends = (
+                f"{str(self.job_id[0])!r} to {str(self.job_id[-1])!r}" if len(self) else "nowhere"
+            )
             raise InputError(f"no job {job_id!r}; ids run from {ends}")
         return int(rows[0])
 
 
 COLUMNS = (
-    "job_id", "workload", "submit_s", "tasks", "duration_s", "request", "priority", "gang", "production", "constraint",
-    "curve", "recorded",
-)  # fmt: skip
+    "job_id",
+    "workload",
+    "submit_s",
+    "tasks",
+    "duration_s",
+    "request",
+    "priority",
+    "gang",
+    "production",
+    "constraint",
+    "curve",
+    "recorded",
+)
 
 
 def job_list(
-    resources: Resources, workloads: Sequence[str], *, workload: NDArray[np.int64], submit_s: NDArray[np.float64],
-    tasks: NDArray[np.int64], duration_s: NDArray[np.float64], request: Amounts, job_id: Sequence[str] | None = None,
-    priority: NDArray[np.int64] | int = 0, gang: NDArray[np.bool_] | bool = False,
-    production: NDArray[np.bool_] | bool = False, constraint: NDArray[np.int64] | int = 0,
-    constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),), curve: NDArray[np.int64] | int = -1,
-    curves: Curves | None = None, recorded: NDArray[np.int64] | int = -1, recorded_nodes: tuple[str, ...] = (),
-) -> JobList:  # fmt: skip
-    """A job list from columns; single values stand for every job, and jobs without ids are numbered."""
+    resources: Resources,
+    workloads: Sequence[str],
+    *,
+    workload: NDArray[np.int64],
+    submit_s: NDArray[np.float64],
+    tasks: NDArray[np.int64],
+    duration_s: NDArray[np.float64],
+    request: Amounts,
+    job_id: Sequence[str] | None = None,
+    priority: NDArray[np.int64] | int = 0,
+    gang: NDArray[np.bool_] | bool = False,
+    production: NDArray[np.bool_] | bool = False,
+    constraint: NDArray[np.int64] | int = 0,
+    constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),),
+    curve: NDArray[np.int64] | int = -1,
+    curves: Curves | None = None,
+    recorded: NDArray[np.int64] | int = -1,
+    recorded_nodes: tuple[str, ...] = (),
+) -> JobList:
+    """A job list from columns; single values stand for every job, and jobs without ids are
+    numbered."""
     count = len(submit_s)
     names = [str(j) for j in range(count)] if job_id is None else job_id
 
@@ -91,13 +120,24 @@ def job_list(
         return np.ascontiguousarray(np.broadcast_to(np.asarray(value, dtype=dtype), (count,)))
 
     jobs = JobList(
-        resources=resources, workloads=tuple(workloads), job_id=np.array(names, dtype=np.str_),
-        workload=column(workload, np.int64), submit_s=column(submit_s, np.float64), tasks=column(tasks, np.int64),
-        duration_s=column(duration_s, np.float64), request=np.ascontiguousarray(request, dtype=np.int64),
-        priority=column(priority, np.int64), gang=column(gang, np.bool_), production=column(production, np.bool_),
-        constraint=column(constraint, np.int64), constraint_sets=constraint_sets, curve=column(curve, np.int64),
-        curves=curves, recorded=column(recorded, np.int64), recorded_nodes=recorded_nodes,
-    )  # fmt: skip
+        resources=resources,
+        workloads=tuple(workloads),
+        job_id=np.array(names, dtype=np.str_),
+        workload=column(workload, np.int64),
+        submit_s=column(submit_s, np.float64),
+        tasks=column(tasks, np.int64),
+        duration_s=column(duration_s, np.float64),
+        request=np.ascontiguousarray(request, dtype=np.int64),
+        priority=column(priority, np.int64),
+        gang=column(gang, np.bool_),
+        production=column(production, np.bool_),
+        constraint=column(constraint, np.int64),
+        constraint_sets=constraint_sets,
+        curve=column(curve, np.int64),
+        curves=curves,
+        recorded=column(recorded, np.int64),
+        recorded_nodes=recorded_nodes,
+    )
     return jobs.sorted()
 
 
@@ -119,34 +159,51 @@ def merge(lists: Sequence[JobList]) -> JobList:
         where = np.array([*(nodes.index(name) for name in jobs.recorded_nodes), -1], dtype=np.int64)
         parts.append(
             replace(
-                jobs, workload=known[jobs.workload], constraint=moved, curve=curve, recorded=where[jobs.recorded]
+                jobs,
+                workload=known[jobs.workload],
+                constraint=moved,
+                curve=curve,
+                recorded=where[jobs.recorded],
             )
-        )  # fmt: skip
-    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+        )
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS
+    }
     merged = JobList(
-        resources=lists[0].resources, workloads=names, constraint_sets=tuple(sets), curves=curves,
-        recorded_nodes=nodes, notes=tuple(note for jobs in lists for note in jobs.notes), **columns,
-    )  # fmt: skip
+        resources=lists[0].resources,
+        workloads=names,
+        constraint_sets=tuple(sets),
+        curves=curves,
+        recorded_nodes=nodes,
+        notes=tuple(note for jobs in lists for note in jobs.notes),
+        **columns,
+    )
     return merged.sorted()
 
 
 def multiply(jobs: JobList, factor: float) -> JobList:
-    """The list `factor` times over: each job is copied by a hash of its id, so that no seed changes the choice."""
+    """The list `factor` times over: each job is copied by a hash of its id, so that no seed changes
+    the choice."""
     if not 0 < factor <= 1000:
-        raise InputError(f"workload.multiply: expected a number above 0 and up to 1000, got {factor:g}")
+        raise InputError(
+            f"workload.multiply: expected a number above 0 and up to 1000, got {factor:g}"
+        )
     shares = np.array([_hash_share(name) for name in jobs.job_id])
     copies = np.floor(factor).astype(np.int64) + (shares < factor % 1.0).astype(np.int64)
     rows = np.repeat(np.arange(len(jobs)), copies)
     serial = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
     chosen = jobs.select(rows)
-    names = [name if k == 0 else f"{name}+{k}" for name, k in zip(chosen.job_id, serial, strict=True)]
+    names = [
+        name if k == 0 else f"{name}+{k}" for name, k in zip(chosen.job_id, serial, strict=True)
+    ]
     # A copy uses what its original used, but nobody recorded where it ran.
     recorded = np.where(serial == 0, chosen.recorded, -1)
     return replace(chosen, job_id=np.array(names, dtype=np.str_), recorded=recorded)
 
 
 def _hash_share(name: str) -> float:
-    """A number in [0, 1) that depends on the name alone (FNV-1a, finished with a multiply and shift)."""
+    """A number in [0, 1) that depends on the name alone (FNV-1a, finished with a multiply and
+    shift)."""
     value = 0xCBF29CE484222325
     for byte in name.encode():
         value = ((value ^ byte) * 0x100000001B3) & (2**64 - 1)

@@ -1,7 +1,8 @@
-"""Nodes that come, go and change size: events from a file of our own, and the same events told for one node table.
+"""Nodes that come, go and change size: events from a file of our own, and the same events told for
+one node table.
 
-A node whose first event adds it after time 0 is not there before; every other node of the table is there from the
-start. A size of `UNCHANGED` says that the node keeps the one it had.
+A node whose first event adds it after time 0 is not there before; every other node of the table is
+there from the start. A size of `UNCHANGED` says that the node keeps the one it had.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError, unknown
-from murmuration.cluster.resources import Amounts, Resources
+from murmuration.base.errors import InputError, unknown
+from murmuration.base.resources import Amounts, Resources
+from murmuration.workload.formats.sizes import SIZE_MAX, unit
+from murmuration.workload.formats.table import Table
 from murmuration.workload.nodes import (
     ADD,
     EVENT_NAMES,
@@ -25,8 +28,6 @@ from murmuration.workload.nodes import (
     NodeTable,
     read_attributes,
 )
-from murmuration.workload.sizes import SIZE_MAX, unit
-from murmuration.workload.table import Table
 
 BASE = ("time_s", "node_id", "event")
 SIZES = {"cpu": "cpu", "mem_gb": "memory"}
@@ -39,13 +40,25 @@ def events_of(table: Table) -> NodeEvents:
     words = table.texts("event").str.strip_chars().str.to_lowercase()
     table.refuse(~words.is_in(list(EVENT_NAMES)).to_numpy(), "event", ", ".join(EVENT_NAMES))
     kind = np.array([EVENT_NAMES.index(word) for word in words], dtype=np.int64)
-    columns = {SIZES.get(c, c.removeprefix(RESOURCE)): c for c in table.columns if c in SIZES or c.startswith(RESOURCE)}
-    resources = Resources(("cpu", "memory", *(name for name in columns if name not in SIZES.values())))
-    attributes = {name: name for name in table.columns if name not in BASE and name not in columns.values()}
+    columns = {
+        SIZES.get(c, c.removeprefix(RESOURCE)): c
+        for c in table.columns
+        if c in SIZES or c.startswith(RESOURCE)
+    }
+    resources = Resources(
+        ("cpu", "memory", *(name for name in columns if name not in SIZES.values()))
+    )
+    attributes = {
+        name: name for name in table.columns if name not in BASE and name not in columns.values()
+    }
     events = NodeEvents(
-        resources, table.numbers("time_s"), np.array(table.texts("node_id").to_list(), dtype=np.str_), kind,
-        _sizes(table, resources, columns), read_attributes(table, attributes),
-    )  # fmt: skip
+        resources,
+        table.numbers("time_s"),
+        np.array(table.texts("node_id").to_list(), dtype=np.str_),
+        kind,
+        _sizes(table, resources, columns),
+        read_attributes(table, attributes),
+    )
     return in_order(events)
 
 
@@ -83,7 +96,8 @@ def nodes_at_zero(events: NodeEvents) -> NodeTable:
 
 
 def with_later_nodes(nodes: NodeTable, events: NodeEvents, where: str) -> NodeTable:
-    """The table with the nodes that only the events know, each with its attributes and the first size it has."""
+    """The table with the nodes that only the events know, each with its attributes and the first
+    size it has."""
     events = aligned(events, nodes.resources, where)
     first: dict[str, int] = {}
     sized: dict[str, int] = {}
@@ -93,14 +107,20 @@ def with_later_nodes(nodes: NodeTable, events: NodeEvents, where: str) -> NodeTa
             sized.setdefault(str(events.node_id[row]), row)
     for name, row in first.items():
         if events.kind[row] != ADD or name not in sized:
-            raise InputError(f"{where}: expected node {name!r} to be in the node table, or to be added with a size")
+            raise InputError(
+                f"{where}: expected node {name!r} to be in the node table, or to be added with "
+                "a size"
+            )
     added = events.select(np.array([sized[name] for name in first], dtype=np.int64))
     total = np.concatenate([nodes.total, np.maximum(added.total, 0)])
-    return NodeTable(nodes.resources, nodes.names + tuple(first), total, nodes.attributes + added.attributes)
+    return NodeTable(
+        nodes.resources, nodes.names + tuple(first), total, nodes.attributes + added.attributes
+    )
 
 
 def aligned(events: NodeEvents, resources: Resources, where: str) -> NodeEvents:
-    """The same events with one column for each resource of the nodes; what they do not name does not change."""
+    """The same events with one column for each resource of the nodes; what they do not name does
+    not change."""
     total = np.full((len(events), len(resources)), UNCHANGED, dtype=np.int64)
     for k, name in enumerate(events.resources.names):
         if name in resources.names:
@@ -111,8 +131,8 @@ def aligned(events: NodeEvents, resources: Resources, where: str) -> NodeEvents:
 
 
 def settled(events: NodeEvents, nodes: NodeTable, where: str = "node events") -> NodeEvents:
-    """Only what changes something: a node is added when it is absent, removed or resized when it is there, and the
-    size of every event is the one the node has after it."""
+    """Only what changes something: a node is added when it is absent, removed or resized when it is
+    there, and the size of every event is the one the node has after it."""
     events = aligned(events, nodes.resources, where)
     row_of = {name: row for row, name in enumerate(nodes.names)}
     size, here = nodes.total.copy(), ~absent(events, nodes.names)
@@ -124,7 +144,11 @@ def settled(events: NodeEvents, nodes: NodeTable, where: str = "node events") ->
             size[n] = np.where(total[e] < 0, before, total[e])
         if kind[e] == ADD and here[n]:
             kind[e] = UPDATE
-        changes = not here[n] if kind[e] == ADD else here[n] and (kind[e] == REMOVE or (size[n] != before).any())
+        changes = (
+            not here[n]
+            if kind[e] == ADD
+            else here[n] and (kind[e] == REMOVE or (size[n] != before).any())
+        )
         if changes:
             here[n] = kind[e] != REMOVE
             total[e] = size[n]

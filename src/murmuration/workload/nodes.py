@@ -1,4 +1,5 @@
-"""Node tables: the nodes of a cluster with their sizes and attributes, in CSV or Parquet, and what happens to them."""
+"""Node tables: the nodes of a cluster with their sizes and attributes, in CSV or Parquet, and what
+happens to them."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Amounts, Resources
 from murmuration.cluster.constraints import Attributes, Value, as_value, value_text
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Amounts, Resources
-from murmuration.workload.files import load
-from murmuration.workload.sizes import checked_suffix, read_sizes, size_columns, write_frame
-from murmuration.workload.table import Table, codes, of_source
+from murmuration.workload.formats.sizes import checked_suffix, read_sizes, size_columns, write_frame
+from murmuration.workload.formats.source import load
+from murmuration.workload.formats.table import Table, codes, of_source
 
 BASE = ("node_id", "cpu", "mem_gb")
 RESOURCE = "resource."
@@ -38,7 +39,9 @@ class NodeTable:
 
     def select(self, rows: NDArray[np.int64]) -> NodeTable:
         """The nodes at these rows, in that order."""
-        names, attributes = (tuple(column[row] for row in rows) for column in (self.names, self.attributes))
+        names, attributes = (
+            tuple(column[row] for row in rows) for column in (self.names, self.attributes)
+        )
         return NodeTable(self.resources, names, self.total[rows], attributes)
 
 
@@ -60,7 +63,12 @@ class NodeEvents:
         """The events at these rows, in that order."""
         attributes = tuple(self.attributes[row] for row in rows)
         return NodeEvents(
-            self.resources, self.time_s[rows], self.node_id[rows], self.kind[rows], self.total[rows], attributes
+            self.resources,
+            self.time_s[rows],
+            self.node_id[rows],
+            self.kind[rows],
+            self.total[rows],
+            attributes,
         )
 
 
@@ -74,7 +82,11 @@ def nodes_of(table: Table) -> NodeTable:
     table.need(BASE, "nodes")
     resources, total = read_sizes(table, _size_columns(table))
     names = tuple(table.names("node_id").to_list())
-    attributes = {name: name for name in table.columns if name not in BASE and not name.startswith(RESOURCE) and name}
+    attributes = {
+        name: name
+        for name in table.columns
+        if name not in BASE and not name.startswith(RESOURCE) and name
+    }
     return NodeTable(resources, names, total, read_attributes(table, attributes))
 
 
@@ -87,14 +99,16 @@ def _size_columns(table: Table) -> dict[str, str]:
             continue
         if not name or name in columns:
             raise InputError(
-                f"{table.path}: column {column!r}: expected 'resource.' and a name that is not cpu or memory"
+                f"{table.path}: column {column!r}: expected 'resource.' and a name that is not "
+                "cpu or memory"
             )
         columns[name] = column
     return columns
 
 
 def read_attributes(table: Table, columns: dict[str, str]) -> tuple[Attributes, ...]:
-    """For each row its attributes, by the column each is read from; an empty field is an attribute the node lacks."""
+    """For each row its attributes, by the column each is read from; an empty field is an attribute
+    the node lacks."""
     rows: list[dict[str, Value]] = [{} for _ in range(len(table))]
     for name, column in columns.items():
         texts, code = codes(table.texts(column, optional=True, most=ATTRIBUTE_MAX))
@@ -117,7 +131,9 @@ def write_nodes(nodes: NodeTable, path: str | Path) -> None:
     names = sorted({name for node in nodes.attributes for name in node})
     for name in names:
         if name in columns or name.startswith(RESOURCE):
-            raise InputError(f"{path}: an attribute cannot be called {name!r}, that is the name of a size")
+            raise InputError(
+                f"{path}: an attribute cannot be called {name!r}, that is the name of a size"
+            )
         columns[name] = pl.Series(_attribute_texts(nodes.attributes, name, path), dtype=pl.String)
     frame = pl.DataFrame(columns)
     nodes_of(Table(path, frame))
@@ -130,6 +146,9 @@ def _attribute_texts(attributes: Sequence[Attributes], name: str, path: Path) ->
     for node in attributes:
         text = value_text(node[name]) if name in node else None
         if text is not None and (node[name] == "" or as_value(text) != node[name]):
-            raise InputError(f"{path}: attribute {name}: {text!r} cannot be written as text that reads back the same")
+            raise InputError(
+                f"{path}: attribute {name}: {text!r} cannot be written as text that reads back "
+                "the same"
+            )
         texts.append(text)
     return texts

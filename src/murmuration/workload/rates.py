@@ -1,9 +1,10 @@
-"""Rates of requests over time, as steps: from a CSV of time and rate, or of single requests that are counted.
+"""Rates of requests over time, as steps: from a CSV of time and rate, or of single requests that
+are counted.
 
-The first column is the time, in seconds or as a date and time; the second the rate. A header is skipped, and so is a
-first line of one number (some published series put their step there). Times must rise. A file in which nine of ten
-steps are equally long is sampled regularly: there a longer step means missing samples, which are refused unless gaps
-are held.
+The first column is the time, in seconds or as a date and time; the second the rate. A header is
+skipped, and so is a first line of one number (some published series put their step there). Times
+must rise. A file in which nine of ten steps are equally long is sampled regularly: there a longer
+step means missing samples, which are refused unless gaps are held.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
-from murmuration.workload import files
+from murmuration.base.errors import InputError
+from murmuration.workload.formats import source as files
 
 REGULAR_SHARE = 0.9
 
@@ -45,16 +46,21 @@ def constant(rate: float, end_s: float) -> Rates:
 
 def steps(pairs: Sequence[tuple[float, float]], end_s: float) -> Rates:
     """Rates written down as [second, rate]."""
-    return Rates(np.array([time for time, _ in pairs]), np.array([rate for _, rate in pairs]), end_s)
+    return Rates(
+        np.array([time for time, _ in pairs]), np.array([rate for _, rate in pairs]), end_s
+    )
 
 
 def read(path: str | Path, hold_gaps: bool = False, count_s: float | None = None) -> Rates:
-    """The rates of a file; with `count_s` each line is one request, and they are counted over that many seconds."""
+    """The rates of a file; with `count_s` each line is one request, and they are counted over that
+    many seconds."""
     source = files.load(path)
     try:
         text = source.data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"{source.path}: expected a CSV of time and rate, this is no text") from None
+        raise InputError(
+            f"{source.path}: expected a CSV of time and rate, this is no text"
+        ) from None
     samples = list(_samples(source.path, text, count_s is not None))
     if not samples:
         raise InputError(f"{source.path}: expected lines of time and rate, found none")
@@ -64,7 +70,9 @@ def read(path: str | Path, hold_gaps: bool = False, count_s: float | None = None
     if count_s is not None:
         counts = np.bincount((times // count_s).astype(np.int64))
         starts = np.arange(len(counts), dtype=np.float64) * count_s
-        return Rates(starts.astype(np.float64), (counts / count_s).astype(np.float64), len(counts) * count_s)
+        return Rates(
+            starts.astype(np.float64), (counts / count_s).astype(np.float64), len(counts) * count_s
+        )
     usual = _usual_step(times)
     if not hold_gaps:
         _check_gaps(source.path, samples, times, usual)
@@ -84,7 +92,10 @@ def _samples(path: Path, text: str, single: bool) -> Iterator[Sample]:
             continue
         time = _time(fields[0])
         if time is None:
-            raise InputError(f"{path} line {number}: expected a time in seconds or a date and time, got {fields[0]!r}")
+            raise InputError(
+                f"{path} line {number}: expected a time in seconds or a date and time, got "
+                f"{fields[0]!r}"
+            )
         yield number, time, 0.0 if single else _rate(path, number, fields)
 
 
@@ -118,7 +129,8 @@ def _check_times(path: Path, samples: list[Sample], strictly: bool) -> None:
     for (_, before, _), (number, time, _) in pairwise(samples):
         if time < before or (strictly and time == before):
             raise InputError(
-                f"{path} line {number}: expected times that rise, got one {before - time:g} s before the last"
+                f"{path} line {number}: expected times that rise, got one {before - time:g} s "
+                "before the last"
             )
 
 
@@ -131,7 +143,9 @@ def _usual_step(times: NDArray[np.float64]) -> float:
     return float(min(step for step, count in steps.items() if count == most))
 
 
-def _check_gaps(path: Path, samples: list[Sample], times: NDArray[np.float64], usual: float) -> None:
+def _check_gaps(
+    path: Path, samples: list[Sample], times: NDArray[np.float64], usual: float
+) -> None:
     steps = np.diff(times)
     if len(steps) == 0 or np.mean(np.abs(steps - usual) < 1e-6) < REGULAR_SHARE:
         return
@@ -139,6 +153,7 @@ def _check_gaps(path: Path, samples: list[Sample], times: NDArray[np.float64], u
     if len(longer):
         at = int(longer[0])
         raise InputError(
-            f"{path} line {samples[at + 1][0]}: a gap of {steps[at]:g} s where samples are {usual:g} s apart "
+            f"{path} line {samples[at + 1][0]}: a gap of {steps[at]:g} s where samples are "
+            f"{usual:g} s apart "
             '(requests.gaps = "hold" keeps the last rate)'
         )

@@ -1,4 +1,5 @@
-"""A trace: what a file holds, told in our words, with what had to be assumed and what was left out."""
+"""A trace: what a file holds, told in our words, with what had to be assumed and what was left
+out."""
 
 from __future__ import annotations
 
@@ -8,16 +9,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
+from murmuration.workload.formats.table import Table
 from murmuration.workload.generators import Tables
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeEvents, NodeTable
-from murmuration.workload.table import Table
 
 
 @dataclass(frozen=True)
 class Options:
-    """What traces do not say. Each reader takes what it needs, and says so among the assumptions."""
+    """What traces do not say. Each reader takes what it needs, and says so among the
+    assumptions."""
 
     #: Size of a task where the trace has none: CPUs and bytes.
     task_cpu: float = 1.0
@@ -64,7 +66,8 @@ def count_skipped(*reasons: tuple[int, str]) -> tuple[str, ...]:
 
 @dataclass
 class LeftOut:
-    """The rows of a trace that make no sense: counted, the first of each kind named; when strict, it stops there."""
+    """The rows of a trace that make no sense: counted, the first of each kind named; when strict,
+    it stops there."""
 
     strict: bool = False
     lines: list[str] = field(default_factory=list)
@@ -76,5 +79,7 @@ class LeftOut:
             if self.strict:
                 raise InputError(f"{where}: {what}")
             count = int(bad.sum())
-            self.lines.append(f"{count:,} {'row' if count == 1 else 'rows'} with {what}, the first at {where}")
+            self.lines.append(
+                f"{count:,} {'row' if count == 1 else 'rows'} with {what}, the first at {where}"
+            )
         return ~bad

@@ -1,7 +1,8 @@
 """Usage curves: what share of its request a task really uses, over time.
 
-A curve is a row of points, `step_s` apart, with one share per resource. A task follows its job's curve from its start;
-where the curves are cyclic, a task begins at a point of its own and goes round, otherwise the last point stays.
+A curve is a row of points, `step_s` apart, with one share per resource. A task follows its job's
+curve from its start; where the curves are cyclic, a task begins at a point of its own and goes
+round, otherwise the last point stays.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ def join(parts: Sequence[Curves | None]) -> Curves | None:
         return None
     first = known[0]
     for other in known[1:]:
-        if (other.step_s, other.cyclic, other.share.shape[1:]) != (first.step_s, first.cyclic, first.share.shape[1:]):
-            raise InputError("usage curves of different steps or lengths cannot be part of one workload")
+        if (other.step_s, other.cyclic, other.share.shape[1:]) != (
+            first.step_s,
+            first.cyclic,
+            first.share.shape[1:],
+        ):
+            raise InputError(
+                "usage curves of different steps or lengths cannot be part of one workload"
+            )
     return Curves(np.concatenate([curves.share for curves in known]), first.step_s, first.cyclic)

@@ -1,4 +1,5 @@
-"""Measured windows to curves: each point is the mean of what was measured within its step, weighted by time."""
+"""Measured windows to curves: each point is the mean of what was measured within its step, weighted
+by time."""
 
 from __future__ import annotations
 
@@ -9,12 +10,20 @@ Floats = NDArray[np.float64]
 
 
 def resample(
-    row: NDArray[np.int64], start_s: Floats, end_s: Floats, used: Floats, rows: int, points: int, step_s: float
+    row: NDArray[np.int64],
+    start_s: Floats,
+    end_s: Floats,
+    used: Floats,
+    rows: int,
+    points: int,
+    step_s: float,
 ) -> Floats:
-    """Points by row, step and column from windows of a row each; times count from the start of the row.
+    """Points by row, step and column from windows of a row each; times count from the start of the
+    row.
 
-    What lies before the start or after the last point is left out. A point without a window repeats the one before
-    it, those before the first window repeat that one, and a row without any window is NaN.
+    What lies before the start or after the last point is left out. A point without a window repeats
+    the one before it, those before the first window repeat that one, and a row without any window
+    is NaN.
     """
     start, end = np.clip(start_s, 0.0, points * step_s), np.clip(end_s, 0.0, points * step_s)
     first = np.floor(start / step_s).astype(np.int64)
@@ -25,7 +34,9 @@ def resample(
     seconds = np.minimum(end[piece], (step + 1) * step_s) - np.maximum(start[piece], step * step_s)
     cell = row[piece] * points + step
     total = np.bincount(cell, seconds, rows * points)
-    sums = [np.bincount(cell, seconds * used[piece, k], rows * points) for k in range(used.shape[1])]
+    sums = [
+        np.bincount(cell, seconds * used[piece, k], rows * points) for k in range(used.shape[1])
+    ]
     with np.errstate(invalid="ignore"):
         means = np.stack(sums, axis=1) / np.where(total > 0, total, np.nan)[:, None]
     return _without_gaps(means.reshape(rows, points, used.shape[1]))

@@ -1,4 +1,5 @@
-"""Small instances of the challenge for the tests: written by hand, or drawn with every rule in play."""
+"""Small instances of the challenge for the tests: written by hand, or drawn with every rule in
+play."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def integers(values: Any) -> Array:
 
 
 def small(**changes: Any) -> Model:
-    """Three nodes in two neighbourhoods, four tasks of three services; service 1 needs service 0."""
+    """Three nodes in two neighbourhoods, four tasks of three services; service 1 needs service
+    0."""
     model = Model(
         transient=integers([0, 1]),
         load_weight=integers([10, 1]),
@@ -44,13 +46,15 @@ def small(**changes: Any) -> Model:
 
 
 def drawn(seed: int, nodes: int, tasks: int, services: int, resources: int) -> tuple[Model, Array]:
-    """A random instance whose initial assignment breaks no rule: the limits are set so that it just keeps them."""
+    """A random instance whose initial assignment breaks no rule: the limits are set so that it just
+    keeps them."""
     rng = np.random.Generator(np.random.PCG64(seed))
     neighbourhood, location = rng.integers(0, 2, nodes), rng.integers(0, 3, nodes)
     service = rng.integers(0, services, tasks)
     initial = np.zeros(tasks, dtype=np.int64)
     for s in range(services):
-        # Conflicts are avoided from the start: a service has at most as many tasks as there are nodes.
+        # Conflicts are avoided from the start: a service has at most as many tasks as there are
+        # nodes.
         members = np.flatnonzero(service == s)
         service[members[nodes:]] = tasks + services + members[nodes:]
         initial[members[:nodes]] = rng.permutation(nodes)[: len(members)]
@@ -63,7 +67,11 @@ def drawn(seed: int, nodes: int, tasks: int, services: int, resources: int) -> t
     present = np.zeros((total, 2), dtype=bool)
     present[service, neighbourhood[initial]] = True
     needs = [
-        [b for b in range(total) if b != a and not (present[a] & ~present[b]).any() and rng.random() < 0.4]
+        [
+            b
+            for b in range(total)
+            if b != a and not (present[a] & ~present[b]).any() and rng.random() < 0.4
+        ]
         for a in range(total)
     ]
     reached = [len(set(location[initial[service == s]].tolist())) for s in range(total)]
@@ -90,7 +98,10 @@ def drawn(seed: int, nodes: int, tasks: int, services: int, resources: int) -> t
 
 def written(model: Model) -> str:
     """The model in the challenge's format, one line for each thing."""
-    rows = [[len(model.transient)], *np.stack([model.transient, model.load_weight], axis=1).tolist()]
+    rows = [
+        [len(model.transient)],
+        *np.stack([model.transient, model.load_weight], axis=1).tolist(),
+    ]
     rows += [[len(model.capacity)]]
     places = np.stack([model.neighbourhood, model.location], axis=1)
     rows += np.hstack([places, model.capacity, model.safety, model.node_move]).tolist()

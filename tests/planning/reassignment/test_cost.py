@@ -1,4 +1,5 @@
-"""The evaluator: the challenge's published initial costs, a cost worked out by hand, and every rule broken once."""
+"""The evaluator: the challenge's published initial costs, a cost worked out by hand, and every rule
+broken once."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ INITIAL = integers([0, 1, 0, 2])
 
 
 @needs_data
-@pytest.mark.parametrize(("name", "total"), [("a1_1", 49_528_750), ("a1_4", 632_499_600), ("a2_4", 3_223_516_130)])
+@pytest.mark.parametrize(
+    ("name", "total"), [("a1_1", 49_528_750), ("a1_4", 632_499_600), ("a2_4", 3_223_516_130)]
+)
 def test_published_initial_costs(name: str, total: int) -> None:
     model = read_model(DATA / f"model_{name}.txt")
     initial = read_assignment(DATA / f"assignment_{name}.txt", model)
@@ -24,8 +27,9 @@ def test_published_initial_costs(name: str, total: int) -> None:
 def test_a_cost_by_hand() -> None:
     """Tasks 1 and 3 change places.
 
-    Use is (7, 5), (1, 2), (2, 4). Load: 10 × (7 − 6) on node 0, nothing else. Free is (3, 5), (9, 8), (8, 6):
-    lacking max(0, 3 − 5) + (9 − 8) + (8 − 6) = 3, times 5. Moves: 2 + 4 once; one per service; 3 + 3 between the nodes.
+    Use is (7, 5), (1, 2), (2, 4). Load: 10 × (7 − 6) on node 0, nothing else. Free is (3, 5), (9,
+    8), (8, 6): lacking max(0, 3 − 5) + (9 − 8) + (8 − 6) = 3, times 5. Moves: 2 + 4 once; one per
+    service; 3 + 3 between the nodes.
     """
     found = cost(small(), INITIAL, integers([0, 2, 0, 1]))
     assert found == Cost(load=10, balance=15, task_moves=6, service_moves=10, node_moves=600)
@@ -41,11 +45,26 @@ LOW = integers([[10, 4], [10, 10], [10, 10]])
 ANYWHERE = integers([0, 0, 0])
 
 BROKEN = [
-    ("capacity", small(capacity=integers([[6, 10], [10, 10], [10, 10]])), INITIAL, "node 0 holds 7 of resource 0"),
-    ("transient", small(capacity=LOW, spread=ANYWHERE), integers([1, 2, 1, 2]), "node 0 holds 5 of resource 1"),
+    (
+        "capacity",
+        small(capacity=integers([[6, 10], [10, 10], [10, 10]])),
+        INITIAL,
+        "node 0 holds 7 of resource 0",
+    ),
+    (
+        "transient",
+        small(capacity=LOW, spread=ANYWHERE),
+        integers([1, 2, 1, 2]),
+        "node 0 holds 5 of resource 1",
+    ),
     ("conflict", small(spread=ANYWHERE), integers([0, 0, 0, 2]), "service 0 has 2 tasks on node 0"),
     ("spread", small(), integers([1, 2, 1, 2]), "service 0 is in 1 locations, fewer than 2"),
-    ("dependency", small(), integers([0, 1, 2, 2]), "service 1 in neighbourhood 1 needs service 0, which is not there"),
+    (
+        "dependency",
+        small(),
+        integers([0, 1, 2, 2]),
+        "service 1 in neighbourhood 1 needs service 0, which is not there",
+    ),
 ]
 
 

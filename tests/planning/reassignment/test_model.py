@@ -1,4 +1,5 @@
-"""The challenge's files: read as written, and refused with the place and what was expected there."""
+"""The challenge's files: read as written, and refused with the place and what was expected
+there."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from tests.planning.reassignment.instances import integers, small, written
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 from murmuration.planning.reassignment.model import read_assignment, read_model, write_assignment
 
 
@@ -30,7 +31,9 @@ def test_line_breaks_mean_nothing(tmp_path: Path) -> None:
 
 
 def test_names_of_places_need_not_be_consecutive(tmp_path: Path) -> None:
-    model = small(neighbourhood=integers([7, 7, 90]), location=integers([5, 3000000000, 3000000000]))
+    model = small(
+        neighbourhood=integers([7, 7, 90]), location=integers([5, 3000000000, 3000000000])
+    )
     found = read_model(saved(tmp_path, written(model)))
     assert found.neighbourhood.tolist() == [0, 0, 1]
     assert found.location.tolist() == [0, 1, 1]
@@ -45,15 +48,31 @@ def lines(*changes: tuple[int, str]) -> str:
 
 
 BAD = [
-    (lines((1, "two")), "line 1, number 1 of the file: expected the number of resources", "found 'two'"),
+    (
+        lines((1, "two")),
+        "line 1, number 1 of the file: expected the number of resources",
+        "found 'two'",
+    ),
     (lines((1, "0")), "line 1, number 1", "from 1"),
-    (lines((2, "2 10")), "line 2, number 2", "whether a resource is transient, an integer from 0 to 1, found '2'"),
+    (
+        lines((2, "2 10")),
+        "line 2, number 2",
+        "whether a resource is transient, an integer from 0 to 1, found '2'",
+    ),
     (lines((5, "0 0 10 -10 6 8 0 1 2")), "line 5, number 10", "a node's capacity of resource 1"),
     (lines((5, "0 0 10 99999999999 6 8 0 1 2")), "line 5, number 10", "found '99999999999'"),
     (lines((5, "0 0 10 1_0 6 8 0 1 2")), "line 5, number 10", "found '1_0'"),
-    (lines((10, "0 1 3")), "line 10, number 39", "a service that service 1 depends on, an integer from 0 to 2"),
+    (
+        lines((10, "0 1 3")),
+        "line 10, number 39",
+        "a service that service 1 depends on, an integer from 0 to 2",
+    ),
     (lines((13, "3 3 4 1")), "line 13, number 43", "a task's service, an integer from 0 to 2"),
-    (lines((18, "0 2 1 5")), "line 18, number 61", "a resource of a balance cost, an integer from 0 to 1"),
+    (
+        lines((18, "0 2 1 5")),
+        "line 18, number 61",
+        "a resource of a balance cost, an integer from 0 to 1",
+    ),
     (lines((19, "1 10")), "ends after", "expected the weights of task, service and node moves"),
     (lines((19, "1 10 100 4")), "line 19, number 67", "expected the end of the file, found '4'"),
     (lines((12, "999999999999")), "line 12, number 42", "the number of tasks"),
@@ -89,7 +108,11 @@ def test_an_assignment_goes_there_and_back(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("0 1 2", "ends after 3 numbers: expected the node of each of the 4 tasks"),
-        ("0 1\n2 3", "line 2, number 4 of the file: expected the node of each of the 4 tasks, an integer from 0 to 2"),
+        (
+            "0 1\n2 3",
+            "line 2, number 4 of the file: expected the node of each of the 4 tasks, an integer "
+            "from 0 to 2",
+        ),
         ("0 1 2 0 0", "expected the end of the file"),
     ],
 )

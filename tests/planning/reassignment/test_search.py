@@ -1,4 +1,5 @@
-"""The search: what it keeps against the judge, its best against all assignments there are, and repetition."""
+"""The search: what it keeps against the judge, its best against all assignments there are, and
+repetition."""
 
 from __future__ import annotations
 
@@ -11,21 +12,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.planning.reassignment.instances import Array, drawn, integers, small, written
 
-from murmuration.cluster import random
-from murmuration.cluster.errors import InputError
+from murmuration.base import random
+from murmuration.base.errors import InputError
 from murmuration.planning import reassignment
 from murmuration.planning.reassignment.anneal import Best, Prices, anneal
 from murmuration.planning.reassignment.cost import cost, usage, violations
-from murmuration.planning.reassignment.model import Model, read_assignment, read_model, write_assignment
+from murmuration.planning.reassignment.model import (
+    Model,
+    read_assignment,
+    read_model,
+    write_assignment,
+)
 from murmuration.planning.reassignment.search import search
-from murmuration.planning.reassignment.state import BREACHES, COST, EXCESS, HELD, Problem, State, problem, state
+from murmuration.planning.reassignment.state import (
+    BREACHES,
+    COST,
+    EXCESS,
+    HELD,
+    Problem,
+    State,
+    problem,
+    state,
+)
 
 INSTANCES = st.builds(
-    drawn, st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 20), st.integers(1, 6), st.integers(1, 4)
+    drawn,
+    st.integers(0, 2**32),
+    st.integers(2, 6),
+    st.integers(1, 20),
+    st.integers(1, 6),
+    st.integers(1, 4),
 )
 
 
-def walked(model: Model, initial: Array, seed: int, steps: int, prices: Prices) -> tuple[Problem, State, Best]:
+def walked(
+    model: Model, initial: Array, seed: int, steps: int, prices: Prices
+) -> tuple[Problem, State, Best]:
     """A state after thousands of random steps, almost all of them taken."""
     p = problem(model, initial)
     s = state(p, initial)
@@ -36,7 +58,9 @@ def walked(model: Model, initial: Array, seed: int, steps: int, prices: Prices) 
 
 @settings(max_examples=60, deadline=None)
 @given(INSTANCES, st.integers(0, 2**32), st.sampled_from([0.0, 10.0, 1e6]))
-def test_what_is_kept_is_what_the_judge_finds(drawn: tuple[Model, Array], seed: int, price: float) -> None:
+def test_what_is_kept_is_what_the_judge_finds(
+    drawn: tuple[Model, Array], seed: int, price: float
+) -> None:
     model, initial = drawn
     p, s, best = walked(model, initial, seed, 3000, Prices(price, price, price / 10))
     assert s.totals[COST] == cost(model, initial, s.node_of).total
@@ -51,7 +75,9 @@ def test_what_is_kept_is_what_the_judge_finds(drawn: tuple[Model, Array], seed: 
 
 @settings(max_examples=30, deadline=None)
 @given(INSTANCES, st.integers(0, 2**32))
-def test_excess_and_what_is_held_by_their_definitions(drawn: tuple[Model, Array], seed: int) -> None:
+def test_excess_and_what_is_held_by_their_definitions(
+    drawn: tuple[Model, Array], seed: int
+) -> None:
     model, initial = drawn
     _, s, _ = walked(model, initial, seed, 500, Prices(0.0, 0.0, 0.0))
     moved = s.node_of != initial
@@ -85,7 +111,10 @@ def instance(tmp_path: Path, seed: int = 1) -> tuple[Path, Path]:
 def test_one_seed_one_result(tmp_path: Path) -> None:
     files = instance(tmp_path)
     runs = [(3, "a"), (3, "b"), (4, "c")]
-    results = [reassignment.plan(*files, seed=seed, evaluations=30_000, out=tmp_path / name) for seed, name in runs]
+    results = [
+        reassignment.plan(*files, seed=seed, evaluations=30_000, out=tmp_path / name)
+        for seed, name in runs
+    ]
     written = [(tmp_path / name / "assignment.txt").read_bytes() for _, name in runs]
     assert results[0] == results[1] and written[0] == written[1]
     assert written[0] != written[2]
@@ -95,7 +124,10 @@ def test_a_plan_is_what_the_judge_says_of_the_file_it_wrote(tmp_path: Path) -> N
     files = instance(tmp_path, seed=5)
     result = reassignment.plan(*files, seconds=0.3, seed=1, out=tmp_path / "out")
     model = read_model(files[0])
-    first, last = read_assignment(files[1], model), read_assignment(tmp_path / "out" / "assignment.txt", model)
+    first, last = (
+        read_assignment(files[1], model),
+        read_assignment(tmp_path / "out" / "assignment.txt", model),
+    )
     assert result.cost_before == cost(model, first, first).total
     assert result.cost_after == cost(model, first, last).total < result.cost_before
     assert result.moves == (first != last).sum()
@@ -112,6 +144,10 @@ def test_no_budget_changes_nothing(tmp_path: Path) -> None:
 def test_a_start_that_breaks_a_rule_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.txt").write_text(written(small()))
     (tmp_path / "bad.txt").write_text("0 0 0 2")
-    with pytest.raises(InputError, match=r"bad.txt: .* must break no rule, but service 0 has 2 tasks on node 0"):
-        reassignment.plan(tmp_path / "model.txt", tmp_path / "bad.txt", evaluations=10, out=tmp_path / "out")
+    with pytest.raises(
+        InputError, match=r"bad.txt: .* must break no rule, but service 0 has 2 tasks on node 0"
+    ):
+        reassignment.plan(
+            tmp_path / "model.txt", tmp_path / "bad.txt", evaluations=10, out=tmp_path / "out"
+        )
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,5 @@
-"""A house to start tasks in, for each isolation; at the end it checks that nothing of them is left."""
+"""A house to start tasks in, for each isolation; at the end it checks that nothing of them is
+left."""
 
 from __future__ import annotations
 
@@ -10,8 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from murmuration.runtime.isolation import Exit, Handle, Isolation, Limits, TaskSpec, choose, container, processes
-from murmuration.runtime.isolation.interface import task_folder
+from murmuration.runtime.node.isolation import (
+    Exit,
+    Handle,
+    Isolation,
+    Limits,
+    TaskSpec,
+    choose,
+    container,
+    processes,
+)
+from murmuration.runtime.node.isolation.interface import task_folder
 
 ROOMY = Limits(cpu=1.0, memory=256 * 2**20)
 
@@ -65,12 +75,23 @@ def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
 
 def left_behind(base: Path) -> list[str]:
     """Processes, mounts and control groups of the tasks in a folder."""
-    marks = [(processes.mark(folder), container.group_name(folder.name, folder)) for folder in base.iterdir()]
-    pids = [pid for pid in processes.all_pids() if any(processes.carries(pid, mark) for mark, _ in marks)]
+    marks = [
+        (processes.mark(folder), container.group_name(folder.name, folder))
+        for folder in base.iterdir()
+    ]
+    pids = [
+        pid
+        for pid in processes.all_pids()
+        if any(processes.carries(pid, mark) for mark, _ in marks)
+    ]
     adopted = [pid for pid in processes.children(os.getpid()) if is_stranger(pid)]
-    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(base) in line]
+    mounts = [
+        line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(base) in line
+    ]
     names = {name for _, name in marks}
-    groups = [place for place, below, _ in os.walk("/sys/fs/cgroup") for name in below if name in names]
+    groups = [
+        place for place, below, _ in os.walk("/sys/fs/cgroup") for name in below if name in names
+    ]
     return [f"process {pid}" for pid in pids + adopted] + mounts + groups
 
 
@@ -81,7 +102,8 @@ def is_stranger(pid: int) -> bool:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Iterator[Path]:
-    """Where tasks' folders are. Orphans are adopted no more afterwards: other tests have their own idea of children."""
+    """Where tasks' folders are. Orphans are adopted no more afterwards: other tests have their own
+    idea of children."""
     base = tmp_path / "tasks"
     base.mkdir()
     yield base

@@ -1,4 +1,5 @@
-"""Where control groups are on nodes of every kind, from what their kernels say; version 2 on a made-up tree too."""
+"""Where control groups are on nodes of every kind, from what their kernels say; version 2 on a
+made-up tree too."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from murmuration.runtime.isolation import cgroups
+from murmuration.runtime.node.isolation import cgroups
 
 HYBRID_MOUNTS = """\
 25 30 0:23 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -17,7 +18,9 @@ HYBRID_MOUNTS = """\
 29 25 0:27 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,xattr,name=systemd
 30 25 0:28 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate
 """
-HYBRID_OWN = "5:pids:/\n4:memory:/service/agent:7\n3:cpu,cpuacct:/agent\n1:name=systemd:/agent\n0::/agent\n"
+HYBRID_OWN = (
+    "5:pids:/\n4:memory:/service/agent:7\n3:cpu,cpuacct:/agent\n1:name=systemd:/agent\n0::/agent\n"
+)
 
 
 def test_each_hierarchy_has_its_own_idea_of_where_the_agent_is() -> None:
@@ -37,9 +40,14 @@ def test_only_a_part_of_a_hierarchy_may_be_mounted() -> None:
     """In a container of version 1 the mount shows the container's own group as the root."""
     mounts = HYBRID_MOUNTS.replace("0:25 / ", "0:25 /docker/abc ")
     inside = cgroups.find(mounts, HYBRID_OWN.replace("/service/agent:7", "/docker/abc/agent"))
-    assert not isinstance(inside, str) and inside.folders("t")["memory"] == "/sys/fs/cgroup/memory/agent/t"
+    assert (
+        not isinstance(inside, str)
+        and inside.folders("t")["memory"] == "/sys/fs/cgroup/memory/agent/t"
+    )
     outside = cgroups.find(mounts, HYBRID_OWN)
-    assert not isinstance(outside, str) and outside.folders("t")["memory"] == "/sys/fs/cgroup/memory/t"
+    assert (
+        not isinstance(outside, str) and outside.folders("t")["memory"] == "/sys/fs/cgroup/memory/t"
+    )
 
 
 @pytest.fixture
@@ -53,7 +61,9 @@ def tree(tmp_path: Path) -> Path:
 
 
 def version2(tree: Path, own: str = "/agents/one") -> cgroups.Cgroups | str:
-    return cgroups.find(f"26 25 0:24 / {tree} rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n", f"0::{own}\n")
+    return cgroups.find(
+        f"26 25 0:24 / {tree} rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n", f"0::{own}\n"
+    )
 
 
 def test_version_2_hands_its_controllers_down_and_steps_aside(tree: Path) -> None:
@@ -66,7 +76,9 @@ def test_version_2_hands_its_controllers_down_and_steps_aside(tree: Path) -> Non
     assert found.folders("t") == {"": str(own / "t")} and found.runc_path("t") == "/agents/one/t"
     (own / "murmur-agents/cgroup.controllers").write_text("cpu memory pids\n")
     second = version2(tree, "/agents/one/murmur-agents")
-    assert not isinstance(second, str) and second.folders("t") == {"": str(own / "t")}, "the next agent finds them too"
+    assert not isinstance(second, str) and second.folders("t") == {"": str(own / "t")}, (
+        "the next agent finds them too"
+    )
 
 
 def test_the_root_of_version_2_need_not_step_aside(tree: Path) -> None:
@@ -88,7 +100,10 @@ def test_version_2_counts(tree: Path) -> None:
     (group / "memory.events").write_text("low 0\nmax 7\noom 1\noom_kill 2\n")
     folders = {"": str(group)}
     assert found.usage(folders) == (2.5, 4100) and found.oom_kills(folders) == 2
-    assert found.usage({"": str(tree / "gone")}) == (0.0, 0) and found.oom_kills({"": str(tree / "gone")}) == 0
+    assert (
+        found.usage({"": str(tree / "gone")}) == (0.0, 0)
+        and found.oom_kills({"": str(tree / "gone")}) == 0
+    )
 
 
 def test_what_is_missing_is_said(tree: Path) -> None:

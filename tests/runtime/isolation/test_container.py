@@ -1,4 +1,5 @@
-"""What a container adds: files and processes of the node out of reach, a root of one's own, no mount to be seen."""
+"""What a container adds: files and processes of the node out of reach, a root of one's own, no
+mount to be seen."""
 
 from __future__ import annotations
 
@@ -12,22 +13,31 @@ from pathlib import Path
 import pytest
 from tests.runtime.isolation.conftest import House, left_behind, until
 
-from murmuration.cluster.errors import InputError
-from murmuration.runtime.isolation import Exit, Limits, StartFailed, choose, container
+from murmuration.base.errors import InputError
+from murmuration.runtime.node.isolation import Exit, Limits, StartFailed, choose, container
 
 
 def test_what_a_task_writes_stays_in_its_folder(runc: House) -> None:
-    ended, _ = runc.run("a", "echo x > /etc/murmur-was-here; rm /etc/hostname; echo y > /tmp/z; echo kept > file")
+    ended, _ = runc.run(
+        "a", "echo x > /etc/murmur-was-here; rm /etc/hostname; echo y > /tmp/z; echo kept > file"
+    )
     assert ended == Exit(0, None)
     assert not Path("/etc/murmur-was-here").exists() and Path("/etc/hostname").exists()
     assert not Path("/tmp/z").exists()
     runc.isolation.clean(runc.base / "a")
-    assert {path.name for path in (runc.base / "a").iterdir()} == {"stdout", "stderr", "state", "work"}
+    assert {path.name for path in (runc.base / "a").iterdir()} == {
+        "stdout",
+        "stderr",
+        "state",
+        "work",
+    }
     assert (runc.base / "a/work/file").read_text() == "kept\n"
 
 
 def test_a_task_sees_only_itself(runc: House) -> None:
-    _, out = runc.run("a", "ls /proc | grep -c '^[0-9]'; ls -A /tmp; ls /sys/fs/cgroup | head -1 | wc -l")
+    _, out = runc.run(
+        "a", "ls /proc | grep -c '^[0-9]'; ls -A /tmp; ls /sys/fs/cgroup | head -1 | wc -l"
+    )
     count, groups = out.split()
     assert int(count) <= 5 and groups == "1"
 
@@ -39,7 +49,8 @@ def test_a_task_sees_only_itself(runc: House) -> None:
         "mknod /tmp/disk b 8 0",
         "echo 1 > /proc/sys/vm/drop_caches",
         "unshare -m true",
-        "cd /sys/fs/cgroup; for d in memory .; do [ -e $d/tasks ] && echo 1 > $d/cgroup.procs && exit; done; exit 1",
+        "cd /sys/fs/cgroup; for d in memory .; do [ -e $d/tasks ] && echo 1 > $d/cgroup.procs && "
+        "exit; done; exit 1",
         "date -s 2001-01-01",
     ],
 )
@@ -50,7 +61,8 @@ def test_a_task_has_few_of_roots_powers(runc: House, script: str) -> None:
 
 @pytest.mark.usefixtures("base")
 def test_hidden_folders_look_empty() -> None:
-    """As in a cluster: the tasks' folders lie in the hidden one. Not in /tmp, of which a task has its own anyway."""
+    """As in a cluster: the tasks' folders lie in the hidden one. Not in /tmp, of which a task has
+    its own anyway."""
     if reason := container.missing():
         pytest.skip(reason)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
@@ -59,7 +71,9 @@ def test_hidden_folders_look_empty() -> None:
         (cluster / "tasks").mkdir()
         house = House(choose("runc", hidden=[cluster]), cluster / "tasks")
         try:
-            _, out = house.run("a", f"ls -A {cluster}; cat {cluster}/token; ls -d /var/tmp; echo kept > file")
+            _, out = house.run(
+                "a", f"ls -A {cluster}; cat {cluster}/token; ls -d /var/tmp; echo kept > file"
+            )
             assert out == "/var/tmp\n" and (cluster / "tasks/a/work/file").read_text() == "kept\n"
         finally:
             house.close()
@@ -102,7 +116,8 @@ def test_a_root_without_a_shell_is_said(tmp_path: Path) -> None:
     if os.geteuid() != 0 or container.missing():
         pytest.skip(container.missing() or "containers need root")
     with pytest.raises(
-        InputError, match=r"isolation 'runc': the root folder .* has no /bin/sh; 'process' runs anywhere"
+        InputError,
+        match=r"isolation 'runc': the root folder .* has no /bin/sh; 'process' runs anywhere",
     ):
         choose("runc", root=tmp_path)
 
@@ -115,7 +130,9 @@ def test_isolation_is_chosen_by_name() -> None:
     assert choose().name == ("process" if container.missing() else "runc")
 
 
-def test_one_container_is_tried_before_all_are_trusted(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_container_is_tried_before_all_are_trusted(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert choose(trial=base).name == ("process" if container.missing() else "runc")
     monkeypatch.setattr(container, "LAUNCH", "exit 1")
     assert choose(trial=base).name == "process"
@@ -140,8 +157,11 @@ def test_a_limit_too_small_to_start_in_is_told(runc: House) -> None:
         runc.shell("a", "sleep 300", limits=Limits(memory=4096))
 
 
-def test_a_launch_cut_off_before_its_last_step_is_noticed(runc: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`create` leaves what a runc leaves that is killed at the wrong moment: a container nobody will ever begin."""
+def test_a_launch_cut_off_before_its_last_step_is_noticed(
+    runc: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`create` leaves what a runc leaves that is killed at the wrong moment: a container nobody
+    will ever begin."""
     monkeypatch.setattr(container, "LAUNCH", container.LAUNCH.replace("run --detach", "create"))
     monkeypatch.setattr(container, "WORD_S", 0.3)
     with pytest.raises(StartFailed, match="container"):

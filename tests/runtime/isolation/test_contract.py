@@ -1,4 +1,5 @@
-"""What every isolation promises a node agent, told as stories; each must hold for processes and for containers."""
+"""What every isolation promises a node agent, told as stories; each must hold for processes and for
+containers."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from pathlib import Path
 import pytest
 from tests.runtime.isolation.conftest import ROOMY, House, until
 
-from murmuration.cluster.errors import InputError
-from murmuration.runtime.isolation import Exit, StartFailed, TaskSpec, shim
-from murmuration.runtime.isolation import folder as files
+from murmuration.base.errors import InputError
+from murmuration.runtime.node.isolation import Exit, StartFailed, TaskSpec, shim
+from murmuration.runtime.node.isolation import folder as files
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,10 @@ def test_an_exit_is_told_as_it_was(home: House, script: str, ended: Exit) -> Non
 
 
 def test_output_environment_and_place_are_the_tasks_own(home: House) -> None:
-    script = "echo $MURMUR_TASK $COLOUR; pwd >&2; cat; echo made > file; ls -l /proc/self/fd | grep -c tasks/a/state"
+    script = (
+        "echo $MURMUR_TASK $COLOUR; pwd >&2; cat; echo made > file; ls -l /proc/self/fd | "
+        "grep -c tasks/a/state"
+    )
     ended, out = home.run("a", script, COLOUR="two words  kept")
     assert out == "a two words kept\n0\n" and ended == Exit(1, None)
     assert (home.base / "a/work/file").read_text() == "made\n"
@@ -56,7 +60,9 @@ def test_a_task_has_the_usual_number_of_open_files(home: House) -> None:
 def test_an_ignored_signal_of_the_agent_is_not_ignored_by_a_task(home: House) -> None:
     """Python ignores SIGPIPE; `yes | head` would complain for ever if its children did."""
     ended, out = home.run("a", "grep -E 'Sig(Ign|Blk)' /proc/self/status")
-    masks = [int(line.split()[1], 16) & 0x7FFFFFFF for line in out.splitlines()]  # 32 and above are the C library's
+    masks = [
+        int(line.split()[1], 16) & 0x7FFFFFFF for line in out.splitlines()
+    ]  # 32 and above are the C library's
     assert ended.code == 0 and masks == [0, 0]
 
 
@@ -93,8 +99,11 @@ def test_a_folder_that_is_none_is_refused(home: House, tmp_path: Path, folder: s
 
 
 @pytest.mark.parametrize("name", ["state", "stdout", "stderr", "work"])
-def test_no_file_of_a_task_is_written_through_a_link(home: House, tmp_path: Path, name: str) -> None:
-    """A task owns its folder of work only, but one that got further must not make the agent write elsewhere."""
+def test_no_file_of_a_task_is_written_through_a_link(
+    home: House, tmp_path: Path, name: str
+) -> None:
+    """A task owns its folder of work only, but one that got further must not make the agent write
+    elsewhere."""
     target = tmp_path / "precious"
     target.write_text("precious")
     spec = home.spec("a", "echo", "overwritten")
@@ -135,9 +144,9 @@ def test_the_end_shows_on_the_descriptor(home: House) -> None:
     assert home.isolation.poll(handle) == Exit(0, None)
 
 
-TREE = "(trap 'exit 0' TERM; echo up; {0}) & setsid sh -c 'echo up; exec sleep 300' & {{}}; {0}".format(
-    "while :; do sleep 0.05; done"
-)
+TREE = (
+    "(trap 'exit 0' TERM; echo up; {0}) & setsid sh -c 'echo up; exec sleep 300' & {{}}; {0}"
+).format("while :; do sleep 0.05; done")
 
 
 def test_the_whole_tree_is_asked_to_end(home: House) -> None:
@@ -181,7 +190,9 @@ def test_killing_what_has_ended_changes_nothing(home: House) -> None:
 def test_what_a_task_leaves_running_ends_with_it(home: House) -> None:
     """A child, and a daemon in a session of its own; the fixture looks for what is left."""
     script = "setsid sh -c 'touch one; exec sleep 300' & sh -c 'touch two; exec sleep 300' & "
-    ended, _ = home.run("a", script + "while [ ! -e one ] || [ ! -e two ]; do sleep 0.02; done; exit 8")
+    ended, _ = home.run(
+        "a", script + "while [ ! -e one ] || [ ! -e two ]; do sleep 0.02; done; exit 8"
+    )
     assert ended == Exit(8, None)
 
 
@@ -199,7 +210,11 @@ def test_usage_counts_the_whole_tree(home: House) -> None:
 def test_a_running_task_is_found_again(home: House) -> None:
     started = home.shell("a", "while [ ! -e go ]; do sleep 0.02; done; exit 6")
     found = home.isolation.recover(started.folder)
-    assert found is not None and (found.task, found.pid, found.limits) == ("a", started.pid, started.limits)
+    assert found is not None and (found.task, found.pid, found.limits) == (
+        "a",
+        started.pid,
+        started.limits,
+    )
     assert home.isolation.poll(found) is None
     (started.folder / "work/go").touch()
     assert home.wait(found) == Exit(6, None)
@@ -277,6 +292,10 @@ def test_no_secret_shows_in_the_list_of_processes(home: House) -> None:
             assert b"secret-value" not in place.read_bytes()
         except OSError:
             continue
-    kept = [path for path in handle.folder.rglob("*") if path.is_file() and b"secret-value" in path.read_bytes()]
+    kept = [
+        path
+        for path in handle.folder.rglob("*")
+        if path.is_file() and b"secret-value" in path.read_bytes()
+    ]
     assert [path.name for path in kept] in ([], ["config.json"])
     assert all(path.parent.stat().st_mode & 0o077 == 0 for path in kept), "for its owner alone"

@@ -1,4 +1,5 @@
-"""A node agent, or anything on the way to a task, is killed at any step: nothing runs twice, nothing is left behind."""
+"""A node agent, or anything on the way to a task, is killed at any step: nothing runs twice,
+nothing is left behind."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests.runtime.isolation.conftest import House, until
 
-from murmuration.runtime.isolation import Exit, Handle, StartFailed, container, processes
-from murmuration.runtime.isolation import folder as files
+from murmuration.runtime.node.isolation import Exit, Handle, StartFailed, container, processes
+from murmuration.runtime.node.isolation import folder as files
 
 #: An agent that ends itself by SIGKILL before or after one function of the launch.
 AGENT = """
@@ -34,10 +35,11 @@ if module:
     last = lambda *a, **k: (real(*a, **k), die())
     setattr(place, function.split(".")[-1], die if when == "before" else last)
 command = ["sh", "-c", "echo ran >> ran; sleep 300"]
-isolation.choose(name).start(isolation.TaskSpec("a", command, {}, isolation.Limits(0.5, 2**27), Path(folder)))
+limits = isolation.Limits(0.5, 2**27)
+isolation.choose(name).start(isolation.TaskSpec("a", command, {}, limits, Path(folder)))
 die()
 """
-HERE = "murmuration.runtime.isolation"
+HERE = "murmuration.runtime.node.isolation"
 #: The steps of a launch, in order; from the spawn on the task will run.
 STEPS = {
     "process": [
@@ -161,10 +163,15 @@ def test_a_task_goes_on_while_no_agent_is_there_and_its_end_is_known(home: House
 
 
 def sleepers(handle: Handle) -> list[int]:
-    return [pid for pid in processes.trees([handle.pid]) if processes.command_line(pid).startswith(b"sleep\0")]
+    return [
+        pid
+        for pid in processes.trees([handle.pid])
+        if processes.command_line(pid).startswith(b"sleep\0")
+    ]
 
 
-#: With a disk of 64 KB: a task that is started before it fills up keeps its exit code; one after is refused.
+#: With a disk of 64 KB: a task that is started before it fills up keeps its exit code; one after is
+#: refused.
 FULL = """
 import sys, time
 from pathlib import Path
@@ -196,6 +203,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
     words += [str(tmp_path), sys.executable, FULL]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    shown = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    shown = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
     refused, code = shown.stdout.splitlines()
     assert refused.endswith("No space left on device") and code == "9"

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from tests.runtime.isolation.conftest import House, until
 
-from murmuration.runtime.isolation import Exit, Limits, processes
-from murmuration.runtime.isolation.plain import PlainProcess, measure
+from murmuration.runtime.node.isolation import Exit, Limits, processes
+from murmuration.runtime.node.isolation.plain import PlainProcess, measure
 
 MB = 2**20
 #: Takes memory for good, 16 MB at a time, in a child of the task's first process.
-GREEDY = "python3 -c 'import time; x = [bytearray(b\"x\" * (1 << 24)) for _ in range(20)]; time.sleep(300)'; exit $?"
+GREEDY = (
+    'python3 -c \'import time; x = [bytearray(b"x" * (1 << 24)) for _ in range(20)]; '
+    "time.sleep(300)'; exit $?"
+)
 BUSY = "while :; do :; done"
 
 
@@ -60,7 +63,11 @@ def test_too_many_processes(home: House) -> None:
         assert home.wait(handle) == Exit(None, 9, "too many processes")
     else:
         ended = home.wait(handle)
-        assert ended.code == 2 and "Cannot fork" in home.output("a", "stderr") and "all" not in home.output("a")
+        assert (
+            ended.code == 2
+            and "Cannot fork" in home.output("a", "stderr")
+            and "all" not in home.output("a")
+        )
 
 
 def test_pids_up_to_the_limit_are_given(home: House) -> None:
@@ -84,18 +91,21 @@ def test_over_its_cpu_a_task_is_slowed_and_its_neighbour_is_not(runc: House) -> 
     before, started = runc.isolation.usage(hog)[0], time.monotonic()
     time.sleep(1.5)
     spent, lasted = runc.isolation.usage(hog)[0] - before, time.monotonic() - started
-    # One period may be cut at either end; four processes on idle cores would use several times as much.
+    # One period may be cut at either end; four processes on idle cores would use several times as
+    # much.
     assert spent <= 0.25 * (lasted + 0.2)
     assert throttled(hog.cgroups[where]) > 0
     assert throttled(neighbour.cgroups[where]) == 0
 
 
 def test_cpu_is_a_weight_among_plain_processes(plain: House) -> None:
-    """Asked for a tenth, a task weighs a tenth: ten steps of nice, each a quarter, for it and for its session."""
+    """Asked for a tenth, a task weighs a tenth: ten steps of nice, each a quarter, for it and for
+    its session."""
     small = plain.shell("small", "sleep 300", limits=Limits(cpu=0.1))
     large = plain.shell("large", "sleep 300", limits=Limits(cpu=3.0))
     nices = [
-        int(Path(f"/proc/{handle.pid}/stat").read_text().rpartition(")")[2].split()[16]) for handle in (small, large)
+        int(Path(f"/proc/{handle.pid}/stat").read_text().rpartition(")")[2].split()[16])
+        for handle in (small, large)
     ]
     assert nices[1] == 0 and nices[0] == pytest.approx(10, abs=1)
     assert 1.25 ** nices[0] == pytest.approx(10, rel=0.13)
@@ -105,13 +115,24 @@ def test_limits_reach_the_kernel(runc: House) -> None:
     handle = runc.shell("a", "sleep 300", limits=Limits(cpu=0.5, memory=64 * MB, pids=7))
     if "" in handle.cgroups and len(handle.cgroups) == 1:
         (folder,) = handle.cgroups.values()
-        expected = {"cpu.max": "50000 100000", "memory.max": str(64 * MB), "memory.swap.max": "0", "pids.max": "8"}
+        expected = {
+            "cpu.max": "50000 100000",
+            "memory.max": str(64 * MB),
+            "memory.swap.max": "0",
+            "pids.max": "8",
+        }
         read = {name: Path(folder, name).read_text().strip() for name in expected}
     else:
         expected = {
-            "cpu.cfs_quota_us": "50000", "cpu.shares": "512", "memory.limit_in_bytes": str(64 * MB), "pids.max": "8",
-        }  # fmt: skip
-        read = {name: Path(handle.cgroups[name.split(".")[0]], name).read_text().strip() for name in expected}
+            "cpu.cfs_quota_us": "50000",
+            "cpu.shares": "512",
+            "memory.limit_in_bytes": str(64 * MB),
+            "pids.max": "8",
+        }
+        read = {
+            name: Path(handle.cgroups[name.split(".")[0]], name).read_text().strip()
+            for name in expected
+        }
     assert read == expected
 
 

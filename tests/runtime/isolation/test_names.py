@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration.cluster.errors import InputError
-from murmuration.runtime.isolation import task_folder
+from murmuration.base.errors import InputError
+from murmuration.runtime.node.isolation import task_folder
 
 
 @given(st.text(alphabet=st.sampled_from("aB0._+-/\\ \n\0~*"), max_size=12))
@@ -24,7 +24,8 @@ def test_a_name_never_leaves_the_folder(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "../up", "a/b", "/etc", "a..b", "-rf", "a b", "a\n", "a\0", "é", "x" * 129]
+    "name",
+    ["", ".", "..", "../up", "a/b", "/etc", "a..b", "-rf", "a b", "a\n", "a\0", "é", "x" * 129],
 )
 def test_what_is_no_name_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="expected at most 128"):

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration.runtime.isolation import shim
-from murmuration.runtime.isolation.shim import State
+from murmuration.runtime.node.isolation import shim
+from murmuration.runtime.node.isolation.shim import State
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
 
@@ -31,7 +31,9 @@ def run(shell: list[str], place: Path, *command: str) -> tuple[State, str, str]:
     words = [*shell, *shim.arguments("a", str(place), None, list(command))[1:]]
     with state.open("wb") as file:
         opener = ["sh", "-c", 'exec 3>&0 0</dev/null; exec "$@"', "sh", *words]
-        done = subprocess.run(opener, stdin=file, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(
+            opener, stdin=file, capture_output=True, text=True, check=False, timeout=30
+        )
     assert done.returncode in (0, 1, 127)
     return shim.read(state.read_text()), done.stdout, done.stderr
 
@@ -43,8 +45,13 @@ def test_codes_are_noted(shell: list[str], tmp_path: Path, code: int) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 9, 11, 13, 15])
-def test_signals_are_noted_and_the_shell_does_not_speak(shell: list[str], tmp_path: Path, number: int) -> None:
-    script = f"import os, signal; signal.signal({number}, 0) if {number} != 9 else 0; os.kill(os.getpid(), {number})"
+def test_signals_are_noted_and_the_shell_does_not_speak(
+    shell: list[str], tmp_path: Path, number: int
+) -> None:
+    script = (
+        f"import os, signal; signal.signal({number}, 0) if {number} != 9 else 0; "
+        f"os.kill(os.getpid(), {number})"
+    )
     said, out, err = run(shell, tmp_path, sys.executable, "-S", "-c", script)
     assert said.signal == number and (out, err) == ("", "")
 
@@ -57,17 +64,25 @@ def test_a_signal_to_the_whole_group_leaves_the_shim(shell: list[str], tmp_path:
 
 def test_output_is_the_commands(shell: list[str], tmp_path: Path) -> None:
     said, out, err = run(shell, tmp_path, "sh", "-c", "echo to out; echo to err >&2; echo x >&3")
-    assert out == "to out\n" and err.startswith("to err\n") and said.code not in (0, None), "3 is closed"
+    assert out == "to out\n" and err.startswith("to err\n") and said.code not in (0, None), (
+        "3 is closed"
+    )
 
 
 def test_what_is_not_there_is_said(shell: list[str], tmp_path: Path) -> None:
-    assert run(shell, tmp_path, "nonesuch")[0] == State(failed="command nonesuch: not found, or not a program")
+    assert run(shell, tmp_path, "nonesuch")[0] == State(
+        failed="command nonesuch: not found, or not a program"
+    )
     assert run(shell, tmp_path, str(tmp_path))[0].failed
     assert run(shell, tmp_path / "absent", "true")[0].failed == f"cannot enter {tmp_path}/absent"
 
 
-def test_a_search_of_the_path_changes_nothing_for_the_command(shell: list[str], tmp_path: Path) -> None:
-    said, out, _ = run(shell, tmp_path, "sh", "-c", "set -- a:b *; echo $1 $#; set -o | grep -c 'noglob.*off'")
+def test_a_search_of_the_path_changes_nothing_for_the_command(
+    shell: list[str], tmp_path: Path
+) -> None:
+    said, out, _ = run(
+        shell, tmp_path, "sh", "-c", "set -- a:b *; echo $1 $#; set -o | grep -c 'noglob.*off'"
+    )
     assert said.code == 0 and out.splitlines()[0].startswith("a:b ") and out.splitlines()[1] == "1"
 
 

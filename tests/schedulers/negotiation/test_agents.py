@@ -1,4 +1,5 @@
-"""Node and entry agents, told messages one by one: who answers what, who owns a task, and what counts where."""
+"""Node and entry agents, told messages one by one: who answers what, who owns a task, and what
+counts where."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from murmuration.cluster.random import generator
+from murmuration.base.random import generator
 from murmuration.schedulers.negotiation import messages as m
 from murmuration.schedulers.negotiation.books import Books, Held, Status
 from murmuration.schedulers.negotiation.entry_agent import EntryAgent
@@ -19,14 +20,20 @@ GIB = 2**30
 TOTAL = (10, 10 * GIB)
 
 
-def task(name: str, cpu: int = 2, production: bool = False, constraints: tuple[str, ...] = ()) -> m.Task:
+def task(
+    name: str, cpu: int = 2, production: bool = False, constraints: tuple[str, ...] = ()
+) -> m.Task:
     return m.Task(name, (cpu, cpu * GIB), production, constraints)
 
 
-def node(name: str = "a", *tasks: m.Task, settings: Settings | None = None, **more: Any) -> NodeAgent:
+def node(
+    name: str = "a", *tasks: m.Task, settings: Settings | None = None, **more: Any
+) -> NodeAgent:
     """A node that runs some tasks and was woken once."""
     books = Books({t.name: Held(t, t.request, Status.RUNNING, measured=True) for t in tasks})
-    agent = NodeAgent(name, ["broker"], TOTAL, settings or Settings(), generator(1, name), books, **more)
+    agent = NodeAgent(
+        name, ["broker"], TOTAL, settings or Settings(), generator(1, name), books, **more
+    )
     agent.handle(m.Wake(), 0.0)
     return agent
 
@@ -41,11 +48,16 @@ def kinds(outbox: m.Outbox) -> list[type]:
     return [type(message) for _, message in outbox]
 
 
-def asks_for_room(agent: Any, wanted: m.Task, now: float, *accepting: str, forced: tuple[str, ...] = ()) -> Any:
-    """Bring a negotiation about a task from the broker's question to the request for room; returns that request."""
+def asks_for_room(
+    agent: Any, wanted: m.Task, now: float, *accepting: str, forced: tuple[str, ...] = ()
+) -> Any:
+    """Bring a negotiation about a task from the broker's question to the request for room; returns
+    that request."""
     negotiation = agent.negotiations[wanted.name]
     number = negotiation.number
-    candidates = [m.Candidate(name, 1.0) for name in accepting] + [m.Candidate(name, 0.0, True) for name in forced]
+    candidates = [m.Candidate(name, 1.0) for name in accepting] + [
+        m.Candidate(name, 0.0, True) for name in forced
+    ]
     out = agent.handle(m.GetCandidateNodesResponse("broker", number, tuple(candidates)), now)
     level = m.Level(TOTAL, (1, GIB), (0, 0), 1)
     for name in accepting:
@@ -57,17 +69,32 @@ def asks_for_room(agent: Any, wanted: m.Task, now: float, *accepting: str, force
 
 def overload(agent: NodeAgent, now: float = 10.0) -> m.Outbox:
     """Every task suddenly uses half as much again."""
-    use = {name: tuple(int(x * 1.5) for x in held.task.request) for name, held in agent.books.tasks.items()}
+    use = {
+        name: tuple(int(x * 1.5) for x in held.task.request)
+        for name, held in agent.books.tasks.items()
+    }
     return agent.handle(m.Measured(use), now)
 
 
 def test_every_message_survives_the_wire() -> None:
-    structs = [kind for kind in vars(m).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
-    tagged = [kind for kind in structs if kind is not msgspec.Struct and kind.__struct_config__.tag is not None]
+    structs = [
+        kind
+        for kind in vars(m).values()
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    ]
+    tagged = [
+        kind
+        for kind in structs
+        if kind is not msgspec.Struct and kind.__struct_config__.tag is not None
+    ]
     sent = [
         m.GetCandidateNodesRequest("a", 1, task("t"), (1, 2), True, (("b", 9.5),)),
-        m.TaskMigrationProcessRequest("a", ("a", 1), task("t", constraints=("zone = x",)), (1, 2), 120.5, True),
-        m.NodeReport("a", 60.0, m.Level(TOTAL, (1, 1), (0, 0), 3), {"zone": "x", "generation": 3.0}),
+        m.TaskMigrationProcessRequest(
+            "a", ("a", 1), task("t", constraints=("zone = x",)), (1, 2), 120.5, True
+        ),
+        m.NodeReport(
+            "a", 60.0, m.Level(TOTAL, (1, 1), (0, 0), 3), {"zone": "x", "generation": 3.0}
+        ),
         m.TakenOver("b", ("a", 1)),
     ]
     union: Any = tagged[0]
@@ -87,7 +114,9 @@ def test_a_negotiation_from_the_first_question_to_the_last_word() -> None:
     )
     assert to == "b"
     [(_, answer)] = target.handle(request, 11.1)
-    assert type(answer) is m.TaskMigrationAcceptanceResponse and target.sums.tasks == 0, "nothing is allocated yet"
+    assert type(answer) is m.TaskMigrationAcceptanceResponse and target.sums.tasks == 0, (
+        "nothing is allocated yet"
+    )
     [(_, process)] = source.handle(answer, 11.2)
     [(_, confirmation)] = target.handle(process, 11.3)
     assert target.sums.tasks == 1 and source.sums.tasks == 2, "counted on both nodes"
@@ -109,7 +138,9 @@ def test_what_comes_counts_from_the_moment_room_is_set_aside() -> None:
     target = node("b", task("here", 5))
     ask = m.TaskMigrationRequest("a", 1, task("x", 4), (4, 4 * GIB))
     assert kinds(target.handle(ask, 1.0)) == [m.TaskMigrationAcceptanceResponse]
-    target.handle(m.TaskMigrationProcessRequest("a", ("a", 2), task("z", 2), (2, 2 * GIB), 100.0), 1.0)
+    target.handle(
+        m.TaskMigrationProcessRequest("a", ("a", 2), task("z", 2), (2, 2 * GIB), 100.0), 1.0
+    )
     assert kinds(target.handle(ask, 1.0)) == [m.TaskMigrationRejectionResponse]
     late = m.TaskMigrationProcessRequest("a", ("a", 3), task("x", 4), (4, 4 * GIB), 100.0)
     assert kinds(target.handle(late, 1.0)) == [m.TaskMigrationProcessErrorResponse]
@@ -118,7 +149,10 @@ def test_what_comes_counts_from_the_moment_room_is_set_aside() -> None:
 def test_production_tasks_must_fit_at_their_full_requests() -> None:
     target = node("b", task("web", 7, production=True))
     target.handle(m.Measured({"web": (1, GIB)}), 1.0)
-    for production, answer in ((True, m.TaskMigrationRejectionResponse), (False, m.TaskMigrationAcceptanceResponse)):
+    for production, answer in (
+        (True, m.TaskMigrationRejectionResponse),
+        (False, m.TaskMigrationAcceptanceResponse),
+    ):
         ask = m.TaskMigrationRequest("a", 1, task("x", 4, production), (1, GIB))
         assert kinds(target.handle(ask, 2.0)) == [answer]
 
@@ -127,12 +161,16 @@ def test_by_force_only_totals_and_constraints_count() -> None:
     target = node("b", task("here", 9), attributes={"zone": "x"})
 
     def answer(number: int, wanted: m.Task) -> list[type]:
-        request = m.TaskMigrationProcessRequest("a", ("a", number), wanted, wanted.request, 100.0, forced=True)
+        request = m.TaskMigrationProcessRequest(
+            "a", ("a", number), wanted, wanted.request, 100.0, forced=True
+        )
         return kinds(target.handle(request, 1.0))
 
     assert answer(1, task("fits", 10)) == [m.TaskMigrationProcessConfirmationResponse]
     assert answer(2, task("too big", 11)) == [m.TaskMigrationProcessErrorResponse]
-    assert answer(3, task("elsewhere", 1, constraints=("zone = y",))) == [m.TaskMigrationProcessErrorResponse]
+    assert answer(3, task("elsewhere", 1, constraints=("zone = y",))) == [
+        m.TaskMigrationProcessErrorResponse
+    ]
 
 
 def test_forced_candidates_are_not_asked_and_come_last() -> None:
@@ -149,7 +187,9 @@ def test_a_candidate_that_does_not_answer_is_waited_for_twenty_seconds() -> None
     agent, new = entry(), task("t")
     agent.handle(m.Submit(new), 0.0)
     number = agent.negotiations["t"].number
-    answer = m.GetCandidateNodesResponse("broker", number, (m.Candidate("b", 1.0), m.Candidate("silent", 1.0)))
+    answer = m.GetCandidateNodesResponse(
+        "broker", number, (m.Candidate("b", 1.0), m.Candidate("silent", 1.0))
+    )
     agent.handle(answer, 1.0)
     level = m.Level(TOTAL, (0, 0), (0, 0), 0)
     assert agent.handle(m.TaskMigrationAcceptanceResponse("b", number, level), 2.0) == []
@@ -158,7 +198,9 @@ def test_a_candidate_that_does_not_answer_is_waited_for_twenty_seconds() -> None
     assert to == "b" and isinstance(request, m.TaskMigrationProcessRequest)
 
 
-@pytest.mark.parametrize(("at", "then"), [(240.0, m.TaskMigrationProcessRequest), (242.0, m.GetCandidateNodesRequest)])
+@pytest.mark.parametrize(
+    ("at", "then"), [(240.0, m.TaskMigrationProcessRequest), (242.0, m.GetCandidateNodesRequest)]
+)
 def test_recommendations_expire_after_four_minutes(at: float, then: type) -> None:
     agent, new = entry(), task("t")
     agent.handle(m.Submit(new), 0.0)
@@ -265,8 +307,14 @@ def test_a_stopped_task_is_not_given_away_twice_whatever_comes_first_after_a_cra
     source.handle(m.MigrationFinished(request.migration), 60.0)
     restarted = NodeAgent("a", ["broker"], TOTAL, Settings(), generator(2, "a"), source.books)
     use: dict[str, m.Vector] = dict.fromkeys(source.books.tasks, (20, GIB))
-    asked = [message for _, message in restarted.handle(m.Measured(use), 70.0) if hasattr(message, "task")]
-    assert name not in {message.task.name for message in asked if isinstance(message, m.GetCandidateNodesRequest)}
+    asked = [
+        message
+        for _, message in restarted.handle(m.Measured(use), 70.0)
+        if hasattr(message, "task")
+    ]
+    assert name not in {
+        message.task.name for message in asked if isinstance(message, m.GetCandidateNodesRequest)
+    }
     assert restarted.negotiations[name].phase is Phase.HAND_OVER
 
 
@@ -276,7 +324,9 @@ def test_a_task_that_ends_on_its_way_is_called_off() -> None:
     name = next(iter(source.negotiations))
     request = asks_for_room(source, source.books.tasks[name].task, 11.0, "b")
     source.handle(m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
-    assert source.handle(m.TaskEnded(name), 13.0) == [("b", m.MigrationCancelled("a", request.migration))]
+    assert source.handle(m.TaskEnded(name), 13.0) == [
+        ("b", m.MigrationCancelled("a", request.migration))
+    ]
     assert source.handle(m.MigrationFinished(request.migration), 20.0) == []
     source.check()
 
@@ -304,12 +354,16 @@ def test_a_task_that_fits_nowhere_else_is_left_alone_for_a_while() -> None:
 
 @pytest.mark.parametrize("most", [0, 2])
 def test_nodes_that_never_answer_are_left_out_if_that_is_wanted(most: int) -> None:
-    agent = EntryAgent("entry", ["broker"], 2, Settings(unanswered_most=most, rounds=9), generator(1, "e"), Books())
+    agent = EntryAgent(
+        "entry", ["broker"], 2, Settings(unanswered_most=most, rounds=9), generator(1, "e"), Books()
+    )
     agent.handle(m.Submit(task("t")), 0.0)
     now = 0.0
     for _ in range(2):
         number = agent.negotiations["t"].number
-        agent.handle(m.GetCandidateNodesResponse("broker", number, (m.Candidate("silent", 1.0),)), now)
+        agent.handle(
+            m.GetCandidateNodesResponse("broker", number, (m.Candidate("silent", 1.0),)), now
+        )
         now += 20.0
         [(_, question)] = agent.handle(m.Wake(), now)
     assert isinstance(question, m.GetCandidateNodesRequest)
@@ -334,28 +388,45 @@ def test_the_papers_tabu_search_can_be_chosen() -> None:
 def test_a_task_that_came_by_force_stays_while_others_make_room() -> None:
     agent = node("a", task("small", 3), task("other", 3))
     large = task("large", 9)
-    agent.handle(m.TaskMigrationProcessRequest("b", ("b", 1), large, large.request, 100.0, forced=True), 1.0)
+    agent.handle(
+        m.TaskMigrationProcessRequest("b", ("b", 1), large, large.request, 100.0, forced=True), 1.0
+    )
     agent.handle(m.TakeOver("b", ("b", 1)), 2.0)
     agent.handle(m.Released("b", ("b", 1)), 3.0)
-    agent.handle(m.Measured({name: held.task.request for name, held in agent.books.tasks.items()}), 60.0)
+    agent.handle(
+        m.Measured({name: held.task.request for name, held in agent.books.tasks.items()}), 60.0
+    )
     assert set(agent.negotiations) == {"small", "other"}
 
 
 def still(outbox: m.Outbox) -> list[tuple[str, ...]]:
-    return [message.tasks for to, message in outbox if isinstance(message, m.StandStill) and to is None]
+    return [
+        message.tasks for to, message in outbox if isinstance(message, m.StandStill) and to is None
+    ]
 
 
 def test_during_a_spike_others_stand_still_before_production_is_short() -> None:
-    service, batch, little = task("service", 6, production=True), task("batch", 3), task("little", 1)
+    service, batch, little = (
+        task("service", 6, production=True),
+        task("batch", 3),
+        task("little", 1),
+    )
     agent = node("a", service, batch, little)
     assert still(agent.handle(m.Measured({"service": (8, 6 * GIB)}), 60.0)) == [("batch",)]
     assert still(agent.handle(m.Measured({"service": (8, 6 * GIB)}), 61.0)) == []
-    assert still(agent.handle(m.Measured({"service": (10, 6 * GIB)}), 62.0)) == [("batch", "little")]
+    assert still(agent.handle(m.Measured({"service": (10, 6 * GIB)}), 62.0)) == [
+        ("batch", "little")
+    ]
     assert still(agent.handle(m.Measured({"service": (6, 6 * GIB)}), 63.0)) == [()]
 
 
 def test_after_a_crash_it_is_said_again_who_stands_still() -> None:
-    books = Books({t.name: Held(t, t.request, Status.RUNNING) for t in (task("service", 6, True), task("batch", 3))})
+    books = Books(
+        {
+            t.name: Held(t, t.request, Status.RUNNING)
+            for t in (task("service", 6, True), task("batch", 3))
+        }
+    )
     agent = NodeAgent("a", ["broker"], TOTAL, Settings(), generator(1, "a"), books)
     assert still(agent.handle(m.Wake(), 1.0)) == [()]
     assert still(agent.handle(m.Measured({"service": (6, 6 * GIB)}), 2.0)) == []

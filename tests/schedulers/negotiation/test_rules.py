@@ -32,7 +32,9 @@ def test_a_production_task_is_short_only_where_no_other_is_left_to_suspend(
 
 
 @given(TASKS, st.integers(1, 20))
-def test_with_one_resource_as_few_stand_still_as_can_be(tasks: list[tuple[int, int, bool]], total: int) -> None:
+def test_with_one_resource_as_few_stand_still_as_can_be(
+    tasks: list[tuple[int, int, bool]], total: int
+) -> None:
     use = np.array([t[:1] for t in tasks], np.int64).reshape(-1, 1)
     production = np.array([t[2] for t in tasks], np.bool_)
     flags = np.zeros(len(tasks), np.bool_)

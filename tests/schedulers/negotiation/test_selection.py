@@ -11,12 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from murmuration.cluster.random import state
+from murmuration.base.random import state
 from murmuration.placement.allocation_scores import sras
 from murmuration.schedulers.negotiation import selection
 from murmuration.schedulers.negotiation.rules import is_overloaded
-from murmuration.schedulers.negotiation.selection import EXACT_MAX, LEAST_SCORE, Tasks, select, tabu, work
-from murmuration.simulation.negotiation_kernels import run_select, run_tabu
+from murmuration.schedulers.negotiation.selection import (
+    EXACT_MAX,
+    LEAST_SCORE,
+    Tasks,
+    select,
+    tabu,
+    work,
+)
+from murmuration.simulation.architectures.negotiation.kernels import run_select, run_tabu
 
 Array = NDArray[Any]
 UNIT = 10**10
@@ -56,7 +63,17 @@ class Node:
 
     def select(self, exact_max: int = EXACT_MAX, compiled: bool = True) -> float:
         function: Any = run_select if compiled else select
-        return float(function(self.total, self.used, self.guaranteed, self.tasks, self.chosen, self.room, exact_max))
+        return float(
+            function(
+                self.total,
+                self.used,
+                self.guaranteed,
+                self.tasks,
+                self.chosen,
+                self.room,
+                exact_max,
+            )
+        )
 
     def tabu(self, seed: int, count_restarts: bool, compiled: bool = True) -> float:
         function: Any = run_tabu if compiled else tabu
@@ -65,15 +82,25 @@ class Node:
         with np.errstate(over="ignore"):
             return float(
                 function(
-                    self.total, self.used, self.guaranteed, self.tasks, self.chosen, self.room,
-                    state(seed, "tabu"), *limits, count_restarts, visited,
+                    self.total,
+                    self.used,
+                    self.guaranteed,
+                    self.tasks,
+                    self.chosen,
+                    self.room,
+                    state(seed, "tabu"),
+                    *limits,
+                    count_restarts,
+                    visited,
                 )
-            )  # fmt: skip
+            )
 
     def fitness(self, chosen: Array) -> float:
         """Equation 1, straight."""
         used = self.used - self.tasks.use[chosen].sum(axis=0)
-        guaranteed = self.guaranteed - self.tasks.request[chosen & self.tasks.production].sum(axis=0)
+        guaranteed = self.guaranteed - self.tasks.request[chosen & self.tasks.production].sum(
+            axis=0
+        )
         if is_overloaded(self.total, used, guaranteed):
             return 0.0
         return max(sras(used / self.total), LEAST_SCORE) / float(self.tasks.cost[chosen].sum())
@@ -102,12 +129,17 @@ def paper_node() -> tuple[Node, Array]:
     production = np.array([row[1] == "P" for row in rows])
     cost = 100 + 16384 * np.where(amounts[:, 3] == 159200000, amounts[:, 1], amounts[:, 3]) / UNIT
     np.testing.assert_allclose(cost, [float(row[6]) for row in rows], atol=0.006)
-    tasks = Tasks(amounts[:, 2:].copy(), amounts[:, :2].copy(), production, cost, np.ones(len(rows), np.bool_))
-    return Node(np.array([UNIT // 2, 2493 * UNIT // 10000]), tasks), np.array([row[7] == "*" for row in rows])
+    tasks = Tasks(
+        amounts[:, 2:].copy(), amounts[:, :2].copy(), production, cost, np.ones(len(rows), np.bool_)
+    )
+    return Node(np.array([UNIT // 2, 2493 * UNIT // 10000]), tasks), np.array(
+        [row[7] == "*" for row in rows]
+    )
 
 
 def random_node(rng: np.random.Generator, count: int, resources: int = 2) -> Node:
-    """Tasks of mixed sizes that use 2–20 % more than there is, or are guaranteed up to 15 % more."""
+    """Tasks of mixed sizes that use 2–20 % more than there is, or are guaranteed up to 15 %
+    more."""
     total = rng.integers(500_000, 1_000_000, resources)
     production = rng.random(count) < 0.5
     production[0] = True
@@ -116,7 +148,9 @@ def random_node(rng: np.random.Generator, count: int, resources: int = 2) -> Nod
     use = (use * rng.uniform(1.02, 1.2) / (use.sum(axis=0) / total).max()).astype(np.int64)
     share = (request[production].sum(axis=0) / total).max()
     request = (request / share * rng.uniform(0.7, 1.15)).astype(np.int64)
-    return Node(total, Tasks(use, request, production, 100 + use[:, -1] / 61, rng.random(count) < 0.95))
+    return Node(
+        total, Tasks(use, request, production, 100 + use[:, -1] / 61, rng.random(count) < 0.95)
+    )
 
 
 def test_the_papers_example_is_bettered_and_the_optimum_found() -> None:
@@ -137,12 +171,16 @@ def test_the_papers_example_is_bettered_and_the_optimum_found() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 11), st.integers(1, 4))
-def test_up_to_the_limit_the_best_of_all_sets_is_chosen(seed: int, count: int, resources: int) -> None:
+def test_up_to_the_limit_the_best_of_all_sets_is_chosen(
+    seed: int, count: int, resources: int
+) -> None:
     node = random_node(np.random.default_rng(seed), count, resources)
     best = node.best()
     assert node.select() == pytest.approx(best, rel=1e-9)
     assert not (node.chosen & ~node.tasks.movable).any()
-    assert (node.fitness(node.chosen) if node.chosen.any() else 0.0) == pytest.approx(best, rel=1e-9)
+    assert (node.fitness(node.chosen) if node.chosen.any() else 0.0) == pytest.approx(
+        best, rel=1e-9
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -204,7 +242,13 @@ def test_a_node_that_no_set_makes_stable_selects_nothing() -> None:
 
 def test_a_super_tight_remainder_is_better_than_an_overloaded_node() -> None:
     use = np.array([[95], [4], [3]])
-    tasks = Tasks(use, use, np.zeros(3, np.bool_), np.array([900.0, 300.0, 200.0]), np.array([False, True, True]))
+    tasks = Tasks(
+        use,
+        use,
+        np.zeros(3, np.bool_),
+        np.array([900.0, 300.0, 200.0]),
+        np.array([False, True, True]),
+    )
     node = Node(np.array([100]), tasks)
     assert 0.0 < node.select() < 1e-9
     # One is enough, and the cheaper one does.

@@ -8,15 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from murmuration.cluster.random import generator
-from murmuration.schedulers.offers.allocators import ALLOCATORS, drf, entitled, lottery, priority, revocable
+from murmuration.base.random import generator
+from murmuration.schedulers.offers.allocators import (
+    ALLOCATORS,
+    drf,
+    entitled,
+    lottery,
+    priority,
+    revocable,
+)
 
 NOBODY = np.zeros((2, 2), dtype=np.int64)
 TOTAL = np.array([100, 100])
 
 
 def test_drf_gives_the_worked_example_of_its_paper() -> None:
-    """9 CPU and 18 GB; A's tasks take <1 CPU, 4 GB>, B's <3 CPU, 1 GB>: three of A and two of B equalise the shares."""
+    """9 CPU and 18 GB; A's tasks take <1 CPU, 4 GB>, B's <3 CPU, 1 GB>: three of A and two of B
+    equalise the shares."""
     total, requests = np.array([9, 18]), np.array([[1, 4], [3, 1]])
     allocated, wants = NOBODY.copy(), np.array([True, True])
     while wants.any():
@@ -44,10 +52,13 @@ def test_priority_takes_the_heaviest_that_wants() -> None:
 
 
 def test_lottery_respects_weights() -> None:
-    """Chi-square of 6,000 draws against weights 1:2:3; the fourth framework holds tickets but wants nothing."""
+    """Chi-square of 6,000 draws against weights 1:2:3; the fourth framework holds tickets but wants
+    nothing."""
     weight, wants = np.array([1.0, 2.0, 3.0, 9.0]), np.array([True, True, True, False])
     held, rng = np.zeros((4, 1)), generator(7, "lottery")
-    drawn = [lottery(held, held, np.ones(1), weight, wants, float(rng.random())) for _ in range(6000)]
+    drawn = [
+        lottery(held, held, np.ones(1), weight, wants, float(rng.random())) for _ in range(6000)
+    ]
     counts = np.bincount(drawn, minlength=4)
     assert counts[3] == 0
     assert stats.chisquare(counts[:3], [1000, 2000, 3000]).pvalue > 0.01
@@ -55,13 +66,19 @@ def test_lottery_respects_weights() -> None:
 
 @pytest.mark.parametrize("name", ALLOCATORS)
 @given(data=st.data(), frameworks=st.integers(1, 6), draw=st.floats(0.0, 1.0, exclude_max=True))
-def test_only_a_framework_that_wants_is_chosen(name: str, data: st.DataObject, frameworks: int, draw: float) -> None:
+def test_only_a_framework_that_wants_is_chosen(
+    name: str, data: st.DataObject, frameworks: int, draw: float
+) -> None:
     def rows(low: int, high: int) -> np.ndarray:
-        values = data.draw(st.lists(st.integers(low, high), min_size=2 * frameworks, max_size=2 * frameworks))
+        values = data.draw(
+            st.lists(st.integers(low, high), min_size=2 * frameworks, max_size=2 * frameworks)
+        )
         return np.array(values).reshape(frameworks, 2)
 
     wants = np.array(data.draw(st.lists(st.booleans(), min_size=frameworks, max_size=frameworks)))
-    weight = np.array(data.draw(st.lists(st.floats(0.1, 10.0), min_size=frameworks, max_size=frameworks)))
+    weight = np.array(
+        data.draw(st.lists(st.floats(0.1, 10.0), min_size=frameworks, max_size=frameworks))
+    )
     chosen = ALLOCATORS[name](rows(0, 50), rows(0, 50), TOTAL, weight, wants, draw)
     assert wants[chosen] if wants.any() else chosen == -1
 

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from murmuration.cluster.random import generator
-from murmuration.schedulers.offers.frameworks import ElasticFramework, Framework, GangFramework, GangJob, Job, TaskSpec
+from murmuration.base.random import generator
+from murmuration.schedulers.offers.frameworks import (
+    ElasticFramework,
+    Framework,
+    GangFramework,
+    GangJob,
+    Job,
+    TaskSpec,
+)
 from murmuration.schedulers.offers.master import Rules
 from murmuration.schedulers.offers.messages import (
     GetGuaranteedShare,
@@ -30,7 +37,7 @@ from murmuration.schedulers.offers.messages import (
     TaskReport,
     Wake,
 )
-from murmuration.simulation.offers_messages import assemble
+from murmuration.simulation.messages.offers import assemble
 
 SLOT = (1, 1)
 
@@ -68,12 +75,24 @@ def test_jobs_of_a_framework_share_fairly() -> None:
 
 def test_a_stage_begins_when_the_one_before_has_ended() -> None:
     framework = ElasticFramework("f")
-    framework.handle(Submit("f", Job("job", ((TaskSpec(SLOT, "map"),) * 2, (), (TaskSpec(SLOT, "reduce"),)))), 0.0)
-    assert [payload for _, payload in launched(framework.handle(offer(("n", 9)), 0.0))] == ["map", "map"]
+    framework.handle(
+        Submit("f", Job("job", ((TaskSpec(SLOT, "map"),) * 2, (), (TaskSpec(SLOT, "reduce"),)))),
+        0.0,
+    )
+    assert [payload for _, payload in launched(framework.handle(offer(("n", 9)), 0.0))] == [
+        "map",
+        "map",
+    ]
     assert framework.handle(StatusUpdate("f", "f-1", Status.FINISHED), 1.0) == []
-    assert framework.handle(StatusUpdate("f", "f-2", Status.FINISHED), 2.0) == [SetNeedsOffers("f", True)]
-    assert [payload for _, payload in launched(framework.handle(offer(("n", 9), number=2), 2.0))] == ["reduce"]
-    assert framework.handle(StatusUpdate("f", "f-3", Status.FINISHED), 3.0) == [JobFinished("f", "job")]
+    assert framework.handle(StatusUpdate("f", "f-2", Status.FINISHED), 2.0) == [
+        SetNeedsOffers("f", True)
+    ]
+    assert [
+        payload for _, payload in launched(framework.handle(offer(("n", 9), number=2), 2.0))
+    ] == ["reduce"]
+    assert framework.handle(StatusUpdate("f", "f-3", Status.FINISHED), 3.0) == [
+        JobFinished("f", "job")
+    ]
 
 
 @pytest.mark.parametrize("status", [Status.LOST, Status.REVOKED, Status.FAILED, Status.KILLED])
@@ -110,7 +129,9 @@ def test_delay_scheduling_waits_for_data_and_then_takes_any_node() -> None:
 
 def test_without_delay_data_is_a_preference() -> None:
     framework = ElasticFramework("f")
-    job = Job("job", ((TaskSpec(SLOT, "a", frozenset({"x"})), TaskSpec(SLOT, "b", frozenset({"y"}))),))
+    job = Job(
+        "job", ((TaskSpec(SLOT, "a", frozenset({"x"})), TaskSpec(SLOT, "b", frozenset({"y"}))),)
+    )
     framework.handle(Submit("f", job), 0.0)
     assert launched(framework.handle(offer(("y", 1)), 0.0)) == [("y", "b")]
     assert launched(framework.handle(offer(("y", 1), number=2), 0.0)) == [("y", "a")]
@@ -118,7 +139,9 @@ def test_without_delay_data_is_a_preference() -> None:
 
 def test_a_gang_hoards_until_it_is_whole() -> None:
     framework = GangFramework("f")
-    assert framework.handle(Submit("f", GangJob("ring", 3, SLOT, 10.0)), 0.0) == [GetGuaranteedShare("f")]
+    assert framework.handle(Submit("f", GangJob("ring", 3, SLOT, 10.0)), 0.0) == [
+        GetGuaranteedShare("f")
+    ]
     assert framework.handle(GuaranteedShare("f", (8, 8)), 0.0) == [SetNeedsOffers("f", True)]
     assert len(launched(framework.handle(offer(("n", 2)), 1.0))) == 2
     out = framework.handle(offer(("m", 2), number=2), 2.0)
@@ -150,7 +173,9 @@ def test_a_gang_that_loses_a_member_begins_again() -> None:
     framework.handle(offer(("n", 2)), 0.0)
     for task in ("f-1", "f-2"):
         framework.handle(StatusUpdate("f", task, Status.RUNNING), 0.0)
-    assert framework.handle(StatusUpdate("f", "f-1", Status.LOST), 5.0) == [SetNeedsOffers("f", True)]
+    assert framework.handle(StatusUpdate("f", "f-1", Status.LOST), 5.0) == [
+        SetNeedsOffers("f", True)
+    ]
     assert framework.due == math.inf
     framework.handle(offer(("n", 1), number=2), 6.0)
     framework.handle(StatusUpdate("f", "f-3", Status.RUNNING), 6.0)
@@ -158,7 +183,8 @@ def test_a_gang_that_loses_a_member_begins_again() -> None:
 
 
 class Run:
-    """A cluster of two nodes of two slots; counts what happened and checks the books at every launch."""
+    """A cluster of two nodes of two slots; counts what happened and checks the books at every
+    launch."""
 
     def __init__(
         self,
@@ -179,7 +205,9 @@ class Run:
             generator(5, "run"),
             delay_s=delay_s,
             watch={
-                JobFinished: lambda finished, now: self.finished.update({f"{finished.framework} {finished.job}": now}),
+                JobFinished: lambda finished, now: self.finished.update(
+                    {f"{finished.framework} {finished.job}": now}
+                ),
                 LaunchTask: self.on_launch,
                 StatusUpdate: lambda update, now: self.updates.update([update.status.value]),
                 **(watch or {}),
@@ -202,7 +230,8 @@ def test_two_elastic_frameworks_share_a_cluster() -> None:
 
 
 def test_messages_take_time() -> None:
-    """Submit is local; then ask, offer, reply, launch and report each take a second, as does the word of the end."""
+    """Submit is local; then ask, offer, reply, launch and report each take a second, as does the
+    word of the end."""
     run = Run([ElasticFramework("a")], delay_s=1.0)
     run.loop.post(Submit("a", bag("job", 1, 10.0)), 0.0)
     run.loop.run()
@@ -228,7 +257,8 @@ def test_a_liar_is_killed_at_the_limit_and_runs_again_as_a_long_task() -> None:
 
 @pytest.mark.parametrize("patience", [0.0, 4.0])
 def test_a_gang_gets_its_guarantee_by_revocation(patience: float) -> None:
-    """The hog fills the cluster with long tasks; half of it is the gang's by right, and no more is taken."""
+    """The hog fills the cluster with long tasks; half of it is the gang's by right, and no more is
+    taken."""
     stops: list[float] = []
     watch = {StopTask: lambda stop, now: stops.append(now) if stop.framework == "hog" else None}
     both: list[Framework] = [ElasticFramework("hog"), GangFramework("gang")]
@@ -244,11 +274,15 @@ def test_a_gang_gets_its_guarantee_by_revocation(patience: float) -> None:
 def test_the_same_seed_gives_the_same_run() -> None:
     def story() -> list[tuple[float, str]]:
         seen: list[tuple[float, str]] = []
-        watch = dict.fromkeys((LaunchTask, TaskReport), lambda message, now: seen.append((now, repr(message))))
+        watch = dict.fromkeys(
+            (LaunchTask, TaskReport), lambda message, now: seen.append((now, repr(message)))
+        )
         run = Run([ElasticFramework("a", delay_s=2.0), ElasticFramework("b")], watch=watch)
         rng = generator(9, "story")
         for name in "ab":
-            specs = tuple(TaskSpec(SLOT, float(s), frozenset({"n0"})) for s in rng.exponential(5.0, 40))
+            specs = tuple(
+                TaskSpec(SLOT, float(s), frozenset({"n0"})) for s in rng.exponential(5.0, 40)
+            )
             run.loop.post(Submit(name, Job("job", (specs,))), 0.0)
         run.loop.run()
         return seen

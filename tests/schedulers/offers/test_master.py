@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from murmuration.cluster.random import generator
+from murmuration.base.random import generator
 from murmuration.schedulers.offers.allocators import priority
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
@@ -60,7 +60,9 @@ class Cluster:
     def needs(self, framework: str, now: float = 0.0) -> list[Any]:
         return self.tell(SetNeedsOffers(framework, True), now)
 
-    def reply(self, framework: str, offer: int, *tasks: Task, now: float = 0.0, refuse_s: float = 5.0) -> list[Any]:
+    def reply(
+        self, framework: str, offer: int, *tasks: Task, now: float = 0.0, refuse_s: float = 5.0
+    ) -> list[Any]:
         return self.tell(ReplyToOffer(framework, offer, tasks, refuse_s), now)
 
     def launch(self, framework: str, *tasks: Task, now: float = 0.0) -> list[Any]:
@@ -75,7 +77,8 @@ def offers(messages: list[Any]) -> list[ResourceOffer]:
 
 
 def test_the_example_of_figure_5_2() -> None:
-    """4 CPU and 4 GB are offered to framework 1, which uses 3 and 3; the rest goes to framework 2."""
+    """4 CPU and 4 GB are offered to framework 1, which uses 3 and 3; the rest goes to framework
+    2."""
     master = Master(2, Rules(), generator(1, "master"))
     master.handle(NodeJoined("node", (4, 4)), 0.0)
     master.handle(SetNeedsOffers("one", True), 0.0)
@@ -108,7 +111,9 @@ def test_a_rejected_node_is_not_offered_again_before_its_time_unless_more_is_fre
     (again,) = offers(cluster.tell(Wake(), 7.0))
     assert again.slices == (part("n0", 1, 6),)
     cluster.reply("a", again.offer, now=7.0)
-    assert offers(cluster.tell(TaskReport("a", "t", Status.FINISHED), 8.0))[0].slices == (part("n0", 4, 8),)
+    assert offers(cluster.tell(TaskReport("a", "t", Status.FINISHED), 8.0))[0].slices == (
+        part("n0", 4, 8),
+    )
 
 
 def test_asking_again_forgets_refusals() -> None:
@@ -140,7 +145,8 @@ def test_an_offer_is_rescinded_in_time_and_can_no_longer_launch() -> None:
 
 
 def test_an_offer_counts_toward_the_share() -> None:
-    """5.2.5: a has one node on offer and b nothing, so what comes free is b's although a holds no task."""
+    """5.2.5: a has one node on offer and b nothing, so what comes free is b's although a holds no
+    task."""
     cluster = Cluster()
     cluster.needs("a")
     cluster.needs("b")
@@ -175,7 +181,9 @@ def test_nothing_of_a_node_is_offered_below_the_minimum() -> None:
     cluster = Cluster(frameworks="ab", min_offer=(3,))
     cluster.launch("a", Task("t", "n0", (2, 1)), Task("u", "n0", (1, 1)))
     assert cluster.needs("b") == []
-    assert cluster.tell(TaskReport("a", "u", Status.FINISHED)) == [StatusUpdate("a", "u", Status.FINISHED)]
+    assert cluster.tell(TaskReport("a", "u", Status.FINISHED)) == [
+        StatusUpdate("a", "u", Status.FINISHED)
+    ]
     assert len(offers(cluster.tell(TaskReport("a", "t", Status.FINISHED)))) == 1
     assert len(offers(cluster.tell(NodeJoined("small", (2, 2))))) == 1
 
@@ -184,7 +192,10 @@ def test_what_is_reserved_for_short_tasks_is_shown_and_kept() -> None:
     cluster = Cluster(short_share=0.25, short_max_s=30.0)
     (offer,) = offers(cluster.needs("a"))
     assert (offer.slices, offer.limit_s) == ((Slice("n0", (4, 8), (3, 6)),), 30.0)
-    long, short = [Task(f"l{i}", "n0", (1, 1)) for i in range(4)], Task("s", "n0", (1, 1), short=True)
+    long, short = (
+        [Task(f"l{i}", "n0", (1, 1)) for i in range(4)],
+        Task("s", "n0", (1, 1), short=True),
+    )
     out = cluster.reply("a", offer.offer, *long, short)
     assert [m.task.task for m in out if isinstance(m, LaunchTask)] == ["l0", "l1", "l2", "s"]
     assert cluster.tell(Wake(), 30.0) == [StopTask("a", "n0", "s")]
@@ -204,7 +215,9 @@ def test_the_allocator_is_pluggable() -> None:
     cluster.tell(Register("b", weight=2.0))
     cluster.needs("a")
     cluster.needs("b")
-    assert [offers(cluster.tell(NodeJoined(f"n{i}", NODE)))[0].framework for i in range(3)] == ["b"] * 3
+    assert [offers(cluster.tell(NodeJoined(f"n{i}", NODE)))[0].framework for i in range(3)] == [
+        "b"
+    ] * 3
 
 
 def test_a_lost_node_takes_its_tasks_and_offers_with_it() -> None:
@@ -222,7 +235,9 @@ def test_a_lost_node_takes_its_tasks_and_offers_with_it() -> None:
 def test_a_new_master_learns_what_runs_from_the_nodes() -> None:
     """5.2.6: soft state. The node that joins again keeps the tasks it still runs."""
     cluster = Cluster(nodes=0, frameworks="")
-    cluster.tell(NodeJoined("n0", NODE, (("a", Task("t", "n0", (3, 3))), ("a", Task("u", "n0", (1, 1))))))
+    cluster.tell(
+        NodeJoined("n0", NODE, (("a", Task("t", "n0", (3, 3))), ("a", Task("u", "n0", (1, 1)))))
+    )
     assert cluster.needs("a") == []
     out = cluster.tell(NodeJoined("n0", NODE, (("a", Task("t", "n0", (3, 3))),)))
     assert out[0] == StatusUpdate("a", "u", Status.LOST, "n0 was lost")
@@ -240,7 +255,8 @@ def test_frameworks_read_their_guarantee_kill_and_leave() -> None:
 
 
 def revocation_cluster(**rules: Any) -> Cluster:
-    """a holds 3 of 4 CPUs of each of two nodes (newest on n1), b and c nothing; a and b are guaranteed a quarter."""
+    """a holds 3 of 4 CPUs of each of two nodes (newest on n1), b and c nothing; a and b are
+    guaranteed a quarter."""
     cluster = Cluster(nodes=0, frameworks="", revoke_after_s=10.0, **rules)
     for name, guaranteed in (("a", 0.25), ("b", 0.25), ("c", 0.0)):
         cluster.tell(Register(name, guaranteed=guaranteed))
@@ -273,7 +289,8 @@ def test_a_node_is_cleared_as_far_as_the_filter_asks_and_kept_for_whom_it_is() -
 
 
 def test_no_framework_is_brought_below_its_guarantee() -> None:
-    """One task of a may be revoked, for it has all of the cluster; the two that b would need may not."""
+    """One task of a may be revoked, for it has all of the cluster; the two that b would need may
+    not."""
     cluster = revocation_cluster()
     cluster.tell(Register("a", guaranteed=0.75))
     cluster.tell(SetFilters("b", Filters(at_least=(4,))))

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from murmuration.cluster.random import generator
+from murmuration.base.random import generator
 from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
@@ -37,7 +37,8 @@ FRAMEWORK = st.sampled_from(["f0", "f1", "f2"])
 
 
 class Faults(RuleBasedStateMachine):
-    """Random frameworks and nodes against a master. The test keeps books of its own and compares."""
+    """Random frameworks and nodes against a master. The test keeps books of its own and
+    compares."""
 
     @initialize(
         allocator=st.sampled_from(sorted(ALLOCATORS)),
@@ -48,10 +49,22 @@ class Faults(RuleBasedStateMachine):
         revoke_after_s=st.sampled_from([0.0, 3.0, math.inf]),
     )
     def begin(
-        self, allocator: str, timeout_s: float, period_s: float, short_share: float, min_cpu: int, revoke_after_s: float
+        self,
+        allocator: str,
+        timeout_s: float,
+        period_s: float,
+        short_share: float,
+        min_cpu: int,
+        revoke_after_s: float,
     ) -> None:
         rules = Rules(
-            ALLOCATORS[allocator], period_s, timeout_s, (min_cpu,), short_share, 3.0, revoke_after_s=revoke_after_s
+            ALLOCATORS[allocator],
+            period_s,
+            timeout_s,
+            (min_cpu,),
+            short_share,
+            3.0,
+            revoke_after_s=revoke_after_s,
         )
         self.master = Master(2, rules, generator(3, "faults"))
         self.now = 0.0
@@ -85,7 +98,11 @@ class Faults(RuleBasedStateMachine):
             self.close(message.offer)
         elif isinstance(message, LaunchTask):
             self.held[message.framework, message.task.task] = message.task
-        elif isinstance(message, StatusUpdate) and message.status is Status.LOST and "was lost" in message.reason:
+        elif (
+            isinstance(message, StatusUpdate)
+            and message.status is Status.LOST
+            and "was lost" in message.reason
+        ):
             self.end((message.framework, message.task))
         elif isinstance(message, StopTask):
             key = (message.framework, message.task)
@@ -103,8 +120,14 @@ class Faults(RuleBasedStateMachine):
 
     def share(self, framework: str) -> float:
         """The dominant share of what a framework will keep."""
-        keeps = [t.request for key, t in self.held.items() if key[0] == framework and key not in self.stopping]
-        return max(sum(q[r] for q in keeps) / sum(t[r] for t in self.total.values()) for r in range(2))
+        keeps = [
+            t.request
+            for key, t in self.held.items()
+            if key[0] == framework and key not in self.stopping
+        ]
+        return max(
+            sum(q[r] for q in keeps) / sum(t[r] for t in self.total.values()) for r in range(2)
+        )
 
     @rule(cpu=st.integers(1, 8), memory=st.integers(1, 8))
     def node_joins(self, cpu: int, memory: int) -> None:
@@ -124,9 +147,15 @@ class Faults(RuleBasedStateMachine):
     def framework_needs(self, framework: str, needs: bool) -> None:
         self.tell(SetNeedsOffers(framework, needs))
 
-    @rule(framework=FRAMEWORK, listed=st.none() | st.sets(st.integers(0, 3)), least=st.integers(0, 3))
+    @rule(
+        framework=FRAMEWORK, listed=st.none() | st.sets(st.integers(0, 3)), least=st.integers(0, 3)
+    )
     def framework_filters(self, framework: str, listed: set[int] | None, least: int) -> None:
-        names = None if listed is None else frozenset(n for i, n in enumerate(self.total) if i in listed)
+        names = (
+            None
+            if listed is None
+            else frozenset(n for i, n in enumerate(self.total) if i in listed)
+        )
         self.tell(SetFilters(framework, Filters(names, (least,))))
         for message in self.tell(SetNeedsOffers(framework, True)):
             if isinstance(message, ResourceOffer) and message.framework == framework:
@@ -141,10 +170,16 @@ class Faults(RuleBasedStateMachine):
         requests = st.tuples(st.integers(0, 3), st.integers(0, 3))
         tasks = []
         for part in offer.slices:
-            for request, short in data.draw(st.lists(st.tuples(requests, st.booleans()), min_size=1, max_size=4)):
+            for request, short in data.draw(
+                st.lists(st.tuples(requests, st.booleans()), min_size=1, max_size=4)
+            ):
                 self.serial += 1
                 tasks.append(Task(f"t{self.serial}", part.node, request, short))
-        self.tell(ReplyToOffer(offer.framework, offer.offer, tuple(tasks), data.draw(st.sampled_from([0.5, 5.0]))))
+        self.tell(
+            ReplyToOffer(
+                offer.framework, offer.offer, tuple(tasks), data.draw(st.sampled_from([0.5, 5.0]))
+            )
+        )
 
     @rule(data=st.data())
     def reply_comes_too_late_or_from_another(self, data: st.DataObject) -> None:
@@ -152,7 +187,9 @@ class Faults(RuleBasedStateMachine):
         if known:
             offer, framework = data.draw(st.sampled_from(known))
             # Straight to the master: the reply of a stranger does not close an offer.
-            out = self.master.handle(ReplyToOffer(framework, offer, (Task("late", "n0", (0, 0)),)), self.now)
+            out = self.master.handle(
+                ReplyToOffer(framework, offer, (Task("late", "n0", (0, 0)),)), self.now
+            )
             assert not any(isinstance(message, LaunchTask) for message in out)
             for message in out:
                 self.note(message)
@@ -196,13 +233,19 @@ class Faults(RuleBasedStateMachine):
         self.master.check()
         left = {node: list(total) for node, total in self.total.items()}
         claims = [(task.node, task.request) for task in self.held.values()]
-        claims += [(part.node, part.amount) for offer in self.open.values() for part in offer.slices]
+        claims += [
+            (part.node, part.amount) for offer in self.open.values() for part in offer.slices
+        ]
         for node, amount in claims:
             left[node] = [have - take for have, take in zip(left[node], amount, strict=True)]
-        assert all(amount >= 0 for row in left.values() for amount in row), "a node is over-committed"
+        assert all(amount >= 0 for row in left.values() for amount in row), (
+            "a node is over-committed"
+        )
         assert set(self.master.offers) == set(self.open)
         assert {(key[0], key[1]) for key in self.master.ledger.tasks} == set(self.held)
 
 
-Faults.TestCase.settings = settings(max_examples=70, stateful_step_count=50, deadline=None, derandomize=True)
+Faults.TestCase.settings = settings(
+    max_examples=70, stateful_step_count=50, deadline=None, derandomize=True
+)
 TestFaults = Faults.TestCase

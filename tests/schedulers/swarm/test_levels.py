@@ -16,7 +16,11 @@ MOVES = st.lists(st.tuples(st.integers(0, 39), st.booleans()), max_size=60)
 
 
 def arranged(start: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    level, order, place = np.array(start), np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    level, order, place = (
+        np.array(start),
+        np.zeros(len(start), np.int64),
+        np.zeros(len(start), np.int64),
+    )
     first = np.zeros(LEVELS + 1, np.int64)
     levels.arrange(level, order, place, first)
     return level, order, place, first

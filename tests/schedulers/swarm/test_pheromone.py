@@ -1,4 +1,5 @@
-"""Pheromones and destination rules against the paper's numbers, and what must hold of them for any values."""
+"""Pheromones and destination rules against the paper's numbers, and what must hold of them for any
+values."""
 
 from __future__ import annotations
 
@@ -29,7 +30,14 @@ def test_an_overloaded_node_expels_what_it_has_too_much() -> None:
 
 def test_packing_runs_from_one_to_zero() -> None:
     # Eqs. 4 and 9 with n0 = 50, n_min = 1: the initial states of sections 4 and 5.
-    for n, linear in ((1, 1.0), (25, 25 / 49), (32, 18 / 49), (34, 16 / 49), (49, 1 / 49), (50, 0.0)):
+    for n, linear in (
+        (1, 1.0),
+        (25, 25 / 49),
+        (32, 18 / 49),
+        (34, 16 / 49),
+        (49, 1 / 49),
+        (50, 0.0),
+    ):
         assert pheromone.bin_pack(n, 50, 1, LINEAR) == pytest.approx(linear)
         assert pheromone.bin_pack(n, 50, 1, QUADRATIC) == pytest.approx(linear**2)
 
@@ -48,7 +56,9 @@ def test_larger_containers_leave_first() -> None:
 
 
 def test_mates_attract() -> None:
-    assert pheromone.attractive(3, 4) > pheromone.attractive(1, 4) > pheromone.attractive(0, 4) == 0.0
+    assert (
+        pheromone.attractive(3, 4) > pheromone.attractive(1, 4) > pheromone.attractive(0, 4) == 0.0
+    )
 
 
 def test_dominant_and_least_dominant_resource() -> None:
@@ -59,7 +69,12 @@ def test_dominant_and_least_dominant_resource() -> None:
     assert pheromone.least_dominant(used, capacity, np.zeros(3, dtype=np.int64)) == -1
 
 
-@given(n=st.floats(0, 200), n0=st.floats(1, 100), n_min=st.floats(0, 50), form=st.sampled_from([LINEAR, QUADRATIC]))
+@given(
+    n=st.floats(0, 200),
+    n0=st.floats(1, 100),
+    n_min=st.floats(0, 50),
+    form=st.sampled_from([LINEAR, QUADRATIC]),
+)
 def test_probabilities_are_probabilities(n: float, n0: float, n_min: float, form: int) -> None:
     packing, spreading = pheromone.bin_pack(n, n0, n_min, form), pheromone.spread(n, n0)
     for strategy in (SPREAD, BIN_PACK):
@@ -83,7 +98,9 @@ def test_a_destination_is_never_overloaded_and_fuller_than_the_source_was(
     after = (taken + asked) / capacity
     if destinations.has_room(taken, capacity, asked, overload):
         assert (after[asked > 0] <= overload + 1e-12).all()
-    assert destinations.is_fuller(taken, capacity, asked, every(count), than) == bool((after > than).all())
+    assert destinations.is_fuller(taken, capacity, asked, every(count), than) == bool(
+        (after > than).all()
+    )
 
 
 def test_room_is_measured_on_what_is_asked_for() -> None:

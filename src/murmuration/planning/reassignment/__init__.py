@@ -1,11 +1,12 @@
-"""Machine reassignment as in the ROADEF/EURO challenge of 2012: a better assignment for the challenge's own files."""
+"""Machine reassignment as in the ROADEF/EURO challenge of 2012: a better assignment for the
+challenge's own files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 
 if TYPE_CHECKING:
     from murmuration.planning.reassignment.cost import Cost
@@ -14,7 +15,8 @@ ASSIGNMENT = "assignment.txt"
 
 
 class Result(NamedTuple):
-    """What a plan costs against what was, in the challenge's objective, and how many tasks it moves."""
+    """What a plan costs against what was, in the challenge's objective, and how many tasks it
+    moves."""
 
     cost_before: int
     cost_after: int
@@ -39,13 +41,19 @@ def plan(
     The new assignment goes to `assignment.txt` in `out`.
     """
     from murmuration.planning.reassignment.cost import cost, violations
-    from murmuration.planning.reassignment.model import read_assignment, read_model, write_assignment
+    from murmuration.planning.reassignment.model import (
+        read_assignment,
+        read_model,
+        write_assignment,
+    )
     from murmuration.planning.reassignment.search import search
 
     instance = read_model(model)
     initial = read_assignment(assignment, instance)
     if broken := violations(instance, initial, initial):
-        raise InputError(f"{assignment}: the assignment to start from must break no rule, but {broken[0]}")
+        raise InputError(
+            f"{assignment}: the assignment to start from must break no rule, but {broken[0]}"
+        )
     limit = {"seconds": seconds} if evaluations is None else {"evaluations": evaluations}
     found = search(instance, initial, seed, **limit)
     assert not violations(instance, initial, found)
@@ -60,5 +68,8 @@ def plan(
 
 def document(result: Result) -> dict[str, Any]:
     """A result as plain values: what `murmur plan --json` tells of it."""
-    parts = {"cost_parts_before": result.cost_parts_before, "cost_parts_after": result.cost_parts_after}
+    parts = {
+        "cost_parts_before": result.cost_parts_before,
+        "cost_parts_after": result.cost_parts_after,
+    }
     return result._asdict() | {name: part._asdict() for name, part in parts.items()}

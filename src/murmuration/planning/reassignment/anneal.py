@@ -1,7 +1,9 @@
-"""Simulated annealing in one kernel: shifts, swaps, and swaps within a service, which break no rule between services.
+"""Simulated annealing in one kernel: shifts, swaps, and swaps within a service, which break no rule
+between services.
 
-What is not allowed in the end is only dear on the way, and dearer as it cools. So a large task may come to a full node
-before smaller ones make room, and a service before those it needs: chains of ejections arise from single steps.
+What is not allowed in the end is only dear on the way, and dearer as it cools. So a large task may
+come to a full node before smaller ones make room, and a service before those it needs: chains of
+ejections arise from single steps.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from murmuration.cluster import random
-from murmuration.cluster.jit import helper, inlined, released
+from murmuration.base import random
+from murmuration.base.jit import helper, inlined, released
 from murmuration.planning.reassignment.model import Array
 from murmuration.planning.reassignment.state import (
     BREACHES,
@@ -42,7 +44,8 @@ class Best(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """What one more breach, one unit of excess and one unit of what is held cost, beside the cost itself."""
+    """What one more breach, one unit of excess and one unit of what is held cost, beside the cost
+    itself."""
 
     breach: float
     excess: float
@@ -65,13 +68,16 @@ def _priced(s: State, prices: Prices) -> float:
 def _task_change(p: Problem, s: State, t: int, m: int, prices: Prices) -> float:
     """What the move of one task costs beside what it does to the two nodes."""
     change = moved_change(p, s, t, m)
-    cost = own_cost(p, t, m) - own_cost(p, t, s.node_of[t]) + service_cost(p, s, p.service[t], change)
+    cost = (
+        own_cost(p, t, m) - own_cost(p, t, s.node_of[t]) + service_cost(p, s, p.service[t], change)
+    )
     return float(cost + prices.held * change * p.left_behind[t])
 
 
 @inlined
 def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limit: float) -> bool:
-    """Whether a task may go to a node and another (−1: none) from there to where the first is, for at most `limit`."""
+    """Whether a task may go to a node and another (−1: none) from there to where the first is, for
+    at most `limit`."""
     m = s.node_of[t]
     back, other = (1, u) if u >= 0 else (0, 0)
     excess = node_excess(p, s, n, t, 1, other, back) - s.node_excess[n] - s.node_excess[m]
@@ -100,7 +106,8 @@ def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, li
 
 @inlined
 def _exchange(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limit: float) -> bool:
-    """Move the two tasks; take it back if one of them needs the other and it costs more than was thought."""
+    """Move the two tasks; take it back if one of them needs the other and it costs more than was
+    thought."""
     m, before = s.node_of[t], _priced(s, prices)
     move(p, s, t, n)
     if u < 0:
@@ -115,7 +122,8 @@ def _exchange(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limi
 
 @inlined
 def _draw(p: Problem, s: State, pool: Array, rng: Array) -> tuple[int, int, int]:
-    """A step at random: a task, the one it changes places with (−1: none), and the node; node −1 if none can be."""
+    """A step at random: a task, the one it changes places with (−1: none), and the node; node −1 if
+    none can be."""
     t = pool[_pick(rng, pool.shape[0])]
     a, m, u = p.service[t], s.node_of[t], -1
     draw = next_double(rng)
@@ -145,11 +153,22 @@ def _remember(s: State, best: Best) -> None:
 
 @released
 def anneal(
-    p: Problem, s: State, best: Best, pool: Array, rng: Array, steps: int, temperature: float, prices: Prices
+    p: Problem,
+    s: State,
+    best: Best,
+    pool: Array,
+    rng: Array,
+    steps: int,
+    temperature: float,
+    prices: Prices,
 ) -> None:
     """Try so many steps at a temperature."""
     for _ in range(steps):
         limit = -temperature * math.log(1.0 - next_double(rng))
         t, u, n = _draw(p, s, pool, rng)
-        if n >= 0 and _affordable(p, s, t, u, n, prices, limit) and _exchange(p, s, t, u, n, prices, limit):
+        if (
+            n >= 0
+            and _affordable(p, s, t, u, n, prices, limit)
+            and _exchange(p, s, t, u, n, prices, limit)
+        ):
             _remember(s, best)

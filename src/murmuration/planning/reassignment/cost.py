@@ -1,4 +1,5 @@
-"""What an assignment costs and which rules it breaks: the challenge's definitions written down in NumPy.
+"""What an assignment costs and which rules it breaks: the challenge's definitions written down in
+NumPy.
 
 This is the judge, not the search: every result is evaluated here in full before it is reported.
 """

@@ -1,7 +1,8 @@
-"""The machine-reassignment instances of the ROADEF/EURO challenge of 2012: the model, an assignment, and their files.
+"""The machine-reassignment instances of the ROADEF/EURO challenge of 2012: the model, an
+assignment, and their files.
 
-Both formats are integers separated by blanks, in a fixed order and without names; so an error says which number of the
-file was wrong (counted from one, with its line) and what was expected there.
+Both formats are integers separated by blanks, in a fixed order and without names; so an error says
+which number of the file was wrong (counted from one, with its line) and what was expected there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
+from murmuration.base.errors import InputError
 
 Array = NDArray[Any]
 #: What a number means, and the least and the most it may be.
@@ -22,7 +23,8 @@ AMOUNT_MAX = 2**32
 
 
 class Model(NamedTuple):
-    """An instance as arrays. A list of lists is one array of entries and one of where each list begins.
+    """An instance as arrays. A list of lists is one array of entries and one of where each list
+    begins.
 
     Words follow this program: the challenge's machine is a node, its process a task.
     """
@@ -68,7 +70,9 @@ class _Numbers:
         for number, line in enumerate(self.lines, 1):
             seen += len(line.split())
             if index < seen:
-                return InputError(f"{self.path}: line {number}, number {index + 1} of the file: {problem}")
+                return InputError(
+                    f"{self.path}: line {number}, number {index + 1} of the file: {problem}"
+                )
         return InputError(f"{self.path}: ends after {len(self.words)} numbers: {problem}")
 
     def take(self, count: int, what: str, low: int = 0, high: int = AMOUNT_MAX) -> Array:
@@ -91,15 +95,20 @@ class _Numbers:
     def _integer(self, index: int, column: Column) -> int:
         what, low, high = column
         word = self.words[index]
-        # Also refuses what `int` would take but no other reader of the challenge: signs, underscores.
+        # Also refuses what `int` would take but no other reader of the challenge: signs,
+        # underscores.
         value = int(word) if word.isdecimal() and len(word) < 20 else -1
         if not low <= value <= high:
-            raise self.error(index, f"expected {what}, an integer from {low} to {high}, found {word[:20]!r}")
+            raise self.error(
+                index, f"expected {what}, an integer from {low} to {high}, found {word[:20]!r}"
+            )
         return value
 
     def end(self) -> None:
         if self.next < len(self.words):
-            raise self.error(self.next, f"expected the end of the file, found {self.words[self.next][:20]!r}")
+            raise self.error(
+                self.next, f"expected the end of the file, found {self.words[self.next][:20]!r}"
+            )
 
 
 def read_model(path: Path) -> Model:
@@ -116,7 +125,9 @@ def read_model(path: Path) -> Model:
     task = numbers.table(tasks, _task_columns(resources, len(spread)))
     pairs = numbers.one("the number of balance costs", 0, words)
     resource = ("a resource of a balance cost", 0, resources - 1)
-    balance = numbers.table(pairs, (resource, resource, _amount("a balance target"), _amount("a balance weight")))
+    balance = numbers.table(
+        pairs, (resource, resource, _amount("a balance target"), _amount("a balance weight"))
+    )
     weights = numbers.take(3, "the weights of task, service and node moves")
     numbers.end()
     whole = np.ascontiguousarray
@@ -145,7 +156,11 @@ def _amount(what: str) -> Column:
 
 def _node_columns(resources: int, nodes: int) -> tuple[Column, ...]:
     places = (_amount("a node's neighbourhood"), _amount("a node's location"))
-    amounts = [_amount(f"a node's {what} of resource {r}") for what in ("capacity", "safety") for r in range(resources)]
+    amounts = [
+        _amount(f"a node's {what} of resource {r}")
+        for what in ("capacity", "safety")
+        for r in range(resources)
+    ]
     return (*places, *amounts, *(_amount(f"the cost of a move to node {m}") for m in range(nodes)))
 
 
@@ -161,7 +176,9 @@ def _services(numbers: _Numbers) -> tuple[Array, Array, Array]:
     for s in range(count):
         spread[s] = numbers.one(f"the spread of service {s}")
         needs = numbers.one(f"the number of dependencies of service {s}", 0, count)
-        lists.append(np.unique(numbers.take(needs, f"a service that service {s} depends on", 0, count - 1)))
+        lists.append(
+            np.unique(numbers.take(needs, f"a service that service {s} depends on", 0, count - 1))
+        )
     need_from = np.cumsum([0, *map(len, lists)], dtype=np.int64)
     return spread, need_from, np.concatenate(lists).astype(np.int64)
 

@@ -1,8 +1,9 @@
-"""The search of a better assignment: two annealing chains side by side, bounded by seconds or by steps.
+"""The search of a better assignment: two annealing chains side by side, bounded by seconds or by
+steps.
 
-Both chains cool by the share of the budget that is spent, and meet a few times: one that is far behind goes on from
-where the other is. Bounded by steps, one seed gives one result; bounded by seconds, how far a chain comes depends on
-the machine.
+Both chains cool by the share of the budget that is spent, and meet a few times: one that is far
+behind goes on from where the other is. Bounded by steps, one seed gives one result; bounded by
+seconds, how far a chain comes depends on the machine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmuration.cluster import random
+from murmuration.base import random
 from murmuration.planning.reassignment.anneal import Best, Prices, anneal
 from murmuration.planning.reassignment.model import Array, Model
 from murmuration.planning.reassignment.state import (
@@ -34,8 +35,8 @@ from murmuration.planning.reassignment.state import (
 SLICE = 100_000
 #: Shares of the budget at which the chains meet, and how many temperatures behind is far.
 MEETINGS, FAR_BEHIND = (0.3, 0.4, 0.5, 0.6, 0.7, 0.85), 20.0
-#: A small instance is cooled so slowly in a fraction of the budget that it is done again and again: so many steps for
-#: each task and node are enough, and about so many are made in a second.
+#: A small instance is cooled so slowly in a fraction of the budget that it is done again and again:
+#: so many steps for each task and node are enough, and about so many are made in a second.
 STEPS_ENOUGH, STEPS_PER_S = 10_000, 5_000_000
 #: How often a mean task stands in the pool that tasks are drawn from.
 COPIES = 20
@@ -49,17 +50,25 @@ def _between(start: float, end: float, share: float) -> float:
 class Schedule(NamedTuple):
     """Temperatures and prices at the start and the end of a chain.
 
-    Temperatures are in mean tasks (what a task requires, by load weight), so that one schedule serves all instances.
+    Temperatures are in mean tasks (what a task requires, by load weight), so that one schedule
+    serves all instances.
     """
 
-    #: Share of the budget and temperature. Large tasks find their nodes while it is hot, small ones while it is warm,
-    #: so most of the budget goes there; in the end it is so cold that moves nobody needs are taken back.
-    cooling: tuple[tuple[float, float], ...] = ((0.0, 0.25), (0.6, 2.5e-3), (0.95, 3e-5), (1.0, 1e-6))
+    #: Share of the budget and temperature. Large tasks find their nodes while it is hot, small ones
+    #: while it is warm, so most of the budget goes there; in the end it is so cold that moves
+    #: nobody needs are taken back.
+    cooling: tuple[tuple[float, float], ...] = (
+        (0.0, 0.25),
+        (0.6, 2.5e-3),
+        (0.95, 3e-5),
+        (1.0, 1e-6),
+    )
     #: In temperatures, so that breaches stay rare and possible at every temperature.
     breach: float = 8.0
     excess: float = 1_000.0
     excess_end: float = 1_000_000.0
-    #: Room that moved tasks still hold is scarce: paid for at first, free while large tasks can still move.
+    #: Room that moved tasks still hold is scarce: paid for at first, free while large tasks can
+    #: still move.
     held: float = 0.4
     held_until: float = 0.55
     #: A task is drawn in proportion to this power of its size.
@@ -82,7 +91,8 @@ SCHEDULES = (Schedule(), Schedule(large_often=0.3))
 
 
 class Chain(NamedTuple):
-    """One annealing chain: the problem, where it is, the best it has seen, whom it draws, and its generator."""
+    """One annealing chain: the problem, where it is, the best it has seen, whom it draws, and its
+    generator."""
 
     schedule: Schedule
     problem: Problem
@@ -117,7 +127,8 @@ def search(
     evaluations: int = 0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Array:
-    """The best assignment found within the seconds, or else within the evaluations; at worst the initial one."""
+    """The best assignment found within the seconds, or else within the evaluations; at worst the
+    initial one."""
     chains = [_chain(model, initial, seed, k) for k in range(len(SCHEDULES))]
     # Compiled before the clock starts.
     chains[0].advance(1.0, 0)

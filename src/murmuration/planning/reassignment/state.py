@@ -1,8 +1,10 @@
-"""An assignment with everything a search asks about it kept up to date: the state, and what one move changes.
+"""An assignment with everything a search asks about it kept up to date: the state, and what one
+move changes.
 
-Only conflicts are never allowed. Other rules may be broken on the way and are counted: a *breach* is a pair of services
-of which one misses the other in a neighbourhood, or a location too few; *excess* is what nodes hold above capacity.
-*Held* is what moved tasks still hold of transient resources where they were. A search puts a price on each of them.
+Only conflicts are never allowed. Other rules may be broken on the way and are counted: a *breach*
+is a pair of services of which one misses the other in a neighbourhood, or a location too few;
+*excess* is what nodes hold above capacity. *Held* is what moved tasks still hold of transient
+resources where they were. A search puts a price on each of them.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmuration.cluster.jit import helper, inlined, released
+from murmuration.base.jit import helper, inlined, released
 from murmuration.planning.reassignment.model import Array, Model
 
 #: Places in `State.totals`.
@@ -19,7 +21,8 @@ COST, BREACHES, EXCESS, HELD, MOVED_MAX = 0, 1, 2, 3, 4
 
 
 class Problem(NamedTuple):
-    """What stays: the model's arrays a kernel reads, with weights applied and lists in both directions."""
+    """What stays: the model's arrays a kernel reads, with weights applied and lists in both
+    directions."""
 
     transient: Array
     load_weight: Array
@@ -32,7 +35,9 @@ class Problem(NamedTuple):
     request: Array
     task_move: Array  # weighted
     lasting: Array  # task × resource: what leaves with it, that is all but transient
-    left_behind: Array  # task: what it still holds of transient resources where it was, by load weight
+    left_behind: (
+        Array  # task: what it still holds of transient resources where it was, by load weight
+    )
     spread: Array
     need_from: Array
     needs: Array
@@ -46,7 +51,8 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes. `held` is what capacity is measured against: use, and what transient resources still hold."""
+    """What changes. `held` is what capacity is measured against: use, and what transient resources
+    still hold."""
 
     node_of: Array
     used: Array
@@ -78,7 +84,14 @@ def problem(model: Model, initial: Array) -> Problem:
     needed_from, needed_by = _lists(model.needs, needing, services)
     member_from, members = _lists(model.service, np.arange(len(model.service)), services)
     return Problem(
-        *(model.transient, model.load_weight, model.capacity, model.safety, model.neighbourhood, model.location),
+        *(
+            model.transient,
+            model.load_weight,
+            model.capacity,
+            model.safety,
+            model.neighbourhood,
+            model.location,
+        ),
         move_cost=model.node_move * model.weights[2],
         service=model.service,
         request=model.request,
@@ -183,24 +196,36 @@ def _rebuild_services(p: Problem, s: State) -> None:
 
 
 @inlined
-def node_cost(p: Problem, s: State, m: int, plus: int, plus_sign: int, minus: int, minus_sign: int) -> int:
-    """Load and balance cost of a node if one task came (sign 1) and another left (sign 1); 0 for no such task."""
+def node_cost(
+    p: Problem, s: State, m: int, plus: int, plus_sign: int, minus: int, minus_sign: int
+) -> int:
+    """Load and balance cost of a node if one task came (sign 1) and another left (sign 1); 0 for no
+    such task."""
     cost = 0
     for r in range(p.capacity.shape[1]):
         used = s.used[m, r] + plus_sign * p.request[plus, r] - minus_sign * p.request[minus, r]
         cost += p.load_weight[r] * max(0, used - p.safety[m, r])
     for b in range(p.balance.shape[0]):
         one, other = p.balance[b, 0], p.balance[b, 1]
-        used = s.used[m, one] + plus_sign * p.request[plus, one] - minus_sign * p.request[minus, one]
-        also = s.used[m, other] + plus_sign * p.request[plus, other] - minus_sign * p.request[minus, other]
+        used = (
+            s.used[m, one] + plus_sign * p.request[plus, one] - minus_sign * p.request[minus, one]
+        )
+        also = (
+            s.used[m, other]
+            + plus_sign * p.request[plus, other]
+            - minus_sign * p.request[minus, other]
+        )
         lacking = p.balance[b, 2] * (p.capacity[m, one] - used) - (p.capacity[m, other] - also)
         cost += p.balance[b, 3] * max(0, lacking)
     return cost
 
 
 @inlined
-def node_excess(p: Problem, s: State, m: int, plus: int, plus_sign: int, minus: int, minus_sign: int) -> int:
-    """What a node would hold above its capacity if one task came (sign 1) and another left (sign 1)."""
+def node_excess(
+    p: Problem, s: State, m: int, plus: int, plus_sign: int, minus: int, minus_sign: int
+) -> int:
+    """What a node would hold above its capacity if one task came (sign 1) and another left (sign
+    1)."""
     comes = p.lasting if p.initial[plus] == m else p.request
     goes = p.lasting if p.initial[minus] == m else p.request
     excess = 0
@@ -242,7 +267,8 @@ def moved_change(p: Problem, s: State, t: int, m: int) -> int:
 
 @inlined
 def service_cost(p: Problem, s: State, a: int, change: int) -> int:
-    """What the largest number of moved tasks of a service costs more if a service has `change` moved tasks more."""
+    """What the largest number of moved tasks of a service costs more if a service has `change`
+    moved tasks more."""
     if change == 0:
         return 0
     most, after = s.totals[MOVED_MAX], s.moved[a] + change
@@ -304,7 +330,8 @@ def _count_moved(s: State, a: int, change: int) -> None:
 
 @helper
 def _enter_and_leave(p: Problem, s: State, a: int, old: int, m: int) -> None:
-    """Tell the tables of neighbourhoods and locations that a task of a service went from one node to another."""
+    """Tell the tables of neighbourhoods and locations that a task of a service went from one node
+    to another."""
     here, there = p.location[old], p.location[m]
     s.in_location[a, here] -= 1
     s.locations[a] -= s.in_location[a, here] == 0

@@ -1,1 +1,2 @@
-"""Snapshots of clusters: Kubernetes objects, our own TOML and Alibaba's files become the one `Problem`."""
+"""Snapshots of clusters: Kubernetes objects, our own TOML and Alibaba's files become the one
+`Problem`."""

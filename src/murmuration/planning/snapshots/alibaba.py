@@ -1,7 +1,8 @@
-"""Alibaba's clusters as snapshots: the GPU cluster of 2023 ("openb"), and the containers of the 2018 contest.
+"""Alibaba's clusters as snapshots: the GPU cluster of 2023 ("openb"), and the containers of the
+2018 contest.
 
-openb's pods have no place; they are to be put on its nodes. The contest's containers have one; of a day's curve the
-highest CPU and memory count, so a cluster planned by them is never short.
+openb's pods have no place; they are to be put on its nodes. The contest's containers have one; of a
+day's curve the highest CPU and memory count, so a cluster planned by them is never short.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-from murmuration.cluster.errors import InputError
-from murmuration.planning.snapshots.additions import new_nodes
-from murmuration.planning.snapshots.builder import NodeEntry, Snapshot, TaskEntry
-from murmuration.schedulers.genetic.problem import APART, Rule
+from murmuration.assignment.problem import APART, Rule
+from murmuration.assignment.snapshots.additions import new_nodes
+from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEntry
+from murmuration.base.errors import InputError
 from murmuration.workload.detect import open_trace
-from murmuration.workload.files import Source, load
+from murmuration.workload.formats.source import Source, load
 from murmuration.workload.trace import Trace
 
-CONTAINER_FILES = ("machine_resources.csv", "app_resources.csv", "instance_deploy.csv", "app_interference.csv")
+CONTAINER_FILES = (
+    "machine_resources.csv",
+    "app_resources.csv",
+    "instance_deploy.csv",
+    "app_interference.csv",
+)
 
 
 def is_openb(source: Source) -> bool:
@@ -33,8 +39,12 @@ def openb(nodes: Path, pods: Path | None, add: Sequence[str] = ()) -> Snapshot:
         raise InputError(f"{nodes}: expected a list of nodes")
     table = trace.nodes
     entries = [
-        NodeEntry(name, _natural(table.resources.names, row), {k: str(v) for k, v in attributes.items()})
-        for name, row, attributes in zip(table.names, table.total.tolist(), table.attributes, strict=True)
+        NodeEntry(
+            name, _natural(table.resources.names, row), {k: str(v) for k, v in attributes.items()}
+        )
+        for name, row, attributes in zip(
+            table.names, table.total.tolist(), table.attributes, strict=True
+        )
     ]
     entries += [entry for entry, _ in new_nodes(add, entries)]
     tasks, masks = _pods(open_trace(pods), entries, pods) if pods is not None else ([], {})
@@ -42,10 +52,15 @@ def openb(nodes: Path, pods: Path | None, add: Sequence[str] = ()) -> Snapshot:
 
 
 def _natural(names: Sequence[str], row: Sequence[int]) -> dict[str, str | float]:
-    return {name: amount / (1 if name == "memory" else 1_000_000) for name, amount in zip(names, row, strict=True)}
+    return {
+        name: amount / (1 if name == "memory" else 1_000_000)
+        for name, amount in zip(names, row, strict=True)
+    }
 
 
-def _pods(trace: Trace, nodes: list[NodeEntry], path: Path) -> tuple[list[TaskEntry], dict[object, np.ndarray]]:
+def _pods(
+    trace: Trace, nodes: list[NodeEntry], path: Path
+) -> tuple[list[TaskEntry], dict[object, np.ndarray]]:
     from murmuration.cluster.constraints import as_value, node_mask
 
     jobs = trace.jobs
@@ -57,13 +72,22 @@ def _pods(trace: Trace, nodes: list[NodeEntry], path: Path) -> tuple[list[TaskEn
     }
     tasks = [
         TaskEntry(str(name), _natural(jobs.resources.names, row), str(name), "", int(wants))
-        for name, row, wants in zip(jobs.job_id, jobs.request.tolist(), jobs.constraint, strict=True)
+        for name, row, wants in zip(
+            jobs.job_id, jobs.request.tolist(), jobs.constraint, strict=True
+        )
     ]
     return tasks, masks
 
 
 def find(folder: Path, name: str) -> Path | None:
-    return next((path for path in (folder / name, folder / f"{name}.xz", folder / f"{name}.gz") if path.exists()), None)
+    return next(
+        (
+            path
+            for path in (folder / name, folder / f"{name}.xz", folder / f"{name}.gz")
+            if path.exists()
+        ),
+        None,
+    )
 
 
 def folder_snapshot(folder: Path, add: Sequence[str] = ()) -> Snapshot:
@@ -76,25 +100,36 @@ def folder_snapshot(folder: Path, add: Sequence[str] = ()) -> Snapshot:
     found = [path for path in files if path is not None]
     if len(found) < len(CONTAINER_FILES):
         raise InputError(
-            f"{folder}: expected a snapshot, or a folder with openb's lists or {', '.join(CONTAINER_FILES)}"
+            f"{folder}: expected a snapshot, or a folder with openb's lists or "
+            f"{', '.join(CONTAINER_FILES)}"
         )
     return containers(found, add)
 
 
 def containers(files: Sequence[Path], add: Sequence[str] = ()) -> Snapshot:
-    """The contest's four tables: nodes, applications, where their containers are, and who disturbs whom."""
-    machines, apps, deploy, interference = (_rows(path, width) for path, width in zip(files, (7, 7, 3, 3), strict=True))
+    """The contest's four tables: nodes, applications, where their containers are, and who disturbs
+    whom."""
+    machines, apps, deploy, interference = (
+        _rows(path, width) for path, width in zip(files, (7, 7, 3, 3), strict=True)
+    )
     nodes = [
-        NodeEntry(name, {"cpu": cpu, "memory": f"{memory}Gi", "disk": disk, "p": p, "m": m, "pm": pm})
+        NodeEntry(
+            name, {"cpu": cpu, "memory": f"{memory}Gi", "disk": disk, "p": p, "m": m, "pm": pm}
+        )
         for name, cpu, memory, disk, p, m, pm in machines
     ]
     nodes += [entry for entry, _ in new_nodes(add, nodes)]
-    asks = {name: _peaks(name, cpu, memory, disk, p, m, pm) for name, cpu, memory, disk, p, m, pm in apps}
+    asks = {
+        name: _peaks(name, cpu, memory, disk, p, m, pm)
+        for name, cpu, memory, disk, p, m, pm in apps
+    }
     names = {node.name for node in nodes}
     tasks, members = list[TaskEntry](), dict[str, list[int]]()
     for name, app, machine in deploy:
         if app not in asks or (machine and machine not in names):
-            raise InputError(f"{files[2]}: container {name} names an application or a node that is not there")
+            raise InputError(
+                f"{files[2]}: container {name} names an application or a node that is not there"
+            )
         members.setdefault(app, []).append(len(tasks))
         tasks.append(TaskEntry(name, asks[app], app, machine))
     by_node = np.arange(len(nodes))
@@ -106,7 +141,9 @@ def containers(files: Sequence[Path], add: Sequence[str] = ()) -> Snapshot:
     return Snapshot(nodes, tasks, {}, rules, format="containers")
 
 
-def _peaks(app: str, cpu: str, memory: str, disk: str, p: str, m: str, pm: str) -> dict[str, str | float]:
+def _peaks(
+    app: str, cpu: str, memory: str, disk: str, p: str, m: str, pm: str
+) -> dict[str, str | float]:
     most = [max(float(point) for point in curve.split("|")) for curve in (cpu, memory)]
     return {"cpu": most[0], "memory": f"{most[1]:.6f}Gi", "disk": disk, "p": p, "m": m, "pm": pm}
 

@@ -1,17 +1,19 @@
-"""Which snapshot is this? Told by what is in it: Kubernetes objects, our TOML, or Alibaba's tables."""
+"""Which snapshot is this? Told by what is in it: Kubernetes objects, our TOML, or Alibaba's
+tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from murmuration.cluster.errors import InputError
-from murmuration.planning.snapshots import alibaba, kubernetes, own
-from murmuration.planning.snapshots.builder import Snapshot, problem_from
-from murmuration.planning.snapshots.folding import folded
-from murmuration.planning.snapshots.objects import looks_like_objects, pods_to_place, read_objects
-from murmuration.schedulers.genetic.problem import Problem
-from murmuration.workload.files import load
+from murmuration.assignment.problem import Problem
+from murmuration.assignment.snapshots.builder import Snapshot, problem_from
+from murmuration.assignment.snapshots.folding import folded
+from murmuration.base.errors import InputError
+from murmuration.kubernetes import snapshot as kubernetes
+from murmuration.kubernetes.objects import looks_like_objects, pods_to_place, read_objects
+from murmuration.planning.snapshots import alibaba, own
+from murmuration.workload.formats.source import load
 
 
 def open_snapshot(path: Path, place: Path | None = None, add: Sequence[str] = ()) -> Problem:
@@ -21,7 +23,9 @@ def open_snapshot(path: Path, place: Path | None = None, add: Sequence[str] = ()
     except InputError as error:
         # Every sentence names the file it is about.
         raise (
-            error if str(path) in str(error) or str(error).startswith("--") else InputError(f"{path}: {error}")
+            error
+            if str(path) in str(error) or str(error).startswith("--")
+            else InputError(f"{path}: {error}")
         ) from None
 
 
@@ -37,7 +41,10 @@ def _snapshot(path: Path, place: Path | None, add: Sequence[str]) -> Snapshot:
     if alibaba.is_openb(source):
         return alibaba.openb(path, place, add)
     if not looks_like_objects(source):
-        raise InputError(f"{path}: no snapshot: expected Kubernetes JSON or YAML, our TOML, or a list of openb's nodes")
+        raise InputError(
+            f"{path}: no snapshot: expected Kubernetes JSON or YAML, our TOML, or a list of "
+            "openb's nodes"
+        )
     things = read_objects(source)
     if place is not None:
         things = [*things, *pods_to_place(read_objects(load(place)))]

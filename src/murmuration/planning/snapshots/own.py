@@ -6,14 +6,10 @@ cpu = 4
 memory = "16Gi"
 zone = "north"        # also price, idle_watts, peak_watts and attributes = { disk = "ssd" }
 
-[[service]]
-name = "web"
-cpu = 0.5
-memory = "512Mi"
-on = ["a", "a", ""]   # the node of each replica, "" for none; or replicas = 3 for three without a node
-constraints = ["disk = ssd"]
-apart = "node"        # or "zone": no two replicas in one
-pinned = false        # also priority, and disruptions: how many may be on the way at once
+[[service]] name = "web" cpu = 0.5 memory = "512Mi" on = ["a", "a", ""]   # the node of each
+replica, "" for none; or replicas = 3 for three without a node constraints = ["disk = ssd"] apart =
+"node"        # or "zone": no two replicas in one pinned = false        # also priority, and
+disruptions: how many may be on the way at once
 """
 
 from __future__ import annotations
@@ -25,13 +21,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from murmuration.assignment.problem import APART, Rule
+from murmuration.assignment.snapshots.additions import new_nodes
+from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEntry
+from murmuration.base.errors import InputError, unknown
+from murmuration.base.resources import parse_quantity
 from murmuration.cluster.constraints import as_value, node_mask, parse_constraint
-from murmuration.cluster.errors import InputError, unknown
-from murmuration.cluster.resources import parse_quantity
-from murmuration.planning.snapshots.additions import new_nodes
-from murmuration.planning.snapshots.builder import NodeEntry, Snapshot, TaskEntry
-from murmuration.schedulers.genetic.problem import APART, Rule
-from murmuration.workload.files import Source
+from murmuration.workload.formats.source import Source
 
 Quantity = str | int | float
 APART_BY = ("node", "zone")
@@ -79,7 +75,9 @@ def read_own(source: Source) -> File:
         raise InputError(f"{source.path}: {error}") from None
 
 
-def snapshot_of(file: File, path: Any, add: Sequence[str] = (), more: Sequence[Service] = ()) -> Snapshot:
+def snapshot_of(
+    file: File, path: Any, add: Sequence[str] = (), more: Sequence[Service] = ()
+) -> Snapshot:
     nodes = [entry for node in file.node for entry in _nodes(node)]
     nodes += [entry for entry, _ in new_nodes(add, nodes)]
     names = [node.name for node in nodes]
@@ -99,10 +97,16 @@ def snapshot_of(file: File, path: Any, add: Sequence[str] = (), more: Sequence[S
         tasks += mine
     if len({task.name for task in tasks}) < len(tasks):
         raise InputError(f"{path}: expected each service's name once")
-    attributes = [{key: as_value(str(value)) for key, value in node.labels.items()} for node in nodes]
+    attributes = [
+        {key: as_value(str(value)) for key, value in node.labels.items()} for node in nodes
+    ]
     masks = {
         tuple(service.constraints): node_mask(
-            [parse_constraint(text, f"{path}: service {service.name}") for text in service.constraints], attributes
+            [
+                parse_constraint(text, f"{path}: service {service.name}")
+                for text in service.constraints
+            ],
+            attributes,
         )
         for service in services
     }
@@ -118,7 +122,10 @@ def _nodes(node: Node) -> list[NodeEntry]:
     price = None if node.price is None else parse_quantity(node.price, f"node {node.name}: price")
     watts = None
     if node.idle_watts is not None and node.peak_watts is not None:
-        watts = (parse_quantity(node.idle_watts, "idle_watts"), parse_quantity(node.peak_watts, "peak_watts"))
+        watts = (
+            parse_quantity(node.idle_watts, "idle_watts"),
+            parse_quantity(node.peak_watts, "peak_watts"),
+        )
     names = [f"{node.name}-{k}" for k in range(1, node.count + 1)] if node.count else [node.name]
     return [NodeEntry(name, amounts, labels, node.zone, price, watts) for name in names]
 
@@ -130,20 +137,37 @@ def _tasks(service: Service, nodes: Sequence[str], where: str) -> list[TaskEntry
     for place in places:
         if place and place not in nodes:
             raise InputError(f"{where}: lies on {unknown('node', place, nodes)}")
-    amounts: dict[str, str | float] = {"cpu": service.cpu, "memory": service.memory, **service.resources}
+    amounts: dict[str, str | float] = {
+        "cpu": service.cpu,
+        "memory": service.memory,
+        **service.resources,
+    }
     return [
         TaskEntry(
-            service.name if len(places) == 1 else f"{service.name}-{k}", amounts, service.name, place,
-            tuple(service.constraints), "it is pinned" if service.pinned and place else "", service.priority,
+            service.name if len(places) == 1 else f"{service.name}-{k}",
+            amounts,
+            service.name,
+            place,
+            tuple(service.constraints),
+            "it is pinned" if service.pinned and place else "",
+            service.priority,
         )
         for k, place in enumerate(places, 1)
-    ]  # fmt: skip
+    ]
 
 
-def _apart(service: Service, first: int, count: int, nodes: Sequence[NodeEntry], where: str) -> Rule:
+def _apart(
+    service: Service, first: int, count: int, nodes: Sequence[NodeEntry], where: str
+) -> Rule:
     if service.apart not in APART_BY:
-        raise InputError(f"{where}: apart: {unknown('part of the cluster', service.apart, APART_BY)}")
+        raise InputError(
+            f"{where}: apart: {unknown('part of the cluster', service.apart, APART_BY)}"
+        )
     zones = {zone: k for k, zone in enumerate(dict.fromkeys(node.zone for node in nodes))}
-    domains = np.arange(len(nodes)) if service.apart == "node" else np.array([zones[node.zone] for node in nodes])
+    domains = (
+        np.arange(len(nodes))
+        if service.apart == "node"
+        else np.array([zones[node.zone] for node in nodes])
+    )
     members = np.arange(first, first + count)
     return Rule(APART, f"{service.name} apart by {service.apart}", members, members, domains)

@@ -1,9 +1,10 @@
-"""A batch of arrivals: better nodes for new tasks by a short search, and room for those that fit nowhere.
+"""A batch of arrivals: better nodes for new tasks by a short search, and room for those that fit
+nowhere.
 
-Both look at a part of the cluster at most, so that a batch takes no longer in a large one: the search at the nodes
-chosen so far and others drawn at random, the making of room at those nodes that lack least and those that have most.
-What else lies on a node (tasks that may not move, tasks under way, room promised to others) counts as one task that
-stays there.
+Both look at a part of the cluster at most, so that a batch takes no longer in a large one: the
+search at the nodes chosen so far and others drawn at random, the making of room at those nodes that
+lack least and those that have most. What else lies on a node (tasks that may not move, tasks under
+way, room promised to others) counts as one task that stays there.
 """
 
 from __future__ import annotations
@@ -13,24 +14,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmuration.cluster.random import generator
-from murmuration.schedulers.genetic.construct import RECIPES
-from murmuration.schedulers.genetic.ejection import make_room
-from murmuration.schedulers.genetic.moves import order
-from murmuration.schedulers.genetic.objectives import Objective, power_of
-from murmuration.schedulers.genetic.packed import pack
-from murmuration.schedulers.genetic.problem import Flags, Integers, Problem, problem_of
-from murmuration.schedulers.genetic.search import Search, Settings
-from murmuration.schedulers.genetic.selection import best_of
+from murmuration.assignment.moves import order
+from murmuration.assignment.objectives import Objective, power_of
+from murmuration.assignment.packed import pack
+from murmuration.assignment.problem import Flags, Integers, Problem, problem_of
+from murmuration.assignment.search.construct import RECIPES
+from murmuration.assignment.search.ejection import make_room
+from murmuration.assignment.search.search import Search, Settings
+from murmuration.assignment.search.selection import best_of
+from murmuration.base.random import generator
 
-#: Nodes looked at in the search for a chain of moves, for each number of moves; a step looks at all of them.
+#: Nodes looked at in the search for a chain of moves, for each number of moves; a step looks at all
+#: of them.
 CHAIN_NODES, CHAIN_STEPS = 200_000, 2_000
 #: Placements a search begins with: what is given, and what greedy recipes make.
 SEEDS = 2 + len(RECIPES)
 
 
 class Tasks(NamedTuple):
-    """Tasks by column: their node (−1: none), their job, what they ask for, and the row of masks they must obey."""
+    """Tasks by column: their node (−1: none), their job, what they ask for, and the row of masks
+    they must obey."""
 
     node: Integers
     job: Integers
@@ -46,8 +49,8 @@ def joined(first: Tasks, second: Tasks) -> Tasks:
 
 
 class Cluster(NamedTuple):
-    """What a batch finds: what each node has, what of it may be taken now, the masks (one row per kind of task, by
-    node), and the tasks that run where they shall stay or may be moved."""
+    """What a batch finds: what each node has, what of it may be taken now, the masks (one row per
+    kind of task, by node), and the tasks that run where they shall stay or may be moved."""
 
     total: Integers
     room: Integers
@@ -73,7 +76,8 @@ class Found(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A running task (by its row), or a new one (−1), goes from a node (−1: from none) to another."""
+    """A running task (by its row), or a new one (−1), goes from a node (−1: from none) to
+    another."""
 
     running: int
     new: int
@@ -81,9 +85,11 @@ class Move(NamedTuple):
     node: int
 
 
-def problem_on(cluster: Cluster, rows: Integers, new: Tasks, movable: bool) -> tuple[Problem, Integers]:
-    """The problem of some nodes: the tasks that run there, what else is taken of each, then the new tasks. Also the
-    rows of the running tasks in it."""
+def problem_on(
+    cluster: Cluster, rows: Integers, new: Tasks, movable: bool
+) -> tuple[Problem, Integers]:
+    """The problem of some nodes: the tasks that run there, what else is taken of each, then the new
+    tasks. Also the rows of the running tasks in it."""
     place = np.full(len(cluster.total), -1)
     place[rows] = np.arange(len(rows))
     there = np.flatnonzero(place[cluster.running.node] >= 0)
@@ -98,17 +104,28 @@ def problem_on(cluster: Cluster, rows: Integers, new: Tasks, movable: bool) -> t
     pinned = np.arange(len(tasks.node)) < len(there) + len(full)
     pinned[: len(there)] = not movable
     problem = problem_of(
-        cluster.total[rows], tasks.request, np.where(tasks.node >= 0, place[tasks.node], -1), tasks.job,
-        nodes=("",) * len(rows), tasks=("",) * len(tasks.node), allowed=cluster.masks[:, rows], class_of=tasks.mask,
-        pinned=pinned, idle_watts=idle, peak_watts=peak,
-    )  # fmt: skip
+        cluster.total[rows],
+        tasks.request,
+        np.where(tasks.node >= 0, place[tasks.node], -1),
+        tasks.job,
+        nodes=("",) * len(rows),
+        tasks=("",) * len(tasks.node),
+        allowed=cluster.masks[:, rows],
+        class_of=tasks.mask,
+        pinned=pinned,
+        idle_watts=idle,
+        peak_watts=peak,
+    )
     return problem, there
 
 
 def improved(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> Found:
-    """Nodes for new tasks that are better than those they have been given, by a search that moves nothing else."""
+    """Nodes for new tasks that are better than those they have been given, by a search that moves
+    nothing else."""
     rows = _rows_around(cluster, new, limits.nodes_max, seed)
-    problem, _ = problem_on(cluster, rows, new._replace(node=np.full(len(new.node), -1)), movable=False)
+    problem, _ = problem_on(
+        cluster, rows, new._replace(node=np.full(len(new.node), -1)), movable=False
+    )
     work = pack(problem)
     given = np.append(problem.node_of[: -len(new.node)], np.searchsorted(rows, new.node))
     # A few tasks have few placements.
@@ -125,9 +142,12 @@ def improved(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> Found:
 
 
 def _rows_around(cluster: Cluster, new: Tasks, most: int, seed: int) -> Integers:
-    """The nodes new tasks have been given, and others with room for the smallest of them, drawn if there are many."""
+    """The nodes new tasks have been given, and others with room for the smallest of them, drawn if
+    there are many."""
     given = np.unique(new.node)
-    others = np.setdiff1d(np.flatnonzero((cluster.room >= new.request.min(axis=0)).all(axis=1)), given)
+    others = np.setdiff1d(
+        np.flatnonzero((cluster.room >= new.request.min(axis=0)).all(axis=1)), given
+    )
     wanted = max(most - len(given), 0)
     if len(others) > wanted:
         others = generator(seed, "batch", "nodes").choice(others, wanted, replace=False)
@@ -135,8 +155,8 @@ def _rows_around(cluster: Cluster, new: Tasks, most: int, seed: int) -> Integers
 
 
 def repacked(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
-    """Nodes for all these new tasks, of which some have been given one and others found none; None if there are none.
-    Nothing that runs is moved."""
+    """Nodes for all these new tasks, of which some have been given one and others found none; None
+    if there are none. Nothing that runs is moved."""
     lacking = new.some(new.node < 0)
     rows = np.union1d(np.unique(new.node[new.node >= 0]), rows_for(cluster, lacking, nodes_max))
     problem, _ = problem_on(cluster, rows, new, movable=False)
@@ -145,8 +165,8 @@ def repacked(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
 
 
 def moves_for(cluster: Cluster, new: Tasks, nodes_max: int) -> list[Move] | None:
-    """The steps, in order, after which all these new tasks have nodes; None if none are found. At no step is a node
-    asked for more than it has."""
+    """The steps, in order, after which all these new tasks have nodes; None if none are found. At
+    no step is a node asked for more than it has."""
     rows = rows_for(cluster, new, nodes_max)
     if not _could_hold(cluster, rows, new):
         return None
@@ -161,11 +181,13 @@ def moves_for(cluster: Cluster, new: Tasks, nodes_max: int) -> list[Move] | None
         return None
     return [
         Move(
-            int(there[step.task]) if step.task < first else -1, step.task - first if step.task >= first else -1,
-            int(rows[step.origin]) if step.origin >= 0 else -1, int(rows[step.node]),
+            int(there[step.task]) if step.task < first else -1,
+            step.task - first if step.task >= first else -1,
+            int(rows[step.origin]) if step.origin >= 0 else -1,
+            int(rows[step.node]),
         )
         for step in steps.steps
-    ]  # fmt: skip
+    ]
 
 
 def _steps(rows: Integers) -> int:
@@ -174,8 +196,8 @@ def _steps(rows: Integers) -> int:
 
 
 def rows_for(cluster: Cluster, new: Tasks, most: int) -> Integers:
-    """The nodes among which room is made: those allowed that lack least for the largest new task, and those with the
-    most room for what must leave them."""
+    """The nodes among which room is made: those allowed that lack least for the largest new task,
+    and those with the most room for what must leave them."""
     size = np.maximum(cluster.total.max(axis=0), 1)
     largest = int((new.request / size).max(axis=1).argmax())
     request, allowed = new.request[largest], cluster.masks[new.mask[largest]]

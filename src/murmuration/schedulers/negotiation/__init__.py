@@ -1,1 +1,2 @@
-"""Negotiation (MASB): node agents that keep their own nodes stable, and brokers that know roughly where room is."""
+"""Negotiation (MASB): node agents that keep their own nodes stable, and brokers that know roughly
+where room is."""

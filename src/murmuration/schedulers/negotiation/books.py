@@ -1,7 +1,8 @@
 """The books of one agent: which tasks it owns, and what a crash must not take away.
 
-They are to be written down before any message leaves that was made after a change. A task is *waiting* (an entry agent
-owns it), *running*, or *stopped*: the source has stopped it and waits to hear from the target of its migration.
+They are to be written down before any message leaves that was made after a change. A task is
+*waiting* (an entry agent owns it), *running*, or *stopped*: the source has stopped it and waits to
+hear from the target of its migration.
 """
 
 from __future__ import annotations

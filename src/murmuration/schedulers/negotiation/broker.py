@@ -1,6 +1,8 @@
-"""The broker: a partial, slightly old view of the nodes, and the candidates it recommends from it (4.3, 6.2).
+"""The broker: a partial, slightly old view of the nodes, and the candidates it recommends from it
+(4.3, 6.2).
 
-A broker decides nothing and owns nothing; one that crashed starts empty and learns from the next reports.
+A broker decides nothing and owns nothing; one that crashed starts empty and learns from the next
+reports.
 """
 
 from __future__ import annotations
@@ -77,12 +79,18 @@ class Table:
 
 
 class Broker:
-    """Told reports, exchanges and questions; answers with candidates. `rate` may be the compiled `rate_nodes`."""
+    """Told reports, exchanges and questions; answers with candidates. `rate` may be the compiled
+    `rate_nodes`."""
 
     def __init__(
-        self, name: str, others: Sequence[str], resources: int, settings: Settings, rng: np.random.Generator,
+        self,
+        name: str,
+        others: Sequence[str],
+        resources: int,
+        settings: Settings,
+        rng: np.random.Generator,
         rate: Callable[..., int] = rate_nodes,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.settings = name, settings
         self.due = 0.0
         self.table = Table(resources)
@@ -136,7 +144,9 @@ class Broker:
         few = min(self.settings.exchange_reports, len(known))
         passed_on = [known[k] for k in self._rng.choice(len(known), few, replace=False)]
         other = self._others[int(self._rng.integers(len(self._others)))]
-        sent: Outbox = [(other, BrokerExchange(self.name, tuple(passed_on), tuple(self.unanswering.items())))]
+        sent: Outbox = [
+            (other, BrokerExchange(self.name, tuple(passed_on), tuple(self.unanswering.items())))
+        ]
         if self.settings.underused:
             empty = tuple(known[k] for k in self._underused(np.arange(len(known)), known))
             sent += [(name, BrokerExchange(self.name, empty)) for name in self._others if empty]
@@ -173,13 +183,26 @@ class Broker:
         weights, fit = np.zeros(known), np.zeros(known, np.int64)
         total, used, guaranteed = table.amounts[:, :known]
         self._rate(
-            kind, total, used, guaranteed, table.tasks[:known], self._allowed(request, now), order,
-            np.array(request.use, np.int64), np.array(request.task.request, np.int64), request.task.production, limit,
-            weights, fit, *self._room,
-        )  # fmt: skip
+            kind,
+            total,
+            used,
+            guaranteed,
+            table.tasks[:known],
+            self._allowed(request, now),
+            order,
+            np.array(request.use, np.int64),
+            np.array(request.task.request, np.int64),
+            request.task.production,
+            limit,
+            weights,
+            fit,
+            *self._room,
+        )
         suitable = np.flatnonzero(fit == SUITABLE)
         chosen = suitable[draw(weights[suitable], settings.candidates, self._rng)]
-        forced = self._rng.permutation(np.flatnonzero(fit == FORCED))[: settings.candidates - len(chosen)]
+        forced = self._rng.permutation(np.flatnonzero(fit == FORCED))[
+            : settings.candidates - len(chosen)
+        ]
         return (
             *(Candidate(self._node(i), float(weights[i])) for i in chosen),
             *(Candidate(self._node(i), 0.0, True) for i in forced),
@@ -191,7 +214,8 @@ class Broker:
         return report.node
 
     def _allowed(self, request: GetCandidateNodesRequest, now: float) -> Any:
-        """Rows that are fresh, answer, meet the task's constraints, and are not the one that asks."""
+        """Rows that are fresh, answer, meet the task's constraints, and are not the one that
+        asks."""
         known = len(self.table.reports)
         allowed = self.table.at[:known] > now - self.settings.expiry_s
         for node in (request.sender, *(n for n, until in self.unanswering.items() if until > now)):
@@ -200,5 +224,7 @@ class Broker:
         if request.task.constraints:
             for row in np.flatnonzero(allowed):
                 report = self.table.reports[row]
-                allowed[row] = report is not None and meets(request.task.constraints, report.attributes)
+                allowed[row] = report is not None and meets(
+                    request.task.constraints, report.attributes
+                )
         return allowed

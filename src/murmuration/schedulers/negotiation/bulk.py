@@ -1,8 +1,9 @@
 """The bulk round: what node agents and brokers do in one exchange of messages, over whole columns.
 
-It calls the same rules, scores and selection as the message-level agents (`node_agent`, `broker`). Messages of one
-round are answered from the table as it stood when the round began; only the last check, when a task sets out, sees what
-others have taken in the meantime, and finding the room gone is a collision.
+It calls the same rules, scores and selection as the message-level agents (`node_agent`, `broker`).
+Messages of one round are answered from the table as it stood when the round began; only the last
+check, when a task sets out, sees what others have taken in the meantime, and finding the room gone
+is a collision.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.jit import helper, inlined
-from murmuration.cluster.random import next_double as plain_next_double
+from murmuration.base.jit import helper, inlined
+from murmuration.base.random import next_double as plain_next_double
 from murmuration.placement import allocation_scores
 from murmuration.placement.allocation_scores import IDLE_SCORE, SIAS, SIAS_GAIN, SRAS_GAIN
 from murmuration.schedulers.negotiation import rules
@@ -35,37 +36,79 @@ SAMPLED = (50, 5000, 5000)
 
 SETTINGS = np.dtype(
     [
-        ("initial", "i8"), ("move", "i8"), ("brokers", "i8"), ("scored_new", "i8"), ("scored_move", "i8"),
-        ("candidates", "i8"), ("exact_max", "i8"),
-        ("round_s", "f8"), ("report_s", "f8"), ("exchange_s", "f8"), ("mb_per_s", "f8"), ("stay_s", "f8"),
-        ("reported_at", "f8"), ("exchanged_at", "f8"),
-        ("tabu", "?"), ("restarts", "i8"), ("steps", "i8"), ("patience", "i8"),
-        # Options that are off by default: under-used nodes always scored; stable nodes that off-load, as a share.
-        ("underused", "i8"), ("proactive", "f8"),
-        # Counts: requests for room that were sent and found it gone; broker answers; tasks a node could not give away.
-        ("requests", "i8"), ("collisions", "i8"), ("answers", "i8"), ("selections", "i8"), ("stuck", "i8"),
-        ("forced_new", "i8"), ("suspended", "i8"), ("short", "i8"), ("spikes", "i8", 5), ("peaks", "i8", 5),
-        ("logged", "i8"), ("heard", "i8", 3), ("idle_listed", "i8"),
+        ("initial", "i8"),
+        ("move", "i8"),
+        ("brokers", "i8"),
+        ("scored_new", "i8"),
+        ("scored_move", "i8"),
+        ("candidates", "i8"),
+        ("exact_max", "i8"),
+        ("round_s", "f8"),
+        ("report_s", "f8"),
+        ("exchange_s", "f8"),
+        ("mb_per_s", "f8"),
+        ("stay_s", "f8"),
+        ("reported_at", "f8"),
+        ("exchanged_at", "f8"),
+        ("tabu", "?"),
+        ("restarts", "i8"),
+        ("steps", "i8"),
+        ("patience", "i8"),
+        # Options that are off by default: under-used nodes always scored; stable nodes that
+        # off-load, as a share.
+        ("underused", "i8"),
+        ("proactive", "f8"),
+        # Counts: requests for room that were sent and found it gone; broker answers; tasks a node
+        # could not give away.
+        ("requests", "i8"),
+        ("collisions", "i8"),
+        ("answers", "i8"),
+        ("selections", "i8"),
+        ("stuck", "i8"),
+        ("forced_new", "i8"),
+        ("suspended", "i8"),
+        ("short", "i8"),
+        ("spikes", "i8", 5),
+        ("peaks", "i8", 5),
+        ("logged", "i8"),
+        ("heard", "i8", 3),
+        ("idle_listed", "i8"),
     ],
     align=True,
-)  # fmt: skip
-COUNTS = ("requests", "collisions", "answers", "selections", "stuck", "forced_new", "suspended", "short")
+)
+COUNTS = (
+    "requests",
+    "collisions",
+    "answers",
+    "selections",
+    "stuck",
+    "forced_new",
+    "suspended",
+    "short",
+)
 DECISION = np.dtype(
     [
-        ("time", "f8"), ("kind", "i4"), ("node", "i4"), ("job", "i4"), ("count", "i4"), ("chosen", "i4"),
-        ("forced", "i4"), ("value", "f8"),
+        ("time", "f8"),
+        ("kind", "i4"),
+        ("node", "i4"),
+        ("job", "i4"),
+        ("count", "i4"),
+        ("chosen", "i4"),
+        ("forced", "i4"),
+        ("value", "f8"),
     ],
     align=True,
-)  # fmt: skip
+)
 
 
 class Cell(NamedTuple):
     """The arrays a round touches: first those of the world, then those of negotiation itself.
 
-    `views` holds loads, `firm_views` what is not guaranteed, `scores` the score of each node as it is (by both scores),
-    each as reported and as exchanged; `inverse` is 1 ÷ total; `asked` is the table when the round began (free, firm);
-    `pool` the nodes scored (forced ones from its end), the idle ones, those to relieve; `weights` the sums of weights
-    of the pool, and its scores; `first` and `next` chain the tasks of nodes that look at theirs; the rest is scratch.
+    `views` holds loads, `firm_views` what is not guaranteed, `scores` the score of each node as it
+    is (by both scores), each as reported and as exchanged; `inverse` is 1 ÷ total; `asked` is the
+    table when the round began (free, firm); `pool` the nodes scored (forced ones from its end), the
+    idle ones, those to relieve; `weights` the sums of weights of the pool, and its scores; `first`
+    and `next` chain the tasks of nodes that look at theirs; the rest is scratch.
     """
 
     state: Array
@@ -131,7 +174,8 @@ def is_gain(kind: int) -> bool:
 
 @helper
 def see(c: Cell, view: int, node: int) -> None:
-    """A node's report, as it is now, reaches a view. An idle node has no score yet; one that is gone looks full."""
+    """A node's report, as it is now, reaches a view. An idle node has no score yet; one that is
+    gone looks full."""
     idle, there = True, False
     for r in range(c.total.shape[1]):
         total, free = c.total[node, r], c.free[node, r]
@@ -184,8 +228,11 @@ def list_idle(c: Cell) -> None:
 
 
 @inlined
-def value_in_view(c: Cell, view: int, kind: int, node: int, request: Array, use: Array, production: bool) -> float:
-    """What a broker thinks of a node for a task: its score with the task (or the gain), −9 where it does not suit."""
+def value_in_view(
+    c: Cell, view: int, kind: int, node: int, request: Array, use: Array, production: bool
+) -> float:
+    """What a broker thinks of a node for a task: its score with the task (or the gain), −9 where it
+    does not suit."""
     amounts = request if kind in (SIAS, SIAS_GAIN) else use
     suits = True
     for r in range(request.shape[0]):
@@ -203,7 +250,8 @@ def value_in_view(c: Cell, view: int, kind: int, node: int, request: Array, use:
 
 @helper
 def rated(kind: int, with_task: float, without: float, idle: bool) -> float:
-    """A score, or the gain over what the node scores without the task; −9 for super-tight and overloaded nodes."""
+    """A score, or the gain over what the node scores without the task; −9 for super-tight and
+    overloaded nodes."""
     if with_task <= 0.0:
         return -9.0
     if is_gain(kind):
@@ -225,9 +273,12 @@ def enlist(c: Cell, kind: int, node: int, value: float, size: int, sum_: float) 
 def gather(
     c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool
 ) -> tuple[int, int]:
-    """A broker scores nodes from a random place on until it has enough that suit; returns how many, and how many that
-    could only be forced (listed from the other end)."""
-    n, limit = c.total.shape[0], c.settings[0].scored_new if kind in (SIAS, SIAS_GAIN) else c.settings[0].scored_move
+    """A broker scores nodes from a random place on until it has enough that suit; returns how many,
+    and how many that could only be forced (listed from the other end)."""
+    n, limit = (
+        c.total.shape[0],
+        c.settings[0].scored_new if kind in (SIAS, SIAS_GAIN) else c.settings[0].scored_move,
+    )
     own = int(next_double(c.rng[0]) * c.settings[0].brokers)
     start = int(next_double(c.rng[0]) * n)
     size, sum_ = always_scored(c, kind, source, mask, request, use, production)
@@ -236,7 +287,11 @@ def gather(
         node = start + k if start + k < n else start + k - n
         if node == source or (mask.shape[0] > 0 and not mask[node]):
             continue
-        view = REPORTED if c.settings[0].brokers == 1 or node % c.settings[0].brokers == own else EXCHANGED
+        view = (
+            REPORTED
+            if c.settings[0].brokers == 1 or node % c.settings[0].brokers == own
+            else EXCHANGED
+        )
         value = value_in_view(c, view, kind, node, request, use, production)
         if value > -9.0:
             sum_ = enlist(c, kind, node, value, size, sum_)
@@ -302,8 +357,8 @@ def draw_candidates(c: Cell, size: int) -> int:
 
 @helper
 def ask(c: Cell, kind: int, count: int, request: Array, use: Array, production: bool) -> int:
-    """The candidates answer from the table as it stood when the round began; those that accept are scored again with
-    what they report, and stand in front. Returns how many there are."""
+    """The candidates answer from the table as it stood when the round began; those that accept are
+    scored again with what they report, and stand in front. Returns how many there are."""
     accepted = 0
     amounts = request if kind in (SIAS, SIAS_GAIN) else use
     for k in range(count):
@@ -343,10 +398,17 @@ def draw_target(c: Cell, count: int) -> int:
 
 @helper
 def negotiate(
-    c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool, job: int
+    c: Cell,
+    kind: int,
+    source: int,
+    mask: Array,
+    request: Array,
+    use: Array,
+    production: bool,
+    job: int,
 ) -> tuple[int, bool]:
-    """Steps 2 to 5 for one task: candidates from a broker, their answers, one of them drawn, the last check. Returns
-    the node and whether it is forced to take the task; −1 if there is none."""
+    """Steps 2 to 5 for one task: candidates from a broker, their answers, one of them drawn, the
+    last check. Returns the node and whether it is forced to take the task; −1 if there is none."""
     size, forced = gather(c, kind, source, mask, request, use, production)
     c.settings[0].answers += 1
     count = draw_candidates(c, size) if size > 0 else 0
@@ -367,7 +429,9 @@ def negotiate(
 
 
 @helper
-def log(c: Cell, kind: int, node: int, job: int, count: int, chosen: int, forced: int, value: float) -> None:
+def log(
+    c: Cell, kind: int, node: int, job: int, count: int, chosen: int, forced: int, value: float
+) -> None:
     """A small share of all decisions is kept for looking at."""
     heard = c.settings[0].heard[kind]
     c.settings[0].heard[kind] = heard + 1

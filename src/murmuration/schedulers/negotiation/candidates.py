@@ -1,4 +1,5 @@
-"""Candidate nodes: which nodes could take a task, how well, and a draw among them in which better ones are likelier.
+"""Candidate nodes: which nodes could take a task, how well, and a draw among them in which better
+ones are likelier.
 
 Plain functions over arrays that kernels compile as they are (`cluster.jit.tree`).
 """
@@ -18,11 +19,20 @@ UNSUITABLE, SUITABLE, FORCED = range(3)
 
 
 def rate(
-    kind: int, total: Array, used: Array, tasks: int, use: Array, request: Array, after: Array, before: Array
+    kind: int,
+    total: Array,
+    used: Array,
+    tasks: int,
+    use: Array,
+    request: Array,
+    after: Array,
+    before: Array,
 ) -> float:
-    """How likely a node is drawn for a task, by its score as if it had it; 0 where it would be super-tight or worse.
+    """How likely a node is drawn for a task, by its score as if it had it; 0 where it would be
+    super-tight or worse.
 
-    An initial score adds what the task requests to what the node's tasks use, the other what the task uses (5.2).
+    An initial score adds what the task requests to what the node's tasks use, the other what the
+    task uses (5.2).
     """
     initial = kind in (SIAS, SIAS_GAIN)
     for r in range(total.shape[0]):
@@ -43,13 +53,26 @@ def holds_production(total: Array, guaranteed: Array, request: Array) -> bool:
 
 
 def rate_nodes(
-    kind: int, total: Array, used: Array, guaranteed: Array, tasks: Array, allowed: Array, order: Array, use: Array,
-    request: Array, production: bool, limit: int, weights: Array, fit: Array, after: Array, before: Array,
-) -> int:  # fmt: skip
+    kind: int,
+    total: Array,
+    used: Array,
+    guaranteed: Array,
+    tasks: Array,
+    allowed: Array,
+    order: Array,
+    use: Array,
+    request: Array,
+    production: bool,
+    limit: int,
+    weights: Array,
+    fit: Array,
+    after: Array,
+    before: Array,
+) -> int:
     """Rate nodes in the order given until `limit` suitable ones are found; returns how many were.
 
-    `fit` says which are suitable, which could take the task by force, and which not; `allowed` are those that meet the
-    task's constraints.
+    `fit` says which are suitable, which could take the task by force, and which not; `allowed` are
+    those that meet the task's constraints.
     """
     count = 0
     for n in range(order.shape[0]):
@@ -66,7 +89,8 @@ def rate_nodes(
 
 
 def draw(weights: Array, count: int, rng: np.random.Generator) -> Array:
-    """Places of `count` weights, or of all if there are fewer, drawn without repetition; those of no weight last."""
+    """Places of `count` weights, or of all if there are fewer, drawn without repetition; those of
+    no weight last."""
     drawn = rng.random(len(weights))
     with np.errstate(divide="ignore"):
         keys = np.where(weights > 0, np.log(drawn) / np.maximum(weights, 1e-300), -np.inf)

@@ -1,7 +1,8 @@
 """The entry agent: where new tasks enter the cell. It owns a task until a node has taken it over.
 
-It is a source without a node: what it holds waits, and leaves as a migrating task does, with the initial score and
-nothing to transfer. So a new task is as safe as a running one, and an entry agent that crashed goes on from its books.
+It is a source without a node: what it holds waits, and leaves as a migrating task does, with the
+initial score and nothing to transfer. So a new task is as safe as a running one, and an entry agent
+that crashed goes on from its books.
 """
 
 from __future__ import annotations
@@ -20,9 +21,14 @@ class EntryAgent(Source):
     """Told new tasks; hands each over to a node."""
 
     def __init__(
-        self, name: str, brokers: Sequence[str], resources: int, settings: Settings, rng: np.random.Generator,
+        self,
+        name: str,
+        brokers: Sequence[str],
+        resources: int,
+        settings: Settings,
+        rng: np.random.Generator,
         books: Books,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(name, brokers, resources, settings, rng, books)
         self._on[Submit] = self._on_submit
 

@@ -1,7 +1,9 @@
-"""The messages of negotiation: the eight of the paper's Table 1, hand-over, reports, and what a node tells its agent.
+"""The messages of negotiation: the eight of the paper's Table 1, hand-over, reports, and what a
+node tells its agent.
 
-Amounts are tuples of exact integers, one per resource. A migration is known by its source and a number that the source
-never uses twice, so that every message about it may arrive late, twice, or never.
+Amounts are tuples of exact integers, one per resource. A migration is known by its source and a
+number that the source never uses twice, so that every message about it may arrive late, twice, or
+never.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ Migration = tuple[str, int]
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What is known of a task everywhere: its request, whether it is production, and which nodes it may use."""
+    """What is known of a task everywhere: its request, whether it is production, and which nodes it
+    may use."""
 
     name: str
     request: Vector
@@ -32,7 +35,8 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A node that may take the task, with its rating; a forced one has no room but could hold it (6.6)."""
+    """A node that may take the task, with its rating; a forced one has no room but could hold it
+    (6.6)."""
 
     node: str
     weight: float
@@ -43,7 +47,8 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class GetCandidateNodesRequest(msgspec.Struct, frozen=True, tag=True):
-    """To a broker: where could this task go? `unanswering` are nodes not to be recommended, and until when."""
+    """To a broker: where could this task go? `unanswering` are nodes not to be recommended, and
+    until when."""
 
     sender: str
     number: int

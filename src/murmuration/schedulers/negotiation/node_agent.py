@@ -1,8 +1,9 @@
 """The node agent: keeps its own node stable, and decides what comes to it (Sliwko and Getov, 4.2).
 
-It is told what its tasks use, reports to its broker, and gives tasks away when its node is overloaded. Asked for room,
-it counts what it has, what comes, and what is still leaving. Room set aside is dropped when the task does not come;
-whatever is dropped or refused once is refused for ever, so that old messages change nothing.
+It is told what its tasks use, reports to its broker, and gives tasks away when its node is
+overloaded. Asked for room, it counts what it has, what comes, and what is still leaving. Room set
+aside is dropped when the task does not come; whatever is dropped or refused once is refused for
+ever, so that old messages change nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.base.random import save
 from murmuration.cluster.allocation_types import DA, allocation_type
-from murmuration.cluster.random import save
 from murmuration.placement.allocation_scores import sras
 from murmuration.schedulers.negotiation import selection
 from murmuration.schedulers.negotiation.books import Books, Held, Status, level_of
@@ -70,9 +71,16 @@ class NodeAgent(Source):
     home = Status.RUNNING
 
     def __init__(
-        self, name: str, brokers: Sequence[str], total: Vector, settings: Settings, rng: np.random.Generator,
-        books: Books, attributes: dict[str, str | float] | None = None, searches: Searches | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        brokers: Sequence[str],
+        total: Vector,
+        settings: Settings,
+        rng: np.random.Generator,
+        books: Books,
+        attributes: dict[str, str | float] | None = None,
+        searches: Searches | None = None,
+    ) -> None:
         super().__init__(name, brokers, len(total), settings, rng, books)
         self.total, self.attributes = total, attributes or {}
         self.coming: dict[Migration, Coming] = {}
@@ -120,7 +128,8 @@ class NodeAgent(Source):
     def _when_report(self, _: None) -> None:
         report = NodeReport(self.name, self._now, level_of(self.total, self.sums), self.attributes)
         self._send(self._brokers[0], report)
-        # The first period is cut short at random, so that nodes started together do not report together.
+        # The first period is cut short at random, so that nodes started together do not report
+        # together.
         period = self.settings.report_s * (1.0 if self._reported else self._rng.random())
         self._reported = True
         self._set_timer(self._now + period, "report")
@@ -139,7 +148,8 @@ class NodeAgent(Source):
     # What comes.
 
     def _allows(self, task: Task, use: Vector, forced: bool) -> bool:
-        """Accept or deny (4.2.2). By force only the node's totals and the task's constraints count (6.6)."""
+        """Accept or deny (4.2.2). By force only the node's totals and the task's constraints count
+        (6.6)."""
         request = np.array(task.request, np.int64)
         if not meets(task.constraints, self.attributes):
             return False
@@ -151,17 +161,24 @@ class NodeAgent(Source):
     def _on_request(self, request: TaskMigrationRequest) -> None:
         if self._allows(request.task, request.use, False):
             level = level_of(self.total, self.sums)
-            self._send(request.sender, TaskMigrationAcceptanceResponse(self.name, request.number, level))
+            self._send(
+                request.sender, TaskMigrationAcceptanceResponse(self.name, request.number, level)
+            )
         else:
             self._send(request.sender, TaskMigrationRejectionResponse(self.name, request.number))
 
     def _on_process(self, request: TaskMigrationProcessRequest) -> None:
-        """The final check (6.5). A migration is decided once; asked again, the answer is the same or no."""
+        """The final check (6.5). A migration is decided once; asked again, the answer is the same
+        or no."""
         migration, (source, number) = request.migration, request.migration
         if migration not in self.coming:
             known = number <= self.books.highest.get(source, 0)
             self.books.highest[source] = max(number, self.books.highest.get(source, 0))
-            if known or source in self._gone or not self._allows(request.task, request.use, request.forced):
+            if (
+                known
+                or source in self._gone
+                or not self._allows(request.task, request.use, request.forced)
+            ):
                 self._send(request.sender, TaskMigrationProcessErrorResponse(self.name, migration))
                 return
             transfer_s = request.megabytes / self.settings.mb_per_s
@@ -182,7 +199,8 @@ class NodeAgent(Source):
         self._drop_coming(cancelled.migration)
 
     def _on_take_over(self, order: TakeOver) -> None:
-        """The source has stopped the task: run it if room is set aside for it, otherwise say that none is."""
+        """The source has stopped the task: run it if room is set aside for it, otherwise say that
+        none is."""
         migration = order.migration
         coming = self.coming.pop(migration, None)
         if coming is not None:
@@ -263,7 +281,8 @@ class NodeAgent(Source):
     # Step 1: which tasks to give away.
 
     def _monitor(self) -> None:
-        """Tasks that may not be here leave; if the node is overloaded without them, so does a set that relieves it."""
+        """Tasks that may not be here leave; if the node is overloaded without them, so does a set
+        that relieves it."""
         staying = [held for name, held in self.books.tasks.items() if name not in self.negotiations]
         for held in [h for h in staying if not self._may_stay(h.task)]:
             if self._movable(held):
@@ -287,8 +306,8 @@ class NodeAgent(Source):
         )
 
     def _movable(self, held: Held) -> bool:
-        """Whether the task may leave: its last move is over, it did not just come by force (others make room for it,
-        6.6), and some node may have room."""
+        """Whether the task may leave: its last move is over, it did not just come by force (others
+        make room for it, 6.6), and some node may have room."""
         until = max(held.stays_until, self._stuck.get(held.task.name, 0.0))
         return held.came_by is None and until <= self._now
 
@@ -306,7 +325,14 @@ class NodeAgent(Source):
         if not staying:
             return []
         tasks, chosen = self._columns(staying), np.zeros(len(staying), np.bool_)
-        arguments = (self._amounts, used, guaranteed, tasks, chosen, selection.work(len(staying), len(self.total)))
+        arguments = (
+            self._amounts,
+            used,
+            guaranteed,
+            tasks,
+            chosen,
+            selection.work(len(staying), len(self.total)),
+        )
         settings = self.settings
         if settings.selection == "tabu":
             state = np.zeros(4, np.uint64)
@@ -314,13 +340,16 @@ class NodeAgent(Source):
             visited = np.zeros(settings.tabu_restarts * (settings.tabu_steps + 1), np.int64)
             limits = (settings.tabu_restarts, settings.tabu_steps, settings.tabu_patience)
             with np.errstate(over="ignore"):
-                self._searches.tabu(*arguments, state, *limits, settings.tabu_counts_restarts, visited)
+                self._searches.tabu(
+                    *arguments, state, *limits, settings.tabu_counts_restarts, visited
+                )
         else:
             self._searches.select(*arguments, selection.EXACT_MAX)
         return [held for held, leaves in zip(staying, chosen, strict=True) if leaves]
 
     def _when_offload(self, _: None) -> None:
-        """A disproportional node moves the one task whose leaving raises its score most per megabyte (an option)."""
+        """A disproportional node moves the one task whose leaving raises its score most per
+        megabyte (an option)."""
         if self.settings.offload_s <= 0:
             return
         self._set_timer(self._now + self.settings.offload_s, "offload")

@@ -1,7 +1,9 @@
-"""The rules both fidelities share: when a node takes a task, and when it must give some away. Functions of amounts.
+"""The rules both fidelities share: when a node takes a task, and when it must give some away.
+Functions of amounts.
 
-Amounts are one integer per resource. `used` is what a node's tasks use now, those migrating away or towards it
-included; `guaranteed` what its production tasks require; `use` and `request` are those of the task in question.
+Amounts are one integer per resource. `used` is what a node's tasks use now, those migrating away or
+towards it included; `guaranteed` what its production tasks require; `use` and `request` are those
+of the task in question.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ def fits_at_all(total: Amounts, request: Amounts) -> bool:
     return True
 
 
-def accepts(total: Amounts, free: Amounts, firm: Amounts, use: Amounts, request: Amounts, production: bool) -> bool:
-    """Whether the node takes the task (4.2.2): what is used must not overflow it, and the production tasks at their
-    full requirement must fit (goal IV). `free` is what is not used, `firm` what is not guaranteed."""
+def accepts(
+    total: Amounts, free: Amounts, firm: Amounts, use: Amounts, request: Amounts, production: bool
+) -> bool:
+    """Whether the node takes the task (4.2.2): what is used must not overflow it, and the
+    production tasks at their full requirement must fit (goal IV). `free` is what is not used,
+    `firm` what is not guaranteed."""
     for r in range(total.shape[0]):
         if use[r] > free[r] or request[r] > total[r]:
             return False
@@ -36,18 +41,23 @@ def accepts(total: Amounts, free: Amounts, firm: Amounts, use: Amounts, request:
 
 
 def is_overloaded(total: Amounts, used: Amounts, guaranteed: Amounts) -> bool:
-    """Whether the node must give tasks away: some resource above its total, in use or by what production may use."""
+    """Whether the node must give tasks away: some resource above its total, in use or by what
+    production may use."""
     for r in range(total.shape[0]):
         if used[r] > total[r] or guaranteed[r] > total[r]:
             return True
     return False
 
 
-def suspend(total: Amounts, used: Amounts, use: Amounts, production: Amounts, suspended: Amounts) -> int:
-    """Which tasks stand still while the node's tasks want more than it has (5.4): others than production, those that
-    relieve most first, until the rest fits. `used` becomes what the rest wants; returns how many stand still.
+def suspend(
+    total: Amounts, used: Amounts, use: Amounts, production: Amounts, suspended: Amounts
+) -> int:
+    """Which tasks stand still while the node's tasks want more than it has (5.4): others than
+    production, those that relieve most first, until the rest fits. `used` becomes what the rest
+    wants; returns how many stand still.
 
-    A production task is short only where no other task is left to suspend; where there is none, the others share.
+    A production task is short only where no other task is left to suspend; where there is none, the
+    others share.
     """
     count, guarded = 0, False
     for k in range(suspended.shape[0]):

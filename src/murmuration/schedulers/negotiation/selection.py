@@ -1,10 +1,11 @@
 """Service selection (Sliwko and Getov, 6.1): which tasks an overloaded node gives away.
 
-The fittest set leaves the node stable, with the highest re-allocation score per megabyte that is moved (equation 1).
-Up to `EXACT_MAX` movable tasks the best of all sets is found; above, a local search starts once from every task. The
-paper's tabu search is here too, with its limits.
+The fittest set leaves the node stable, with the highest re-allocation score per megabyte that is
+moved (equation 1). Up to `EXACT_MAX` movable tasks the best of all sets is found; above, a local
+search starts once from every task. The paper's tabu search is here too, with its limits.
 
-All are plain functions over arrays that kernels compile as they are (`cluster.jit.tree`); they make no arrays.
+All are plain functions over arrays that kernels compile as they are (`cluster.jit.tree`); they make
+no arrays.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.random import State, next_double
 from murmuration.cluster.allocation_types import TIGHT
-from murmuration.cluster.random import State, next_double
 from murmuration.placement.allocation_scores import SRAS_BEST, SRAS_BEST_LOOSE, sras
 from murmuration.schedulers.negotiation.rules import is_overloaded
 
-#: With more movable tasks than this, looking at all sets takes longer than a node should think (0.3 ms compiled).
+#: With more movable tasks than this, looking at all sets takes longer than a node should think (0.3
+#: ms compiled).
 EXACT_MAX = 16
-#: A remainder that is stable but super-tight scores nothing; it is still better than staying overloaded.
+#: A remainder that is stable but super-tight scores nothing; it is still better than staying
+#: overloaded.
 LEAST_SCORE = 1e-9
 #: The paper's limits of the tabu search.
 TABU_RESTARTS, TABU_STEPS, TABU_PATIENCE = 25, 5, 6
@@ -30,7 +33,8 @@ Array = NDArray[Any]
 
 
 class Tasks(NamedTuple):
-    """A node's tasks, one row each. One that fits nowhere else is not movable; one that must leave is not listed."""
+    """A node's tasks, one row each. One that fits nowhere else is not movable; one that must leave
+    is not listed."""
 
     use: Array
     request: Array
@@ -55,13 +59,26 @@ class Work(NamedTuple):
 def work(tasks: int, resources: int) -> Work:
     """Room for a search over this many tasks."""
     amounts = np.zeros((2, resources), np.int64)
-    return Work(amounts[0], amounts[1], np.zeros(resources), np.zeros(tasks, np.int64), np.zeros(tasks, np.bool_))
+    return Work(
+        amounts[0],
+        amounts[1],
+        np.zeros(resources),
+        np.zeros(tasks, np.int64),
+        np.zeros(tasks, np.bool_),
+    )
 
 
 def select(
-    total: Array, used: Array, guaranteed: Array, tasks: Tasks, chosen: Array, work: Work, exact_max: int
+    total: Array,
+    used: Array,
+    guaranteed: Array,
+    tasks: Tasks,
+    chosen: Array,
+    work: Work,
+    exact_max: int,
 ) -> float:
-    """Mark the fittest set in `chosen`; returns its fitness, 0 when no set of movable tasks makes the node stable."""
+    """Mark the fittest set in `chosen`; returns its fitness, 0 when no set of movable tasks makes
+    the node stable."""
     count = begin(total, used, guaranteed, tasks, chosen, work)
     if count == 0:
         return 0.0
@@ -70,8 +87,11 @@ def select(
     return climb_from_every_task(total, used, guaranteed, tasks, chosen, work, count)
 
 
-def begin(total: Array, used: Array, guaranteed: Array, tasks: Tasks, chosen: Array, work: Work) -> int:
-    """List the movable tasks, and start with none given away; returns their number, 0 if not even all would do."""
+def begin(
+    total: Array, used: Array, guaranteed: Array, tasks: Tasks, chosen: Array, work: Work
+) -> int:
+    """List the movable tasks, and start with none given away; returns their number, 0 if not even
+    all would do."""
     count = 0
     restart(used, guaranteed, work, 0)
     for i in range(tasks.movable.shape[0]):
@@ -113,8 +133,13 @@ def flip(tasks: Tasks, work: Work, i: int) -> float:
 
 
 def fitness(total: Array, work: Work, spent: float, best: float) -> float:
-    """The fitness of the set tried; 0 if it leaves the node overloaded or costs too much ever to beat `best`."""
-    if spent <= 0.0 or best * spent >= SRAS_BEST or is_overloaded(total, work.used, work.guaranteed):
+    """The fitness of the set tried; 0 if it leaves the node overloaded or costs too much ever to
+    beat `best`."""
+    if (
+        spent <= 0.0
+        or best * spent >= SRAS_BEST
+        or is_overloaded(total, work.used, work.guaranteed)
+    ):
         return 0.0
     for r in range(total.shape[0]):
         work.loads[r] = work.used[r] / total[r] if total[r] > 0 else -1.0
@@ -128,10 +153,17 @@ def keep(chosen: Array, work: Work, count: int) -> None:
 
 
 def try_all_sets(
-    total: Array, used: Array, guaranteed: Array, tasks: Tasks, chosen: Array, work: Work, count: int
+    total: Array,
+    used: Array,
+    guaranteed: Array,
+    tasks: Tasks,
+    chosen: Array,
+    work: Work,
+    count: int,
 ) -> float:
-    """The best of all sets. Sets are counted in binary, the cheapest task being the lowest bit; where a set costs too
-    much to beat the best, all those that add cheaper tasks to it are passed over."""
+    """The best of all sets. Sets are counted in binary, the cheapest task being the lowest bit;
+    where a set costs too much to beat the best, all those that add cheaper tasks to it are passed
+    over."""
     sort_by_cost(tasks, work, count)
     best = climb(total, tasks, work, count, relieve(total, tasks, work, count))
     keep(chosen, work, count)
@@ -163,7 +195,8 @@ def sort_by_cost(tasks: Tasks, work: Work, count: int) -> None:
 
 
 def highest_score(total: Array, used: Array) -> float:
-    """The most a node can score by giving tasks away: one with a resource below 70 % is never tight again."""
+    """The most a node can score by giving tasks away: one with a resource below 70 % is never tight
+    again."""
     for r in range(total.shape[0]):
         if total[r] > 0 and used[r] < TIGHT * total[r]:
             return SRAS_BEST_LOOSE
@@ -181,9 +214,16 @@ def flip_bits(tasks: Tasks, work: Work, bits: int) -> float:
 
 
 def climb_from_every_task(
-    total: Array, used: Array, guaranteed: Array, tasks: Tasks, chosen: Array, work: Work, count: int
+    total: Array,
+    used: Array,
+    guaranteed: Array,
+    tasks: Tasks,
+    chosen: Array,
+    work: Work,
+    count: int,
 ) -> float:
-    """The best of the local optima reached from each task: give it away, relieve the node, then flip and exchange."""
+    """The best of the local optima reached from each task: give it away, relieve the node, then
+    flip and exchange."""
     best = 0.0
     for first in range(count):
         restart(used, guaranteed, work, count)
@@ -211,7 +251,8 @@ def relieve(total: Array, tasks: Tasks, work: Work, count: int) -> float:
 
 
 def relief_of(total: Array, tasks: Tasks, work: Work, i: int) -> float:
-    """How much of what is above the node's totals task i would take with it, in shares of the totals."""
+    """How much of what is above the node's totals task i would take with it, in shares of the
+    totals."""
     relief = 0.0
     for r in range(total.shape[0]):
         share = 1.0 / max(total[r], 1)
@@ -264,13 +305,25 @@ def best_replacement(
 
 
 def tabu(
-    total: Array, used: Array, guaranteed: Array, tasks: Tasks, chosen: Array, work: Work,
-    rng: State, restarts: int, steps: int, patience: int, count_restarts: bool, visited: Array,
-) -> float:  # fmt: skip
-    """The paper's search: random sets, and from each a few steps to the fittest neighbour not visited yet.
+    total: Array,
+    used: Array,
+    guaranteed: Array,
+    tasks: Tasks,
+    chosen: Array,
+    work: Work,
+    rng: State,
+    restarts: int,
+    steps: int,
+    patience: int,
+    count_restarts: bool,
+    visited: Array,
+) -> float:
+    """The paper's search: random sets, and from each a few steps to the fittest neighbour not
+    visited yet.
 
-    It stops when the last `patience` steps did not improve the best set, or restarts if `count_restarts` (the text can
-    be read both ways). `visited` is int64 with room for restarts × (steps + 1) sets. Returns as `select`.
+    It stops when the last `patience` steps did not improve the best set, or restarts if
+    `count_restarts` (the text can be read both ways). `visited` is int64 with room for restarts ×
+    (steps + 1) sets. Returns as `select`.
     """
     count = begin(total, used, guaranteed, tasks, chosen, work)
     best, seen, idle = 0.0, 0, 0
@@ -305,7 +358,14 @@ def tabu(
 
 
 def neighbour(
-    total: Array, tasks: Tasks, work: Work, count: int, spent: float, key: int, visited: Array, seen: int
+    total: Array,
+    tasks: Tasks,
+    work: Work,
+    count: int,
+    spent: float,
+    key: int,
+    visited: Array,
+    seen: int,
 ) -> int:
     """The listed task whose flip gives the fittest set not visited yet; -1 if all were."""
     best, at = -1.0, -1

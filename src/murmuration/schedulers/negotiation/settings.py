@@ -10,8 +10,8 @@ from murmuration.schedulers.negotiation.selection import TABU_PATIENCE, TABU_RES
 
 @dataclass(frozen=True)
 class Settings:
-    """How agents and brokers behave. The paper leaves open: how often nodes report and brokers exchange, how long
-    a transfer takes, and everything about lost messages."""
+    """How agents and brokers behave. The paper leaves open: how often nodes report and brokers
+    exchange, how long a transfer takes, and everything about lost messages."""
 
     #: Scores of new tasks and of tasks that move.
     initial: str = "sias-gain"
@@ -27,7 +27,8 @@ class Settings:
     answer_s: float = 20.0
     recommendation_s: float = 240.0
     mb_per_s: float = 125.0
-    #: A message that must arrive is repeated after this time, then after twice as long, up to the longest.
+    #: A message that must arrive is repeated after this time, then after twice as long, up to the
+    #: longest.
     retry_s: float = 5.0
     retry_longest_s: float = 60.0
     #: How long a target keeps room beyond the time the transfer should take.
@@ -40,8 +41,8 @@ class Settings:
     tabu_steps: int = TABU_STEPS
     tabu_patience: int = TABU_PATIENCE
     tabu_counts_restarts: bool = False
-    #: From the paper's future work; off by default. Nodes below `underused_load`, as many as this, are scored beyond
-    #: the limits, and passed on to all brokers.
+    #: From the paper's future work; off by default. Nodes below `underused_load`, as many as this,
+    #: are scored beyond the limits, and passed on to all brokers.
     underused: int = 0
     underused_load: float = 0.2
     #: How often a disproportional node tries to move one task for a better score; 0 is never.

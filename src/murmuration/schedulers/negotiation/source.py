@@ -1,13 +1,16 @@
-"""The side of a negotiation that gives a task away (Sliwko and Getov, section 6), shared by node and entry agents.
+"""The side of a negotiation that gives a task away (Sliwko and Getov, section 6), shared by node
+and entry agents.
 
-One negotiation per task, several at a time: ask a broker, ask its candidates, choose among those that accept, have room
-set aside, transfer, hand over. Every step has a time after which it is repeated or the next candidate is tried.
+One negotiation per task, several at a time: ask a broker, ask its candidates, choose among those
+that accept, have room set aside, transfer, hand over. Every step has a time after which it is
+repeated or the next candidate is tried.
 
-**Hand-over.** A task is owned by the agent in whose books it stands; the source keeps it there until the target has
-said that it took it. When the transfer is done the source first stops the task and writes that down, then says so
-(`TakeOver`) until it is answered. `TakenOver`: the target runs it, the source forgets it. `NotTaken`: the target has
-nothing of this migration and never will, the source runs it on. Until one of both arrives nobody but the target may run
-it, whatever is lost, late or double; only the news that the target is down for good (`NodeGone`) frees the source.
+**Hand-over.** A task is owned by the agent in whose books it stands; the source keeps it there
+until the target has said that it took it. When the transfer is done the source first stops the task
+and writes that down, then says so (`TakeOver`) until it is answered. `TakenOver`: the target runs
+it, the source forgets it. `NotTaken`: the target has nothing of this migration and never will, the
+source runs it on. Until one of both arrives nobody but the target may run it, whatever is lost,
+late or double; only the news that the target is down for good (`NodeGone`) frees the source.
 """
 
 from __future__ import annotations
@@ -96,9 +99,14 @@ class Source:
     home = Status.WAITING
 
     def __init__(
-        self, name: str, brokers: Sequence[str], resources: int, settings: Settings, rng: np.random.Generator,
+        self,
+        name: str,
+        brokers: Sequence[str],
+        resources: int,
+        settings: Settings,
+        rng: np.random.Generator,
         books: Books,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.settings, self.books = name, settings, books
         self.negotiations: dict[str, Negotiation] = {}
         self.counts: Counter[str] = Counter()
@@ -110,7 +118,8 @@ class Source:
         self._timer_count = 0
         self._out: Outbox = []
         self._now = 0.0
-        #: Nodes that are down for good; nodes that did not answer: how often in a row, and when last.
+        #: Nodes that are down for good; nodes that did not answer: how often in a row, and when
+        #: last.
         self._gone: set[str] = set()
         self._unanswered: dict[str, tuple[int, float]] = {}
         self._on: dict[type, Handler] = {
@@ -171,7 +180,10 @@ class Source:
 
     def _when_late(self, negotiation: Negotiation) -> None:
         """An answer did not come in time."""
-        if self.negotiations.get(negotiation.task) is not negotiation or negotiation.deadline > self._now:
+        if (
+            self.negotiations.get(negotiation.task) is not negotiation
+            or negotiation.deadline > self._now
+        ):
             return
         if negotiation.phase is Phase.HAND_OVER:
             self._say_take_over(negotiation)
@@ -221,7 +233,9 @@ class Source:
         pick = 0 if negotiation.rounds == 0 else int(self._rng.integers(len(self._brokers)))
         new = held.status is Status.WAITING
         self._wait(negotiation, Phase.BROKER, self.settings.answer_s)
-        question = GetCandidateNodesRequest(self.name, number, held.task, held.use, new, self._unanswering())
+        question = GetCandidateNodesRequest(
+            self.name, number, held.task, held.use, new, self._unanswering()
+        )
         self._send(self._brokers[pick], question)
 
     def _next_round(self, negotiation: Negotiation) -> None:
@@ -252,7 +266,10 @@ class Source:
         for candidate in known:
             if not candidate.forced:
                 self.counts["requests"] += 1
-                self._send(candidate.node, TaskMigrationRequest(self.name, answer.number, held.task, held.use))
+                self._send(
+                    candidate.node,
+                    TaskMigrationRequest(self.name, answer.number, held.task, held.use),
+                )
         if not negotiation.waiting:
             self._choose(negotiation)
 
@@ -284,9 +301,12 @@ class Source:
             self._choose(negotiation)
 
     def _choose(self, negotiation: Negotiation) -> None:
-        """Ask the next candidate to make room: one drawn by score among those that accepted, forced ones last."""
+        """Ask the next candidate to make room: one drawn by score among those that accepted, forced
+        ones last."""
         oldest = self._now - self.settings.recommendation_s
-        fresh = [r for r in negotiation.recommendations if r.at > oldest and r.node not in self._gone]
+        fresh = [
+            r for r in negotiation.recommendations if r.at > oldest and r.node not in self._gone
+        ]
         negotiation.recommendations = fresh
         if not fresh:
             self._next_round(negotiation)
@@ -301,11 +321,12 @@ class Source:
         migration, cost = (self.name, number), self.megabytes(held)
         request = TaskMigrationProcessRequest(
             self.name, migration, held.task, held.use, cost, chosen.forced
-        )  # fmt: skip
+        )
         self._send(chosen.node, request)
 
     def megabytes(self, held: Held) -> float:
-        """What moving the task costs: by its memory in use, or requested while it was not measured; nothing if new."""
+        """What moving the task costs: by its memory in use, or requested while it was not measured;
+        nothing if new."""
         if held.status is Status.WAITING:
             return 0.0
         memory = held.use if held.measured else held.task.request
@@ -325,7 +346,9 @@ class Source:
                 return
             self._wait(negotiation, Phase.TRANSFER, math.inf)
             cost = self.megabytes(held)
-            self._send(None, StartTransfer(answer.migration, held.task.name, negotiation.target, cost))
+            self._send(
+                None, StartTransfer(answer.migration, held.task.name, negotiation.target, cost)
+            )
 
     def _on_error(self, answer: TaskMigrationProcessErrorResponse) -> None:
         self._unanswered.pop(answer.sender, None)
@@ -346,7 +369,9 @@ class Source:
 
     def _cancel(self, negotiation: Negotiation) -> None:
         """Give the migration up while the task is still here."""
-        self._send(negotiation.target, MigrationCancelled(self.name, (self.name, negotiation.number)))
+        self._send(
+            negotiation.target, MigrationCancelled(self.name, (self.name, negotiation.number))
+        )
 
     def _hand_over(self, negotiation: Negotiation) -> None:
         """Stop the task, write that down, and let the target run it."""
@@ -398,7 +423,10 @@ class Source:
         for negotiation in list(self.negotiations.values()):
             if negotiation.phase is Phase.NODES and gone.node in negotiation.waiting:
                 self._answered(negotiation, gone.node)
-            elif negotiation.target == gone.node and negotiation.phase in (Phase.ROOM, Phase.TRANSFER):
+            elif negotiation.target == gone.node and negotiation.phase in (
+                Phase.ROOM,
+                Phase.TRANSFER,
+            ):
                 self._choose(negotiation)
             elif negotiation.target == gone.node and negotiation.phase is Phase.HAND_OVER:
                 self._take_back(negotiation)

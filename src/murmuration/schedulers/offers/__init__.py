@@ -1,1 +1,2 @@
-"""Offers (Mesos): an allocator decides who is offered what is free; frameworks decide what to use."""
+"""Offers (Mesos): an allocator decides who is offered what is free; frameworks decide what to
+use."""

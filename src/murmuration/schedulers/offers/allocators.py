@@ -1,7 +1,9 @@
-"""Allocators: who gets the next offer. Plain leaf functions on arrays: a master calls them, kernels compile them.
+"""Allocators: who gets the next offer. Plain leaf functions on arrays: a master calls them, kernels
+compile them.
 
-Row f of `allocated` and `offered` is what framework f holds and has been offered; `wants[f]` says whether it would
-use more. Each answers with a framework, or −1 for nobody. `draw` is a number in [0, 1) that only the lottery uses.
+Row f of `allocated` and `offered` is what framework f holds and has been offered; `wants[f]` says
+whether it would use more. Each answers with a framework, or −1 for nobody. `draw` is a number in
+[0, 1) that only the lottery uses.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ Array = NDArray[Any]
 Allocator = Callable[[Array, Array, Array, Array, Array, float], int]
 
 
-def drf(allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float) -> int:
-    """Dominant-resource fairness: the framework whose largest share, offers included, is smallest for its weight."""
+def drf(
+    allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float
+) -> int:
+    """Dominant-resource fairness: the framework whose largest share, offers included, is smallest
+    for its weight."""
     chosen, least = -1, 0.0
     for f in range(wants.shape[0]):
         if not wants[f]:
@@ -31,8 +36,11 @@ def drf(allocated: Array, offered: Array, total: Array, weight: Array, wants: Ar
     return chosen
 
 
-def priority(allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float) -> int:
-    """Strict priority: the framework with the highest weight that wants something; the first of equals."""
+def priority(
+    allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float
+) -> int:
+    """Strict priority: the framework with the highest weight that wants something; the first of
+    equals."""
     chosen = -1
     for f in range(wants.shape[0]):
         if wants[f] and (chosen < 0 or weight[f] > weight[chosen]):
@@ -40,8 +48,11 @@ def priority(allocated: Array, offered: Array, total: Array, weight: Array, want
     return chosen
 
 
-def lottery(allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float) -> int:
-    """Lottery scheduling (4.7): a framework is drawn with a probability in proportion to its weight."""
+def lottery(
+    allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float
+) -> int:
+    """Lottery scheduling (4.7): a framework is drawn with a probability in proportion to its
+    weight."""
     tickets = 0.0
     for f in range(wants.shape[0]):
         if wants[f]:
@@ -60,8 +71,8 @@ ALLOCATORS: dict[str, Allocator] = {"drf": drf, "priority": priority, "lottery":
 
 
 def entitled(allocated: Array, total: Array, guaranteed: Array, wants: Array) -> bool:
-    """Frameworks whose dominant share is below their guarantee go before all others: if there are any, keep only them
-    in `wants` and say so."""
+    """Frameworks whose dominant share is below their guarantee go before all others: if there are
+    any, keep only them in `wants` and say so."""
     found = False
     for only in range(2):
         for f in range(wants.shape[0]):
@@ -78,7 +89,8 @@ def entitled(allocated: Array, total: Array, guaranteed: Array, wants: Array) ->
 
 
 def revocable(allocated: Array, total: Array, guaranteed: Array) -> int:
-    """The framework furthest above its guaranteed share, from which tasks may be revoked (5.2.3), or −1."""
+    """The framework furthest above its guaranteed share, from which tasks may be revoked (5.2.3),
+    or −1."""
     chosen, most = -1, 0.0
     for f in range(guaranteed.shape[0]):
         share = 0.0

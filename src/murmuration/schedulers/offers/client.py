@@ -21,8 +21,11 @@ class Client:
     served: float = 0.0
 
     def looks_at(self, part: Slice, now: float) -> bool:
-        """Whether it would look at an offer of this slice; a filtered resource is as good as a rejected one (5.2.5)."""
-        if not self.needs or (self.filters.nodes is not None and part.node not in self.filters.nodes):
+        """Whether it would look at an offer of this slice; a filtered resource is as good as a
+        rejected one (5.2.5)."""
+        if not self.needs or (
+            self.filters.nodes is not None and part.node not in self.filters.nodes
+        ):
             return False
         if not fits(self.filters.at_least, part.amount):
             return False

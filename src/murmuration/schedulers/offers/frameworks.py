@@ -1,8 +1,10 @@
-"""Framework schedulers as state machines over the master's messages: what to run on what they are offered.
+"""Framework schedulers as state machines over the master's messages: what to run on what they are
+offered.
 
-`ElasticFramework` (Hadoop, Spark) takes any slot as soon as it is offered and shares fairly between its own jobs; it
-can wait a while for nodes that have a task's data (delay scheduling, 5.2.2). `GangFramework` (MPI, Torque) hoards slots
-until it has all that a job needs (4.5, 5.4.2). Both answer `handle` with messages and say in `due` when to wake them.
+`ElasticFramework` (Hadoop, Spark) takes any slot as soon as it is offered and shares fairly between
+its own jobs; it can wait a while for nodes that have a task's data (delay scheduling, 5.2.2).
+`GangFramework` (MPI, Torque) hoards slots until it has all that a job needs (4.5, 5.4.2). Both
+answer `handle` with messages and say in `due` when to wake them.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ class Framework(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A task before it has a node. `nodes` have its data; where there are none, any node is as good as another."""
+    """A task before it has a node. `nodes` have its data; where there are none, any node is as good
+    as another."""
 
     request: Vector
     payload: object = None
@@ -60,7 +63,8 @@ class TaskSpec:
 
 @dataclass(frozen=True)
 class Job:
-    """A bag of tasks, or several: a stage begins when the one before it has ended (reduces after maps, iterations)."""
+    """A bag of tasks, or several: a stage begins when the one before it has ended (reduces after
+    maps, iterations)."""
 
     name: str
     stages: tuple[tuple[TaskSpec, ...], ...]
@@ -83,10 +87,12 @@ class OpenJob:
         self.name = job.name
         self.running = 0
         self.pending: dict[int, TaskSpec] = {}
-        #: Since when it has passed over nodes without its data; None if it has not since it last got one with them.
+        #: Since when it has passed over nodes without its data; None if it has not since it last
+        #: got one with them.
         self.waits_since: float | None = None
         self._stages = deque(job.stages)
-        #: Pending tasks by node that has their data, and all of them under None. Those taken since are skipped.
+        #: Pending tasks by node that has their data, and all of them under None. Those taken since
+        #: are skipped.
         self._queues: dict[str | None, deque[int]] = {None: deque()}
         self._serial = 0
         self.begin_stage()
@@ -115,7 +121,8 @@ class OpenJob:
         return None
 
     def choose(self, node: str, now: float, delay_s: float) -> int | None:
-        """Delay scheduling: a task that is local here; another one only after `delay_s` without any."""
+        """Delay scheduling: a task that is local here; another one only after `delay_s` without
+        any."""
         local = self.first(node)
         if local is not None:
             self.waits_since = None
@@ -136,7 +143,9 @@ class _Room:
     unlimited: list[int]
 
     def take(self, spec: TaskSpec) -> bool:
-        if not fits(spec.request, self.amount) or not (spec.short or fits(spec.request, self.unlimited)):
+        if not fits(spec.request, self.amount) or not (
+            spec.short or fits(spec.request, self.unlimited)
+        ):
             return False
         self.amount = list(map(int.__sub__, self.amount, spec.request))
         if not spec.short:
@@ -157,7 +166,8 @@ class ElasticFramework:
 
     @property
     def due(self) -> float:
-        """Never: the end of a wait for data is the end of a refusal, and the master's next offer."""
+        """Never: the end of a wait for data is the end of a refusal, and the master's next
+        offer."""
         return math.inf
 
     def handle(self, message: ToFramework, now: float) -> list[FromFramework]:
@@ -185,21 +195,30 @@ class ElasticFramework:
         while (chosen := self._choose(part.node, room, now)) is not None:
             job, spec = chosen
             self._serial += 1
-            task = Task(f"{self.name}-{self._serial}", part.node, spec.request, spec.short, spec.payload)
+            task = Task(
+                f"{self.name}-{self._serial}", part.node, spec.request, spec.short, spec.payload
+            )
             self._launched[task.task] = chosen
             job.running += 1
             yield task
 
     def _choose(self, node: str, room: _Room, now: float) -> tuple[OpenJob, TaskSpec] | None:
-        for job in sorted((job for job in self.jobs.values() if job.pending), key=lambda job: job.running):
+        for job in sorted(
+            (job for job in self.jobs.values() if job.pending), key=lambda job: job.running
+        ):
             serial = job.choose(node, now, self.delay_s)
             if serial is not None and room.take(job.pending[serial]):
                 return job, job.pending.pop(serial)
         return None
 
     def _patience_s(self, now: float) -> float:
-        """How long not to be offered what was left: until the first job stops waiting for its data."""
-        waits = [job.waits_since + self.delay_s - now for job in self.jobs.values() if job.waits_since is not None]
+        """How long not to be offered what was left: until the first job stops waiting for its
+        data."""
+        waits = [
+            job.waits_since + self.delay_s - now
+            for job in self.jobs.values()
+            if job.waits_since is not None
+        ]
         return max(min(waits), 0.0) if waits and min(waits) > TIME_ERROR_S else self.refuse_s
 
     def _on_status(self, update: StatusUpdate) -> list[FromFramework]:
@@ -208,8 +227,16 @@ class ElasticFramework:
         job, spec = self._launched.pop(update.task)
         job.running -= 1
         if update.status is not Status.FINISHED:
-            # Lost work is done again; a task once killed claims no more to be short, lest it is killed for ever.
-            job.add(TaskSpec(spec.request, spec.payload, spec.nodes, spec.short and update.status is not Status.KILLED))
+            # Lost work is done again; a task once killed claims no more to be short, lest it is
+            # killed for ever.
+            job.add(
+                TaskSpec(
+                    spec.request,
+                    spec.payload,
+                    spec.nodes,
+                    spec.short and update.status is not Status.KILLED,
+                )
+            )
             return [self._ask(True)]
         return [] if job.pending or job.running else self._advance(job)
 
@@ -225,7 +252,8 @@ class ElasticFramework:
 
 @dataclass
 class Ring:
-    """The tasks of one gang job: daemons that hold their slots until the whole job has run (5.4.2)."""
+    """The tasks of one gang job: daemons that hold their slots until the whole job has run
+    (5.4.2)."""
 
     job: GangJob
     tasks: set[str] = field(default_factory=set)
@@ -238,7 +266,8 @@ class Ring:
 
 
 class GangFramework:
-    """Gang jobs in order of arrival. It never holds more than its guaranteed share, lest tasks are revoked (5.4.3)."""
+    """Gang jobs in order of arrival. It never holds more than its guaranteed share, lest tasks are
+    revoked (5.4.3)."""
 
     def __init__(self, name: str, refuse_s: float = 5.0) -> None:
         self.name = name
@@ -313,5 +342,7 @@ class GangFramework:
     def _end_jobs(self, now: float) -> list[FromFramework]:
         ended = [ring for ring in self.rings if ring.ends <= now]
         self.rings = [ring for ring in self.rings if ring.ends > now]
-        kills: list[FromFramework] = [KillTask(self.name, task) for ring in ended for task in sorted(ring.tasks)]
+        kills: list[FromFramework] = [
+            KillTask(self.name, task) for ring in ended for task in sorted(ring.tasks)
+        ]
         return kills + [JobFinished(self.name, ring.job.name) for ring in ended]

@@ -1,8 +1,10 @@
-"""The master's books: what each node has left, what each framework holds and has been offered, and which tasks run.
+"""The master's books: what each node has left, what each framework holds and has been offered, and
+which tasks run.
 
-A row has one column per resource and, where a share of each node is reserved for short tasks (4.8), a second set of
-columns for what tasks without a limit may take; a short task costs nothing there. What is available, on offer and held
-adds up to the row's total in every column at all times (`check`).
+A row has one column per resource and, where a share of each node is reserved for short tasks (4.8),
+a second set of columns for what tasks without a limit may take; a short task costs nothing there.
+What is available, on offer and held adds up to the row's total in every column at all times
+(`check`).
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ class Ledger:
         self.total += np.array(total)
 
     def drop_node(self, node: str) -> list[Held]:
-        """The node is gone, and with it the tasks that are returned. Offers of it must have been taken back before."""
+        """The node is gone, and with it the tasks that are returned. Offers of it must have been
+        taken back before."""
         lost = [self.end(key) for key in list(self.nodes[node].tasks)]
         self.total -= np.array(self.nodes.pop(node).columns[: self.resources])
         return lost
@@ -83,7 +86,8 @@ class Ledger:
         return Slice(node, amount, unlimited)
 
     def hold(self, framework: str, part: Slice) -> None:
-        """A slice is on offer: it counts toward the framework's share and is out of everyone else's reach."""
+        """A slice is on offer: it counts toward the framework's share and is out of everyone else's
+        reach."""
         _add(self.nodes[part.node].available, self._both(part), -1)
         self._count(self.offered, framework, part.amount, +1)
 

@@ -1,8 +1,10 @@
-"""The master (5.2): it offers what is free to the frameworks an allocator chooses, and launches what they reply with.
+"""The master (5.2): it offers what is free to the frameworks an allocator chooses, and launches
+what they reply with.
 
-One door in, commands out: `handle` is told an event and the time and returns messages; `due` says when it next wants to
-be woken. It reads no clock and draws only from the generator it was given, so a simulation and a live cluster drive the
-same object. A round offers all that is available on a node to one framework, node by node, so that shares interleave.
+One door in, commands out: `handle` is told an event and the time and returns messages; `due` says
+when it next wants to be woken. It reads no clock and draws only from the generator it was given, so
+a simulation and a live cluster drive the same object. A round offers all that is available on a
+node to one framework, node by node, so that shares interleave.
 """
 
 from __future__ import annotations
@@ -68,12 +70,14 @@ class Rules:
     #: This share of each node is for tasks that are killed after `short_max_s` (4.8).
     short_share: float = 0.0
     short_max_s: float = 60.0
-    #: A framework below its guarantee that waited this long without an offer gets tasks of others revoked (5.2.3).
+    #: A framework below its guarantee that waited this long without an offer gets tasks of others
+    #: revoked (5.2.3).
     revoke_after_s: float = math.inf
 
 
 class Master:
-    """The state machine. Everything it knows can be rebuilt from node agents and frameworks (5.2.6)."""
+    """The state machine. Everything it knows can be rebuilt from node agents and frameworks
+    (5.2.6)."""
 
     def __init__(self, resources: int, rules: Rules, rng: np.random.Generator) -> None:
         self.rules = rules
@@ -82,7 +86,8 @@ class Master:
         self.clients: dict[str, Client] = {}
         self.weight = np.zeros(0)
         self.guaranteed = np.zeros(0)
-        #: Tasks told to stop that still hold their resources, with what their framework will be told.
+        #: Tasks told to stop that still hold their resources, with what their framework will be
+        #: told.
         self.stopping: dict[Key, tuple[Status, str]] = {}
         #: Nodes on which tasks were revoked, and for whom; nobody else is offered them before.
         self.cleared: dict[str, str] = {}
@@ -104,7 +109,9 @@ class Master:
             self._offer_round()
         elif self._changed and not self._round_set:
             self._round_set = True
-            self._set_timer((math.floor(now / self.rules.period_s) + 1) * self.rules.period_s, "round", None)
+            self._set_timer(
+                (math.floor(now / self.rules.period_s) + 1) * self.rules.period_s, "round", None
+            )
         if self.rules.revoke_after_s < math.inf:
             self._revoke()
         return self._out
@@ -118,15 +125,27 @@ class Master:
         patience = self.rules.revoke_after_s
         if patience == math.inf:
             return timer
-        # What is due already was tried in the last `handle`; it is tried again with the next event, not by waking.
+        # What is due already was tried in the last `handle`; it is tried again with the next event,
+        # not by waking.
         return min(
-            [timer, *(at for name in self._starving() if (at := self.clients[name].served + patience) > self._now)]
+            [
+                timer,
+                *(
+                    at
+                    for name in self._starving()
+                    if (at := self.clients[name].served + patience) > self._now
+                ),
+            ]
         )
 
     def check(self) -> None:
         """Assert that all amounts add up and no node is over-committed."""
-        self.ledger.check((offer.framework, part) for offer in self.offers.values() for part in offer.slices)
-        assert set(self.stopping) <= set(self.ledger.tasks), "a task that holds nothing is being stopped"
+        self.ledger.check(
+            (offer.framework, part) for offer in self.offers.values() for part in offer.slices
+        )
+        assert set(self.stopping) <= set(self.ledger.tasks), (
+            "a task that holds nothing is being stopped"
+        )
 
     # Node agents.
 
@@ -153,7 +172,9 @@ class Master:
                 self._rescind_of(event.node)
 
     def _rescind_of(self, node: str) -> None:
-        for offer in [o for o in self.offers.values() if any(part.node == node for part in o.slices)]:
+        for offer in [
+            o for o in self.offers.values() if any(part.node == node for part in o.slices)
+        ]:
             self._rescind(offer)
 
     def _drop_node(self, node: str, kept: set[Key]) -> None:
@@ -204,11 +225,15 @@ class Master:
     # Frameworks.
 
     def _client(self, name: str) -> Client:
-        """What is known of a framework; a new master may hear of its tasks or needs before it registers (5.2.6)."""
+        """What is known of a framework; a new master may hear of its tasks or needs before it
+        registers (5.2.6)."""
         if name not in self.clients:
             self.clients[name] = Client()
             self.ledger.add_framework(name)
-            self.weight, self.guaranteed = np.append(self.weight, 1.0), np.append(self.guaranteed, 0.0)
+            self.weight, self.guaranteed = (
+                np.append(self.weight, 1.0),
+                np.append(self.guaranteed, 0.0),
+            )
         return self.clients[name]
 
     def _on_register(self, event: Register) -> None:
@@ -252,21 +277,31 @@ class Master:
         offer = self.offers.get(event.offer)
         if offer is None or offer.framework != event.framework:
             for task in event.tasks:
-                self._out.append(StatusUpdate(event.framework, task.task, Status.LOST, "the offer no longer stands"))
+                self._out.append(
+                    StatusUpdate(
+                        event.framework, task.task, Status.LOST, "the offer no longer stands"
+                    )
+                )
             return
         room = {part.node: self.ledger.room(part) for part in offer.slices}
         self._take_back(offer)
         for task in event.tasks:
             self._launch(event.framework, task, room)
         for node, left in room.items():
-            self._refuse(event.framework, node, tuple(left[: self.ledger.resources]), event.refuse_s)
+            self._refuse(
+                event.framework, node, tuple(left[: self.ledger.resources]), event.refuse_s
+            )
 
     def _launch(self, framework: str, task: Task, room: dict[str, list[int]]) -> None:
         left, cost = room.get(task.node), self.ledger.cost(task)
         wrong = ""
         if left is None:
             wrong = f"{task.node} is not part of the offer"
-        elif len(task.request) != self.ledger.resources or min(task.request) < 0 or not fits(cost, left):
+        elif (
+            len(task.request) != self.ledger.resources
+            or min(task.request) < 0
+            or not fits(cost, left)
+        ):
             wrong = "it does not fit in the offer"
         elif (framework, task.task) in self.ledger.tasks:
             wrong = "a task of this name is running"
@@ -288,8 +323,13 @@ class Master:
     # Offers.
 
     def _offer_round(self) -> None:
-        """Offer what is available on each changed node, in random order, to whom the allocator chooses for it."""
-        nodes = [node for node in self._changed if self._is_worth_offering(node, self.ledger.nodes[node].available)]
+        """Offer what is available on each changed node, in random order, to whom the allocator
+        chooses for it."""
+        nodes = [
+            node
+            for node in self._changed
+            if self._is_worth_offering(node, self.ledger.nodes[node].available)
+        ]
         self._changed.clear()
         if not nodes or not any(client.needs for client in self.clients.values()):
             return
@@ -308,7 +348,8 @@ class Master:
         return row.open and all(map(int.__le__, map(min, self.rules.min_offer, row.columns), left))
 
     def _choose(self, part: Slice) -> str | None:
-        """The framework that is offered this slice; those below their guaranteed share come first."""
+        """The framework that is offered this slice; those below their guaranteed share come
+        first."""
         looks = [client.looks_at(part, self._now) for client in self.clients.values()]
         if part.node in self.cleared:
             looks = self._settle_cleared(part.node, looks)
@@ -318,11 +359,14 @@ class Master:
         if self.guaranteed.any():
             entitled(ledger.allocated + ledger.offered, ledger.total, self.guaranteed, wants)
         draw = self._rng.random()
-        chosen = self.rules.allocator(ledger.allocated, ledger.offered, ledger.total, self.weight, wants, draw)
+        chosen = self.rules.allocator(
+            ledger.allocated, ledger.offered, ledger.total, self.weight, wants, draw
+        )
         return list(self.clients)[chosen] if chosen >= 0 else None
 
     def _settle_cleared(self, node: str, looks: list[bool]) -> list[bool]:
-        """A node with revoked tasks waits until they are gone; then it is the turn of whom they made way for."""
+        """A node with revoked tasks waits until they are gone; then it is the turn of whom they
+        made way for."""
         if any(key in self.stopping for key in self.ledger.nodes[node].tasks):
             return [False] * len(looks)
         position = self.ledger.position[self.cleared.pop(node)]
@@ -356,7 +400,8 @@ class Master:
             self._out.append(StopTask(key[0], self.ledger.tasks[key].task.node, key[1]))
 
     def _starving(self) -> Iterator[str]:
-        """Frameworks that need offers, are below their guarantee, have none to answer and no node being cleared."""
+        """Frameworks that need offers, are below their guarantee, have none to answer and no node
+        being cleared."""
         ledger = self.ledger
         for position, name in enumerate(self.clients):
             share = (ledger.allocated[position] / np.maximum(ledger.total, 1)).max(initial=0.0)

@@ -1,7 +1,7 @@
 """The messages between master, frameworks and node agents (Table 5.1), each a frozen value.
 
-An amount is a tuple of exact integers, one per resource in the order of the table's columns. A task's `payload` belongs
-to its framework: the master carries it to the node and never reads it.
+An amount is a tuple of exact integers, one per resource in the order of the table's columns. A
+task's `payload` belongs to its framework: the master carries it to the node and never reads it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a framework would always reject (5.2.5): nodes that are not listed, nodes with less than this free."""
+    """What a framework would always reject (5.2.5): nodes that are not listed, nodes with less than
+    this free."""
 
     nodes: frozenset[str] | None = None
     at_least: Vector = ()
@@ -31,7 +32,8 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task to launch on an offered node. A `short` one may use what is reserved, and is killed at the limit (4.8)."""
+    """A task to launch on an offered node. A `short` one may use what is reserved, and is killed at
+    the limit (4.8)."""
 
     task: str
     node: str
@@ -42,7 +44,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What is offered of one node: `amount` in all, of which tasks without a time limit may use `unlimited`."""
+    """What is offered of one node: `amount` in all, of which tasks without a time limit may use
+    `unlimited`."""
 
     node: str
     amount: Vector
@@ -54,7 +57,8 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class NodeJoined:
-    """A node agent connects. What it already runs rebuilds the state of a new master (5.2.6): (framework, task)."""
+    """A node agent connects. What it already runs rebuilds the state of a new master (5.2.6):
+    (framework, task)."""
 
     node: str
     total: Vector
@@ -68,7 +72,8 @@ class NodeLeft:
 
 @dataclass(frozen=True, slots=True)
 class SetOpen:
-    """Whether a node takes new tasks. One that does not is neither offered nor committed to; its tasks go on."""
+    """Whether a node takes new tasks. One that does not is neither offered nor committed to; its
+    tasks go on."""
 
     node: str
     open: bool
@@ -89,7 +94,8 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A framework and what the organisation grants it. It gets no offers before it says that it needs them."""
+    """A framework and what the organisation grants it. It gets no offers before it says that it
+    needs them."""
 
     framework: str
     weight: float = 1.0
@@ -103,7 +109,8 @@ class Unregister:
 
 @dataclass(frozen=True, slots=True)
 class ReplyToOffer:
-    """The tasks to launch. What they leave is refused: not offered again for `refuse_s`, unless more is free then."""
+    """The tasks to launch. What they leave is refused: not offered again for `refuse_s`, unless
+    more is free then."""
 
     framework: str
     offer: int
@@ -120,7 +127,8 @@ class SyncTable:
 
 @dataclass(frozen=True, slots=True)
 class CommitTasks:
-    """A transaction on that copy: the tasks of one job, and the sequence number of each one's row when it was read."""
+    """A transaction on that copy: the tasks of one job, and the sequence number of each one's row
+    when it was read."""
 
     framework: str
     transaction: int
@@ -160,7 +168,8 @@ class KillTask:
 
 @dataclass(frozen=True, slots=True)
 class ResourceOffer:
-    """Free resources on some nodes. `limit_s` is how long a short task may run, if anything is reserved for those."""
+    """Free resources on some nodes. `limit_s` is how long a short task may run, if anything is
+    reserved for those."""
 
     framework: str
     offer: int
@@ -178,7 +187,8 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows a scheduler of shared state may write: nodes that are open, and what is neither held nor on offer."""
+    """The rows a scheduler of shared state may write: nodes that are open, and what is neither held
+    nor on offer."""
 
     framework: str
     rows: tuple[TableRow, ...]
@@ -259,10 +269,24 @@ class JobFinished:
 
 
 ToMaster = (
-    NodeJoined | NodeLeft | TaskReport | Register | Unregister | ReplyToOffer | SetNeedsOffers | SetFilters
-    | GetGuaranteedShare | KillTask | Wake | SetOpen | SyncTable | CommitTasks
-)  # fmt: skip
-Callback = ResourceOffer | OfferRescinded | StatusUpdate | NodeLost | GuaranteedShare | Table | Committed
+    NodeJoined
+    | NodeLeft
+    | TaskReport
+    | Register
+    | Unregister
+    | ReplyToOffer
+    | SetNeedsOffers
+    | SetFilters
+    | GetGuaranteedShare
+    | KillTask
+    | Wake
+    | SetOpen
+    | SyncTable
+    | CommitTasks
+)
+Callback = (
+    ResourceOffer | OfferRescinded | StatusUpdate | NodeLost | GuaranteedShare | Table | Committed
+)
 ToNode = LaunchTask | StopTask
 FromMaster = Callback | ToNode
 ToFramework = Callback | Submit | Wake

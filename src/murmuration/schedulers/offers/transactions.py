@@ -14,7 +14,11 @@ from murmuration.schedulers.offers.messages import CommitTasks, Task
 def accepted_by(ledger: Ledger, event: CommitTasks) -> list[Task]:
     """The tasks of a transaction that do not conflict; the books are not changed."""
     seen = dict(zip((task.task for task in event.tasks), event.seen, strict=False))
-    tasks = [task for task in event.tasks if task.task in seen and _is_possible(ledger, event.framework, task)]
+    tasks = [
+        task
+        for task in event.tasks
+        if task.task in seen and _is_possible(ledger, event.framework, task)
+    ]
     tasks = list({task.task: task for task in tasks}.values())
     names = list(dict.fromkeys(task.node for task in tasks))
     free = np.array([ledger.nodes[n].available for n in names], dtype=np.int64)
@@ -26,7 +30,16 @@ def accepted_by(ledger: Ledger, event: CommitTasks) -> list[Task]:
         rows = np.array([names.index(task.node) for task in alike], dtype=np.int64)
         # A transaction does not conflict with itself: what it has taken so far counts as seen.
         known = np.array([seen[task.task] for task in alike]) + (sequence - began)[rows]
-        commit(free, sequence, rows, known, len(rows), np.array(request, dtype=np.int64), event.machine, False)
+        commit(
+            free,
+            sequence,
+            rows,
+            known,
+            len(rows),
+            np.array(request, dtype=np.int64),
+            event.machine,
+            False,
+        )
         accepted += [task for task, row in zip(alike, rows, strict=True) if row >= 0]
     return [] if event.atomic and len(accepted) < len(event.tasks) else accepted
 

@@ -1,6 +1,8 @@
-"""Where a container may go: never to a node that would be overloaded, and when packing only to a fuller one.
+"""Where a container may go: never to a node that would be overloaded, and when packing only to a
+fuller one.
 
-Amounts on a node are those after all queued migrations, n − Q + R (eq. 18), so that a decision counts at once.
+Amounts on a node are those after all queued migrations, n − Q + R (eq. 18), so that a decision
+counts at once.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ def has_room(used: Array, capacity: Array, request: Array, overload: float) -> b
 
 
 def is_fuller(used: Array, capacity: Array, request: Array, counted: Array, than: float) -> bool:
-    """Eqs. 21 and 27: with the container, the smallest share taken is above what it is on the source now.
+    """Eqs. 21 and 27: with the container, the smallest share taken is above what it is on the
+    source now.
 
-    Compared by fullness, not by pheromone: then the sorted list of fullnesses only ever grows, and every cloud comes to
-    rest.
+    Compared by fullness, not by pheromone: then the sorted list of fullnesses only ever grows, and
+    every cloud comes to rest.
     """
     some = False
     for r in range(used.shape[0]):

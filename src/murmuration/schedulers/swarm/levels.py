@@ -1,7 +1,8 @@
 """Nodes in order of fullness: the ring a structured search walks with fingers.
 
-`order` lists the nodes by level, `place` is where each stands in it, and `first[level]` is where a level begins, with
-one entry more than there are levels. A node that changes its level by one changes places with one at the border.
+`order` lists the nodes by level, `place` is where each stands in it, and `first[level]` is where a
+level begins, with one entry more than there are levels. A node that changes its level by one
+changes places with one at the border.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def arrange(level: Array, order: Array, place: Array, first: Array) -> None:
 
 
 def step_up(level: Array, order: Array, place: Array, first: Array, node: int) -> None:
-    """A node gets the next higher level: it changes places with the last node of its own, and the border moves."""
+    """A node gets the next higher level: it changes places with the last node of its own, and the
+    border moves."""
     border = first[level[node] + 1] - 1
     other, at = order[border], place[node]
     order[at], place[other] = other, at
@@ -41,7 +43,8 @@ def step_up(level: Array, order: Array, place: Array, first: Array, node: int) -
 
 
 def step_down(level: Array, order: Array, place: Array, first: Array, node: int) -> None:
-    """A node gets the next lower level: it changes places with the first node of its own, and the border moves."""
+    """A node gets the next lower level: it changes places with the first node of its own, and the
+    border moves."""
     border = first[level[node]]
     other, at = order[border], place[node]
     order[at], place[other] = other, at
@@ -51,7 +54,8 @@ def step_down(level: Array, order: Array, place: Array, first: Array, node: int)
 
 
 def finger_hops(start: int, target: int, nodes: int) -> int:
-    """Messages from one place to another with fingers 1, 2, 4, … places ahead: the ones of the distance in binary."""
+    """Messages from one place to another with fingers 1, 2, 4, … places ahead: the ones of the
+    distance in binary."""
     distance = (target - start) % nodes
     hops = 0
     while distance > 0:

@@ -1,7 +1,8 @@
 """Pheromones: how strongly a node drives its containers away, and how strongly mates attract one.
 
-Amounts are shares of a node's capacity, so that nodes and containers of any size compare; for identical containers
-numbers serve as well. Every function here is plain Python on scalars and rows that kernels compile as it is.
+Amounts are shares of a node's capacity, so that nodes and containers of any size compare; for
+identical containers numbers serve as well. Every function here is plain Python on scalars and rows
+that kernels compile as it is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-#: The one parameter that switches a cloud: expel what is above the threshold, or also empty the nodes below it.
+#: The one parameter that switches a cloud: expel what is above the threshold, or also empty the
+#: nodes below it.
 SPREAD, BIN_PACK = 0, 1
 STRATEGIES = ("spread", "bin-pack")
 QUADRATIC, LINEAR = 0, 1
@@ -20,7 +22,8 @@ PHEROMONES = ("quadratic", "linear")
 
 
 def spread(n: float, n0: float) -> float:
-    """Eq. 3: the share of its containers an overloaded node has too many; 0 if it is not overloaded."""
+    """Eq. 3: the share of its containers an overloaded node has too many; 0 if it is not
+    overloaded."""
     return (n - n0) / n if n > n0 else 0.0
 
 
@@ -33,12 +36,14 @@ def bin_pack(n: float, n0: float, n_min: float, form: int) -> float:
 
 
 def repulsive(spreading: float, packing: float, strategy: int) -> float:
-    """Eq. 23: a node that is overloaded spreads; one that is not packs, unless the cloud is told to spread."""
+    """Eq. 23: a node that is overloaded spreads; one that is not packs, unless the cloud is told to
+    spread."""
     return spreading if spreading > 0.0 or strategy == SPREAD else packing
 
 
 def weighted(p: float, size: float, largest: float) -> float:
-    """Eq. 25: the largest container of a node leaves with probability p, smaller ones in proportion."""
+    """Eq. 25: the largest container of a node leaves with probability p, smaller ones in
+    proportion."""
     return p * (size / largest) if largest > 0.0 else p
 
 
@@ -48,7 +53,8 @@ def attractive(mates_there: int, group: int) -> float:
 
 
 def dominant(used: Array, capacity: Array, counted: Array) -> float:
-    """Eq. 1: the largest share taken of any resource; one that the node lacks or nobody counts says nothing."""
+    """Eq. 1: the largest share taken of any resource; one that the node lacks or nobody counts says
+    nothing."""
     share = 0.0
     for r in range(used.shape[0]):
         if counted[r] and capacity[r] > 0:

@@ -1,4 +1,5 @@
-"""The two ways to find a destination: along the ring of nodes, or along the order of fullness with fingers."""
+"""The two ways to find a destination: along the ring of nodes, or along the order of fullness with
+fingers."""
 
 from __future__ import annotations
 

@@ -10,13 +10,18 @@ from typing import Any
 import numpy as np
 
 from murmuration.autoscaling import depas, views
-from murmuration.cluster import random
-from murmuration.cluster.errors import InputError
+from murmuration.base import random
+from murmuration.base.errors import InputError
 from murmuration.simulation.autoscale import world as w
 from murmuration.simulation.autoscale.loop import FINISHED, GROW, advance
 from murmuration.simulation.autoscale.nodes import first_nodes
-from murmuration.simulation.autoscale.scenario import AutoscaleScenario, node_types, type_schedule, workload
-from murmuration.simulation.world import NOTE
+from murmuration.simulation.autoscale.scenario import (
+    AutoscaleScenario,
+    node_types,
+    type_schedule,
+    workload,
+)
+from murmuration.simulation.engine.world import NOTE
 from murmuration.workload.rates import Rates
 
 #: Requests there is room for at first; more is made when it is needed.
@@ -54,7 +59,9 @@ def prepare(scenario: AutoscaleScenario, source: str = "scenario") -> Run:
     return Run(scenario, rates, farm)
 
 
-def finish(run: Run, progress: Callable[[float], None] = lambda share: None, pieces: int = 50) -> Run:
+def finish(
+    run: Run, progress: Callable[[float], None] = lambda share: None, pieces: int = 50
+) -> Run:
     """Run to the horizon, telling how far it is."""
     horizon = float(run.farm.state["horizon"][0])
     piece = 1
@@ -71,7 +78,8 @@ def finish(run: Run, progress: Callable[[float], None] = lambda share: None, pie
 
 
 def _initial(scenario: AutoscaleScenario, rates: Rates, offered: int, source: str) -> list[int]:
-    """Nodes of each type at the start; where none is named, enough of the type on offer for the first rate."""
+    """Nodes of each type at the start; where none is named, enough of the type on offer for the
+    first rate."""
     scaler = scenario.autoscaler
     counts = [kind.initial for kind in scaler.type]
     if not any(counts):
@@ -79,12 +87,15 @@ def _initial(scenario: AutoscaleScenario, rates: Rates, offered: int, source: st
         counts[offered] = max(scaler.nodes_min, math.ceil(optimum / scaler.type[offered].capacity))
     if sum(counts) > scaler.nodes_max:
         raise InputError(
-            f"{source}: autoscaler.nodes_max: the first rate needs {sum(counts)} nodes, got {scaler.nodes_max}"
+            f"{source}: autoscaler.nodes_max: the first rate needs {sum(counts)} nodes, got "
+            f"{scaler.nodes_max}"
         )
     return counts
 
 
-def _farm(scenario: AutoscaleScenario, rates: Rates, schedule: list[tuple[float, int]], horizon: float) -> w.Farm:
+def _farm(
+    scenario: AutoscaleScenario, rates: Rates, schedule: list[tuple[float, int]], horizon: float
+) -> w.Farm:
     scaler = scenario.autoscaler
     # Twice the most nodes, because a slot rests after its node has gone.
     slots = 2 * scaler.nodes_max
@@ -92,27 +103,40 @@ def _farm(scenario: AutoscaleScenario, rates: Rates, schedule: list[tuple[float,
     recent = max(1, math.ceil(scaler.stabilise_s / scaler.cycle_s))
     late = 3 + math.ceil(scaler.cycle_s / w.REUSE_S)
     return w.Farm(
-        state=_state(scenario, horizon, every), rules=_rules(scenario),
+        state=_state(scenario, horizon, every),
+        rules=_rules(scenario),
         rng=np.array([random.state(scenario.seed, name) for name in w.STREAMS]),
-        rate_time=rates.time_s, rate=rates.rate,
-        offer_time=np.array([time for time, _ in schedule]), offer_type=np.array([kind for _, kind in schedule]),
-        types=_types(scenario), nodes=np.zeros(slots, w.NODE), up=np.zeros(slots, np.bool_),
-        capacity=np.zeros(slots, np.int32), work=np.zeros(slots, np.float32),
+        rate_time=rates.time_s,
+        rate=rates.rate,
+        offer_time=np.array([time for time, _ in schedule]),
+        offer_type=np.array([kind for _, kind in schedule]),
+        types=_types(scenario),
+        nodes=np.zeros(slots, w.NODE),
+        up=np.zeros(slots, np.bool_),
+        capacity=np.zeros(slots, np.int32),
+        work=np.zeros(slots, np.float32),
         counts=np.zeros((scaler.window_s, slots), np.int32),
-        views=views.empty_views(slots, scaler.overlay.degree), averages=views.empty_averages(slots),
-        live=np.zeros(slots, np.int32), known=np.zeros(slots, np.int32), gone=np.zeros(slots, np.int32),
-        requests=_free_requests(0, REQUESTS_FIRST), ends=np.zeros(REQUESTS_FIRST, w.END),
-        agenda=np.zeros(slots * late, NOTE), recommendations=np.zeros(recent),
+        views=views.empty_views(slots, scaler.overlay.degree),
+        averages=views.empty_averages(slots),
+        live=np.zeros(slots, np.int32),
+        known=np.zeros(slots, np.int32),
+        gone=np.zeros(slots, np.int32),
+        requests=_free_requests(0, REQUESTS_FIRST),
+        ends=np.zeros(REQUESTS_FIRST, w.END),
+        agenda=np.zeros(slots * late, NOTE),
+        recommendations=np.zeros(recent),
         samples=np.zeros((int(horizon // every) + 1, len(w.COLUMNS) + len(scaler.type))),
         responses=np.zeros(w.BINS, np.int64),
-    )  # fmt: skip
+    )
 
 
 def _state(scenario: AutoscaleScenario, horizon: float, every: int) -> w.Array:
     state = np.zeros(1, w.STATE)
     scaler, crash_s = scenario.autoscaler, scenario.faults.crash_s
     state["horizon"], state["sample_every"] = horizon, every
-    state["central_at"] = {"depas": w.NEVER, "threshold": scaler.cycle_s, "oracle": 0.0}[scaler.kind]
+    state["central_at"] = {"depas": w.NEVER, "threshold": scaler.cycle_s, "oracle": 0.0}[
+        scaler.kind
+    ]
     state["crash_at"] = w.NEVER if crash_s is None else crash_s
     return state
 
@@ -122,19 +146,31 @@ def _rules(scenario: AutoscaleScenario) -> w.Array:
     scaler, requests, faults = scenario.autoscaler, scenario.requests, scenario.faults
     rules = np.zeros(1, w.RULES)
     values: dict[str, Any] = {
-        "kind": w.KINDS.index(scaler.kind), "estimate": w.ESTIMATES.index(scaler.estimate),
-        "formula": depas.FORMULAS.index(scaler.formula), "target": scaler.target_load, "band": scaler.band,
+        "kind": w.KINDS.index(scaler.kind),
+        "estimate": w.ESTIMATES.index(scaler.estimate),
+        "formula": depas.FORMULAS.index(scaler.formula),
+        "target": scaler.target_load,
+        "band": scaler.band,
         # The oracle sees every change as it comes.
-        "cycle_s": 1.0 if scaler.kind == "oracle" else scaler.cycle_s, "start_s": scaler.start_s,
-        "nodes_min": scaler.nodes_min, "nodes_max": scaler.nodes_max,
-        "most": max(kind.capacity for kind in scaler.type), "overlay_s": scaler.overlay.cycle_s,
-        "exchange": scaler.overlay.exchange, "probes": scaler.overlay.probes,
+        "cycle_s": 1.0 if scaler.kind == "oracle" else scaler.cycle_s,
+        "start_s": scaler.start_s,
+        "nodes_min": scaler.nodes_min,
+        "nodes_max": scaler.nodes_max,
+        "most": max(kind.capacity for kind in scaler.type),
+        "overlay_s": scaler.overlay.cycle_s,
+        "exchange": scaler.overlay.exchange,
+        "probes": scaler.overlay.probes,
         "epoch_rounds": max(1, round(scaler.overlay.epoch_s / scaler.overlay.cycle_s)),
-        "execution_s": requests.execution_s, "constant": requests.execution == "constant",
-        "queue_max": requests.queue_max, "hops_max": requests.hops_max, "entry_min": requests.entry_min,
-        "entry_share": requests.entry_share, "entry_s": requests.entry_s, "loss": faults.loss,
+        "execution_s": requests.execution_s,
+        "constant": requests.execution == "constant",
+        "queue_max": requests.queue_max,
+        "hops_max": requests.hops_max,
+        "entry_min": requests.entry_min,
+        "entry_share": requests.entry_share,
+        "entry_s": requests.entry_s,
+        "loss": faults.loss,
         "crash_share": faults.crash_share,
-    }  # fmt: skip
+    }
     for name, value in values.items():
         rules[name] = value
     return rules
@@ -160,7 +196,8 @@ def _with_room(farm: w.Farm) -> w.Farm:
     size = len(farm.requests)
     if 2 * size > REQUESTS_MOST:
         raise InputError(
-            f"requests.queue_max: more than {size:,} requests wait; expected a limit, or a larger nodes_max"
+            f"requests.queue_max: more than {size:,} requests wait; expected a limit, or a "
+            "larger nodes_max"
         )
     farm.state["free"] = size
     return farm._replace(
@@ -170,7 +207,8 @@ def _with_room(farm: w.Farm) -> w.Farm:
 
 
 def _start(farm: w.Farm, scenario: AutoscaleScenario, initial: list[int]) -> None:
-    """The first nodes are up; each decides for the first time after a cycle, and no two at the same moment."""
+    """The first nodes are up; each decides for the first time after a cycle, and no two at the same
+    moment."""
     nodes, cycle_s = sum(initial), scenario.autoscaler.cycle_s
     kinds = np.repeat(np.arange(len(initial)), initial)
     phases = random.generator(scenario.seed, "phases").random(nodes)

@@ -1,9 +1,9 @@
-"""The loop: the next arrival, the next end of a request, or the next of everything else, whichever comes first."""
+"""The loop: the next arrival, the next end of a request, or the next of everything else, whichever
+comes first."""
 
 from __future__ import annotations
 
-from murmuration.cluster.jit import helper, loop_kernel
-from murmuration.simulation.agenda import pop
+from murmuration.base.jit import helper, loop_kernel
 from murmuration.simulation.autoscale.nodes import (
     central_decides,
     crash,
@@ -14,10 +14,11 @@ from murmuration.simulation.autoscale.nodes import (
     node_ready,
     renew_entry,
     sample,
-)  # fmt: skip
+)
 from murmuration.simulation.autoscale.requests import arrive, end_request
 from murmuration.simulation.autoscale.world import NEVER, NODE_READY, Array, Farm
-from murmuration.simulation.world import KIND_BITS, KIND_MASK
+from murmuration.simulation.engine.event_queue import pop
+from murmuration.simulation.engine.world import KIND_BITS, KIND_MASK
 
 # Why `advance` stopped.
 FINISHED, PAUSED, GROW = range(3)
@@ -57,7 +58,8 @@ def second(f: Farm) -> None:
 
 @helper
 def tick(f: Farm) -> None:
-    """What the timer stands for. At one time: crash, loads, gossip, entry point, central scaler, then single nodes."""
+    """What the timer stands for. At one time: crash, loads, gossip, entry point, central scaler,
+    then single nodes."""
     s, now = f.state[0], f.state[0].now
     if s.crash_at == now:
         crash(f)
@@ -80,7 +82,8 @@ def tick(f: Farm) -> None:
 
 @loop_kernel
 def advance(f: Farm, until: float) -> int:
-    """Run to the horizon (FINISHED), past `until` (PAUSED), or until there is no room for another request (GROW).
+    """Run to the horizon (FINISHED), past `until` (PAUSED), or until there is no room for another
+    request (GROW).
 
     Of equal times the end of a request comes first, then the timer, then an arrival.
     """

@@ -1,4 +1,5 @@
-"""A node: it is added, starts, joins the overlay, decides, leaves or crashes. What happens rarely."""
+"""A node: it is added, starts, joins the overlay, decides, leaves or crashes. What happens
+rarely."""
 
 from __future__ import annotations
 
@@ -7,9 +8,8 @@ import numpy as np
 from murmuration.autoscaling import baselines, depas
 from murmuration.autoscaling.balancer import draw_some
 from murmuration.autoscaling.overlay import gossip, join, neighbourhood_load
-from murmuration.cluster.jit import helper, loop_kernel
-from murmuration.placement.kernels import next_double
-from murmuration.simulation.agenda import note
+from murmuration.base.jit import helper, loop_kernel
+from murmuration.base.rows import next_double
 from murmuration.simulation.autoscale.requests import dequeue, free_request, next_arrival
 from murmuration.simulation.autoscale.world import (
     BALANCER,
@@ -30,7 +30,8 @@ from murmuration.simulation.autoscale.world import (
     UP,
     Array,
     Farm,
-)  # fmt: skip
+)
+from murmuration.simulation.engine.event_queue import note
 
 indicator = helper(depas.indicator)
 act = helper(depas.act)
@@ -187,7 +188,8 @@ def node_gone(f: Farm, slot: int) -> None:
 
 @helper
 def node_leaves(f: Farm, slot: int) -> None:
-    """A node takes no more requests, finishes those it has, and is given back. The last few may not go."""
+    """A node takes no more requests, finishes those it has, and is given back. The last few may not
+    go."""
     if f.state[0].live <= f.rules[0].nodes_min:
         return
     out_of_service(f, slot)
@@ -219,7 +221,9 @@ def crash(f: Farm) -> None:
 def renew_entry(f: Farm) -> None:
     """The entry point gets to know other workers: a share of all, but no fewer than a minimum."""
     wanted = max(f.rules[0].entry_min, int(np.ceil(f.rules[0].entry_share * f.state[0].live)))
-    f.state[0].known = draw_some(f.live, f.state[0].live, min(wanted, f.state[0].live), f.known, f.rng[BALANCER])
+    f.state[0].known = draw_some(
+        f.live, f.state[0].live, min(wanted, f.state[0].live), f.known, f.rng[BALANCER]
+    )
 
 
 @helper
@@ -229,7 +233,8 @@ def type_on_offer(f: Farm) -> int:
 
 @helper
 def estimated_load(f: Farm, slot: int) -> float:
-    """What a node takes for the load of the system; averaging has no result before its first whole epoch."""
+    """What a node takes for the load of the system; averaging has no result before its first whole
+    epoch."""
     if f.rules[0].estimate == GOSSIP and not np.isnan(f.averages.load[slot]):
         return float(f.averages.load[slot])
     return float(neighbourhood_load(f.views, f.work, f.capacity, slot))
@@ -273,7 +278,8 @@ def wanted_capacity(f: Farm, present: float) -> float:
 
 @helper
 def central_decides(f: Farm) -> None:
-    """A central scaler adds nodes of the type on offer, or removes some at random, until it has what it wants."""
+    """A central scaler adds nodes of the type on offer, or removes some at random, until it has
+    what it wants."""
     kind = type_on_offer(f)
     present = float(f.state[0].capacity)
     for k in range(f.types.shape[0]):
@@ -293,16 +299,20 @@ def central_decides(f: Farm) -> None:
 
 @helper
 def measure_loads(f: Farm, window: int, second: int) -> None:
-    """Once a second: each node's work, requests per second processed or rejected over the window, or since it is up.
+    """Once a second: each node's work, requests per second processed or rejected over the window,
+    or since it is up.
 
-    Times the mean execution time: then the capacity that work is compared with is the number of requests in parallel.
+    Times the mean execution time: then the capacity that work is compared with is the number of
+    requests in parallel.
     """
     for k in range(f.state[0].live):
         slot = f.live[k]
         counted = f.nodes[slot].counted
         seconds = min(float(window), f.state[0].now - f.nodes[slot].up_at)
         if seconds > 0.0:
-            f.work[slot] = (counted - f.counts[second % window, slot]) / seconds * f.rules[0].execution_s
+            f.work[slot] = (
+                (counted - f.counts[second % window, slot]) / seconds * f.rules[0].execution_s
+            )
         f.counts[second % window, slot] = counted
 
 
@@ -311,9 +321,20 @@ def gossip_round(f: Farm) -> None:
     rules = f.rules[0]
     epoch = rules.epoch_rounds if rules.estimate == GOSSIP else 0
     gossip(
-        f.views, f.averages, f.up, f.work, f.capacity, f.live, f.state[0].live, f.state[0].round, rules.exchange,
-        rules.probes, epoch, rules.loss, f.rng[OVERLAY],
-    )  # fmt: skip
+        f.views,
+        f.averages,
+        f.up,
+        f.work,
+        f.capacity,
+        f.live,
+        f.state[0].live,
+        f.state[0].round,
+        rules.exchange,
+        rules.probes,
+        epoch,
+        rules.loss,
+        f.rng[OVERLAY],
+    )
     f.state[0].round += 1
 
 
@@ -324,7 +345,14 @@ def sample(f: Farm) -> None:
     s, row = f.state[0], f.samples[f.state[0].sampled]
     row[0], row[1], row[2], row[3] = s.now, f.rate[step_at(f.rate_time, s.now)], s.capacity, s.live
     row[4], row[5] = starting(f.types), 0.0
-    row[6], row[7], row[8], row[9], row[10], row[11] = s.arrived, s.done, s.rejected, s.lost, s.queued, s.hops
+    row[6], row[7], row[8], row[9], row[10], row[11] = (
+        s.arrived,
+        s.done,
+        s.rejected,
+        s.lost,
+        s.queued,
+        s.hops,
+    )
     row[12], row[13], row[14], row[15] = s.response_s, s.cost, s.added, s.removed
     for k in range(f.types.shape[0]):
         row[5] += f.types[k].leaving

@@ -1,4 +1,5 @@
-"""A request: it arrives, finds a worker, waits, runs and ends. The steps that are taken for every one."""
+"""A request: it arrives, finds a worker, waits, runs and ends. The steps that are taken for every
+one."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import numpy as np
 
 from murmuration.autoscaling.balancer import admits, forget, weighted
 from murmuration.autoscaling.overlay import drop
-from murmuration.cluster.jit import helper, inlined
-from murmuration.placement.kernels import next_double
+from murmuration.base.jit import helper, inlined
+from murmuration.base.rows import next_double
 from murmuration.simulation.autoscale.world import (
     BALANCER,
     BIN_LEAST_S,
@@ -19,7 +20,7 @@ from murmuration.simulation.autoscale.world import (
     REQUESTS,
     Array,
     Farm,
-)  # fmt: skip
+)
 
 
 @helper
@@ -29,7 +30,8 @@ def exponential(rng: Array) -> float:
 
 @helper
 def next_arrival(state: Array, rate_time: Array, rate: Array, rng: Array) -> float:
-    """When the next request arrives: an exponential amount of expected requests further along the steps of the rate."""
+    """When the next request arrives: an exponential amount of expected requests further along the
+    steps of the rate."""
     left, at, step = exponential(rng), state[0].arrival, state[0].step
     while True:
         ends = rate_time[step + 1] if step + 1 < rate.shape[0] else NEVER
@@ -109,7 +111,8 @@ def dequeue(state: Array, nodes: Array, requests: Array, node: int) -> int:
 
 @inlined
 def next_worker(f: Farm, sender: int) -> int:
-    """Whom the entry point (−1) or a worker sends a request to, by capacity; −1 if it knows nobody alive."""
+    """Whom the entry point (−1) or a worker sends a request to, by capacity; −1 if it knows nobody
+    alive."""
     target = -1
     most, rng = f.rules[0].most, f.rng[BALANCER]
     if sender < 0:
@@ -133,7 +136,8 @@ def next_worker(f: Farm, sender: int) -> int:
 
 @inlined
 def route(f: Farm) -> int:
-    """The worker that admits a request, −1 if none did; the last one visited counts the rejection as its load.
+    """The worker that admits a request, −1 if none did; the last one visited counts the rejection
+    as its load.
 
     A message that is lost costs a hop and is sent again, to whomever the sender then chooses.
     """
@@ -144,7 +148,12 @@ def route(f: Farm) -> int:
             break
         if f.rules[0].loss <= 0.0 or next_double(f.rng[BALANCER]) >= f.rules[0].loss:
             sender = target
-            if admits(f.nodes[target].queued, f.nodes[target].running, f.capacity[target], f.rules[0].queue_max):
+            if admits(
+                f.nodes[target].queued,
+                f.nodes[target].running,
+                f.capacity[target],
+                f.rules[0].queue_max,
+            ):
                 found = target
                 break
         if hops >= f.rules[0].hops_max:
@@ -160,7 +169,8 @@ def route(f: Farm) -> int:
 
 @inlined
 def arrive(f: Farm) -> None:
-    """A request is issued. How long it takes is drawn now, so that it does not depend on who runs it."""
+    """A request is issued. How long it takes is drawn now, so that it does not depend on who runs
+    it."""
     now, rng = f.state[0].now, f.rng[REQUESTS]
     takes = f.rules[0].execution_s
     if not f.rules[0].constant:
@@ -193,7 +203,8 @@ def count_response(state: Array, responses: Array, seconds: float) -> None:
 
 @inlined
 def end_request(f: Farm) -> int:
-    """The first request to end does; its worker starts the next. Returns a worker that now has nothing left, or −1."""
+    """The first request to end does; its worker starts the next. Returns a worker that now has
+    nothing left, or −1."""
     request, now = f.ends[0].request, f.state[0].now
     node, idle = f.requests[request].node, -1
     if f.nodes[node].status != CRASHED:

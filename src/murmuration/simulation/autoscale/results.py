@@ -1,7 +1,7 @@
 """What is measured: the summary of a run under stable names, and its time series.
 
-Optimum: rate × execution time ÷ target load. Band: the same at target ± δ. Oscillations: how often the capacity turns
-round by more than the band's half-width, beyond the turns of the optimum itself.
+Optimum: rate × execution time ÷ target load. Band: the same at target ± δ. Oscillations: how often
+the capacity turns round by more than the band's half-width, beyond the turns of the optimum itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.autoscaling import analysis
-from murmuration.simulation import files
+from murmuration.base import files
 from murmuration.simulation.autoscale import world as w
 from murmuration.simulation.autoscale.build import Run
+from murmuration.simulation.results import snapshots
 
 Floats = NDArray[np.float64]
 Summary = dict[str, Any]
@@ -73,28 +74,40 @@ def summary(run: Run) -> Summary:
         "seed": run.scenario.seed,
         "seconds": float(state["horizon"]),
         "requests": {
-            "arrived": arrived, "done": done, "rejected": int(state["rejected"]), "lost": int(state["lost"]),
+            "arrived": arrived,
+            "done": done,
+            "rejected": int(state["rejected"]),
+            "lost": int(state["lost"]),
             "in_flight": arrived - done - int(state["rejected"]) - int(state["lost"]),
             "rejected_fraction": int(state["rejected"]) / arrived if arrived else None,
             "hops_mean": int(state["hops"]) / arrived if arrived else None,
         },
         "response_s": {
             "mean": float(state["response_s"]) / done if done else None,
-            **{f"p{round(100 * share)}": quantile(run.farm.responses, share) for share in (0.5, 0.95, 0.99)},
+            **{
+                f"p{round(100 * share)}": quantile(run.farm.responses, share)
+                for share in (0.5, 0.95, 0.99)
+            },
         },
         "capacity": {
-            "mean": float(capacity.mean()), "max": float(capacity.max()),
+            "mean": float(capacity.mean()),
+            "max": float(capacity.max()),
             "optimum_mean": float(columns["optimum"].mean()),
             "inside_fraction": float(np.mean((capacity >= low) & (capacity <= high))),
-            "below_fraction": float(np.mean(capacity < low)), "above_fraction": float(np.mean(capacity > high)),
+            "below_fraction": float(np.mean(capacity < low)),
+            "above_fraction": float(np.mean(capacity > high)),
             "oscillations": oscillations(columns, scaler.target_load, scaler.band),
         },
         "nodes": {
-            "mean": float(columns["nodes"].mean()), "max": int(columns["nodes"].max()),
+            "mean": float(columns["nodes"].mean()),
+            "max": int(columns["nodes"].max()),
             **{name: int(state[name]) for name in ("added", "removed", "crashed", "refused")},
         },
         "types": {
-            name: {"mean": float(columns[f"nodes.{name}"].mean()), "last": int(columns[f"nodes.{name}"][-1])}
+            name: {
+                "mean": float(columns[f"nodes.{name}"].mean()),
+                "last": int(columns[f"nodes.{name}"][-1]),
+            }
             for name in run.type_names
         },
         "cost": {
@@ -102,7 +115,7 @@ def summary(run: Run) -> Summary:
             "per_million": float(columns["cost"][-1]) / done * 1e6 if done else None,
         },
         "one_cycle": one_cycle(run, columns),
-    }  # fmt: skip
+    }
 
 
 #: The change of workload that the analysis of one cycle is reported for.
@@ -111,7 +124,8 @@ PROBABILITY = 0.99
 
 
 def one_cycle(run: Run, columns: Mapping[str, Floats]) -> Summary:
-    """For as many equal nodes as the run had on average: how sure one DEPAS cycle is after a change of workload."""
+    """For as many equal nodes as the run had on average: how sure one DEPAS cycle is after a change
+    of workload."""
     scaler, nodes = run.scenario.autoscaler, max(1, round(float(columns["nodes"].mean())))
     target, band = scaler.target_load, scaler.band
     found: Summary = {"nodes": nodes, "probability": PROBABILITY}
@@ -121,9 +135,14 @@ def one_cycle(run: Run, columns: Mapping[str, Floats]) -> Summary:
     return found
 
 
-def write(folder: Path, run: Run, tables: Mapping[str, Any], found: Summary, timing: Mapping[str, float]) -> None:
-    """The results in a folder; times apart, so that the other files are the same for the same seed."""
-    files.write_table(folder / files.SERIES, series(run))
-    files.write_json(folder / files.SCENARIO, {"label": run.scenario.autoscaler.kind, "tables": tables})
-    files.write_json(folder / files.SUMMARY, found)
-    files.write_json(folder / files.TIMING, timing)
+def write(
+    folder: Path, run: Run, tables: Mapping[str, Any], found: Summary, timing: Mapping[str, float]
+) -> None:
+    """The results in a folder; times apart, so that the other files are the same for the same
+    seed."""
+    files.write_table(folder / snapshots.SERIES, series(run))
+    files.write_json(
+        folder / snapshots.SCENARIO, {"label": run.scenario.autoscaler.kind, "tables": tables}
+    )
+    files.write_json(folder / snapshots.SUMMARY, found)
+    files.write_json(folder / snapshots.TIMING, timing)

@@ -1,4 +1,5 @@
-"""Scenarios of `murmur autoscale`: who scales, what arrives, what fails. Checked on load like every other scenario."""
+"""Scenarios of `murmur autoscale`: who scales, what arrives, what fails. Checked on load like every
+other scenario."""
 
 from __future__ import annotations
 
@@ -12,22 +13,26 @@ import msgspec
 from murmuration.autoscaling.depas import FORMULAS
 from murmuration.autoscaling.types import RULES, NodeType, Rule, offers
 from murmuration.autoscaling.views import DEGREE_MAX
-from murmuration.cluster.errors import InputError, did_you_mean, unknown
+from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.simulation.autoscale.world import ESTIMATES, KINDS
-from murmuration.simulation.checks import number
-from murmuration.simulation.scenario import Part, convert
+from murmuration.simulation.scenarios.checks import number
+from murmuration.simulation.scenarios.scenario import Part, convert
 from murmuration.workload import rates
 
 NODES_MOST = 200_000
 SECONDS_MOST = 366 * 86_400.0
 CHOICES = {
-    "autoscaler.kind": KINDS, "autoscaler.formula": FORMULAS, "autoscaler.estimate": ESTIMATES,
-    "requests.execution": ("exponential", "constant"), "requests.gaps": ("refuse", "hold"),
-}  # fmt: skip
+    "autoscaler.kind": KINDS,
+    "autoscaler.formula": FORMULAS,
+    "autoscaler.estimate": ESTIMATES,
+    "requests.execution": ("exponential", "constant"),
+    "requests.gaps": ("refuse", "hold"),
+}
 
 
 class Overlay(Part, frozen=True):
-    """The gossip: links per node, seconds per round, links swapped and neighbours probed in one, averaging's epochs."""
+    """The gossip: links per node, seconds per round, links swapped and neighbours probed in one,
+    averaging's epochs."""
 
     degree: int = 50
     cycle_s: float = 0.5
@@ -37,7 +42,8 @@ class Overlay(Part, frozen=True):
 
 
 class Type(Part, frozen=True):
-    """A kind of node: requests in parallel, price per hour, how many there are at the start, when it can be added."""
+    """A kind of node: requests in parallel, price per hour, how many there are at the start, when
+    it can be added."""
 
     name: str
     capacity: int
@@ -85,7 +91,8 @@ class Requests(Part, frozen=True):
 
 
 class Faults(Part, frozen=True):
-    """What goes wrong: the share of messages lost, and the share of nodes that crash at one moment."""
+    """What goes wrong: the share of messages lost, and the share of nodes that crash at one
+    moment."""
 
     loss: float = 0.0
     crash_s: float | None = None
@@ -108,7 +115,10 @@ class AutoscaleScenario(Part, frozen=True):
 def check(tables: Mapping[str, Any], source: str = "scenario") -> AutoscaleScenario:
     """The scenario these tables describe, or one sentence about the first thing wrong with them."""
     if "autoscaler" not in tables:
-        raise InputError(f"{source}: expected a table [autoscaler]; without it this is a scenario for murmur simulate")
+        raise InputError(
+            f"{source}: expected a table [autoscaler]; without it this is a scenario for murmur "
+            "simulate"
+        )
     scenario = convert(tables, AutoscaleScenario, source)
     for problem in _problems(scenario):
         raise InputError(f"{source}: {problem}")
@@ -139,7 +149,8 @@ def _autoscaler(scaler: Autoscaler) -> Iterator[str]:
     low, high = scaler.target_load - scaler.band, scaler.target_load + scaler.band
     if low <= 0.0 or high > 1.0:
         yield (
-            f"autoscaler.band: expected target_load ± band between 0 and 1, got {low:g} to {high:g} "
+            f"autoscaler.band: expected target_load ± band between 0 and 1, got {low:g} to "
+            f"{high:g} "
             f"(target_load {scaler.target_load:g}, band {scaler.band:g})"
         )
     yield from number("autoscaler.cycle_s", scaler.cycle_s, least=0.1, most=86_400)
@@ -149,20 +160,29 @@ def _autoscaler(scaler: Autoscaler) -> Iterator[str]:
     yield from number("autoscaler.nodes_max", scaler.nodes_max, least=1, most=NODES_MOST)
     yield from number("autoscaler.nodes_min", scaler.nodes_min, least=1, most=NODES_MOST)
     if scaler.nodes_min > scaler.nodes_max:
-        yield f"autoscaler.nodes_min: expected at most nodes_max ({scaler.nodes_max}), got {scaler.nodes_min}"
+        yield (
+            f"autoscaler.nodes_min: expected at most nodes_max ({scaler.nodes_max}), got "
+            f"{scaler.nodes_min}"
+        )
 
 
 def _overlay(overlay: Overlay) -> Iterator[str]:
     yield from number("autoscaler.overlay.degree", overlay.degree, least=1, most=DEGREE_MAX)
     yield from number("autoscaler.overlay.cycle_s", overlay.cycle_s, least=0.01, most=3600)
-    yield from number("autoscaler.overlay.exchange", overlay.exchange, least=1, most=min(overlay.degree, 63))
+    yield from number(
+        "autoscaler.overlay.exchange", overlay.exchange, least=1, most=min(overlay.degree, 63)
+    )
     yield from number("autoscaler.overlay.probes", overlay.probes, least=0, most=overlay.degree)
-    yield from number("autoscaler.overlay.epoch_s", overlay.epoch_s, least=overlay.cycle_s, most=3600)
+    yield from number(
+        "autoscaler.overlay.epoch_s", overlay.epoch_s, least=overlay.cycle_s, most=3600
+    )
 
 
 def _types(scaler: Autoscaler) -> Iterator[str]:
     if not scaler.type:
-        yield "autoscaler.type: expected at least one [[autoscaler.type]] with a name and a capacity"
+        yield (
+            "autoscaler.type: expected at least one [[autoscaler.type]] with a name and a capacity"
+        )
     names = [kind.name for kind in scaler.type]
     for index, kind in enumerate(scaler.type):
         key = f"autoscaler.type[{index}]"
@@ -204,7 +224,10 @@ def _steps(steps: list[tuple[float, float]]) -> Iterator[str]:
     for index, (time_s, rate) in enumerate(steps):
         yield from number(f"requests.rate[{index}][1]", rate, least=0.0, most=1e6)
         if index and not time_s > steps[index - 1][0]:
-            yield f"requests.rate[{index}][0]: expected times that rise, got {time_s:g} after {steps[index - 1][0]:g}"
+            yield (
+                f"requests.rate[{index}][0]: expected times that rise, got {time_s:g} after "
+                f"{steps[index - 1][0]:g}"
+            )
 
 
 def _faults(faults: Faults) -> Iterator[str]:
@@ -218,7 +241,13 @@ def _faults(faults: Faults) -> Iterator[str]:
 
 def node_types(scaler: Autoscaler) -> list[NodeType]:
     return [
-        NodeType(kind.name, kind.capacity, kind.price, kind.from_s, math.inf if kind.until_s is None else kind.until_s)
+        NodeType(
+            kind.name,
+            kind.capacity,
+            kind.price,
+            kind.from_s,
+            math.inf if kind.until_s is None else kind.until_s,
+        )
         for kind in scaler.type
     ]
 
@@ -259,5 +288,7 @@ def workload(scenario: AutoscaleScenario, source: str = "scenario") -> rates.Rat
         raise InputError(f"{requests.trace or source}: expected a rate above 0 at some time")
     factor = requests.multiply if requests.peak is None else requests.peak / highest
     if highest * factor > 1e6:
-        raise InputError(f"{requests.trace or source}: expected at most 1e6 requests/s, got {highest * factor:g}")
+        raise InputError(
+            f"{requests.trace or source}: expected at most 1e6 requests/s, got {highest * factor:g}"
+        )
     return found.scaled(factor)

@@ -1,8 +1,8 @@
 """The world of an auto-scaling run: named arrays, and nothing else, like `simulation.world`.
 
-A node is a row (a slot) in every array with one row per node; columns that are read for many nodes at a time stand
-alone. A slot is used again only two minutes after its node has gone, as an address would be, so that an old link
-never misleads.
+A node is a row (a slot) in every array with one row per node; columns that are read for many nodes
+at a time stand alone. A slot is used again only two minutes after its node has gone, as an address
+would be, so that an old link never misleads.
 """
 
 from __future__ import annotations
@@ -36,49 +36,122 @@ BINS, BIN_LEAST_S, BIN_RATIO = 256, 1e-3, 1.07
 
 #: Columns of a sample; the nodes that are up follow, by type.
 COLUMNS = (
-    "time_s", "rate", "capacity", "nodes", "starting", "leaving", "arrived", "done", "rejected", "lost", "queued",
-    "hops", "response_s", "cost", "added", "removed",
-)  # fmt: skip
+    "time_s",
+    "rate",
+    "capacity",
+    "nodes",
+    "starting",
+    "leaving",
+    "arrived",
+    "done",
+    "rejected",
+    "lost",
+    "queued",
+    "hops",
+    "response_s",
+    "cost",
+    "added",
+    "removed",
+)
 
 NODE = np.dtype(
     [
-        ("up_at", "f8"), ("gone_at", "f8"), ("decides_at", "f8"),
+        ("up_at", "f8"),
+        ("gone_at", "f8"),
+        ("decides_at", "f8"),
         ("counted", "i8"),  # requests processed or rejected here
-        ("running", "i4"), ("queued", "i4"), ("head", "i4"), ("tail", "i4"),  # the queue: a list of requests
-        ("place", "i4"), ("parent", "i4"),  # in the list of live nodes; who added it
-        ("status", "i1"), ("kind", "i1"),
+        ("running", "i4"),
+        ("queued", "i4"),
+        ("head", "i4"),
+        ("tail", "i4"),  # the queue: a list of requests
+        ("place", "i4"),
+        ("parent", "i4"),  # in the list of live nodes; who added it
+        ("status", "i1"),
+        ("kind", "i1"),
     ],
     align=True,
-)  # fmt: skip
+)
 REQUEST = np.dtype([("issued", "f8"), ("takes", "f8"), ("node", "i4"), ("next", "i4")], align=True)
 END = np.dtype([("time", "f8"), ("request", "i8")], align=True)
-TYPE = np.dtype([("price", "f8"), ("capacity", "i4"), ("starting", "i4"), ("up", "i4"), ("leaving", "i4")], align=True)
+TYPE = np.dtype(
+    [("price", "f8"), ("capacity", "i4"), ("starting", "i4"), ("up", "i4"), ("leaving", "i4")],
+    align=True,
+)
 
 RULES = np.dtype(
     [
-        ("kind", "i8"), ("estimate", "i8"), ("formula", "i8"), ("target", "f8"), ("band", "f8"), ("cycle_s", "f8"),
-        ("start_s", "f8"), ("nodes_min", "i8"), ("nodes_max", "i8"), ("most", "i8"),  # the largest capacity of a type
-        ("overlay_s", "f8"), ("exchange", "i8"), ("probes", "i8"), ("epoch_rounds", "i8"),
-        ("execution_s", "f8"), ("constant", "?"), ("queue_max", "f8"), ("hops_max", "i8"),
-        ("entry_min", "i8"), ("entry_share", "f8"), ("entry_s", "f8"), ("loss", "f8"), ("crash_share", "f8"),
+        ("kind", "i8"),
+        ("estimate", "i8"),
+        ("formula", "i8"),
+        ("target", "f8"),
+        ("band", "f8"),
+        ("cycle_s", "f8"),
+        ("start_s", "f8"),
+        ("nodes_min", "i8"),
+        ("nodes_max", "i8"),
+        ("most", "i8"),  # the largest capacity of a type
+        ("overlay_s", "f8"),
+        ("exchange", "i8"),
+        ("probes", "i8"),
+        ("epoch_rounds", "i8"),
+        ("execution_s", "f8"),
+        ("constant", "?"),
+        ("queue_max", "f8"),
+        ("hops_max", "i8"),
+        ("entry_min", "i8"),
+        ("entry_share", "f8"),
+        ("entry_s", "f8"),
+        ("loss", "f8"),
+        ("crash_share", "f8"),
     ],
     align=True,
-)  # fmt: skip
+)
 
 STATE = np.dtype(
     [
-        ("now", "f8"), ("horizon", "f8"), ("arrival", "f8"), ("timer", "f8"),
+        ("now", "f8"),
+        ("horizon", "f8"),
+        ("arrival", "f8"),
+        ("timer", "f8"),
         # When the regular things happen next; `timer` is the first of them and of the agenda.
-        ("second_at", "f8"), ("gossip_at", "f8"), ("renew_at", "f8"), ("central_at", "f8"), ("crash_at", "f8"),
-        ("notes", "i8"), ("order", "i8"), ("free", "i8"), ("ends", "i8"), ("step", "i8"), ("offer", "i8"),
-        ("live", "i8"), ("known", "i8"), ("slots", "i8"), ("gone_head", "i8"), ("gone_tail", "i8"), ("round", "i8"),
-        ("sampled", "i8"), ("sample_every", "i8"), ("recommended", "i8"),
-        ("capacity", "i8"), ("arrived", "i8"), ("done", "i8"), ("rejected", "i8"), ("lost", "i8"), ("queued", "i8"),
-        ("hops", "i8"), ("added", "i8"), ("removed", "i8"), ("crashed", "i8"), ("refused", "i8"),
-        ("response_s", "f8"), ("cost", "f8"), ("cost_at", "f8"), ("price", "f8"),
+        ("second_at", "f8"),
+        ("gossip_at", "f8"),
+        ("renew_at", "f8"),
+        ("central_at", "f8"),
+        ("crash_at", "f8"),
+        ("notes", "i8"),
+        ("order", "i8"),
+        ("free", "i8"),
+        ("ends", "i8"),
+        ("step", "i8"),
+        ("offer", "i8"),
+        ("live", "i8"),
+        ("known", "i8"),
+        ("slots", "i8"),
+        ("gone_head", "i8"),
+        ("gone_tail", "i8"),
+        ("round", "i8"),
+        ("sampled", "i8"),
+        ("sample_every", "i8"),
+        ("recommended", "i8"),
+        ("capacity", "i8"),
+        ("arrived", "i8"),
+        ("done", "i8"),
+        ("rejected", "i8"),
+        ("lost", "i8"),
+        ("queued", "i8"),
+        ("hops", "i8"),
+        ("added", "i8"),
+        ("removed", "i8"),
+        ("crashed", "i8"),
+        ("refused", "i8"),
+        ("response_s", "f8"),
+        ("cost", "f8"),
+        ("cost_at", "f8"),
+        ("price", "f8"),
     ],
     align=True,
-)  # fmt: skip
+)
 
 
 class Farm(NamedTuple):
@@ -101,7 +174,8 @@ class Farm(NamedTuple):
     counts: Array
     views: Views
     averages: Averages
-    # Lists of nodes: live, known to the entry point, gone (a ring, first to be used again in front).
+    # Lists of nodes: live, known to the entry point, gone (a ring, first to be used again in
+    # front).
     live: Array
     known: Array
     gone: Array

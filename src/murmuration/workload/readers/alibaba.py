@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Constraint, as_value
-from murmuration.cluster.resources import Resources
-from murmuration.workload.files import Source
+from murmuration.workload.formats.sizes import CPU_MAX, MIB, SIZE_MAX, amounts
+from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.table import Table, codes, parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.nodes import NodeTable, read_attributes
-from murmuration.workload.sizes import CPU_MAX, MIB, SIZE_MAX, amounts
-from murmuration.workload.table import Table, codes, parse
 from murmuration.workload.trace import Options, Trace
 
 if TYPE_CHECKING:
@@ -46,10 +46,17 @@ def read_pods(source: Source, options: Options) -> Trace:
     submit, duration, note = _times(table, options)
     sets, constraint = _models(table)
     jobs = job_list(
-        RESOURCES, names, workload=workload, submit_s=submit, tasks=np.ones(len(table), dtype=np.int64),
-        duration_s=duration, request=amounts(_cpu(table), _memory(table), gpu), job_id=table.names("name").to_list(),
-        constraint=constraint, constraint_sets=sets,
-    )  # fmt: skip
+        RESOURCES,
+        names,
+        workload=workload,
+        submit_s=submit,
+        tasks=np.ones(len(table), dtype=np.int64),
+        duration_s=duration,
+        request=amounts(_cpu(table), _memory(table), gpu),
+        job_id=table.names("name").to_list(),
+        constraint=constraint,
+        constraint_sets=sets,
+    )
     assumptions = (note, "gpu is the number of GPUs times the share of each, as one amount")
     return Trace("alibaba pods", len(table), jobs, assumptions=assumptions)
 
@@ -96,5 +103,10 @@ def read_nodes(source: Source, options: Options) -> Trace:
     table = parse(source)
     table.need(NODE_COLUMNS, "nodes")
     total = amounts(_cpu(table), _memory(table), table.numbers("gpu", high=GPUS_MAX))
-    nodes = NodeTable(RESOURCES, tuple(table.names("sn").to_list()), total, read_attributes(table, {"model": "model"}))
+    nodes = NodeTable(
+        RESOURCES,
+        tuple(table.names("sn").to_list()),
+        total,
+        read_attributes(table, {"model": "model"}),
+    )
     return Trace("alibaba nodes", len(table), nodes=nodes)

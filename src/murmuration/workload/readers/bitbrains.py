@@ -1,16 +1,17 @@
-"""Bitbrains' virtual machines (GWA-T-12, fastStorage): their sizes, and in a file beside them the CPU they used."""
+"""Bitbrains' virtual machines (GWA-T-12, fastStorage): their sizes, and in a file beside them the
+CPU they used."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Resources
-from murmuration.workload.files import Source, beside, load
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
+from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
+from murmuration.workload.formats.source import Source, beside, load
+from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import job_list
-from murmuration.workload.sizes import CPU_MAX, SIZE_MAX, amounts
-from murmuration.workload.table import parse
 from murmuration.workload.trace import LeftOut, Options, Trace
 from murmuration.workload.usage import Curves
 from murmuration.workload.windows import resample
@@ -30,7 +31,9 @@ def read_bitbrains(source: Source, options: Options) -> Trace:
     table.refuse(stop < start, "stop_s", "a time that is not before the start")
     path = beside(source.path, USAGE_FILE)
     if path is None:
-        raise InputError(f"{source.path}: expected a file {USAGE_FILE}.csv beside it, with the CPU that was used")
+        raise InputError(
+            f"{source.path}: expected a file {USAGE_FILE}.csv beside it, with the CPU that was used"
+        )
     left_out = LeftOut(options.strict)
     names = table.names("vm_id").to_list()
     points = max(int(np.ceil((stop - start).max() / STEP_S)), 1)
@@ -39,17 +42,30 @@ def read_bitbrains(source: Source, options: Options) -> Trace:
     share = np.ones((len(table), points, 2), dtype=np.float32)
     share[:, :, 0] = used / np.where(capacity > 0, capacity, 1.0)[:, None]
     known = ~np.isnan(used[:, 0])
-    cpu, memory = table.numbers("cpu_count", high=CPU_MAX), table.numbers("mem_capacity", high=SIZE_MAX / KB) * KB
+    cpu, memory = (
+        table.numbers("cpu_count", high=CPU_MAX),
+        table.numbers("mem_capacity", high=SIZE_MAX / KB) * KB,
+    )
     jobs = job_list(
-        Resources(), ["service"], workload=np.zeros(len(table), dtype=np.int64), submit_s=start - start.min(),
-        tasks=np.ones(len(table), dtype=np.int64), duration_s=stop - start, request=amounts(cpu, memory), job_id=names,
-        curve=np.where(known, np.arange(len(table)), -1), curves=Curves(np.nan_to_num(share), STEP_S),
-    )  # fmt: skip
+        Resources(),
+        ["service"],
+        workload=np.zeros(len(table), dtype=np.int64),
+        submit_s=start - start.min(),
+        tasks=np.ones(len(table), dtype=np.int64),
+        duration_s=stop - start,
+        request=amounts(cpu, memory),
+        job_id=names,
+        curve=np.where(known, np.arange(len(table)), -1),
+        curves=Curves(np.nan_to_num(share), STEP_S),
+    )
     assumptions = (
-        f"time 0 is the first start, {start.min():.0f} s; usage is resampled to {STEP_S:g} s from each start",
+        f"time 0 is the first start, {start.min():.0f} s; usage is resampled to {STEP_S:g} s "
+        "from each start",
         "CPU use is a share of the capacity in MHz, and all of the memory is used",
     )
-    return Trace("bitbrains", len(table), jobs, assumptions=assumptions, skipped=tuple(left_out.lines))
+    return Trace(
+        "bitbrains", len(table), jobs, assumptions=assumptions, skipped=tuple(left_out.lines)
+    )
 
 
 def _usage(
@@ -62,7 +78,9 @@ def _usage(
     vm = np.array([known.get(name, -1) for name in table.texts("vm_id").to_list()], dtype=np.int64)
     used = table.measured("cpu_usage_mhz")
     kept = left_out.without(table, vm < 0, "usage of an unknown task")
-    kept &= left_out.without(table, ~(used >= 0) | np.isinf(used), "usage that is negative or no number")
+    kept &= left_out.without(
+        table, ~(used >= 0) | np.isinf(used), "usage that is negative or no number"
+    )
     end, length = table.numbers("end_s"), table.numbers("duration_ms") / 1000.0
     vm, used, end, length = vm[kept], used[kept], end[kept] - start[vm[kept]], length[kept]
     return resample(vm, end - length, end, used[:, None], len(names), points, STEP_S)[:, :, 0]

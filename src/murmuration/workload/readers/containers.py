@@ -1,6 +1,8 @@
-"""Alibaba's containers of 2018 (the contest on global scheduling): instances, what their apps use in a day, and nodes.
+"""Alibaba's containers of 2018 (the contest on global scheduling): instances, what their apps use
+in a day, and nodes.
 
-The files have no header. Instances lie in one file and the usage of their apps in another beside it.
+The files have no header. Instances lie in one file and the usage of their apps in another beside
+it.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Resources
-from murmuration.workload.files import Source, beside, load
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
+from murmuration.workload.formats.sizes import CPU_MAX, GB, amounts
+from murmuration.workload.formats.source import Source, beside, load
+from murmuration.workload.formats.table import Table, codes, parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.nodes import NodeTable
-from murmuration.workload.sizes import CPU_MAX, GB, amounts
-from murmuration.workload.table import Table, codes, parse
 from murmuration.workload.trace import Options, Trace
 from murmuration.workload.usage import Curves
 
@@ -43,12 +45,15 @@ def is_nodes(line: str) -> bool:
 
 
 def read_instances(source: Source, options: Options) -> Trace:
-    """Every instance a service of one task, on the node it was found on, that uses what its app uses in a day."""
+    """Every instance a service of one task, on the node it was found on, that uses what its app
+    uses in a day."""
     table = parse(source, names=INSTANCE_COLUMNS)
     table.need(INSTANCE_COLUMNS, "instances")
     path = beside(source.path, APPS_FILE)
     if path is None:
-        raise InputError(f"{source.path}: expected a file {APPS_FILE}.csv beside it, with what the apps use")
+        raise InputError(
+            f"{source.path}: expected a file {APPS_FILE}.csv beside it, with what the apps use"
+        )
     apps, request, curves = _read_apps(load(path))
     known = {name: row for row, name in enumerate(apps)}
     app = np.array([known.get(name, -1) for name in table.texts("app").to_list()], dtype=np.int64)
@@ -59,14 +64,24 @@ def read_instances(source: Source, options: Options) -> Trace:
     duration = DAY_S if options.duration_s is None else options.duration_s
     one = np.ones(len(table))
     jobs = job_list(
-        RESOURCES, ["service"], workload=np.zeros(len(table), dtype=np.int64), submit_s=np.zeros(len(table)),
-        tasks=one.astype(np.int64), duration_s=one * duration, request=request[app],
-        job_id=table.names("instance").to_list(), curve=app, curves=curves, recorded=recorded - unplaced,
+        RESOURCES,
+        ["service"],
+        workload=np.zeros(len(table), dtype=np.int64),
+        submit_s=np.zeros(len(table)),
+        tasks=one.astype(np.int64),
+        duration_s=one * duration,
+        request=request[app],
+        job_id=table.names("instance").to_list(),
+        curve=app,
+        curves=curves,
+        recorded=recorded - unplaced,
         recorded_nodes=nodes[unplaced:],
-    )  # fmt: skip
+    )
     assumptions = (
-        "an instance asks for the most CPU and memory its app uses in the day, and for its disk, p, m and pm",
-        f"the {curves.share.shape[1]} points of a curve part the day evenly, {curves.step_s:.1f} s each",
+        "an instance asks for the most CPU and memory its app uses in the day, and for its disk, "
+        "p, m and pm",
+        f"the {curves.share.shape[1]} points of a curve part the day evenly, {curves.step_s:.1f} "
+        "s each",
         f"all are there from 0 s and run for {duration:,.0f} s",
         f"{int((recorded < unplaced).sum()):,} instances were not yet on a node",
     )
@@ -74,7 +89,10 @@ def read_instances(source: Source, options: Options) -> Trace:
 
 
 def read_apps(source: Source, options: Options) -> Trace:
-    raise InputError(f"{source.path}: this is what apps use; open the file of instances (instance_deploy) beside it")
+    raise InputError(
+        f"{source.path}: this is what apps use; open the file of instances (instance_deploy) "
+        "beside it"
+    )
 
 
 def _read_apps(source: Source) -> tuple[list[str], NDArray[np.int64], Curves]:
@@ -97,7 +115,13 @@ def _points(table: Table, name: str) -> NDArray[np.float64]:
     parts = table.texts(name, most=CURVE_MAX).str.split("|")
     count = int(parts.list.len()[0])
     table.refuse((parts.list.len() != count).to_numpy(), name, f"{count} numbers separated by |")
-    values = parts.explode().cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy().reshape(len(table), count)
+    values = (
+        parts.explode()
+        .cast(pl.Float64, strict=False)
+        .fill_null(np.nan)
+        .to_numpy()
+        .reshape(len(table), count)
+    )
     bad = ~(np.isfinite(values) & (values >= 0) & (values <= CPU_MAX)).all(axis=1)
     table.refuse(bad, name, "numbers that are not negative, separated by |")
     return values
@@ -110,4 +134,9 @@ def read_nodes(source: Source, options: Options) -> Trace:
     cpu, memory, *rest = (table.numbers(name, high=CPU_MAX) for name in NODE_COLUMNS[1:])
     names = tuple(table.names("machine").to_list())
     nodes = NodeTable(RESOURCES, names, amounts(cpu, memory * GB, *rest), ({},) * len(table))
-    return Trace("alibaba container nodes", len(table), nodes=nodes, assumptions=("memory and disk are in GB",))
+    return Trace(
+        "alibaba container nodes",
+        len(table),
+        nodes=nodes,
+        assumptions=("memory and disk are in GB",),
+    )

@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.resources import Resources
-from murmuration.workload.files import Source
+from murmuration.base.resources import Resources
+from murmuration.workload.formats.sizes import amounts
+from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.nodes import NodeTable, read_attributes
-from murmuration.workload.sizes import amounts
-from murmuration.workload.table import parse
 from murmuration.workload.trace import Options, Trace
 
 if TYPE_CHECKING:
     pass
 
 MACHINE_COLUMNS = ("machine_id", "platform_id", "cpus", "memory")
-TASK_COLUMNS = ("job_id", "scheduling_class", "priority", "runtime_us", "end_time_us", "cpu_request", "memory_request")
+TASK_COLUMNS = (
+    "job_id",
+    "scheduling_class",
+    "priority",
+    "runtime_us",
+    "end_time_us",
+    "cpu_request",
+    "memory_request",
+)
 
 SUBMIT, SCHEDULE, FIRST_END, LAST_END = 0, 1, 2, 6
 MICROS = 1e6
@@ -32,11 +40,14 @@ TIME_NOTE = "times are the trace's own: seconds, with the window beginning at 60
 
 def scale_note(options: Options) -> str:
     gib = options.full_memory / 2**30
-    return f"sizes are shares of the largest node, taken as {options.full_cpu:g} CPU and {gib:g} GiB"
+    return (
+        f"sizes are shares of the largest node, taken as {options.full_cpu:g} CPU and {gib:g} GiB"
+    )
 
 
 def split(production: NDArray[np.bool_], scheduling_class: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Omega's policy CMB_PBB: production jobs of class 2 or 3 are service (1), all others batch (0)."""
+    """Omega's policy CMB_PBB: production jobs of class 2 or 3 are service (1), all others batch
+    (0)."""
     return (production & (scheduling_class >= 2)).astype(np.int64)
 
 
@@ -58,26 +69,41 @@ def read_initial_tasks(source: Source, options: Options) -> Trace:
 
     table = parse(source)
     table.need(TASK_COLUMNS, "tasks")
-    tasks = pl.DataFrame({
-        "job": table.texts("job_id"), "class": table.integers("scheduling_class", 0, 3),
-        "priority": table.integers("priority"), "runtime": table.numbers("runtime_us"),
-        "cpu": table.numbers("cpu_request", high=SHARE_MAX), "memory": table.numbers("memory_request", high=SHARE_MAX),
-        "alive": table.numbers("end_time_us", low=-1) < 0,
-    })  # fmt: skip
+    tasks = pl.DataFrame(
+        {
+            "job": table.texts("job_id"),
+            "class": table.integers("scheduling_class", 0, 3),
+            "priority": table.integers("priority"),
+            "runtime": table.numbers("runtime_us"),
+            "cpu": table.numbers("cpu_request", high=SHARE_MAX),
+            "memory": table.numbers("memory_request", high=SHARE_MAX),
+            "alive": table.numbers("end_time_us", low=-1) < 0,
+        }
+    )
     means = [pl.col(name).mean() for name in ("runtime", "cpu", "memory")]
     firsts = [pl.col(name).first() for name in ("class", "priority")]
     jobs = tasks.group_by("job", maintain_order=True).agg(*firsts, *means, pl.len().alias("tasks"))
     production = jobs["priority"].to_numpy() >= PRODUCTION_PRIORITY
     listed = job_list(
-        Resources(), CLASSES, workload=split(production, jobs["class"].to_numpy()), submit_s=np.zeros(jobs.height),
-        tasks=jobs["tasks"].to_numpy().clip(1, TASKS_MAX), duration_s=jobs["runtime"].to_numpy() / MICROS,
-        request=amounts(jobs["cpu"].to_numpy() * options.full_cpu, jobs["memory"].to_numpy() * options.full_memory),
-        job_id=jobs["job"].to_list(), priority=jobs["priority"].to_numpy(), production=production,
-    )  # fmt: skip
+        Resources(),
+        CLASSES,
+        workload=split(production, jobs["class"].to_numpy()),
+        submit_s=np.zeros(jobs.height),
+        tasks=jobs["tasks"].to_numpy().clip(1, TASKS_MAX),
+        duration_s=jobs["runtime"].to_numpy() / MICROS,
+        request=amounts(
+            jobs["cpu"].to_numpy() * options.full_cpu,
+            jobs["memory"].to_numpy() * options.full_memory,
+        ),
+        job_id=jobs["job"].to_list(),
+        priority=jobs["priority"].to_numpy(),
+        production=production,
+    )
     assumptions = (
         scale_note(options),
         "a job's size and duration are the means of its tasks, which differ in a few jobs",
-        f"{int(tasks['alive'].sum()):,} tasks outlive the trace: their duration is what was seen of it",
+        f"{int(tasks['alive'].sum()):,} tasks outlive the trace: their duration is what was seen "
+        "of it",
         "service is priority 9 and above with scheduling class 2 or 3, all else is batch",
     )
     return Trace("google2011 initial tasks", len(table), listed, assumptions=assumptions)

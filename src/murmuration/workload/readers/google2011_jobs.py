@@ -1,4 +1,5 @@
-"""Google's cluster data of 2011, job by job: arrivals and durations are real, tasks and sizes drawn from other jobs."""
+"""Google's cluster data of 2011, job by job: arrivals and durations are real, tasks and sizes drawn
+from other jobs."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Resources
-from murmuration.workload.files import Source, beside, load
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
+from murmuration.workload.formats.sizes import amounts
+from murmuration.workload.formats.source import Source, beside, load
+from murmuration.workload.formats.table import WHOLE_MAX, Table, parse
 from murmuration.workload.jobs import JobList, job_list
 from murmuration.workload.readers.google2011 import (
     CLASSES,
@@ -24,8 +27,6 @@ from murmuration.workload.readers.google2011 import (
     read_initial_tasks,
 )
 from murmuration.workload.readers.omega import read_state
-from murmuration.workload.sizes import amounts
-from murmuration.workload.table import WHOLE_MAX, Table, parse
 from murmuration.workload.trace import Options, Trace, count_skipped
 from murmuration.workload.usage import Curves
 from murmuration.workload.usage_curves import UsageRules, shares
@@ -34,21 +35,38 @@ if TYPE_CHECKING:
     import polars as pl
 
 RAW_COLUMNS = (
-    "time_us", "missing_info", "job_id", "event_type", "user", "scheduling_class", "job_name", "logical_job_name",
-)  # fmt: skip
+    "time_us",
+    "missing_info",
+    "job_id",
+    "event_type",
+    "user",
+    "scheduling_class",
+    "job_name",
+    "logical_job_name",
+)
 EVENT_COLUMNS = ("time_us", "job_id", "event_type", "scheduling_class")
-#: What was there at time 0, where it lies beside the events: every job in the Omega simulator's format (what it asked
-#: for, and what it used), or some tasks.
-STATE_FOLDER, STATE_FILE, USED_FILE = "omega-format", "init-cluster-state.request", "init-cluster-state.usage"
+#: What was there at time 0, where it lies beside the events: every job in the Omega simulator's
+#: format (what it asked for, and what it used), or some tasks.
+STATE_FOLDER, STATE_FILE, USED_FILE = (
+    "omega-format",
+    "init-cluster-state.request",
+    "init-cluster-state.usage",
+)
 TASKS_FILE = "initial_tasks"
 #: How usage changes about its mean, of which the state says nothing.
 WANDERING = UsageRules(noise=0.25, daily=0.1, spikes_per_hour=0.2, spike=2.0)
 
 
 def is_raw_job_events(line: str) -> bool:
-    """A line of the published parts: eight fields without a header, the event type fourth and the class sixth."""
+    """A line of the published parts: eight fields without a header, the event type fourth and the
+    class sixth."""
     fields = line.split(",")
-    return len(fields) == len(RAW_COLUMNS) and fields[0].isdigit() and fields[2].isdigit() and fields[3] in "012345678"
+    return (
+        len(fields) == len(RAW_COLUMNS)
+        and fields[0].isdigit()
+        and fields[2].isdigit()
+        and fields[3] in "012345678"
+    )
 
 
 def read_job_events(source: Source, options: Options) -> Trace:
@@ -63,7 +81,9 @@ def read_job_events(source: Source, options: Options) -> Trace:
     never = kept["start"].is_null() & kept["gone"].is_not_null()
     kept = kept.filter(~never)
     if kept.height == 0:
-        raise InputError(f"{source.path}: expected SUBMIT events, no job was submitted after time 0")
+        raise InputError(
+            f"{source.path}: expected SUBMIT events, no job was submitted after time 0"
+        )
     skipped = count_skipped(
         (0 if options.initial else int(before.sum()), "jobs that were there at time 0"),
         (jobs.height - known.height, "jobs submitted before this file begins"),
@@ -74,24 +94,37 @@ def read_job_events(source: Source, options: Options) -> Trace:
     assumptions = (
         TIME_NOTE,
         f"{running:,} jobs without an end run until the last event, at {window_s:.0f} s",
-        "scheduling class 0 and 1 is batch, 2 and 3 is service", *notes,
-    )  # fmt: skip
+        "scheduling class 0 and 1 is batch, 2 and 3 is service",
+        *notes,
+    )
     return Trace(
-        "google2011 job events", len(table), _event_jobs(kept, window_s, drawn), None, None, {}, assumptions, skipped
+        "google2011 job events",
+        len(table),
+        _event_jobs(kept, window_s, drawn),
+        None,
+        None,
+        {},
+        assumptions,
+        skipped,
     )
 
 
 def _events(table: Table) -> pl.DataFrame:
     import polars as pl
 
-    return pl.DataFrame({
-        "job": table.texts("job_id"), "time": table.integers("time_us"), "type": table.integers("event_type", 0, 8),
-        "class": table.integers("scheduling_class", 0, 3, default=0),
-    }).filter(pl.col("time") < WHOLE_MAX)  # fmt: skip
+    return pl.DataFrame(
+        {
+            "job": table.texts("job_id"),
+            "time": table.integers("time_us"),
+            "type": table.integers("event_type", 0, 8),
+            "class": table.integers("scheduling_class", 0, 3, default=0),
+        }
+    ).filter(pl.col("time") < WHOLE_MAX)
 
 
 def _lifetimes(events: pl.DataFrame) -> tuple[pl.DataFrame, float]:
-    """For each job its class, submission, start, first end after the start and first end at all; and the last time."""
+    """For each job its class, submission, start, first end after the start and first end at all;
+    and the last time."""
     import polars as pl
 
     def first(frame: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -114,10 +147,19 @@ def _event_jobs(jobs: pl.DataFrame, window_s: float, drawn: JobList) -> JobList:
     start = jobs["start"].fill_null(jobs["submit"]).to_numpy() / MICROS
     end = (jobs["end"].cast(float) / MICROS).fill_null(window_s).to_numpy()
     return job_list(
-        drawn.resources, CLASSES, workload=_service(jobs), submit_s=submit, tasks=drawn.tasks,
-        duration_s=np.maximum(end - start, 0.0), request=drawn.request, job_id=jobs["job"].to_list(),
-        priority=drawn.priority, production=drawn.production, curve=drawn.curve, curves=drawn.curves,
-    )  # fmt: skip
+        drawn.resources,
+        CLASSES,
+        workload=_service(jobs),
+        submit_s=submit,
+        tasks=drawn.tasks,
+        duration_s=np.maximum(end - start, 0.0),
+        request=drawn.request,
+        job_id=jobs["job"].to_list(),
+        priority=drawn.priority,
+        production=drawn.production,
+        curve=drawn.curve,
+        curves=drawn.curves,
+    )
 
 
 def _service(jobs: pl.DataFrame) -> NDArray[np.int64]:
@@ -126,7 +168,8 @@ def _service(jobs: pl.DataFrame) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Shapes:
-    """Jobs whose tasks are known, the rows of them that others are drawn from, and the rule of the draw in words."""
+    """Jobs whose tasks are known, the rows of them that others are drawn from, and the rule of the
+    draw in words."""
 
     known: JobList
     pool: NDArray[np.int64]
@@ -134,14 +177,19 @@ class _Shapes:
 
 
 def _shapes(source: Source, options: Options) -> _Shapes | None:
-    """The shapes that were given; without them, those of the jobs that were there at time 0, if they lie beside."""
+    """The shapes that were given; without them, those of the jobs that were there at time 0, if
+    they lie beside."""
     given = options.shapes
     if given is not None:
         return _Shapes(given, np.arange(len(given)), "batch from batch and service from service")
     there = None if options.rng is None else _there_at_zero(source.path, options)
     if there is None or there.production.all():
         return None
-    return _Shapes(there, np.flatnonzero(~there.production), "none of them production, as 99 % of its tasks are not")
+    return _Shapes(
+        there,
+        np.flatnonzero(~there.production),
+        "none of them production, as 99 % of its tasks are not",
+    )
 
 
 def _there_at_zero(path: Path, options: Options) -> JobList | None:
@@ -158,7 +206,8 @@ def _there_at_zero(path: Path, options: Options) -> JobList | None:
 
 
 def _with_usage(jobs: JobList, used: JobList, rng: np.random.Generator) -> JobList:
-    """Curves that wander about the mean of what each job used; a job whose use is not known uses what it requests."""
+    """Curves that wander about the mean of what each job used; a job whose use is not known uses
+    what it requests."""
     row_of = {str(name): row for row, name in enumerate(used.job_id)}
     row = np.array([row_of.get(str(name), -1) for name in jobs.job_id], dtype=np.int64)
     known = (row >= 0)[:, None] & (jobs.request > 0)
@@ -166,16 +215,25 @@ def _with_usage(jobs: JobList, used: JobList, rng: np.random.Generator) -> JobLi
     about_one = shares(WANDERING, len(jobs.resources), rng)
     curve = np.arange(len(jobs))
     return replace(
-        jobs, curve=curve, curves=Curves(about_one[curve % len(about_one)] * share[:, None, :].astype(np.float32),
-        WANDERING.step_s, cyclic=True),
-    )  # fmt: skip
+        jobs,
+        curve=curve,
+        curves=Curves(
+            about_one[curve % len(about_one)] * share[:, None, :].astype(np.float32),
+            WANDERING.step_s,
+            cyclic=True,
+        ),
+    )
 
 
-def _draw(jobs: pl.DataFrame, shapes: _Shapes | None, options: Options) -> tuple[JobList, tuple[str, ...]]:
-    """For each job one with its tasks and sizes: itself if they are known, else drawn from the others; or all alike."""
+def _draw(
+    jobs: pl.DataFrame, shapes: _Shapes | None, options: Options
+) -> tuple[JobList, tuple[str, ...]]:
+    """For each job one with its tasks and sizes: itself if they are known, else drawn from the
+    others; or all alike."""
     if shapes is None:
         note = (
-            f"the events have no task counts and no sizes: every job is one task of {options.task_cpu:g} CPU and "
+            "the events have no task counts and no sizes: every job is one task of "
+            f"{options.task_cpu:g} CPU and "
             f"{options.task_memory / 1e9:g} GB"
         )
         return _alike(options).select(np.zeros(jobs.height, dtype=np.int64)), (note,)
@@ -189,11 +247,17 @@ def _draw(jobs: pl.DataFrame, shapes: _Shapes | None, options: Options) -> tuple
     row_of = {str(name): row for row, name in enumerate(known.job_id)}
     own = np.array([row_of.get(name, -1) for name in jobs["job"].to_list()], dtype=np.int64)
     note = (
-        "this is a job-level replay with sampled tasks: arrivals and durations are real; tasks, sizes and production "
-        f"are the job's own for {int((own >= 0).sum()):,} jobs, for the others all drawn together from "
+        "this is a job-level replay with sampled tasks: arrivals and durations are real; tasks, "
+        "sizes and production "
+        f"are the job's own for {int((own >= 0).sum()):,} jobs, for the others all drawn "
+        "together from "
         f"{len(shapes.pool):,} jobs, {shapes.rule}"
     )
-    usage = () if known.curves is None else ("usage is the mean of each job's tasks, with made-up changes about it",)
+    usage = (
+        ()
+        if known.curves is None
+        else ("usage is the mean of each job's tasks, with made-up changes about it",)
+    )
     return known.select(np.where(own >= 0, own, rows)), (note, *usage)
 
 
@@ -202,7 +266,13 @@ def _alike(options: Options) -> JobList:
     one = np.ones(1, dtype=np.int64)
     size = amounts(np.array([options.task_cpu]), np.array([options.task_memory]))
     return job_list(
-        Resources(), CLASSES, workload=0 * one, submit_s=np.zeros(1), tasks=one, duration_s=np.zeros(1), request=size
+        Resources(),
+        CLASSES,
+        workload=0 * one,
+        submit_s=np.zeros(1),
+        tasks=one,
+        duration_s=np.zeros(1),
+        request=size,
     )
 
 

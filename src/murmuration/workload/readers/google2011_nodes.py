@@ -1,4 +1,5 @@
-"""Nodes of Google's cell of 2011: machine events with their attributes, and removals published without the returns."""
+"""Nodes of Google's cell of 2011: machine events with their attributes, and removals published
+without the returns."""
 
 from __future__ import annotations
 
@@ -8,21 +9,22 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.resources import Amounts, Resources
 from murmuration.cluster.constraints import Value, as_value
-from murmuration.cluster.resources import Amounts, Resources
-from murmuration.workload.files import Source, beside, load
+from murmuration.workload.formats.sizes import amounts
+from murmuration.workload.formats.source import Source, beside, load
+from murmuration.workload.formats.table import Table, parse
 from murmuration.workload.node_events import UNCHANGED, in_order, joined
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents
 from murmuration.workload.readers.google2011 import MICROS, SHARE_MAX, TIME_NOTE, scale_note
-from murmuration.workload.sizes import amounts
-from murmuration.workload.table import Table, parse
 from murmuration.workload.trace import LeftOut, Options, Trace
 
 EVENT_COLUMNS = ("time_us", "machine_id", "event_type", "platform_id", "cpus", "memory")
 ATTRIBUTE_COLUMNS = ("time_us", "machine_id", "name", "value", "deleted")
 GONE_FILE = "machines_gone_for_good"
 GONE_COLUMNS = ("machine_id", "last_event_time_us")
-#: How long a node that was removed stays away, where the trace does not say: the median of the cell of 2019.
+#: How long a node that was removed stays away, where the trace does not say: the median of the cell
+#: of 2019.
 AWAY_S = 1300.0
 
 NodeAttributes = Mapping[str, dict[str, Value]]
@@ -40,10 +42,13 @@ def node_events(table: Table, attributes: NodeAttributes, options: Options) -> N
             platform: dict[str, Value] = {"platform": as_value(pair[1])} if pair[1] else {}
             own[pair] = platform | attributes.get(pair[0], {})
     events = NodeEvents(
-        Resources(), table.integers("time_us") / MICROS, np.array(names, dtype=np.str_),
-        table.integers("event_type", 0, 2), _sizes(cpu, memory),
+        Resources(),
+        table.integers("time_us") / MICROS,
+        np.array(names, dtype=np.str_),
+        table.integers("event_type", 0, 2),
+        _sizes(cpu, memory),
         tuple(own[pair] for pair in zip(names, platforms, strict=True)),
-    )  # fmt: skip
+    )
     return in_order(events)
 
 
@@ -58,12 +63,17 @@ def sized(table: Table, left_out: LeftOut) -> NDArray[np.bool_]:
     """The events of nodes that are told their size when they are first added."""
     import polars as pl
 
-    frame = pl.DataFrame({
-        "node": table.texts("machine_id"), "time": table.integers("time_us"),
-        "type": table.integers("event_type", 0, 2),
-        "known": np.isfinite(table.measured("cpus")) & np.isfinite(table.measured("memory")),
-    })  # fmt: skip
-    first = frame.sort("time", maintain_order=True).unique("node", keep="first", maintain_order=True)
+    frame = pl.DataFrame(
+        {
+            "node": table.texts("machine_id"),
+            "time": table.integers("time_us"),
+            "type": table.integers("event_type", 0, 2),
+            "known": np.isfinite(table.measured("cpus")) & np.isfinite(table.measured("memory")),
+        }
+    )
+    first = frame.sort("time", maintain_order=True).unique(
+        "node", keep="first", maintain_order=True
+    )
     good = first.filter((pl.col("type") == ADD) & pl.col("known"))["node"]
     bad = ~frame["node"].is_in(good.implode()).to_numpy()
     return left_out.without(table, bad, "a node that is not added with a size first")
@@ -90,18 +100,22 @@ def read_attributes(table: Table, known: set[str], left_out: LeftOut) -> tuple[N
 
 
 def read_removals(source: Source, options: Options) -> Trace:
-    """Removals alone: each node is back after a while, unless it is listed beside as gone for good."""
+    """Removals alone: each node is back after a while, unless it is listed beside as gone for
+    good."""
     table = parse(source)
     table.need(EVENT_COLUMNS, "node events")
     table.refuse(table.integers("event_type") != REMOVE, "event_type", "1 (removed) in every row")
     removed = node_events(table, {}, options)
     back = _returns(removed, _gone(source))
     note = (
-        f"the trace has no returns: a node that was removed is back after {AWAY_S:,.0f} s, or half-way to its next "
+        f"the trace has no returns: a node that was removed is back after {AWAY_S:,.0f} s, or "
+        "half-way to its next "
         f"removal if that is sooner; {len(removed) - len(back):,} are listed as gone for good"
     )
     assumptions = (scale_note(options), TIME_NOTE, note)
-    return Trace("google2011 removals", len(table), events=joined([removed, back]), assumptions=assumptions)
+    return Trace(
+        "google2011 removals", len(table), events=joined([removed, back]), assumptions=assumptions
+    )
 
 
 def _gone(source: Source) -> dict[str, float]:

@@ -1,5 +1,5 @@
-"""Google's trace of 2011 as published: a folder of six tables in parts, replayed task by task with usage, constraints,
-the nodes that came and went, and the node each task first ran on."""
+"""Google's trace of 2011 as published: a folder of six tables in parts, replayed task by task with
+usage, constraints, the nodes that came and went, and the node each task first ran on."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.errors import InputError
 from murmuration.cluster.constraints import node_mask
-from murmuration.cluster.errors import InputError
-from murmuration.workload.files import load
+from murmuration.workload.formats.source import load
+from murmuration.workload.formats.table import Parts, Table, parse, stacked
 from murmuration.workload.jobs import JobList
 from murmuration.workload.node_events import nodes_at_zero
 from murmuration.workload.nodes import NodeEvents, NodeTable
 from murmuration.workload.readers import google2011_nodes as nodes
 from murmuration.workload.readers import google2011_tasks as tasks
 from murmuration.workload.readers.google2011 import TIME_NOTE, scale_note
-from murmuration.workload.table import Parts, Table, parse, stacked
 from murmuration.workload.trace import LeftOut, Options, Trace, count_skipped
 
 MACHINES, TASKS = "machine_events", "task_events"
 COLUMNS = {
-    MACHINES: nodes.EVENT_COLUMNS, "machine_attributes": nodes.ATTRIBUTE_COLUMNS, TASKS: tasks.EVENT_COLUMNS,
-    "task_constraints": tasks.CONSTRAINT_COLUMNS, "task_usage": tasks.USAGE_COLUMNS,
-}  # fmt: skip
+    MACHINES: nodes.EVENT_COLUMNS,
+    "machine_attributes": nodes.ATTRIBUTE_COLUMNS,
+    TASKS: tasks.EVENT_COLUMNS,
+    "task_constraints": tasks.CONSTRAINT_COLUMNS,
+    "task_usage": tasks.USAGE_COLUMNS,
+}
 
 
 def is_folder(path: Path) -> bool:
@@ -38,16 +41,21 @@ def read_folder(path: Path, options: Options) -> Trace:
     changed = _parts(path, MACHINES, needed=True)
     kept = nodes.sized(changed, left_out)
     if not kept.any():
-        raise InputError(f"{path / MACHINES}: expected nodes that are added with a size, there are none")
+        raise InputError(
+            f"{path / MACHINES}: expected nodes that are added with a size, there are none"
+        )
     known = set(changed.texts("machine_id").to_numpy()[kept].tolist())
     attributes, later = _attributes(path, known, left_out)
     events = nodes.node_events(changed.select(kept), attributes, options)
     attribute_note = [f"{later:,} later changes of attributes are not replayed"] if later else []
     trace = Trace(
-        "google2011 tables", len(changed), nodes=nodes_at_zero(events), events=events,
+        "google2011 tables",
+        len(changed),
+        nodes=nodes_at_zero(events),
+        events=events,
         assumptions=(scale_note(options), TIME_NOTE, *attribute_note),
         skipped=tuple(left_out.lines),
-    )  # fmt: skip
+    )
     return trace if options.nodes_only else _with_tasks(trace, path, options, left_out)
 
 
@@ -59,7 +67,11 @@ def _attributes(path: Path, known: set[str], left_out: LeftOut) -> tuple[nodes.N
 def _with_tasks(trace: Trace, path: Path, options: Options, left_out: LeftOut) -> Trace:
     """The trace with a job for each task."""
     assert trace.events is not None
-    events, asked, used = _parts(path, TASKS, needed=True), _parts(path, "task_constraints"), _parts(path, "task_usage")
+    events, asked, used = (
+        _parts(path, TASKS, needed=True),
+        _parts(path, "task_constraints"),
+        _parts(path, "task_usage"),
+    )
     found, never, end_s = tasks.lifetimes(events, used)
     jobs = tasks.job_rows(found, end_s, options)
     jobs = replace(jobs, **tasks.constraints(asked, jobs, never, left_out)) if len(asked) else jobs
@@ -68,17 +80,28 @@ def _with_tasks(trace: Trace, path: Path, options: Options, left_out: LeftOut) -
     jobs = _on_known_nodes(jobs, events, found["start_row"].to_numpy(), trace.events, left_out)
     jobs = _that_fit(jobs, events, found["row"].to_numpy(), trace.events, left_out)
     if len(jobs) == 0:
-        raise InputError(f"{path / TASKS}: expected tasks that ran and that a node can hold, there are none")
-    notes = tasks.notes(found["runs"].to_numpy(), end_s, int(found["spread"].sum()), usage=len(used) > 0)
+        raise InputError(
+            f"{path / TASKS}: expected tasks that ran and that a node can hold, there are none"
+        )
+    notes = tasks.notes(
+        found["runs"].to_numpy(), end_s, int(found["spread"].sum()), usage=len(used) > 0
+    )
     skipped = count_skipped((len(never), "tasks that ended without being scheduled"))
     return replace(
-        trace, rows=trace.rows + len(events) + len(asked) + len(used), jobs=jobs.sorted(),
-        assumptions=trace.assumptions + notes, skipped=(*skipped, *left_out.lines),
-    )  # fmt: skip
+        trace,
+        rows=trace.rows + len(events) + len(asked) + len(used),
+        jobs=jobs.sorted(),
+        assumptions=trace.assumptions + notes,
+        skipped=(*skipped, *left_out.lines),
+    )
 
 
 def _on_known_nodes(
-    jobs: JobList, table: Table, start_row: NDArray[np.float64], events: NodeEvents, left_out: LeftOut
+    jobs: JobList,
+    table: Table,
+    start_row: NDArray[np.float64],
+    events: NodeEvents,
+    left_out: LeftOut,
 ) -> JobList:
     """A node that the machine events do not know is not where a task ran."""
     known = np.isin(np.array(jobs.recorded_nodes, dtype=np.str_), np.unique(events.node_id))
@@ -89,12 +112,18 @@ def _on_known_nodes(
     return replace(jobs, recorded=np.where(strange, -1, jobs.recorded))
 
 
-def _that_fit(jobs: JobList, table: Table, row: NDArray[np.int64], events: NodeEvents, left_out: LeftOut) -> JobList:
+def _that_fit(
+    jobs: JobList, table: Table, row: NDArray[np.int64], events: NodeEvents, left_out: LeftOut
+) -> JobList:
     """The tasks that at least one node could hold when empty, whenever it was there."""
     cell = _all_nodes(events)
     masks = [node_mask(constraints, cell.attributes) for constraints in jobs.constraint_sets]
-    kinds, which = np.unique(np.column_stack([jobs.constraint, jobs.request]), axis=0, return_inverse=True)
-    fits = np.array([bool((cell.total[masks[kind[0]]] >= kind[1:]).all(axis=1).any()) for kind in kinds])
+    kinds, which = np.unique(
+        np.column_stack([jobs.constraint, jobs.request]), axis=0, return_inverse=True
+    )
+    fits = np.array(
+        [bool((cell.total[masks[kind[0]]] >= kind[1:]).all(axis=1).any()) for kind in kinds]
+    )
     homeless = ~fits[which.reshape(-1)]
     bad = np.zeros(len(table), dtype=np.bool_)
     bad[row[homeless]] = True
@@ -107,7 +136,9 @@ def _all_nodes(events: NodeEvents) -> NodeTable:
     names, first, which = np.unique(events.node_id, return_index=True, return_inverse=True)
     total = np.zeros((len(names), len(events.resources)), dtype=np.int64)
     np.maximum.at(total, which, events.total)
-    return NodeTable(events.resources, tuple(names.tolist()), total, tuple(events.attributes[k] for k in first))
+    return NodeTable(
+        events.resources, tuple(names.tolist()), total, tuple(events.attributes[k] for k in first)
+    )
 
 
 def _parts(path: Path, name: str, needed: bool = False) -> Parts:
@@ -115,11 +146,15 @@ def _parts(path: Path, name: str, needed: bool = False) -> Parts:
     columns = COLUMNS[name]
     files = sorted(file for file in (path / name).glob("part-*") if file.is_file())
     if needed and not files:
-        raise InputError(f"{path / name}: expected files such as part-00000-of-00001.csv.gz, there are none")
+        raise InputError(
+            f"{path / name}: expected files such as part-00000-of-00001.csv.gz, there are none"
+        )
     tables = []
     for file in files:
         source = load(file)
         # The first version of the trace has one column less in task_usage.
         fields = source.head(1)[0].count(",") + 1
-        tables.append(parse(source, names=columns[:fields] if fields == len(columns) - 1 else columns))
+        tables.append(
+            parse(source, names=columns[:fields] if fields == len(columns) - 1 else columns)
+        )
     return stacked(path / name, tables, columns)

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Amounts, Resources
 from murmuration.cluster.constraints import Attributes
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Amounts, Resources
-from murmuration.workload.files import Source
+from murmuration.workload.formats.sizes import amounts
+from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.table import Table, of_columns, parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.node_events import in_order, nodes_at_zero
 from murmuration.workload.nodes import ADD, NodeEvents, NodeTable, read_attributes
 from murmuration.workload.readers.google2011 import MICROS, SHARE_MAX, scale_note
-from murmuration.workload.sizes import amounts
-from murmuration.workload.table import Table, of_columns, parse
 from murmuration.workload.trace import Options, Trace
 
 EVENT_COLUMNS = ("time_us", "machine_id", "event_type", "switch", "platform", "cpus", "memory")
@@ -47,9 +47,14 @@ class _Event(msgspec.Struct):
 
     def row(self) -> tuple[Any, ...]:
         return (
-            self.time, self.machine_id, self.type, self.switch_id, self.platform_id, self.capacity.cpus,
+            self.time,
+            self.machine_id,
+            self.type,
+            self.switch_id,
+            self.platform_id,
+            self.capacity.cpus,
             self.capacity.memory,
-        )  # fmt: skip
+        )
 
 
 def read_machine_events(source: Source, options: Options) -> Trace:
@@ -59,15 +64,26 @@ def read_machine_events(source: Source, options: Options) -> Trace:
     cpu = table.numbers("cpus", high=SHARE_MAX, default=0.0) * options.full_cpu
     memory = table.numbers("memory", high=SHARE_MAX, default=0.0) * options.full_memory
     events = NodeEvents(
-        Resources(), table.integers("time_us") / MICROS, np.array(table.texts("machine_id").to_list(), dtype=np.str_),
-        table.integers("event_type", FIRST_TYPE, LAST_TYPE) - FIRST_TYPE, amounts(cpu, memory),
+        Resources(),
+        table.integers("time_us") / MICROS,
+        np.array(table.texts("machine_id").to_list(), dtype=np.str_),
+        table.integers("event_type", FIRST_TYPE, LAST_TYPE) - FIRST_TYPE,
+        amounts(cpu, memory),
         read_attributes(table, {"platform": "platform", "switch": "switch"}),
-    )  # fmt: skip
+    )
     events = in_order(events)
     empty = int(((events.kind == ADD) & ~events.total.any(axis=1)).sum())
     note = f"{empty:,} nodes are added without a size: they have none until their update"
     assumptions = (scale_note(options), *([note] if empty else []))
-    return Trace("google2019 machine events", len(table), None, nodes_at_zero(events), events, {}, assumptions)
+    return Trace(
+        "google2019 machine events",
+        len(table),
+        None,
+        nodes_at_zero(events),
+        events,
+        {},
+        assumptions,
+    )
 
 
 def _json_table(source: Source) -> Table:
@@ -80,9 +96,14 @@ def _json_table(source: Source) -> Table:
             try:
                 rows.append(decoder.decode(line).row())
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise InputError(f"{source.path} line {number}: expected a node event in JSON: {error}") from None
+                raise InputError(
+                    f"{source.path} line {number}: expected a node event in JSON: {error}"
+                ) from None
             lines.append(number)
-    texts = ([None if value is None else str(value) for value in column] for column in zip(*rows, strict=True))
+    texts = (
+        [None if value is None else str(value) for value in column]
+        for column in zip(*rows, strict=True)
+    )
     return of_columns(source, dict(zip(EVENT_COLUMNS, texts, strict=True)), lines)
 
 
@@ -92,11 +113,15 @@ def read_requests(source: Source, options: Options) -> Trace:
 
     table = parse(source)
     table.need(REQUEST_COLUMNS, "requests")
-    rows = pl.DataFrame({
-        "job": table.texts("collection_id"), "time": table.integers("time"),
-        "kind": table.integers("collection_type", 0, 1), "cpu": table.numbers("cpus", high=SHARE_MAX),
-        "memory": table.numbers("ram", high=SHARE_MAX),
-    })  # fmt: skip
+    rows = pl.DataFrame(
+        {
+            "job": table.texts("collection_id"),
+            "time": table.integers("time"),
+            "kind": table.integers("collection_type", 0, 1),
+            "cpu": table.numbers("cpus", high=SHARE_MAX),
+            "memory": table.numbers("ram", high=SHARE_MAX),
+        }
+    )
     jobs = rows.group_by("job", maintain_order=True).agg(
         pl.col("time").min(),
         pl.col("kind").first(),
@@ -106,11 +131,18 @@ def read_requests(source: Source, options: Options) -> Trace:
     )
     duration = DURATION_S if options.duration_s is None else options.duration_s
     listed = job_list(
-        Resources(), COLLECTIONS, workload=jobs["kind"].to_numpy(), submit_s=jobs["time"].to_numpy() / MICROS,
-        tasks=jobs["tasks"].to_numpy().clip(1, TASKS_MAX), duration_s=np.full(jobs.height, duration),
-        request=amounts(jobs["cpu"].to_numpy() * options.full_cpu, jobs["memory"].to_numpy() * options.full_memory),
+        Resources(),
+        COLLECTIONS,
+        workload=jobs["kind"].to_numpy(),
+        submit_s=jobs["time"].to_numpy() / MICROS,
+        tasks=jobs["tasks"].to_numpy().clip(1, TASKS_MAX),
+        duration_s=np.full(jobs.height, duration),
+        request=amounts(
+            jobs["cpu"].to_numpy() * options.full_cpu,
+            jobs["memory"].to_numpy() * options.full_memory,
+        ),
         job_id=jobs["job"].to_list(),
-    )  # fmt: skip
+    )
     assumptions = (
         scale_note(options),
         f"the trace has no durations: every task runs for {duration:g} s",

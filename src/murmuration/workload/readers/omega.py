@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Resources
-from murmuration.workload.files import Source
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
+from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
+from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.table import Table, parse, spaced
 from murmuration.workload.generators import Tables
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 from murmuration.workload.readers.google2011 import CLASSES, MICROS, split
-from murmuration.workload.sizes import CPU_MAX, SIZE_MAX, amounts
-from murmuration.workload.table import Table, parse, spaced
 from murmuration.workload.trace import Options, Trace, count_skipped
 
 if TYPE_CHECKING:
@@ -35,11 +35,19 @@ FIELDS = {"interarrival": "gaps_s", "csizes": "tasks", "runtimes": "durations_s"
 
 
 def is_state(fields: list[str]) -> bool:
-    return (len(fields), fields[0]) in ((8, "11"), (6, "12")) and fields[3] in "01" and fields[4] in "0123"
+    return (
+        (len(fields), fields[0]) in ((8, "11"), (6, "12"))
+        and fields[3] in "01"
+        and fields[4] in "0123"
+    )
 
 
 def is_distribution(fields: list[str]) -> bool:
-    return len(fields) == 4 and fields[2] in ("0", "1") and re.fullmatch(r"[\d.eE+-]+", fields[3]) is not None
+    return (
+        len(fields) == 4
+        and fields[2] in ("0", "1")
+        and re.fullmatch(r"[\d.eE+-]+", fields[3]) is not None
+    )
 
 
 def read_state(source: Source, options: Options) -> Trace:
@@ -56,7 +64,8 @@ def read_state(source: Source, options: Options) -> Trace:
     last_s = TRACE_DAYS * 86400.0 if options.duration_s is None else options.duration_s
     assumptions = (
         f"{int(np.isnan(end_s).sum()):,} jobs without an end run for {last_s:,.0f} s",
-        f"CPU and memory are {'per task' if per_task else 'sums over the tasks of a job'}, by the file's name",
+        f"CPU and memory are {'per task' if per_task else 'sums over the tasks of a job'}, by "
+        "the file's name",
         f"ends are in {unit}, by their size",
         "service is production with scheduling class 2 or 3, all else is batch (CMB_PBB)",
     )
@@ -66,28 +75,41 @@ def read_state(source: Source, options: Options) -> Trace:
 
 
 def _ends(table: Table, names: pl.Series) -> tuple[NDArray[np.float64], int, str]:
-    """When each of these jobs ended (NaN: not known), how many ends are of other jobs, and the unit of time."""
+    """When each of these jobs ended (NaN: not known), how many ends are of other jobs, and the unit
+    of time."""
     import polars as pl
 
     time = table.numbers("time")
     micros = bool(time.max(initial=0.0) > SECONDS_MAX)
     ends = pl.DataFrame({"job": table.texts("job_id"), "end": time / (MICROS if micros else 1.0)})
     first = ends.unique("job", keep="first", maintain_order=True)
-    end_s = pl.DataFrame({"job": names}).join(first, on="job", how="left", maintain_order="left")["end"]
+    end_s = pl.DataFrame({"job": names}).join(first, on="job", how="left", maintain_order="left")[
+        "end"
+    ]
     strangers = ends.join(pl.DataFrame({"job": names}), on="job", how="anti").height
     return end_s.to_numpy(), strangers, "microseconds" if micros else "seconds"
 
 
-def _state_jobs(table: Table, names: pl.Series, duration_s: NDArray[np.float64], per_task: bool) -> JobList:
+def _state_jobs(
+    table: Table, names: pl.Series, duration_s: NDArray[np.float64], per_task: bool
+) -> JobList:
     tasks = table.integers("tasks", 1, TASKS_MAX)
     share = np.ones(len(table)) if per_task else 1.0 / tasks
     production = table.integers("prod_job", 0, 1).astype(np.bool_)
-    request = amounts(table.numbers("cpus", high=CPU_MAX) * share, table.numbers("memory", high=SIZE_MAX) * share)
+    request = amounts(
+        table.numbers("cpus", high=CPU_MAX) * share, table.numbers("memory", high=SIZE_MAX) * share
+    )
     return job_list(
-        Resources(), CLASSES, workload=split(production, table.integers("sched_class", 0, 3)),
-        submit_s=np.zeros(len(table)), tasks=tasks, duration_s=duration_s, request=request, job_id=names.to_list(),
+        Resources(),
+        CLASSES,
+        workload=split(production, table.integers("sched_class", 0, 3)),
+        submit_s=np.zeros(len(table)),
+        tasks=tasks,
+        duration_s=duration_s,
+        request=request,
+        job_id=names.to_list(),
         production=production,
-    )  # fmt: skip
+    )
 
 
 def read_distribution(source: Source, options: Options) -> Trace:
@@ -95,12 +117,24 @@ def read_distribution(source: Source, options: Options) -> Trace:
     table = parse(spaced(source), names=DISTRIBUTION_COLUMNS, separator="\t", quoted=False)
     field = _field(source.path)
     scheduler, values = table.integers("scheduler", 0, 1), table.numbers("value")
-    mine = {name: values[scheduler == k] for k, name in enumerate(CLASSES) if (scheduler == k).any()}
+    mine = {
+        name: values[scheduler == k] for k, name in enumerate(CLASSES) if (scheduler == k).any()
+    }
     tables = {name: replace(Tables(), **{field: column}) for name, column in mine.items()}
     clusters = table.texts("cluster").unique().sort().to_list()
-    note = f"values of {', '.join(clusters)} are taken together" if len(clusters) > 1 else f"values of {clusters[0]}"
-    what = {"gaps_s": "gaps between jobs", "tasks": "tasks of a job", "durations_s": "durations"}[field]
-    assumptions = (note, f"the values are {what}, by the file's name", "scheduler 0 is batch, 1 is service")
+    note = (
+        f"values of {', '.join(clusters)} are taken together"
+        if len(clusters) > 1
+        else f"values of {clusters[0]}"
+    )
+    what = {"gaps_s": "gaps between jobs", "tasks": "tasks of a job", "durations_s": "durations"}[
+        field
+    ]
+    assumptions = (
+        note,
+        f"the values are {what}, by the file's name",
+        "scheduler 0 is batch, 1 is service",
+    )
     return Trace("omega distribution", len(table), tables=tables, assumptions=assumptions)
 
 
@@ -109,12 +143,14 @@ def _field(path: Path) -> str:
         if word in path.name:
             return field
     raise InputError(
-        f"{path}: expected interarrival, csizes or runtimes in the name of a distribution, to know what its values are"
+        f"{path}: expected interarrival, csizes or runtimes in the name of a distribution, to "
+        "know what its values are"
     )
 
 
 def omega_tables(traces: Iterable[Trace]) -> dict[str, Tables]:
-    """Several distributions as one set of tables per workload; of two for the same thing the later one counts."""
+    """Several distributions as one set of tables per workload; of two for the same thing the later
+    one counts."""
     merged: dict[str, Tables] = {}
     for trace in traces:
         for name, new in trace.tables.items():

@@ -1,4 +1,5 @@
-"""PlanetLab's virtual machines (CoMon, 2011): the CPU each one used, every five minutes of one day."""
+"""PlanetLab's virtual machines (CoMon, 2011): the CPU each one used, every five minutes of one
+day."""
 
 from __future__ import annotations
 
@@ -6,11 +7,11 @@ import re
 
 import numpy as np
 
-from murmuration.cluster.resources import Resources
-from murmuration.workload.files import Source
+from murmuration.base.resources import Resources
+from murmuration.workload.formats.sizes import amounts
+from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import job_list
-from murmuration.workload.sizes import amounts
-from murmuration.workload.table import parse
 from murmuration.workload.trace import Options, Trace
 from murmuration.workload.usage import Curves
 
@@ -31,11 +32,17 @@ def read_planetlab(source: Source, options: Options) -> Trace:
     duration = span_s if options.duration_s is None else options.duration_s
     one = np.ones(len(table))
     jobs = job_list(
-        Resources(), ["service"], workload=np.zeros(len(table), dtype=np.int64), submit_s=np.zeros(len(table)),
-        tasks=one.astype(np.int64), duration_s=one * duration,
-        request=amounts(one * options.task_cpu, one * options.task_memory), job_id=table.names("vm").to_list(),
-        curve=np.arange(len(table)), curves=Curves(share, STEP_S),
-    )  # fmt: skip
+        Resources(),
+        ["service"],
+        workload=np.zeros(len(table), dtype=np.int64),
+        submit_s=np.zeros(len(table)),
+        tasks=one.astype(np.int64),
+        duration_s=one * duration,
+        request=amounts(one * options.task_cpu, one * options.task_memory),
+        job_id=table.names("vm").to_list(),
+        curve=np.arange(len(table)),
+        curves=Curves(share, STEP_S),
+    )
     assumptions = (
         f"the trace has no sizes: every virtual machine asks for {options.task_cpu:g} CPU and "
         f"{options.task_memory / 1e9:g} GB, and its percentages are of that CPU",

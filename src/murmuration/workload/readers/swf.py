@@ -1,4 +1,5 @@
-"""The Standard Workload Format of the Parallel Workloads Archive: 18 numbers a job, `;` before comments."""
+"""The Standard Workload Format of the Parallel Workloads Archive: 18 numbers a job, `;` before
+comments."""
 
 from __future__ import annotations
 
@@ -6,49 +7,82 @@ import re
 
 import numpy as np
 
-from murmuration.cluster.errors import InputError
-from murmuration.cluster.resources import Resources
-from murmuration.workload.files import Source
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
+from murmuration.workload.formats.sizes import SIZE_MAX, amounts
+from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.table import parse, spaced
 from murmuration.workload.jobs import TASKS_MAX, job_list
-from murmuration.workload.sizes import SIZE_MAX, amounts
-from murmuration.workload.table import parse, spaced
 from murmuration.workload.trace import Options, Trace, count_skipped
 
 COLUMNS = (
-    "job", "submit", "wait", "runtime", "processors", "cpu_used", "memory_used_kb", "processors_asked", "time_asked",
-    "memory_asked_kb", "status", "user", "group", "program", "queue", "partition", "job_before", "think_time",
-)  # fmt: skip
+    "job",
+    "submit",
+    "wait",
+    "runtime",
+    "processors",
+    "cpu_used",
+    "memory_used_kb",
+    "processors_asked",
+    "time_asked",
+    "memory_asked_kb",
+    "status",
+    "user",
+    "group",
+    "program",
+    "queue",
+    "partition",
+    "job_before",
+    "think_time",
+)
 KB = 1024
 NONE = -1.0
 
 
 def is_swf(fields: list[str]) -> bool:
-    return len(fields) == len(COLUMNS) and all(re.fullmatch(r"[\d.eE+-]+", field) for field in fields)
+    return len(fields) == len(COLUMNS) and all(
+        re.fullmatch(r"[\d.eE+-]+", field) for field in fields
+    )
 
 
 def read_swf(source: Source, options: Options) -> Trace:
-    """Every processor a task, all of a job started together; rows without a time or a processor are left out."""
+    """Every processor a task, all of a job started together; rows without a time or a processor are
+    left out."""
     table = parse(spaced(source), names=COLUMNS, separator="\t", quoted=False, comment=";")
     if len(table) == 0:
         raise InputError(f"{source.path}: expected at least one row, there are no jobs")
     submit, runtime = table.numbers("submit", low=NONE), table.numbers("runtime", low=NONE)
     processors = table.integers("processors", -1, TASKS_MAX)
-    used, asked = (table.numbers(f"memory_{name}_kb", low=NONE, high=SIZE_MAX / KB) for name in ("used", "asked"))
+    used, asked = (
+        table.numbers(f"memory_{name}_kb", low=NONE, high=SIZE_MAX / KB)
+        for name in ("used", "asked")
+    )
     names = np.array(table.names("job").to_list(), dtype=np.str_)
     kept = (submit >= 0) & (runtime >= 0) & (processors >= 1)
     if not kept.any():
-        raise InputError(f"{source.path}: expected jobs with a submit time, a runtime and processors, there are none")
+        raise InputError(
+            f"{source.path}: expected jobs with a submit time, a runtime and processors, there "
+            "are none"
+        )
     memory = np.select([used > 0, asked > 0], [used * KB, asked * KB], options.task_memory)
     count = int(kept.sum())
     jobs = job_list(
-        Resources(), ["batch"], workload=np.zeros(count, dtype=np.int64), submit_s=submit[kept], tasks=processors[kept],
-        duration_s=runtime[kept], request=amounts(np.full(count, 1.0), memory[kept]), job_id=names[kept].tolist(),
+        Resources(),
+        ["batch"],
+        workload=np.zeros(count, dtype=np.int64),
+        submit_s=submit[kept],
+        tasks=processors[kept],
+        duration_s=runtime[kept],
+        request=amounts(np.full(count, 1.0), memory[kept]),
+        job_id=names[kept].tolist(),
         gang=True,
-    )  # fmt: skip
+    )
     unknown = int(((used <= 0) & (asked <= 0) & kept).sum())
     assumptions = (
         "every processor is a task of 1 CPU, and the tasks of a job start together",
         f"{unknown:,} jobs without a memory take {options.task_memory / 1e9:g} GB a task",
     )
-    skipped = count_skipped((len(table) - count, "jobs without a submit time, a runtime or processors (-1)"))
+    skipped = count_skipped(
+        (len(table) - count, "jobs without a submit time, a runtime or processors (-1)")
+    )
     return Trace("swf", len(table), jobs, assumptions=assumptions, skipped=skipped)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from murmuration.cluster.resources import Resources
-from murmuration.workload.files import Source
+from murmuration.base.resources import Resources
+from murmuration.workload.formats.sizes import amounts
+from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
-from murmuration.workload.sizes import amounts
-from murmuration.workload.table import parse
 from murmuration.workload.trace import Options, Trace
 
 COLUMNS = ("job_id", "submit_s", "gap_s", "map_input_bytes", "shuffle_bytes", "reduce_output_bytes")
@@ -29,13 +29,19 @@ def read_swim(source: Source, options: Options) -> Trace:
     duration = DURATION_S if options.duration_s is None else options.duration_s
     one = np.ones(len(table))
     jobs = job_list(
-        Resources(), ["mapreduce"], workload=np.zeros(len(table), dtype=np.int64), submit_s=table.numbers("submit_s"),
-        tasks=np.maximum(np.ceil(size / block), 1).astype(np.int64), duration_s=one * duration,
-        request=amounts(one * options.task_cpu, one * options.task_memory), job_id=table.names("job_id").to_list(),
-    )  # fmt: skip
+        Resources(),
+        ["mapreduce"],
+        workload=np.zeros(len(table), dtype=np.int64),
+        submit_s=table.numbers("submit_s"),
+        tasks=np.maximum(np.ceil(size / block), 1).astype(np.int64),
+        duration_s=one * duration,
+        request=amounts(one * options.task_cpu, one * options.task_memory),
+        job_id=table.names("job_id").to_list(),
+    )
     assumptions = (
         f"a job has one task per {block / 1e6:g} MB of map input, and at least one",
         f"the trace has no durations: every task runs for {duration:g} s",
-        f"the trace has no sizes: every task takes {options.task_cpu:g} CPU and {options.task_memory / 1e9:g} GB",
+        f"the trace has no sizes: every task takes {options.task_cpu:g} CPU and "
+        f"{options.task_memory / 1e9:g} GB",
     )
     return Trace("swim", len(table), jobs, assumptions=assumptions)

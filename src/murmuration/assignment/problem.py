@@ -1,0 +1,311 @@
+"""The plain arrays every planner works on, and the oracle that says whether an allocation is
+allowed.
+
+A *placement* is one node per task, −1 for unplaced. Nothing here is clever: `violations` is written
+to be read, and whatever a search, an exact solver or an order of moves claims is checked against
+it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from dataclasses import field as field_of
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+UNPLACED = -1
+#: What a rule between tasks asks for.
+APART, TOGETHER, SPREAD = "apart", "together", "spread"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule between tasks, by domain: a node, a zone, or whatever else `domain_of` parts the nodes
+    into (−1: none).
+
+    apart: beside each holder at most `most` targets lie in its domain (itself not counted).
+    together: beside each holder lies at least one target; the only target of all may lie alone.
+    spread: a domain with a holder has at most `most` targets more than the emptiest of the domains.
+    """
+
+    kind: str
+    name: str
+    holders: Integers
+    targets: Integers
+    domain_of: Integers
+    most: int = 0
+    #: Domains that have no node, and so hold nothing.
+    extra: int = 0
+
+    @property
+    def domains(self) -> int:
+        return int(self.domain_of.max(initial=-1)) + 1 + self.extra
+
+    @cached_property
+    def members(self) -> Integers:
+        """The tasks the rule speaks of."""
+        return np.union1d(self.holders, self.targets)
+
+    @cached_property
+    def parts(self) -> tuple[Integers, Integers, Integers]:
+        """Targets, holders that are no targets, and those that are both."""
+        both = np.intersect1d(self.holders, self.targets)
+        return self.targets, np.setdiff1d(self.holders, both), both
+
+
+class Violation(NamedTuple):
+    """One thing that is not allowed: `kind`, the node, task or rule it concerns (and the domain),
+    and by how much."""
+
+    kind: str
+    subject: int
+    domain: int
+    amount: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Nodes, tasks, where the tasks are now, and what binds them.
+
+    Task t may use the nodes of row `class_of[t]` of `allowed`; a pinned task stays where it is.
+    Tasks of one `group` are replicas of one service. `budget_of` names the disruption budget a task
+    counts against (−1: none), of which at most `budget[b]` tasks may be on the way at once.
+    """
+
+    resources: tuple[str, ...]
+    nodes: tuple[str, ...]
+    tasks: tuple[str, ...]
+    total: Integers
+    request: Integers
+    node_of: Integers
+    allowed: Flags
+    class_of: Integers
+    group: Integers
+    pinned: Flags
+    budget_of: Integers
+    budget: Integers
+    rules: tuple[Rule, ...]
+    priority: Integers
+    megabytes: Floats
+    zone_of: Integers
+    price: Floats
+    idle_watts: Floats
+    peak_watts: Floats
+    #: What a reader of the plan should know about the snapshot.
+    notes: tuple[str, ...] = ()
+    #: What the snapshot's format says beyond these arrays, for whoever writes the moves in that
+    #: format.
+    details: Any = field_of(default=None, compare=False)
+
+    @property
+    def movable(self) -> Flags:
+        """Tasks a plan may place or move: a budget of nothing pins its tasks."""
+        stuck = (self.budget_of >= 0) & (self._budget_left() == 0)
+        return np.asarray(~self.pinned & ((self.node_of < 0) | ~stuck))
+
+    def _budget_left(self) -> Integers:
+        return np.append(self.budget, 0)[self.budget_of]
+
+    @cached_property
+    def _rules_by_task(self) -> tuple[Integers, Integers]:
+        """Where each task's rules begin, and the rules of all tasks one after the other."""
+        members = [rule.members for rule in self.rules]
+        tasks = np.concatenate([*members, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+        rules = np.repeat(np.arange(len(members)), [len(part) for part in members])
+        by_task = np.argsort(tasks, kind="stable")
+        return np.searchsorted(tasks[by_task], np.arange(len(self.tasks) + 1)), rules[by_task]
+
+    def rules_of(self, tasks: Integers) -> list[int]:
+        """The rules that speak of any of these tasks."""
+        first, rules = self._rules_by_task
+        if len(tasks) == len(self.tasks):
+            return list(range(len(self.rules)))
+        return sorted(
+            {int(rule) for task in tasks.tolist() for rule in rules[first[task] : first[task + 1]]}
+        )
+
+    def may_use(self, task: int) -> Flags:
+        """The nodes a task may lie on: those its class allows, and the one it is on."""
+        found: Flags = self.allowed[self.class_of[task]].copy()
+        if self.node_of[task] >= 0:
+            found[self.node_of[task]] = True
+        return found
+
+
+def problem_of(
+    total: Any, request: Any, node_of: Any = None, group: Any = None, **others: Any
+) -> Problem:
+    """A problem from the few arrays that matter, the rest plain: for tests, benchmarks and other
+    formats."""
+    total, request = np.asarray(total, dtype=np.int64), np.asarray(request, dtype=np.int64)
+    n, t = len(total), len(request)
+    names = ("cpu", "memory", *(f"resource-{k}" for k in range(2, total.shape[1])))[
+        : total.shape[1]
+    ]
+    plain: dict[str, Any] = {
+        "resources": names,
+        "nodes": tuple(f"node-{k}" for k in range(n)),
+        "tasks": tuple(f"task-{k}" for k in range(t)),
+        "node_of": np.full(t, UNPLACED) if node_of is None else node_of,
+        "allowed": np.ones((1, n), dtype=np.bool_),
+        "class_of": np.zeros(t, dtype=np.int64),
+        "group": np.arange(t) if group is None else group,
+        "pinned": np.zeros(t, dtype=np.bool_),
+        "budget_of": np.full(t, -1),
+        "budget": np.zeros(0, dtype=np.int64),
+        "rules": (),
+        "priority": np.zeros(t, dtype=np.int64),
+        "megabytes": request[:, 1] / 1e6 if total.shape[1] > 1 else np.zeros(t),
+        "zone_of": np.zeros(n, dtype=np.int64),
+        "price": np.ones(n),
+        "idle_watts": np.full(n, 100.0),
+        "peak_watts": np.full(n, 200.0),
+    }
+    plain.update(others)
+    for name in ("node_of", "class_of", "group", "budget_of", "budget", "priority", "zone_of"):
+        plain[name] = np.asarray(plain[name], dtype=np.int64)
+    return Problem(total=total, request=request, **plain)
+
+
+def used(problem: Problem, node_of: Integers) -> Integers:
+    """What the placed tasks ask of each node."""
+    found = np.zeros_like(problem.total)
+    placed = node_of >= 0
+    np.add.at(found, node_of[placed], problem.request[placed])
+    return found
+
+
+def violations(problem: Problem, node_of: Integers) -> list[Violation]:
+    """Everything that is not allowed in a placement; an unplaced task is no violation."""
+    return _of_tasks(problem, node_of) + _of_rules(problem, node_of, range(len(problem.rules)))
+
+
+def _of_tasks(problem: Problem, node_of: Integers) -> list[Violation]:
+    """Nodes with more asked of them than they have, and tasks that may not lie where they are."""
+    found = _over_capacity(problem, node_of)
+    allowed = (
+        problem.allowed[problem.class_of, node_of] | (node_of == problem.node_of) | (node_of < 0)
+    )
+    found += [Violation("constraint", int(task), -1, 1) for task in np.flatnonzero(~allowed)]
+    fixed = ~problem.movable & (problem.node_of >= 0) & (node_of != problem.node_of)
+    return found + [Violation("pinned", int(task), -1, 1) for task in np.flatnonzero(fixed)]
+
+
+def _of_rules(problem: Problem, node_of: Integers, rules: Iterable[int]) -> list[Violation]:
+    return [
+        Violation(problem.rules[k].kind, k, d, by)
+        for k in rules
+        for d, by in broken(problem.rules[k], node_of).items()
+    ]
+
+
+def _over_capacity(problem: Problem, node_of: Integers) -> list[Violation]:
+    over = np.maximum(used(problem, node_of) - problem.total, 0)
+    return [
+        Violation("capacity", int(n), int(r), int(over[n, r]))
+        for n, r in zip(*np.nonzero(over), strict=True)
+    ]
+
+
+def broken(rule: Rule, node_of: Integers) -> dict[int, int]:
+    """The domains in which a rule is broken, and by how many tasks; a spread is broken as a whole,
+    in domain 0."""
+    targets, alone, twice = (Counter(domains_of(rule, tasks, node_of)) for tasks in rule.parts)
+    if rule.kind == APART:
+        beside = {d: targets[d] - (0 if alone[d] else 1) - rule.most for d in {**alone, **twice}}
+        return {d: by for d, by in beside.items() if by > 0}
+    if rule.kind == TOGETHER:
+        only = int((node_of[rule.targets] >= 0).sum()) == 1
+        lonely = [d for d in alone if targets[d] == 0] + [
+            d for d in twice if targets[d] < 2 and not only
+        ]
+        # Nobody is beside a holder that lies in no domain.
+        places = node_of[rule.holders]
+        outside = int((rule.domain_of[places[places >= 0]] < 0).sum())
+        return {**dict.fromkeys(lonely, 1), **({rule.domains: outside} if outside else {})}
+    least = min((targets[d] for d in range(rule.domains)), default=0)
+    # One number for the whole rule: what makes the worst no worse may fill another domain.
+    skew = max((targets[d] - least - rule.most for d in {**alone, **twice}), default=0)
+    return {0: skew} if skew > 0 else {}
+
+
+def domains_of(rule: Rule, tasks: Integers, node_of: Integers) -> list[int]:
+    """The domain of each of these tasks that lies in one."""
+    nodes = node_of[tasks]
+    domains = rule.domain_of[nodes[nodes >= 0]]
+    found: list[int] = domains[domains >= 0].tolist()
+    return found
+
+
+def new_violations(
+    problem: Problem, node_of: Integers, since: Integers | None = None
+) -> list[Violation]:
+    """What a placement breaks that was not broken as much before: a plan never adds to what it
+    found."""
+    before = problem.node_of if since is None else since
+    more = _more(_of_tasks(problem, node_of), _of_tasks(problem, before))
+    return more + new_broken(problem, np.flatnonzero(node_of != before), node_of, before)
+
+
+def new_broken(
+    problem: Problem, moved: Integers, node_of: Integers, before: Integers
+) -> list[Violation]:
+    """The rules among them; one that speaks of none of the tasks that moved is as broken as it was.
+
+    Nobody becomes lonely by what happens elsewhere: a domain that kept its tasks is left out, as
+    Kubernetes does.
+    """
+    found = _of_rules(problem, node_of, problem.rules_of(moved))
+    more = _more(found, _of_rules(problem, before, {v.subject for v in found}))
+    return [
+        v
+        for v in more
+        if v.kind != TOGETHER or _touched(problem.rules[v.subject], v.domain, before, node_of)
+    ]
+
+
+def _more(found: list[Violation], old: list[Violation]) -> list[Violation]:
+    amounts = {v[:3]: v.amount for v in old}
+    return [v for v in found if v.amount > amounts.get(v[:3], 0)]
+
+
+def _touched(rule: Rule, domain: int, before: Integers, after: Integers) -> bool:
+    """Whether a task of a rule came to a domain or left it; what lies outside all domains always
+    counts."""
+    inside = [
+        (x[rule.members] >= 0) & (rule.domain_of[x[rule.members]] == domain)
+        for x in (before, after)
+    ]
+    return domain >= rule.domains or not np.array_equal(*inside)
+
+
+def feasible(problem: Problem, node_of: Integers) -> bool:
+    """Whether a placement breaks nothing at all."""
+    return not violations(problem, node_of)
+
+
+def describe(problem: Problem, found: Sequence[Violation], most: int = 5) -> str:
+    """Violations for people."""
+    words = [_sentence(problem, v) for v in found[:most]]
+    return "; ".join([*words, f"and {len(found) - most} more"] if len(found) > most else words)
+
+
+def _sentence(problem: Problem, found: Violation) -> str:
+    if found.kind == "capacity":
+        return (
+            f"{problem.nodes[found.subject]} has more {problem.resources[found.domain]} asked "
+            "of it than it has"
+        )
+    if found.kind in ("constraint", "pinned"):
+        why = "may not lie where it is put" if found.kind == "constraint" else "may not be moved"
+        return f"{problem.tasks[found.subject]} {why}"
+    return f"{problem.rules[found.subject].name} is broken"

@@ -1,0 +1,2 @@
+"""How good assignments are found: construction, local search, ejection chains, CP-SAT, NSGA-style
+selection."""

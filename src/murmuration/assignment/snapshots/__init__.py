@@ -1,0 +1,1 @@
+"""From named nodes and tasks to a problem of the optimiser."""

@@ -1,0 +1,69 @@
+"""`murmur agent`: one node agent in the foreground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from murmuration.base.errors import InputError
+from murmuration.cli.live import common as live
+from murmuration.cli.live.up import node_resources, parse_attributes
+
+
+@click.command()
+@live.DIR
+@click.option("--name", required=True, help="The node's name.")
+@click.option("--cpu", type=float, help="CPUs (default: the host's).")
+@click.option("--memory", help="Memory, e.g. 4Gi (default: the host's).")
+@click.option(
+    "--resource", "extra", multiple=True, metavar="NAME=AMOUNT", help="A further resource."
+)
+@click.option(
+    "--attribute", multiple=True, metavar="KEY=VALUE", help="An attribute, for constraints."
+)
+@click.option("--isolation", default="auto", show_default=True, help="auto, process or runc.")
+@click.option("--root", default="/", show_default=True, help="Root folder of containers.")
+@click.option(
+    "--emulate",
+    type=click.IntRange(0, 100_000),
+    default=0,
+    help="So many node agents without processes.",
+)
+def agent(
+    folder: Path | None,
+    name: str,
+    cpu: float | None,
+    memory: str | None,
+    extra: tuple[str, ...],
+    attribute: tuple[str, ...],
+    isolation: str,
+    root: str,
+    emulate: int,
+) -> None:
+    """Run a node agent for the master of the folder. Ctrl-C ends its tasks and it."""
+    from murmuration.runtime.folder import find_folder
+    from murmuration.runtime.node import process as process
+    from murmuration.runtime.options import AgentOptions, EmulatedNode
+    from murmuration.workload.job_spec import NAME
+
+    if not NAME.fullmatch(name):
+        raise InputError(
+            f"--name: expected up to 63 letters, digits, - and _, no sign in front, got {name!r}"
+        )
+    resources, attributes = node_resources(1, cpu, memory, extra), parse_attributes(attribute)
+    names = [f"{name}-{k + 1}" for k in range(emulate)]
+    process.main(
+        AgentOptions(
+            folder=str(find_folder(folder)),
+            name=name,
+            resources=resources,
+            attributes={**attributes, "node": name},
+            isolation=isolation,
+            root=root,
+            emulated=[
+                EmulatedNode(each, resources, {**attributes, "node": each, "host": each})
+                for each in names
+            ],
+        )
+    )

@@ -1,0 +1,132 @@
+"""What the commands of a live cluster share: where it is, and listings that print at once."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from murmuration.cli import common
+
+if TYPE_CHECKING:
+    from murmuration.runtime.client.requests import Client
+
+DIR = click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The cluster's folder (default: MURMUR_DIR, else ~/.murmur).",
+)
+CLIENT = (DIR, common.JSON)
+_COLOURS = {
+    "running": "32",
+    "finished": "32",
+    "up": "32",
+    "failed": "31",
+    "unreachable": "31",
+    "waiting": "33",
+    "draining": "33",
+    "stopping": "33",
+    "starting": "36",
+    "killed": "35",
+}
+
+
+def client(folder: Path | None) -> Client:
+    from murmuration.runtime.client.requests import Client
+
+    return Client(folder)
+
+
+def print_rows(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table as plain text, without a library that is slow to import; the last column is cut to a
+    terminal's width."""
+    terminal = sys.stdout.isatty()
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    room = (
+        shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        if terminal
+        else 0
+    )
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(headers, widths, strict=True))
+        .rstrip()
+        .upper()
+    ]
+    for row in rows:
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        if terminal:
+            cells = [_coloured(cell) for cell in cells[:-1]] + [cells[-1].rstrip()[: max(room, 10)]]
+        lines.append("  ".join(cells).rstrip())
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _coloured(cell: str) -> str:
+    colour = _COLOURS.get(cell.strip())
+    return f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them."""
+    if seconds is None:
+        return ""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} d"
+
+
+def size(amount: float | None) -> str:
+    if amount is None:
+        return ""
+    for unit, step in (("GB", 1e9), ("MB", 1e6)):
+        if amount >= step:
+            return f"{amount / step:.3g} {unit}"
+    return f"{amount / 1e3:.3g} kB"
+
+
+def split_task(name: str) -> tuple[str, str | None]:
+    """`hello.0` is a task of job `hello`; `hello` is a job."""
+    job, dot, index = name.rpartition(".")
+    return (job, index) if dot and index.isdigit() else (name, None)
+
+
+def job_cells(row: dict[str, Any]) -> list[str]:
+    done = sum(row["tasks"].get(state, 0) for state in ("running", "finished"))
+    code = "" if row["code"] is None else str(row["code"])
+    age = duration((row["ended_s"] or row["submit_s"] + row["age_s"]) - row["submit_s"])
+    return [
+        row["job"],
+        row["kind"],
+        row["state"],
+        f"{done}/{row['count']}",
+        code,
+        age,
+        row["reason"],
+    ]
+
+
+def task_cells(row: dict[str, Any]) -> list[str]:
+    code = "" if row["code"] is None else str(row["code"])
+    began, lasted = row["started_s"], None
+    if began is not None:
+        lasted = (row["ended_s"] or began + row["age_s"]) - began
+    return [row["task"], row["state"], row["node"], code, duration(lasted), row["reason"]]
+
+
+def node_cells(row: dict[str, Any]) -> list[str]:
+    cpu = f"{row['required']['cpu']:.3g}/{row['total']['cpu']:.3g}"
+    memory = f"{size(row['required']['memory'])}/{size(row['total']['memory'])}"
+    used = f"{row['used'].get('cpu', 0.0):.2f} CPU, {size(row['used'].get('memory', 0.0))}"
+    return [row["node"], row["state"], str(row["tasks"]), cpu, memory, used, row["reason"]]
+
+
+JOB_HEADERS = ("job", "kind", "state", "tasks", "code", "age", "reason")
+TASK_HEADERS = ("task", "state", "node", "code", "ran", "reason")
+NODE_HEADERS = ("node", "state", "tasks", "cpu", "memory", "used", "reason")

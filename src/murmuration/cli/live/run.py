@@ -1,0 +1,85 @@
+"""`murmur run`: submit a job, or see where its tasks would go."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from murmuration.base.errors import InputError
+from murmuration.cli import common
+from murmuration.cli.live import common as live
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--dry-run", is_flag=True, help="Only say where each task would go, and why not elsewhere."
+)
+@click.option("--name", help="Another name than the file's.")
+@click.option(
+    "--wait", "wait_for_it", is_flag=True, help="Wait for the job's end and return its exit code."
+)
+@common.with_options(*live.CLIENT)
+def run(
+    file: Path,
+    dry_run: bool,
+    name: str | None,
+    wait_for_it: bool,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Submit the job of FILE (TOML, or Python with `job` or `jobs`)."""
+    from murmuration.workload.formats.job_files import read_jobs
+
+    specs = read_jobs(file)
+    if name is not None:
+        if len(specs) > 1:
+            raise InputError(f"--name: expected a file with one job, got {len(specs)}")
+        specs = [_renamed(specs[0], name)]
+    client = live.client(folder)
+    answers = [_submit(client, spec, file, dry_run) for spec in specs]
+    if as_json:
+        common.print_json(answers[0] if len(answers) == 1 else answers)
+    else:
+        for answer in answers:
+            (_print_trial if dry_run else _print_submitted)(answer)
+    if wait_for_it and not dry_run:
+        from murmuration.cli.live.wait import wait_for
+
+        sys.exit(max(wait_for(client, spec.name)["code"] for spec in specs))
+    if dry_run and any(answer["unplaced"] for answer in answers):
+        sys.exit(1)
+
+
+def _renamed(spec: Any, name: str) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(spec, name=name)
+
+
+def _submit(client: Any, spec: Any, file: Path, dry_run: bool) -> Any:
+    from murmuration.runtime.client.requests import AnswerError
+    from murmuration.workload.formats.job_files import line_of
+
+    try:
+        return client.post("jobs", body=spec, **({"dry_run": 1} if dry_run else {}))
+    except AnswerError as error:
+        line = line_of(file.read_text(), error.field) if error.field and file.suffix != ".py" else 0
+        where = f"{file}, line {line}" if line else str(file)
+        raise InputError(f"{where}: {error}") from error
+
+
+def _print_submitted(answer: dict[str, Any]) -> None:
+    tasks = answer["tasks"]
+    click.echo(f"{answer['job']}: {tasks} task{'s' if tasks > 1 else ''} submitted")
+
+
+def _print_trial(answer: dict[str, Any]) -> None:
+    from murmuration.cli.why import print_decision
+
+    live.print_rows(("task", "node"), [list(pair) for pair in answer["placed"]])
+    print_decision(answer["decision"])
+    click.echo(answer["note"])

@@ -1,0 +1,181 @@
+"""`murmur up`: a cluster on this host, with a master and some node agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from murmuration.base.errors import InputError
+from murmuration.cli import common
+from murmuration.cli.live import common as live
+
+MEMORY_SHARE = 0.9
+
+
+@click.command()
+@live.DIR
+@click.option(
+    "--agents",
+    type=click.IntRange(1, 1000),
+    default=3,
+    show_default=True,
+    help="Node agents to start.",
+)
+@click.option(
+    "--detach", is_flag=True, help="Return when the cluster is ready; murmur down ends it."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the API (default: any free one).",
+)
+@click.option(
+    "-s",
+    "--scheduler",
+    default="monolithic",
+    show_default=True,
+    metavar="NAME",
+    help="monolithic, shared-state, offers, or module:Class as in a simulation.",
+)
+@click.option(
+    "--placement",
+    default="first-fit",
+    show_default=True,
+    help="first-fit, best-fit, … or module:function.",
+)
+@click.option(
+    "--allocator",
+    default="drf",
+    show_default=True,
+    help="Who is offered first: drf, priority, lottery.",
+)
+@click.option(
+    "--cpu", type=float, help="CPUs of each node (default: the host's, divided; at least 1)."
+)
+@click.option("--memory", help="Memory of each node, e.g. 4Gi (default: the host's, divided).")
+@click.option(
+    "--resource",
+    "extra",
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="A further resource of each node.",
+)
+@click.option(
+    "--attribute",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An attribute of each node, for constraints.",
+)
+@click.option("--isolation", default="auto", show_default=True, help="auto, process or runc.")
+@click.option(
+    "--agent-timeout",
+    "agent_timeout_s",
+    type=click.FloatRange(0.5, 86_400),
+    default=60.0,
+    show_default=True,
+    help="Seconds without a master after which a node agent ends its tasks.",
+)
+@common.with_options(common.SEED, common.JSON)
+def up(
+    folder: Path | None,
+    agents: int,
+    detach: bool,
+    port: int,
+    scheduler: str,
+    placement: str,
+    allocator: str,
+    cpu: float | None,
+    memory: str | None,
+    extra: tuple[str, ...],
+    attribute: tuple[str, ...],
+    isolation: str,
+    agent_timeout_s: float,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Start a cluster on this host: a master and node agents, nothing to set up before."""
+    from murmuration.runtime import supervisor
+    from murmuration.runtime.folder import find_folder
+    from murmuration.runtime.node.isolation.choose import NAMES
+    from murmuration.runtime.options import AgentOptions, MasterOptions
+
+    if isolation not in NAMES:
+        from murmuration.base.errors import unknown
+
+        raise unknown("isolation", isolation, NAMES)
+    place = find_folder(folder)
+    amounts = node_resources(agents, cpu, memory, extra)
+    attributes = parse_attributes(attribute)
+    master = MasterOptions(
+        folder=str(place),
+        port=port,
+        scheduler=scheduler,
+        placement=placement,
+        allocator=allocator,
+        resources=[name for name in amounts if name not in ("cpu", "memory")],
+        seed=1 if seed is None else seed,
+        agent_timeout_s=agent_timeout_s,
+        isolation=isolation,
+    )
+    names = [f"node-{k + 1}" for k in range(agents)]
+    parts = supervisor.Parts(
+        master,
+        [
+            AgentOptions(
+                folder=str(place),
+                name=name,
+                resources=amounts,
+                attributes={**attributes, "node": name},
+                isolation=isolation,
+            )
+            for name in names
+        ],
+    )
+    if detach:
+        _tell(supervisor.detached(parts), place, agents, as_json)
+    else:
+        supervisor.attached(parts, lambda url: _tell(url, place, agents, as_json))
+
+
+def _tell(url: str, folder: Path, agents: int, as_json: bool) -> None:
+    if as_json:
+        common.print_json({"url": url, "dir": str(folder), "agents": agents})
+        return
+    common.say(f"{agents} node agents are up; folder {folder}")
+    click.echo(url)
+
+
+def node_resources(
+    agents: int, cpu: float | None, memory: str | None, extra: tuple[str, ...]
+) -> dict[str, int]:
+    """What each node has: as told, else its part of the host, but at least one CPU."""
+    import os
+
+    from murmuration.base.resources import Resources
+
+    cores = len(os.sched_getaffinity(0))
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    told: dict[str, Any] = {"cpu": max(1.0, cores / agents) if cpu is None else cpu}
+    told["memory"] = int(MEMORY_SHARE * total / agents) if memory is None else memory
+    told |= dict(_pair(text, "--resource", "gpu=2") for text in extra)
+    resources = Resources(tuple(told))
+    return {name: resources.exact(name, amount, f"--{name}") for name, amount in told.items()}
+
+
+def parse_attributes(texts: tuple[str, ...]) -> dict[str, str | float]:
+    import socket
+
+    from murmuration.cluster.constraints import as_value
+
+    told = dict(_pair(text, "--attribute", "zone=a") for text in texts)
+    return {"host": socket.gethostname(), **{key: as_value(value) for key, value in told.items()}}
+
+
+def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip() or not value.strip():
+        raise InputError(f"{option}: expected something such as {example}, got {text!r}")
+    return key.strip(), value.strip()

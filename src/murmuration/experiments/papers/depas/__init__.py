@@ -1,0 +1,1 @@
+"""DEPAS: auto-scaling without a centre."""

@@ -1,0 +1,1 @@
+"""Kapellmeister (Velikanov et al.): genetic allocation and rescheduling."""

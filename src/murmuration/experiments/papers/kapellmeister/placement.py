@@ -1,0 +1,320 @@
+"""Kapellmeister (Velikanov et al.): containers placed by NSGA-III against Kubernetes, and
+rescheduling.
+
+The paper's search is run as it is written, and beside it ours, for which "everything placed" is a
+constraint. Containers that moved are counted as such: the paper's sixth objective, as printed,
+counts those that stayed and makes that small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from murmuration.assignment import objectives as of
+from murmuration.assignment.evaluate import evaluate_one
+from murmuration.assignment.objectives import NAMES
+from murmuration.assignment.packed import pack
+from murmuration.assignment.problem import Floats, Integers, Problem, used
+from murmuration.assignment.search.construct import construct
+from murmuration.assignment.search.fewest import fewest_moves
+from murmuration.experiments.papers.kapellmeister import nsga3 as literal
+from murmuration.experiments.papers.kapellmeister.instances import (
+    FAMILIES,
+    Family,
+    crowded,
+    instance,
+)
+from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.planning.changes import with_task
+from murmuration.planning.plan import Options, make_plan
+from murmuration.reports.charts import Bars, Chart, Series
+
+#: The paper's changes against Kubernetes, by objective; None where it states no number.
+FIGURE_12 = {of.CROWDING: -0.09, of.POWER: -0.05, of.IMBALANCE: 0.80}
+FIGURE_13 = {of.CROWDING: -0.53, of.REPLICAS: -0.42, of.POWER: -0.05}
+UNPLACED_13 = 78
+#: A change holds within so many points of the paper's, power, which hardly changes, within fewer;
+#: counts of containers within this factor.
+POINTS, POWER_POINTS, FACTOR = 0.15, 0.02, 1.5
+FEWER = 0.71
+LOAD = 0.80
+
+
+class Scheduled(NamedTuple):
+    """One cluster: Kubernetes, the paper's search (both choices), and ours."""
+
+    kubernetes: Floats
+    fullest: Floats
+    trade_off: Floats
+    ours: Floats
+    history: list[dict[str, list[float]]]
+
+
+def schedule(settings: Settings) -> Reproduction:
+    """Figures 12 and 13 on the three families, and what a search finds that never leaves a
+    container out."""
+    names = ("A1",) if settings.quick else tuple(FAMILIES)
+    found = {}
+    for k, name in enumerate(names):
+        found[name] = _scheduled(FAMILIES[name], settings)
+        settings.progress(name, (k + 1) / len(names))
+    rows = [row for name in names for row in _schedule_rows(name, found[name])]
+    first = found[names[0]]
+    figures: tuple[Chart | Bars, ...] = (
+        _bars("Figure 12: fewest left out (A1)", first.kubernetes, first.fullest, first.ours),
+        _bars("Figure 13: the trade-off (A1)", first.kubernetes, first.trade_off, first.ours),
+        *_training(first.history),
+    )
+    notes = (
+        "The paper does not say which family its figures show; its search is run with the "
+        "settings of the authors' "
+        "program (population 100, 200 generations). Bounds of services are that program's too.",
+        "Objective 3 counts the idle power of every node whether used or not, so no placement "
+        "can change it by 5 %: "
+        "the authors' program adds up one node only.",
+        "Objective 4 is the mean over nodes in use for both sides; theirs compares two different "
+        "means.",
+        f"Changes hold within {POINTS * 100:g} points of the paper's, power within "
+        f"{POWER_POINTS * 100:g}; counts "
+        f"within a factor of {FACTOR:g}.",
+    )
+    title = "Figures 12 and 13: NSGA-III against Kubernetes"
+    return Reproduction("kapellmeister-schedule", title, tuple(rows), figures, notes)
+
+
+def _scheduled(family: Family, settings: Settings) -> Scheduled:
+    problem = instance(family, settings.seed)
+    work = pack(problem)
+    outcome = literal.search(work, literal.Literal(seed=settings.seed))
+    chosen = [
+        evaluate_one(work.packed, outcome.placements[k])
+        for k in (outcome.fullest(), outcome.trade_off())
+    ]
+    plan = make_plan(problem, Options(seed=settings.seed, evaluations=1000))
+    kubernetes = evaluate_one(work.packed, construct(work, "kubernetes"))
+    return Scheduled(kubernetes, chosen[0], chosen[1], plan.values, outcome.history)
+
+
+def _change(after: Floats, before: Floats, k: int) -> float:
+    return float(after[k] / before[k] - 1.0) if before[k] else 0.0
+
+
+def _near(value: float, paper: float, k: int) -> bool:
+    return abs(value - paper) <= (POWER_POINTS if k == of.POWER else POINTS)
+
+
+def _schedule_rows(name: str, found: Scheduled) -> list[Row]:
+    rows = []
+    for label, values, paper in (
+        ("figure 12, paper's search, fewest left out", found.fullest, FIGURE_12),
+        ("figure 13, paper's search, trade-off", found.trade_off, FIGURE_13),
+    ):
+        for k, stated in paper.items():
+            change = _change(values, found.kubernetes, k)
+            quantity = f"{name}, {label}: objective {k + 1} ({NAMES[k]}) against Kubernetes"
+            rows.append(
+                Row(quantity, f"{stated:+.0%}", f"{change:+.1%}", holds=_near(change, stated, k))
+            )
+    left = float(found.trade_off[of.UNPLACED])
+    alike = UNPLACED_13 / FACTOR <= left <= UNPLACED_13 * FACTOR if name == "A1" else None
+    rows.append(
+        Row(
+            f"{name}, figure 13, paper's search, trade-off: containers left out",
+            UNPLACED_13,
+            left,
+            holds=alike,
+        )
+    )
+    return [*rows, *_our_rows(name, found)]
+
+
+def _our_rows(name: str, found: Scheduled) -> list[Row]:
+    """What is asked of ours: everything placed, nothing worse than Kubernetes, two objectives
+    better."""
+    changes = [_change(found.ours, found.kubernetes, k) for k in range(4)]
+    rows = [
+        Row(
+            f"{name}, here: objective {k + 1} ({NAMES[k]}) against Kubernetes",
+            "no worse",
+            f"{change:+.1%}",
+            holds=change <= 1e-9,
+        )
+        for k, change in enumerate(changes)
+    ]
+    better, left = sum(change < -1e-9 for change in changes), float(found.ours[of.UNPLACED])
+    rows.append(
+        Row(
+            f"{name}, here: objectives better than Kubernetes'",
+            "at least 2",
+            better,
+            holds=better >= 2,
+        )
+    )
+    rows.append(Row(f"{name}, here: containers left out", 0, left, holds=left == 0))
+    return rows
+
+
+def _bars(title: str, kubernetes: Floats, theirs: Floats, ours: Floats) -> Bars:
+    groups = tuple(f"{k + 1} {NAMES[k]}" for k in range(4))
+    series = (
+        ("paper's search", tuple(_change(theirs, kubernetes, k) for k in range(4))),
+        ("here, everything placed", tuple(_change(ours, kubernetes, k) for k in range(4))),
+    )
+    return Bars(title, "change against Kubernetes", groups, series, y_percent=True)
+
+
+def _training(history: list[dict[str, list[float]]]) -> list[Chart]:
+    """Figure 14: the range and the mean of each objective in the population, by generation."""
+    generations = [float(k) for k in range(len(history))]
+    charts = []
+    for k in range(5):
+        low, mean, high = ([step[key][k] for step in history] for key in ("low", "mean", "high"))
+        title = f"Figure 14: objective {k + 1} ({NAMES[k]}), paper's search"
+        series = (Series("mean", generations, mean, low, high),)
+        charts.append(Chart(title, "generation", NAMES[k], series, y_from_zero=False))
+    return charts
+
+
+class Moved(NamedTuple):
+    """One case: moves and objectives of rescheduling with the fewest moves, and of scheduling from
+    scratch."""
+
+    tasks: int
+    fewest: int
+    scratch: int
+    rescheduled: Floats
+    scratched: Floats
+
+
+def reschedule(settings: Settings) -> Reproduction:
+    """Figure 15: a container that fits on no node although there is room in all of them
+    together."""
+    count = 3 if settings.quick else 20
+    cases = []
+    for k in range(count):
+        cases.append(_case(settings.seed + k, settings.quick))
+        settings.progress("cases", (k + 1) / count)
+    moved, scratch = sum(case.fewest for case in cases), sum(case.scratch for case in cases)
+    fewer = 1.0 - moved / scratch
+    lengths = [case.fewest for case in cases]
+    placed = sum(int(case.rescheduled[of.UNPLACED] == 0) for case in cases)
+    rows = [
+        Row(
+            "containers moved against scheduling from scratch",
+            f"−{FEWER:.0%}",
+            f"−{fewer:.1%}",
+            holds=fewer >= FEWER,
+        ),
+        Row(
+            "containers moved to fit one more, mean",
+            None,
+            float(np.mean(lengths)),
+            min(lengths),
+            max(lengths),
+        ),
+        Row(
+            "containers moved from scratch, share of all",
+            None,
+            scratch / sum(case.tasks for case in cases),
+        ),
+        Row("cases in which the new container was placed", count, placed, holds=placed == count),
+        *_other_rows(cases),
+        *_literal_rows(settings),
+    ]
+    notes = (
+        f"A1 nodes, filled to {LOAD:.0%} of CPU or memory by Kubernetes' policy; the new "
+        "container is a fifth larger "
+        "than the room on the best node. Moves are containers whose node changed.",
+        "The paper's −71 % is its sixth objective, which as printed counts the containers that "
+        "stayed and makes that "
+        "small: by that search true moves do not fall. Its +65 % and +34 % are beside a schedule "
+        "that "
+        "left containers out.",
+    )
+    figures = (_moves_chart(cases),)
+    title = "Figure 15: rescheduling against scheduling from scratch"
+    return Reproduction("kapellmeister-reschedule", title, tuple(rows), figures, notes)
+
+
+def _case(seed: int, quick: bool) -> Moved:
+    work = pack(crowded(FAMILIES["A1"], seed, LOAD))
+    start = work.restored(construct(work, "kubernetes"))
+    problem = with_task(_placed(work.problem, start), _too_large(work.problem, start))
+    found = fewest_moves(pack(problem), seed, 0.0)
+    fresh = _placed(problem, np.full(len(problem.tasks), -1))
+    plan = make_plan(fresh, Options(seed=seed, evaluations=150 if quick else 500))
+    before = problem.node_of
+    changed = (before >= 0) & (plan.order.node_of != before)
+    return Moved(
+        len(problem.tasks),
+        found.moves,
+        int(changed.sum()),
+        of.values(problem, found.node_of),
+        of.values(problem, plan.order.node_of),
+    )
+
+
+def _placed(problem: Problem, node_of: Integers) -> Problem:
+    return replace(problem, node_of=node_of)
+
+
+def _too_large(problem: Problem, node_of: Integers) -> Integers:
+    """A request a fifth above what the node with most room has free, as long as some node is that
+    large."""
+    free = problem.total - used(problem, node_of)
+    best = free[(free / problem.total.max(axis=0)).min(axis=1).argmax()]
+    return np.asarray(np.minimum((best * 1.2).astype(np.int64), problem.total.max(axis=0)))
+
+
+def _other_rows(cases: list[Moved]) -> list[Row]:
+    rows = []
+    for k, paper in (
+        (of.CROWDING, "+65 %"),
+        (of.REPLICAS, "+34 %"),
+        (of.POWER, None),
+        (of.IMBALANCE, None),
+    ):
+        change = float(np.mean([_change(case.rescheduled, case.scratched, k) for case in cases]))
+        rows.append(
+            Row(
+                f"objective {k + 1} ({NAMES[k]}) against scheduling from scratch",
+                paper,
+                f"{change:+.1%}",
+            )
+        )
+    return rows
+
+
+def _literal_rows(settings: Settings) -> list[Row]:
+    """The paper's own search, its sixth objective corrected to the containers that moved."""
+    work = pack(crowded(FAMILIES["A1"], settings.seed, LOAD))
+    start = work.restored(construct(work, "kubernetes"))
+    problem = with_task(_placed(work.problem, start), _too_large(work.problem, start))
+    shape = literal.Literal(generations=40 if settings.quick else 200, seed=settings.seed)
+    outcome = literal.search(pack(problem), shape, moves=True)
+    chosen = outcome.values[outcome.trade_off()]
+    share = float(chosen[of.MOVES]) / (len(problem.tasks) - 1)
+    return [
+        Row(
+            "paper's search with objective 6 corrected: share of containers moved or left out",
+            None,
+            share,
+        ),
+        Row(
+            "paper's search with objective 6 corrected: containers left out",
+            None,
+            float(chosen[of.UNPLACED]),
+        ),
+    ]
+
+
+def _moves_chart(cases: list[Moved]) -> Bars:
+    groups = tuple(f"case {k + 1}" for k in range(len(cases)))
+    series = (
+        ("fewest moves", tuple(float(case.fewest) for case in cases)),
+        ("from scratch", tuple(float(case.scratch) for case in cases)),
+    )
+    return Bars("Figure 15: containers moved", "containers", groups, series)

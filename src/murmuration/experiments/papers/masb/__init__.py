@@ -1,0 +1,1 @@
+"""MASB (Sliwko and Getov): negotiating node agents."""

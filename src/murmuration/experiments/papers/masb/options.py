@@ -1,0 +1,104 @@
+"""Section 9 of Sliwko and Getov: what they leave to do, each as an option that is off by default,
+with and without."""
+
+from __future__ import annotations
+
+from murmuration.experiments import runs
+from murmuration.experiments.papers.masb.tables import (
+    MADE,
+    cell,
+    even,
+    execute,
+    scaled,
+    shares,
+    type_bars,
+)
+from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.schedulers.negotiation.messages import Task
+from murmuration.schedulers.negotiation.settings import Settings as AgentSettings
+from murmuration.simulation.messages.negotiation import Arrival, Cell
+from murmuration.simulation.messages.network import Crash, Faults
+from murmuration.simulation.scenarios import scenario as sc
+
+KEY = "scheduler.negotiation"
+#: A cell so empty that some nodes run nothing.
+LIGHT = 0.1
+OFFLOADING = 0.01
+GIB = 2**30
+
+
+def run(settings: Settings) -> Reproduction:
+    """Idle nodes always scored, stable nodes that off-load, and nodes that do not answer left out
+    for a while."""
+    base = cell(settings, days=0.5)
+    light = scaled(base, load=LIGHT)
+    specs = [
+        runs.Spec("as published", base),
+        runs.Spec("off-loading", sc.override(base, {f"{KEY}.proactive": OFFLOADING})),
+        runs.Spec("light load", light),
+        runs.Spec("light load, idle nodes shared", sc.override(light, {f"{KEY}.underused": 20})),
+    ]
+    found = execute(settings, specs)
+    plain, eager = found["as published"], found["off-loading"]
+    few, fewer = found["light load"], found["light load, idle nodes shared"]
+    more = eager["migrations_per_min"] - plain["migrations_per_min"]
+    rows = [
+        Row(
+            "PA to DA: with off-loading above without",
+            "better",
+            f"{even(eager):.2f} against {even(plain):.2f}",
+            holds=even(eager) > even(plain),
+        ),
+        Row(
+            f"migrations per minute that off-loading costs, at most {OFFLOADING:.0%} of the nodes",
+            "bounded",
+            round(more, 1),
+            holds=more <= OFFLOADING * eager["nodes_mean"] * 1.1,
+        ),
+        Row(
+            f"idle nodes at {LIGHT:.0%} of the load: fewer when they are always scored",
+            "fewer",
+            f"{shares(fewer)[0]:.2%} against {shares(few)[0]:.2%}",
+            holds=shares(fewer)[0] < shares(few)[0],
+        ),
+        *unanswered_rows(),
+    ]
+    figure = type_bars("Nodes per allocation type", found)
+    return Reproduction(
+        "masb-options", "Section 9: what the paper leaves to do", tuple(rows), (figure,), (MADE,)
+    )
+
+
+def unanswered_rows() -> list[Row]:
+    """Requests that nobody answers, message by message."""
+    without, with_list = flapping(0), flapping(2)
+    return [
+        Row(
+            "12 nodes, 4 of them mostly down: requests without an answer, with a list of those "
+            "that do not",
+            "fewer",
+            f"{with_list['unanswered']:.0f} against {without['unanswered']:.0f}",
+            holds=with_list["unanswered"] < 0.5 * without["unanswered"],
+        ),
+        Row(
+            "tasks placed",
+            "as many",
+            f"{with_list['placed']:.0f} against {without['placed']:.0f}",
+            holds=with_list["placed"] >= 0.98 * without["placed"],
+        ),
+    ]
+
+
+def flapping(most: int) -> dict[str, float]:
+    """Tasks come all the time, and four of the twelve nodes are down most of the time; what agents
+    counted."""
+    nodes = {f"n{k}": (8_000_000, 16 * GIB) for k in range(12)}
+    crashes = [
+        Crash(float(at), f"n{k}", 120.0) for k in range(4) for at in range(30 + 10 * k, 3600, 150)
+    ]
+    tasks = [Arrival(Task(f"t{k}", (100_000, GIB // 10)), 5.0 * k, 60.0) for k in range(700)]
+    agents = Cell(
+        nodes, tasks, AgentSettings(unanswered_most=most), faults=Faults(crashes=tuple(crashes))
+    )
+    agents.run(3600.0)
+    return agents.counts()

@@ -1,0 +1,1 @@
+"""Mesos: resource offers, dynamic partitioning, sharing and locality."""

@@ -1,0 +1,260 @@
+"""The macro-benchmark (5.5.1): four frameworks share a cluster under DRF, against static partitions
+of a quarter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from murmuration.base.random import generator
+from murmuration.experiments.papers.mesos.sharing_workload import (
+    FACEBOOK,
+    FRAMEWORKS,
+    HADOOP_TASK,
+    LARGE,
+    MPI_TASK,
+    SPARK,
+    SPARK_TASK,
+    SUBMISSIONS_S,
+    TORQUE,
+    TYPES,
+    Outcome,
+    Workload,
+    make_workload,
+    run_once,
+)
+from murmuration.experiments.replicates import (
+    above,
+    against_paper,
+    below,
+    interval,
+    measured,
+    replicate,
+)
+from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.reports.charts import Bars, Chart, Series
+
+PAPER_SPEEDUP = {FACEBOOK: 1.14, LARGE: 2.10, SPARK: 1.26, TORQUE: 0.96}
+PAPER_GATHER_S = 12.0
+CLOSE = 0.15
+SMALL = ("selection (1)", "text search (2)", "aggregation (3)")
+BIN_S = 30.0
+QUICK_PART = 1 / 3
+MEMORY = {
+    FACEBOOK: HADOOP_TASK[1],
+    LARGE: HADOOP_TASK[1],
+    SPARK: SPARK_TASK[1],
+    TORQUE: MPI_TASK[1],
+}
+ONE_CPU = dict.fromkeys(FRAMEWORKS, 1)
+DURATION_S = {kind.name: kind.task_s for kind in TYPES}
+
+NOTES = (
+    "Speed-ups hold within 15 % of Tables 5.3 and 5.4. A direction holds if the whole interval "
+    "lies on its side; it is "
+    "left open if only the mean does.",
+    "Chosen, since the paper does not say: log-normal task durations (coefficient of variation "
+    "0.3) whose means were "
+    "set on the static partitions alone, so that each job type takes what Table 5.4 says there; "
+    "exponential gaps "
+    "between Facebook jobs; 1 CPU per task with 2 GB (Hadoop), 3 GB (Spark) or 1 GB (MPI); ten "
+    "ALS iterations of "
+    "192 tasks; one tachyon job every three minutes, each third one large. Neither offers nor "
+    "starts take time.",
+    "The Facebook mix gains more here than in the paper. How much depends on the order of its "
+    "jobs: where large ones "
+    "come together the static partition is overloaded, and the paper ran one order, which it "
+    "does not give. Nor does "
+    "this model start an executor on each node that a framework expands to.",
+    "Torque is slowed here only by gathering 24 slots. The paper puts that at 12 s, start of its "
+    "daemons included, and "
+    "the rest of its two minutes down to slow nodes; neither is in this model.",
+    "The paper measured how busy CPU and memory were; here it is how much was allocated while "
+    "jobs were submitted.",
+)
+QUICK_NOTE = "A quick run: one draw of the first third of the workload, and no interval."
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """One draw of the workload, run on static partitions and on the shared cluster."""
+
+    frameworks: dict[str, float]
+    types: dict[str, float]
+    static_s: dict[str, float]
+    small_jobs: float
+    large_jobs: float
+    gather_s: float
+    cpu_gain: float
+    memory_gain: float
+    #: For each arrangement and framework its share of the CPUs in each bin of time.
+    shares: dict[str, dict[str, tuple[float, ...]]]
+
+
+def run(settings: Settings) -> Reproduction:
+    """Tables 5.3 and 5.4, Figures 5.4 to 5.6."""
+    part, runs = (QUICK_PART, 1) if settings.quick else (1.0, 5)
+    results = replicate(settings, "sharing", partial(one, part=part), runs)
+    rows = (*_framework_rows(results), *_type_rows(results), *_use_rows(results))
+    figures: tuple[Chart | Bars, ...] = (*_speedup_figures(results), *_share_figures(results[0]))
+    title = (
+        "Four frameworks on one cluster, shared by offers against static partitions (Tables "
+        "5.3, 5.4)"
+    )
+    notes = (*NOTES, QUICK_NOTE) if settings.quick else NOTES
+    return Reproduction("sharing", title, rows, figures, notes)
+
+
+def one(seed: int, part: float = 1.0) -> Replicate:
+    work = make_workload(generator(seed, "workload"), part)
+    static, shared = (run_once(work, seed, together) for together in (False, True))
+
+    def faster(jobs: list[str]) -> float:
+        """The mean speed-up of these jobs, each against itself."""
+        return float(np.mean([static.took_s[job] / shared.took_s[job] for job in jobs]))
+
+    kinds: dict[str, list[str]] = {}
+    for job, name in work.kinds.items():
+        kinds.setdefault(name, []).append(job)
+    owned = {
+        f: [job for k in TYPES if k.framework == f for job in kinds.get(k.name, ())]
+        for f in FRAMEWORKS
+    }
+    span_s = part * SUBMISSIONS_S
+    return Replicate(
+        {name: _total(static, jobs) / _total(shared, jobs) for name, jobs in owned.items()},
+        {name: faster(jobs) for name, jobs in kinds.items()},
+        {name: _total(static, jobs) / len(jobs) for name, jobs in kinds.items()},
+        faster([job for job in owned[FACEBOOK] if work.kinds[job] in SMALL]),
+        faster([job for job in owned[FACEBOOK] if work.kinds[job] not in SMALL]),
+        _gather_s(work, shared),
+        _use(shared, ONE_CPU, span_s) / _use(static, ONE_CPU, span_s) - 1.0,
+        _use(shared, MEMORY, span_s) / _use(static, MEMORY, span_s) - 1.0,
+        {"shared": _binned(shared), "static": _binned(static)},
+    )
+
+
+def _total(outcome: Outcome, jobs: Sequence[str]) -> float:
+    return sum(outcome.took_s[job] for job in jobs)
+
+
+def _gather_s(work: Workload, shared: Outcome) -> float:
+    """How long a gang waits on average for its last slot."""
+    waits = [
+        took - DURATION_S[work.kinds[job]]
+        for job, took in shared.took_s.items()
+        if "tachyon" in work.kinds[job]
+    ]
+    return float(np.mean(waits))
+
+
+def _use(outcome: Outcome, per_task: dict[str, int], span_s: float) -> float:
+    """What is held on average while jobs are submitted, up to a constant."""
+    span = np.array([0.0, span_s])
+    return sum(float(outcome.share(name, span)[0]) * amount for name, amount in per_task.items())
+
+
+def _binned(outcome: Outcome) -> dict[str, tuple[float, ...]]:
+    end = max(outcome.submitted[job] + took for job, took in outcome.took_s.items())
+    times = np.arange(0.0, end + BIN_S, BIN_S)
+    return {name: tuple(outcome.share(name, times).tolist()) for name in FRAMEWORKS}
+
+
+def _framework_rows(results: list[Replicate]) -> list[Row]:
+    rows, means = [], {}
+    for name, paper in PAPER_SPEEDUP.items():
+        values = [result.frameworks[name] for result in results]
+        means[name] = interval(values).mean
+        rows.append(
+            measured(f"speed-up of {name}", paper, values, abs(means[name] / paper - 1.0) <= CLOSE)
+        )
+    order = sorted(means, key=lambda name: -means[name])
+    slower = [name for name in order if means[name] < 1.0]
+    said = "Large Hadoop Mix gains most; only Torque / MPI is slower"
+    here = f"{order[0]} gains most; slower: {', '.join(slower) or 'none'}"
+    return [*rows, Row("who gains", said, here, holds=order[0] == LARGE and slower == [TORQUE])]
+
+
+def _type_rows(results: list[Replicate]) -> list[Row]:
+    present = [kind for kind in TYPES if kind.name in results[0].types]
+    rows = []
+    for kind in present:
+        values = [result.types[kind.name] for result in results]
+        close = abs(interval(values).mean / kind.speedup - 1.0) <= CLOSE
+        rows.append(
+            measured(f"speed-up of {kind.name}, {kind.framework}", kind.speedup, values, close)
+        )
+    small, large = (
+        [result.small_jobs for result in results],
+        [result.large_jobs for result in results],
+    )
+    rows.append(
+        measured(
+            "speed-up of small Facebook jobs (1 to 3)", "slower: below 1", small, below(1.0, small)
+        )
+    )
+    rows.append(
+        measured(
+            "speed-up of large Facebook jobs (4 to 8)", "faster: above 1", large, above(1.0, large)
+        )
+    )
+    for kind in present:
+        values = [result.static_s[kind.name] for result in results]
+        rows.append(
+            measured(
+                f"static seconds of {kind.name}, {kind.framework} (set)", kind.static_s, values
+            )
+        )
+    return rows
+
+
+def _use_rows(results: list[Replicate]) -> list[Row]:
+    cpu, memory = (
+        [result.cpu_gain for result in results],
+        [result.memory_gain for result in results],
+    )
+    waits = [result.gather_s for result in results]
+    alike = abs(interval(waits).mean / PAPER_GATHER_S - 1.0) <= 0.5
+    return [
+        measured(
+            "more CPU allocated than in static partitions", "0.10 busier", cpu, above(0.0, cpu)
+        ),
+        measured(
+            "more memory allocated than in static partitions",
+            "0.17 fuller",
+            memory,
+            above(0.0, memory),
+        ),
+        measured(
+            "seconds until a gang has its 24 slots (within half)", PAPER_GATHER_S, waits, alike
+        ),
+    ]
+
+
+def _speedup_figures(results: list[Replicate]) -> tuple[Bars, Bars]:
+    types = {kind.name: kind.speedup for kind in TYPES if kind.name in results[0].types}
+    by_framework = [[result.frameworks[name] for result in results] for name in FRAMEWORKS]
+    by_type = [[result.types[name] for result in results] for name in types]
+    label = "speed-up (static ÷ shared time)"
+    return (
+        against_paper("Speed-up by framework (Table 5.3)", label, PAPER_SPEEDUP, by_framework),
+        against_paper("Speed-up by job type (Table 5.4)", label, types, by_type),
+    )
+
+
+def _share_figures(result: Replicate) -> list[Chart]:
+    titles = {
+        "shared": "CPU shares on the shared cluster (Figure 5.5)",
+        "static": "CPU shares in static partitions",
+    }
+    charts = []
+    for arrangement, title in titles.items():
+        series = []
+        for name, shares in result.shares[arrangement].items():
+            times = [(i + 0.5) * BIN_S for i in range(len(shares))]
+            series.append(Series(name, times, shares))
+        charts.append(Chart(title, "time (s)", "share of CPUs", tuple(series), y_percent=True))
+    return charts

@@ -1,0 +1,1 @@
+"""Swarm scheduling (Rusek and Dwornicki): containers that follow pheromone."""

@@ -1,0 +1,1 @@
+"""Clients of a live cluster: the command's requests, and schedulers from outside."""

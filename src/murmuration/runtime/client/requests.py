@@ -1,0 +1,97 @@
+"""The client of the command: one request, one answer, over a plain socket. It is quick because it
+imports little."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from murmuration.base.errors import InputError
+from murmuration.runtime.folder import find_folder, no_cluster, read_address, read_token
+
+TIMEOUT_S = 60.0
+
+
+class AnswerError(InputError):
+    """The master refused; `status` is HTTP's, `field` the part of a job it is about."""
+
+    def __init__(self, status: int, sentence: str, field: str = "") -> None:
+        super().__init__(f"{field}: {sentence}" if field else sentence)
+        self.status, self.field, self.sentence = status, field, sentence
+
+
+class Client:
+    """Talks to the cluster of a folder."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = find_folder(folder)
+        self.url = read_address(self.folder).url
+        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        self._address = (host, int(port))
+        self._token = read_token(self.folder)
+
+    def get(self, *path: str, **query: Any) -> Any:
+        return self._ask("GET", path, query)
+
+    def post(self, *path: str, body: Any = None, **query: Any) -> Any:
+        return self._ask("POST", path, query, body)
+
+    def delete(self, *path: str) -> Any:
+        return self._ask("DELETE", path, {})
+
+    def _ask(
+        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: Any = None
+    ) -> Any:
+        with self._send(method, path, query, body) as connection:
+            data = bytearray()
+            while part := connection.recv(65536):
+                data += part
+        head, _, content = bytes(data).partition(b"\r\n\r\n")
+        return _answer(head, content)
+
+    def _send(
+        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: Any
+    ) -> socket.socket:
+        target = "/v1/" + "/".join(quote(part, safe="") for part in path)
+        if query:
+            target += "?" + urlencode(query)
+        content = b"" if body is None else msgspec.json.encode(body)
+        head = (
+            f"{method} {target} HTTP/1.1\r\nHost: {self._address[0]}\r\nAuthorization: Bearer "
+            f"{self._token}\r\n"
+            f"Connection: close\r\nContent-Length: {len(content)}\r\n\r\n"
+        )
+        try:
+            connection = socket.create_connection(self._address, TIMEOUT_S)
+        except OSError as error:
+            raise no_cluster(self.folder) from error
+        connection.sendall(head.encode() + content)
+        return connection
+
+    def events(self, after: int) -> Iterator[dict[str, Any]]:
+        """Facts as they come, without end; a connection that breaks is taken up where it broke."""
+        with self._send("GET", ("events",), {"follow": 1, "index": after}, None) as connection:
+            connection.settimeout(None)
+            lines = connection.makefile("rb")
+            for line in lines:
+                if line.startswith(b"data: "):
+                    yield msgspec.json.decode(line[6:])
+
+
+def _answer(head: bytes, content: bytes) -> Any:
+    words = head.split(b" ", 2)
+    if len(words) < 2 or not words[1].isdigit():
+        raise InputError("the master ended in the middle of its answer; ask again")
+    status = int(words[1])
+    try:
+        document = msgspec.json.decode(content)
+    except msgspec.DecodeError as error:
+        raise InputError("the master ended in the middle of its answer; ask again") from error
+    if status >= 400:
+        raise AnswerError(status, document.get("error", "refused"), document.get("field", ""))
+    return document

@@ -1,0 +1,1 @@
+"""The master process: its engine, its HTTP API and what that answers."""

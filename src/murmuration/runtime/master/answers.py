@@ -1,0 +1,322 @@
+"""What the API answers with: rows for listings, each with a reason. The types are the OpenAPI
+document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Literal
+
+import msgspec
+
+from murmuration.base.resources import Resources
+from murmuration.cluster.reasons import Candidate
+from murmuration.schedulers.central.explain import (
+    Trial,
+    Why,
+    explain,
+    job_state,
+    last_reason,
+    waiting_reason,
+)
+from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, State, TaskRecord
+from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.central.placing import is_simple
+from murmuration.schedulers.offers.messages import Vector
+
+
+class JobRow(msgspec.Struct):
+    job: str
+    kind: str
+    state: str
+    #: How many tasks are in each state.
+    tasks: dict[str, int]
+    count: int
+    reason: str
+    priority: int
+    user: str
+    submit_s: float
+    age_s: float
+    ended_s: float | None
+    code: int | None
+
+
+class TaskRow(msgspec.Struct):
+    task: str
+    job: str
+    state: str
+    node: str
+    run: int
+    reason: str
+    code: int | None
+    started_s: float | None
+    ended_s: float | None
+    age_s: float
+    cpu_s: float | None
+    memory: int | None
+
+
+class NodeRow(msgspec.Struct):
+    node: str
+    state: str
+    reason: str
+    tasks: int
+    total: dict[str, float]
+    required: dict[str, float]
+    #: Measured: CPUs in use and bytes of memory.
+    used: dict[str, float]
+    attributes: dict[str, str | float]
+
+
+class FrameworkRow(msgspec.Struct):
+    framework: str
+    tasks: int
+    needs_offers: bool
+    offers: int
+
+
+class Listing(msgspec.Struct):
+    """The index is the number of the last fact in the log when this was so."""
+
+    index: int
+    #: Rows there are, where only some were asked for.
+    total: int | msgspec.UnsetType = msgspec.UNSET
+    jobs: list[JobRow] | msgspec.UnsetType = msgspec.UNSET
+    tasks: list[TaskRow] | msgspec.UnsetType = msgspec.UNSET
+    nodes: list[NodeRow] | msgspec.UnsetType = msgspec.UNSET
+
+
+class StatusAnswer(msgspec.Struct):
+    index: int
+    version: str
+    scheduler: str
+    placement: str
+    isolation: str
+    api: str
+    uptime_s: float
+    epoch: int
+    #: Empty if all is well; e.g. a full disk.
+    trouble: str
+    nodes: list[NodeRow]
+    jobs: dict[str, int]
+    tasks: dict[str, int]
+    frameworks: list[FrameworkRow]
+
+
+class Submitted(msgspec.Struct):
+    job: str
+    tasks: int
+    index: int
+
+
+class ErrorAnswer(msgspec.Struct):
+    error: str
+    #: The field of the job that is wrong, as a dotted path.
+    field: str = ""
+
+
+class OutputAnswer(msgspec.Struct):
+    """A part of what a task has written; go on from `next` until `ended`."""
+
+    task: str
+    run: int
+    text: str
+    next: int
+    ended: bool
+
+
+class JobResult(msgspec.Struct):
+    job: str
+    state: str
+    ended: bool
+    code: int | None
+    reason: str
+
+
+class Verdict(msgspec.Struct):
+    """Why not all tasks were placed; `wakes_on` if some event may change it."""
+
+    reason: str
+    wakes_on: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Decision(msgspec.Struct):
+    """One decision: nodes considered, ruled out and why, the best of them, what was chosen, what
+    would help."""
+
+    job: str
+    workload: str
+    attempt: int
+    at_s: float
+    tasks: int
+    request: str
+    considered: int
+    filtered: dict[str, int]
+    feasible: int
+    best: list[Candidate]
+    chosen: list[tuple[str, int]]
+    placed: int
+    verdict: Verdict | None
+    unblock: list[str]
+    queued_behind: int
+    notes: list[str]
+    verdict_kind: Literal["wait", "never"] | None
+
+
+class WhyAnswer(msgspec.Struct):
+    job: str
+    state: str
+    tasks: dict[str, int]
+    tier: str
+    reason: str
+    position: int
+    ahead: list[str]
+    wakes_on: str
+    closed: dict[str, int]
+    decision: Decision | None
+
+
+class TrialAnswer(msgspec.Struct):
+    job: str
+    placed: list[tuple[str, str]]
+    unplaced: int
+    decision: Decision
+    note: str
+
+
+def explained(found: Why | Trial) -> Any:
+    """An explanation as it is answered: `verdict_kind` says whether it waits or never can."""
+    document = msgspec.to_builtins(found)
+    if found.decision is not None:
+        verdict = found.decision.verdict
+        document["decision"]["verdict_kind"] = (
+            None if verdict is None else type(verdict).__name__.lower()
+        )
+    return document
+
+
+class EventRow(msgspec.Struct):
+    index: int
+    at_s: float
+    kind: str
+    fact: msgspec.Raw
+
+
+Usage = dict[str, tuple[float, int]]
+
+
+def natural(resources: Resources, amounts: Vector) -> dict[str, float]:
+    """Exact amounts in CPUs, bytes and so on."""
+    return {
+        name: a / resources.unit(name) for name, a in zip(resources.names, amounts, strict=True)
+    }
+
+
+class Reasons:
+    """Why tasks wait, worked out once per job and once for jobs that are alike."""
+
+    def __init__(self, master: LiveMaster, now: float) -> None:
+        self._master, self._now = master, now
+        self._known: dict[object, str] = {}
+        self._by_job: dict[str, str] = {}
+
+    def of(self, job: JobRecord) -> str:
+        if job.name not in self._by_job:
+            self._by_job[job.name] = self._waiting(job) if job.waiting else last_reason(job)
+        return self._by_job[job.name]
+
+    def _waiting(self, job: JobRecord) -> str:
+        waits = any(job.tasks[index].ready_s > self._now for index in job.waiting)
+        alike = is_simple(job) and not waits and job.name not in self._master.wrong
+        key: object = (job.request, job.constraints, len(job.waiting)) if alike else job.name
+        if key not in self._known:
+            decision = explain(self._master, job, self._now)
+            tier, reason, _ = waiting_reason(self._master, job, self._now, decision)
+            self._known[key] = f"{tier}: {reason}"
+        return self._known[key]
+
+
+def job_row(job: JobRecord, reasons: Reasons, now: float) -> JobRow:
+    counts = {str(state): count for state, count in job.counts().items()}
+    ended = job.ended_s if job.status else None
+    return JobRow(
+        job.name,
+        job.spec.kind,
+        job_state(job),
+        counts,
+        job.spec.count,
+        reasons.of(job),
+        job.spec.priority,
+        job.spec.user,
+        job.submit_s,
+        now - job.submit_s,
+        ended,
+        job.code if job.status else None,
+    )
+
+
+def task_row(
+    job: JobRecord, task: TaskRecord, reasons: Reasons, usage: Usage, now: float
+) -> TaskRow:
+    reason = task.reason
+    if task.state is State.WAITING:
+        reason = (
+            f"runs again in {task.ready_s - now:.1f} s: {reason}"
+            if task.ready_s > now
+            else reasons.of(job)
+        )
+    node = "" if task.state is State.WAITING else task.node
+    used = usage.get(f"{job.name}.{task.index}.{task.run}") if task.state in ACTIVE else None
+    return TaskRow(
+        f"{job.name}.{task.index}",
+        job.name,
+        str(task.state),
+        node,
+        task.run,
+        reason,
+        task.code,
+        task.started_s or None,
+        task.ended_s or None,
+        now - (task.started_s or job.submit_s),
+        None if used is None else used[0],
+        None if used is None else used[1],
+    )
+
+
+def node_rows(
+    master: LiveMaster, used: dict[str, dict[str, float]], lease_left: dict[str, float]
+) -> list[NodeRow]:
+    resources, rows = master.settings.resources, []
+    for name, node in sorted(master.nodes.items()):
+        row = master.books.ledger.nodes.get(name)
+        free = row.available if row else node.total
+        held = tuple(map(int.__sub__, node.total, free))
+        state, reason = "up", ""
+        if not node.up:
+            state, reason = (
+                "unreachable",
+                f"given up in {lease_left.get(name, 0.0):.0f} s unless it comes back",
+            )
+        elif name in master.draining:
+            state, reason = "draining", "takes no new tasks"
+        rows.append(
+            NodeRow(
+                name,
+                state,
+                reason,
+                len(row.tasks) if row else 0,
+                natural(resources, node.total),
+                natural(resources, held),
+                used.get(name, {}),
+                dict(node.attributes),
+            )
+        )
+    return rows
+
+
+def framework_rows(master: LiveMaster) -> list[FrameworkRow]:
+    tasks = Counter(framework for framework, _ in master.books.ledger.tasks)
+    offers = Counter(offer.framework for offer in master.books.offers.values())
+    return [
+        FrameworkRow(name, tasks[name], client.needs, offers[name])
+        for name, client in master.books.clients.items()
+    ]

@@ -1,0 +1,169 @@
+"""The engine of a live master: events in, one at a time and in order; what comes of them is on disk
+before it is sent.
+
+While one batch is being written the next one gathers (group commit). If the disk is full nothing is
+sent and nothing is lost: the batch is tried again until it is written, and new jobs are refused
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from murmuration.runtime.store.sqlite import Entry, Store
+from murmuration.schedulers.central.master import LiveMaster, Out
+from murmuration.schedulers.central.messages import Recover, Send
+from murmuration.schedulers.offers.messages import Callback, Wake
+
+RETRY_S = 0.5
+#: One is enough; a master that is never content must not keep others from being heard.
+WAKES_MAX = 10
+#: Facts that are kept in memory for those who follow; older ones are read from the store.
+RECENT = 10_000
+_CALLBACKS = Callback.__args__
+
+log = logging.getLogger("murmuration.master")
+
+
+class Clock:
+    """Seconds since 1970 that never go back: the wall's at the start, then what has passed."""
+
+    def __init__(self) -> None:
+        self._base = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        return self._base + time.monotonic()
+
+
+@dataclass(slots=True)
+class Told:
+    event: Any
+    done: asyncio.Future[int] | None
+
+
+class Engine:
+    """Drives one `LiveMaster`. `deliver` is given what it says to agents and frameworks, once that
+    is on disk."""
+
+    def __init__(
+        self, master: LiveMaster, store: Store, clock: Clock, deliver: Callable[[Any], None]
+    ) -> None:
+        self.master, self.store, self.clock = master, store, clock
+        self._deliver = deliver
+        self._inbox: list[Told] = []
+        self._bell = asyncio.Event()
+        self._writer = ThreadPoolExecutor(1, "store")
+        self.index = store.last_number()
+        self.recent: deque[tuple[int, float, Any]] = deque(maxlen=RECENT)
+        #: Set, and replaced by a fresh one, whenever there are new facts.
+        self.news = asyncio.Event()
+        #: What keeps the store from being written; empty if nothing does.
+        self.trouble = ""
+
+    def recover(self, event: Recover, options: Any) -> list[Entry]:
+        """Start from what the store has, before anything else is heard."""
+        self.index += 1
+        entries = [Entry(self.index, self.clock.now(), "options", options)]
+        self._handle(event, self.clock.now(), entries, [])
+        return entries
+
+    def tell(self, event: Any) -> None:
+        self._inbox.append(Told(event, None))
+        self._bell.set()
+
+    async def ask(self, event: Any) -> int:
+        """Tell an event and wait until what comes of it is on disk; the index of the log then."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._inbox.append(Told(event, done))
+        self._bell.set()
+        return await done
+
+    async def run(self, first: list[Entry]) -> None:
+        """Take batches for ever."""
+        await self._write(first)
+        while True:
+            await self._wait()
+            batch, self._inbox = self._inbox, []
+            entries: list[Entry] = []
+            out: list[Out] = []
+            now = self.clock.now()
+            for told in batch:
+                self._handle(told.event, now, entries, out)
+            wakes = 0
+            while self.master.due <= now and wakes < WAKES_MAX:
+                wakes += 1
+                self._handle(Wake(), now, entries, out)
+            await self._write(entries)
+            self._publish(entries)
+            for message in out:
+                if isinstance(message, (Send, *_CALLBACKS)):
+                    self._deliver(message)
+            for told in batch:
+                if told.done is not None and not told.done.done():
+                    told.done.set_result(self.index)
+
+    def _handle(self, event: Any, now: float, entries: list[Entry], out: list[Out]) -> None:
+        self.index += 1
+        entries.append(Entry(self.index, now, "event", event))
+        try:
+            said = self.master.handle(event, now)
+        except Exception:
+            # One event that cannot be dealt with must not end the cluster; what was decided before
+            # stands.
+            log.exception("the master could not deal with %r", event)
+            return
+        for message in said:
+            if not isinstance(message, (Send, *_CALLBACKS)):
+                self.index += 1
+                entries.append(Entry(self.index, now, "fact", message))
+        out += said
+
+    async def _wait(self) -> None:
+        """Until something was told or the master wants to be woken."""
+        delay = min(self.master.due - self.clock.now(), 3600.0)
+        if not self._inbox and delay > 0.0:
+            self._bell.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._bell.wait(), delay)
+        self._bell.clear()
+
+    async def _write(self, entries: list[Entry]) -> None:
+        loop = asyncio.get_running_loop()
+        while entries:
+            try:
+                await loop.run_in_executor(self._writer, self.store.write, entries)
+                self.trouble = ""
+                return
+            except (sqlite3.OperationalError, OSError) as error:
+                if not self.trouble:
+                    log.error("the store cannot be written: %s", error)
+                self.trouble = f"the store cannot be written: {error}"
+                await asyncio.sleep(RETRY_S)
+
+    async def probe(self, size: int) -> str:
+        """Whether the store has room for so many bytes; the trouble, if not."""
+        if self.trouble:
+            return self.trouble
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._writer, self.store.probe, size)
+        except (sqlite3.OperationalError, OSError) as error:
+            return f"the store cannot be written: {error}"
+        return ""
+
+    def _publish(self, entries: list[Entry]) -> None:
+        self.recent.extend((e.number, e.at_s, e.value) for e in entries if e.side == "fact")
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+
+    def close(self) -> None:
+        self._writer.shutdown()
+        self.store.close()

@@ -1,0 +1,439 @@
+"""The master process: it listens for clients, node agents and schedulers, and hands what they say
+to the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hmac
+import logging
+import os
+import signal
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
+from murmuration.placement.registry import is_own, resolve
+from murmuration.runtime.folder import (
+    API,
+    MASTER_LOCK,
+    STORE,
+    ApiAddress,
+    make_folder,
+    read_token,
+    write_private,
+)
+from murmuration.runtime.locks import hold
+from murmuration.runtime.master.answers import EventRow, NodeRow, node_rows
+from murmuration.runtime.master.api import Api, refuse
+from murmuration.runtime.master.engine import Clock, Engine
+from murmuration.runtime.net.http import BadRequest, HttpServer
+from murmuration.runtime.net.transport import HELLO_MAX, Connection
+from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput
+from murmuration.runtime.options import MasterOptions
+from murmuration.runtime.store.sqlite import Store
+from murmuration.schedulers.architecture import KINDS
+from murmuration.schedulers.central.leases import Leases
+from murmuration.schedulers.central.master import LiveMaster, Settings
+from murmuration.schedulers.central.messages import (
+    JOBS,
+    AgentJoined,
+    AgentLost,
+    FromAgent,
+    Heartbeat,
+    Order,
+    Refused,
+    RunEnded,
+    RunStarted,
+    Send,
+)
+from murmuration.schedulers.offers.allocators import ALLOCATORS
+from murmuration.schedulers.offers.master import Rules
+from murmuration.schedulers.offers.messages import (
+    CommitTasks,
+    GetGuaranteedShare,
+    KillTask,
+    Register,
+    ReplyToOffer,
+    SetFilters,
+    SetNeedsOffers,
+    SyncTable,
+    Unregister,
+)
+from murmuration.workload.job_spec import NAME
+
+#: The architectures a live cluster can have.
+LIVE_KINDS = ("monolithic", "shared-state", "offers")
+#: What a scheduler from outside may say.
+ACTIONS = (
+    Register,
+    Unregister,
+    ReplyToOffer,
+    SetNeedsOffers,
+    SetFilters,
+    GetGuaranteedShare,
+    KillTask,
+    SyncTable,
+    CommitTasks,
+)
+TICK_S = 0.5
+HELLO_S = 10.0
+
+log = logging.getLogger("murmuration.master")
+
+
+@dataclass
+class Peer:
+    """Who is at the other end of a connection: node agents by name with their sessions, or one
+    scheduler."""
+
+    role: str
+    name: str
+    sessions: dict[str, int] = field(default_factory=dict)
+
+
+def live_settings(options: MasterOptions) -> tuple[Settings, str, str]:
+    """The scheduler and placement by the names a simulation knows them by."""
+    kind, placement = options.scheduler, options.placement
+    if kind not in KINDS and is_own(kind):
+        kind, placement = "monolithic", options.scheduler
+    if kind not in LIVE_KINDS:
+        known = ", ".join(LIVE_KINDS)
+        raise InputError(f"scheduler {kind!r}: expected {known} or module:Class for a live cluster")
+    if options.allocator not in ALLOCATORS:
+        raise InputError(f"allocator {options.allocator!r}: expected {', '.join(ALLOCATORS)}")
+    rules = Rules(allocator=ALLOCATORS[options.allocator], timeout_s=5.0, revoke_after_s=10.0)
+    resources = Resources(("cpu", "memory", *options.resources))
+    return (
+        Settings(resources, resolve(placement), rules, by_offers=kind == "offers"),
+        kind,
+        placement,
+    )
+
+
+def lease_margin_s(agent_timeout_s: float) -> float:
+    """How much longer than its agents a master waits: for slow kills, and for watches that are not
+    alike."""
+    return 2.0 + agent_timeout_s / 10.0
+
+
+class MasterProcess:
+    """One master. It is the only writer of its folder's store."""
+
+    def __init__(self, options: MasterOptions) -> None:
+        self.folder = Path(options.folder)
+        make_folder(self.folder)
+        self._lock = hold(self.folder / MASTER_LOCK, "a master")
+        settings, options.scheduler, options.placement = live_settings(options)
+        self.options = options
+        self.clock = Clock()
+        self.started_s = self.clock.now()
+        self.leases = Leases(options.agent_timeout_s, lease_margin_s(options.agent_timeout_s))
+        self.master = LiveMaster(settings, options.seed)
+        self.store = Store(self.folder / STORE)
+        self.engine = Engine(self.master, self.store, self.clock, self._deliver)
+        self.reader = Store(self.folder / STORE)
+        self._token = read_token(self.folder)
+        self._agents: dict[str, Connection] = {}
+        self._frameworks: dict[str, Connection] = {}
+        #: CPU seconds so far and bytes of memory of each run, and CPUs in use on each node.
+        self.usage: dict[str, tuple[float, int]] = {}
+        self.used: dict[str, dict[str, float]] = {}
+        self._beats: dict[str, tuple[float, float]] = {}
+        self.epoch = 0
+        self.url = ""
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT."""
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        event = self.store.recover(self.options.seed)
+        self.epoch = event.epoch
+        first = self.engine.recover(event, self.options)
+        self.leases.expect(
+            (task.node for _, task in self.master.jobs.runs.values()), self.clock.now()
+        )
+        work = [asyncio.create_task(self.engine.run(first)), asyncio.create_task(self._tick())]
+        http = HttpServer(Api(self, self._token).handle, refuse)
+        frames = await self._listen(http)
+        stopping = asyncio.create_task(stop.wait())
+        done, _ = await asyncio.wait([*work, stopping], return_when=asyncio.FIRST_COMPLETED)
+        frames.close()
+        await http.close()
+        for task in [*work, stopping]:
+            task.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            (self.folder / API).unlink()
+        self.engine.close()
+        self.reader.close()
+        for task in done - {stopping}:
+            task.result()
+
+    async def _listen(self, http: HttpServer) -> asyncio.Server:
+        """Open both doors and say where they are. A master that comes again takes its old ones if
+        it can."""
+        host, before = self.options.host, _ports_before(self.folder)
+        api = await _first_free(self.options.port, before[0], lambda port: http.start(host, port))
+        loop = asyncio.get_running_loop()
+
+        async def start(port: int) -> asyncio.Server:
+            return await loop.create_server(self._accept, host, port)
+
+        frames: asyncio.Server = await _first_free(0, before[1], start)
+        at = frames.sockets[0].getsockname()[1]
+        self.url = f"http://{host}:{api}"
+        address = ApiAddress(self.url, f"{host}:{at}", os.getpid())
+        write_private(self.folder / API, msgspec.json.encode(address).decode())
+        log.info("listening on %s", self.url)
+        return frames
+
+    def _accept(self) -> Connection:
+        """A stranger may be silent for a while, but not for ever."""
+        connection = Connection(self._receive, self._lose, HELLO_MAX)
+
+        def look() -> None:
+            if connection.peer is None:
+                connection.abort()
+
+        asyncio.get_running_loop().call_later(HELLO_S, look)
+        return connection
+
+    async def _tick(self) -> None:
+        """End leases when their time has come."""
+        while True:
+            await asyncio.sleep(min(TICK_S, self.leases.heartbeat_s))
+            for ended in self.leases.expire(self.clock.now()):
+                log.warning("%s was not heard of for %.0f s", ended.node, self.leases.lease_s)
+                connection = self._agents.pop(ended.node, None)
+                if connection is not None:
+                    connection.peer.sessions.pop(ended.node, None)
+                    connection.abort()
+                self.engine.tell(ended)
+
+    # Frames.
+
+    def _receive(self, connection: Connection, request: int, node: str, message: Any) -> None:
+        if connection.peer is None:
+            self._hello(connection, message, request)
+        elif (
+            connection.peer.role == "agent"
+            and isinstance(message, FromAgent)
+            and message.node == node
+        ):
+            self._from_agent(connection, message)
+        elif connection.peer.role == "scheduler" and isinstance(message, ACTIONS):
+            if message.framework == connection.peer.name and _has_orders(message):
+                self.engine.tell(message)
+            else:
+                connection.abort()
+        else:
+            log.warning(
+                "a %s said %s, which it may not", connection.peer.role, type(message).__name__
+            )
+            connection.abort()
+
+    def _hello(self, connection: Connection, hello: Any, request: int) -> None:
+        wrong = ""
+        if not isinstance(hello, Hello) or not hmac.compare_digest(
+            hello.token.encode(), self._token.encode()
+        ):
+            wrong = "expected the cluster's token"
+        elif hello.role == "scheduler" and (not NAME.fullmatch(hello.name) or hello.name == JOBS):
+            wrong = (
+                f"expected a scheduler's name of letters, digits, - and _ other than {JOBS}, "
+                f"got {hello.name[:70]!r}"
+            )
+        elif hello.role == "scheduler" and hello.name in self._frameworks:
+            wrong = f"a scheduler named {hello.name!r} is connected already"
+        elif hello.role not in ("agent", "scheduler"):
+            wrong = f"expected the role agent or scheduler, got {hello.role[:20]!r}"
+        connection.answer(HelloAnswer(wrong, self.master.settings.resources.names), "", request)
+        if wrong:
+            connection.close()
+            return
+        connection.trust()
+        connection.peer = Peer(hello.role, hello.name)
+        if hello.role == "scheduler":
+            self._frameworks[hello.name] = connection
+
+    def _from_agent(self, connection: Connection, message: Any) -> None:
+        node = message.node
+        if isinstance(message, AgentJoined):
+            self._join(connection, message)
+        elif self._agents.get(node) is not connection:
+            return
+        elif isinstance(message, Heartbeat):
+            seen = self.leases.hear(message, self.clock.now())
+            if seen is None:
+                connection.abort()
+                return
+            connection.send(seen, node)
+            self._measure(message)
+        elif isinstance(message, RunStarted | RunEnded):
+            self.engine.tell(message)
+        else:
+            self.engine.tell(AgentLost(node))
+
+    def _join(self, connection: Connection, message: AgentJoined) -> None:
+        answer = self.leases.join(message, self.clock.now())
+        connection.send(answer, message.node)
+        if isinstance(answer, Refused):
+            log.warning("%s was refused: %s", message.node, answer.reason)
+            return
+        before = self._agents.get(message.node)
+        if before is not None and before is not connection:
+            before.peer.sessions.pop(message.node, None)
+        self._agents[message.node] = connection
+        connection.peer.sessions[message.node] = message.session
+        self.engine.tell(message)
+
+    def _measure(self, beat: Heartbeat) -> None:
+        """CPUs in use since the last heartbeat, and memory now."""
+        for run in [
+            run for run in self.usage if run not in beat.usage and self._is_on(run, beat.node)
+        ]:
+            del self.usage[run]
+        self.usage.update(beat.usage)
+        now, cpu = self.clock.now(), sum(used[0] for used in beat.usage.values())
+        then, before = self._beats.get(beat.node, (now, cpu))
+        self._beats[beat.node] = now, cpu
+        rate = max(0.0, cpu - before) / (now - then) if now > then else 0.0
+        self.used[beat.node] = {
+            "cpu": rate,
+            "memory": float(sum(used[1] for used in beat.usage.values())),
+        }
+
+    def _is_on(self, run: str, node: str) -> bool:
+        entry = self.master.jobs.runs.get(run)
+        return entry is None or entry[1].node == node
+
+    def _lose(self, connection: Connection) -> None:
+        peer = connection.peer
+        if peer is None:
+            if connection.wrong:
+                log.warning("a stranger sent %s", connection.wrong)
+            return
+        if peer.role == "scheduler":
+            del self._frameworks[peer.name]
+            self.engine.tell(SetNeedsOffers(peer.name, False))
+            for offer in [
+                o.offer for o in self.master.books.offers.values() if o.framework == peer.name
+            ]:
+                self.engine.tell(ReplyToOffer(peer.name, offer))
+        for node, session in peer.sessions.items():
+            if self._agents.get(node) is connection:
+                del self._agents[node]
+            if self.leases.disconnect(node, session):
+                log.warning(
+                    "%s: the connection broke%s",
+                    node,
+                    f": {connection.wrong}" if connection.wrong else "",
+                )
+                self.engine.tell(AgentLost(node))
+
+    def _deliver(self, message: Any) -> None:
+        if isinstance(message, Send):
+            connection = self._agents.get(message.node)
+            if connection is not None:
+                connection.send(message.message, message.node)
+        elif message.framework in self._frameworks:
+            self._frameworks[message.framework].send(message)
+
+    # What the API asks.
+
+    def node_rows(self) -> list[NodeRow]:
+        now = self.clock.now()
+        left = {node: self.leases.left_s(node, now) for node in self.leases.members}
+        return node_rows(self.master, self.used, left)
+
+    async def read_output(self, node: str, run: str, stream: str, offset: int, size: int) -> Output:
+        connection = self._agents.get(node)
+        if connection is None:
+            raise BadRequest(503, f"{node} is not connected, and the output of its tasks is there")
+        try:
+            found = await connection.ask(ReadOutput(run, stream, offset, size), node)
+        except (TimeoutError, ConnectionError) as error:
+            raise BadRequest(503, f"{node} did not answer") from error
+        assert isinstance(found, Output)
+        if found.wrong:
+            raise BadRequest(404, found.wrong)
+        return found
+
+    async def wait_for_news(self, timeout_s: float) -> bool:
+        """Until a fact is new; False if none was in time."""
+        try:
+            return await asyncio.wait_for(self.engine.news.wait(), timeout_s)
+        except TimeoutError:
+            return False
+
+    def facts(self, after: int, limit: int) -> list[EventRow]:
+        """Facts after an index, from memory if they are recent."""
+        recent = self.engine.recent
+        if recent and recent[0][0] <= after + 1:
+            found = islice(((n, at, value) for n, at, value in recent if n > after), limit)
+            return [
+                EventRow(n, at, type(v).__name__, msgspec.Raw(msgspec.json.encode(v)))
+                for n, at, v in found
+            ]
+        return [
+            EventRow(
+                number, at, kind, msgspec.Raw(msgspec.json.encode(msgspec.msgpack.decode(body)))
+            )
+            for number, at, kind, body in self.reader.facts(after, limit)
+        ]
+
+
+def _has_orders(message: Any) -> bool:
+    """Whether every task a scheduler wants to launch says what to run."""
+    for task in getattr(message, "tasks", ()):
+        try:
+            msgspec.convert(task.payload, Order)
+        except msgspec.ValidationError:
+            return False
+    return True
+
+
+def _ports_before(folder: Path) -> tuple[int, int]:
+    try:
+        address = msgspec.json.decode((folder / API).read_bytes(), type=ApiAddress)
+        return int(address.url.rpartition(":")[2]), int(address.agents.rpartition(":")[2])
+    except (OSError, ValueError, msgspec.DecodeError):
+        return 0, 0
+
+
+async def _first_free(asked: int, before: int, start: Any) -> Any:
+    """Listen on the port that was asked for, else on the one of before, else on any."""
+    for port in [asked] if asked else [before, 0] if before else [0]:
+        try:
+            return await start(port)
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES) or port == 0:
+                raise
+            if asked:
+                raise InputError(
+                    f"port {port}: {(error.strerror or 'cannot be used').lower()}"
+                ) from error
+    raise AssertionError("any port is free")
+
+
+def main(options: MasterOptions) -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    asyncio.run(MasterProcess(options).run())
+
+
+if __name__ == "__main__":
+    import sys
+
+    try:
+        main(msgspec.json.decode(sys.argv[1], type=MasterOptions))
+    except InputError as problem:
+        print(f"murmur: {problem}", file=sys.stderr)
+        sys.exit(2)

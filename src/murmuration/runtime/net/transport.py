@@ -1,0 +1,108 @@
+"""Connections that carry frames: bounded in what they hold, quick because many frames share one
+write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from murmuration.runtime.net.wire import FRAME_MAX, FrameReader, WireError, encode
+
+#: What may wait to be read by the other side before it is given up: it comes back and is told
+#: everything again.
+WRITE_MAX = 64 * 2**20
+#: Before it has said hello, a peer may send no more than this.
+HELLO_MAX = 4096
+ANSWER_S = 10.0
+
+Receive = Callable[["Connection", int, str, Any], None]
+Lose = Callable[["Connection"], None]
+
+
+class Connection(asyncio.Protocol):
+    """One end of a connection."""
+
+    def __init__(self, receive: Receive, lose: Lose, size_max: int | None = None) -> None:
+        self._receive, self._lose = receive, lose
+        self._reader = FrameReader() if size_max is None else FrameReader(size_max)
+        self._transport: asyncio.Transport | None = None
+        self._frames: list[bytes] = []
+        self._request = 0
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        #: What whoever accepted it wants to know of it.
+        self.peer: Any = None
+        self.wrong = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def trust(self) -> None:
+        """It has said hello: frames may be large from now on."""
+        self._reader.size_max = FRAME_MAX
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for request, node, message in self._reader.feed(data):
+                if request < 0:
+                    answer = self._answers.pop(-request, None)
+                    if answer is not None and not answer.done():
+                        answer.set_result(message)
+                else:
+                    self._receive(self, request, node, message)
+                if self._transport is None or self._transport.is_closing():
+                    return
+        except WireError as error:
+            self.wrong = str(error)
+            self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(ConnectionError("the connection was lost"))
+        self._answers.clear()
+        self._lose(self)
+
+    def send(self, message: Any, node: str = "", request: int = 0) -> None:
+        """Queue a frame; all frames of one turn of the loop go out in one write."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._frames.append(encode(message, node, request))
+        if len(self._frames) == 1:
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        frames, self._frames = self._frames, []
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(b"".join(frames))
+        if self._transport.get_write_buffer_size() > WRITE_MAX:
+            self.wrong = "the other side does not read"
+            self.abort()
+
+    def answer(self, message: Any, node: str, request: int) -> None:
+        self.send(message, node, -request)
+
+    async def ask(self, message: Any, node: str = "", timeout_s: float = ANSWER_S) -> Any:
+        """Send a request and wait for its answer."""
+        self._request += 1
+        number = self._request
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        self.send(message, node, number)
+        try:
+            return await asyncio.wait_for(answer, timeout_s)
+        finally:
+            self._answers.pop(number, None)
+
+    def close(self) -> None:
+        """Send what is queued, then end."""
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,123 @@
+"""Frames: four bytes of length, then MessagePack of [request, node, name of the message, message].
+
+`request` is 0 for what needs no answer; an answer carries the request's number, negated. One
+connection may carry many node agents: `node` says whose frame it is. Sizes are bounded before
+anything is decoded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import msgspec
+
+from murmuration.schedulers.central import messages as live
+from murmuration.schedulers.offers import messages as offers
+
+FRAME_MAX = 16 * 2**20
+_LENGTH = struct.Struct(">I")
+
+
+class WireError(Exception):
+    """The other side broke the protocol; the connection is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first frame of every connection: who is it, and does it know the cluster's token?"""
+
+    token: str
+    role: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HelloAnswer:
+    """Empty if welcome; the names of the cluster's resources are told to schedulers."""
+
+    wrong: str = ""
+    resources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOutput:
+    """Ask a node agent for a part of what a run has written."""
+
+    run: str
+    stream: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The part, and how long the file is; `wrong` says why there is none."""
+
+    data: bytes = b""
+    size: int = 0
+    wrong: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DropRuns:
+    """Forget the files of these runs."""
+
+    runs: tuple[str, ...]
+
+
+_OWN = (Hello, HelloAnswer, ReadOutput, Output, DropRuns)
+_LIVE = (*get_args(live.FromAgent), *get_args(live.ToAgent))
+_OFFERS = (*get_args(offers.ToMaster), *get_args(offers.Callback))
+TYPES: dict[str, type] = {kind.__name__: kind for kind in (*_OWN, *_LIVE, *_OFFERS)}
+
+_encoder = msgspec.msgpack.Encoder()
+_outer = msgspec.msgpack.Decoder(tuple[int, str, str, msgspec.Raw])
+_decoders: dict[str, Any] = {}
+
+Frame = tuple[int, str, Any]
+
+
+def encode(message: Any, node: str = "", request: int = 0) -> bytes:
+    body = _encoder.encode((request, node, type(message).__name__, message))
+    if len(body) > FRAME_MAX:
+        raise WireError(f"a frame of {len(body)} bytes, at most {FRAME_MAX}")
+    return _LENGTH.pack(len(body)) + body
+
+
+def decode(body: bytes | memoryview) -> Frame:
+    try:
+        request, node, name, raw = _outer.decode(body)
+        if name not in TYPES:
+            raise WireError(f"an unknown message {name[:40]!r}")
+        if name not in _decoders:
+            _decoders[name] = msgspec.msgpack.Decoder(TYPES[name])
+        return request, node, _decoders[name].decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise WireError(f"a frame that cannot be read: {error}") from error
+
+
+class FrameReader:
+    """Bytes in, frames out."""
+
+    def __init__(self, size_max: int = FRAME_MAX) -> None:
+        self._buffer = bytearray()
+        self.size_max = size_max
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        self._buffer += data
+        at = 0
+        try:
+            while len(self._buffer) - at >= 4:
+                (size,) = _LENGTH.unpack_from(self._buffer, at)
+                if size > self.size_max:
+                    raise WireError(f"a frame of {size} bytes, at most {self.size_max}")
+                if len(self._buffer) - at - 4 < size:
+                    break
+                body = bytes(self._buffer[at + 4 : at + 4 + size])
+                at += 4 + size
+                yield decode(body)
+        finally:
+            del self._buffer[:at]

@@ -1,0 +1,306 @@
+"""The executor: it starts, watches and ends the processes of a node's tasks through an isolation.
+
+Each run has a folder of its own with its output and what the isolation knows of it; what was
+ordered and how it ended is in the journal of the node. A node agent that starts again finds
+everything there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from murmuration.base.errors import InputError
+from murmuration.runtime.net.wire import Output
+from murmuration.runtime.node.isolation import (
+    Handle,
+    Isolation,
+    Limits,
+    StartFailed,
+    TaskSpec,
+    task_folder,
+)
+from murmuration.runtime.node.isolation.folder import locked
+from murmuration.runtime.node.journal import Begun, Journal, Over, Settled
+from murmuration.schedulers.central.agent import Exited, Found, Start, Started
+from murmuration.schedulers.central.messages import JOBS, Ended
+from murmuration.schedulers.offers.messages import Status
+
+#: Folders of ended runs that are kept for their output.
+KEEP = 500
+GRACE_S = 5.0
+PIDS_MAX = 4096
+MICRO = 1_000_000
+AWAY = "its node agent was away for too long"
+NEVER_STARTED = "it was never started"
+
+log = logging.getLogger("murmuration.agent")
+Tell = Callable[[Any], None]
+
+
+def folder_name(framework: str, run: str) -> str:
+    """Runs of the job manager are called by their names; those of other schedulers have theirs in
+    front."""
+    return run if framework == JOBS else f"{framework}+{run}"
+
+
+class Executor:
+    """The runs of one node agent."""
+
+    def __init__(
+        self, folder: Path, isolation: Isolation, warden_acted: Callable[[], float], tell: Tell
+    ) -> None:
+        self.folder, self.isolation, self._tell = folder, isolation, tell
+        #: When a warden last ended tasks here: an end by force since the start of a run was then
+        #: none of its own.
+        self._warden_acted = warden_acted
+        self._began: dict[str, float] = {}
+        self._slow: set[asyncio.Task[None]] = set()
+        self._handles: dict[str, Handle] = {}
+        self._folders: dict[str, Path] = {}
+        self._done: deque[Path] = deque()
+        # A process starts in a millisecond, a container in a tenth of a second: that must not hold
+        # up heartbeats.
+        self._threads = None if isolation.name == "process" else ThreadPoolExecutor(4, "start")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._journal = Journal(folder.parent / "journal")
+
+    # Another agent was here before.
+
+    def find(self) -> tuple[list[Found], list[Ended]]:
+        """The runs that go on, and the ends nobody has recorded."""
+        found: list[Found] = []
+        ended: list[Ended] = list(self._journal.over.values())
+        open_folders = {
+            folder_name(begun.framework, run): begun for run, begun in self._journal.begun.items()
+        }
+        for folder in sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime):
+            begun = open_folders.pop(folder.name, None)
+            if begun is None:
+                self._done.append(folder)
+                continue
+            self._folders[begun.run] = folder
+            if begun.run in self._journal.over:
+                continue
+            end = self._look(begun, folder)
+            if end is None:
+                ends = float("inf") if begun.ends_s is None else begun.ends_s
+                found.append(Found(begun.framework, begun.run, begun.request, ends))
+            else:
+                self.note_end(end)
+                ended.append(end)
+        # What has no folder was never started.
+        gone = [begun for begun in open_folders.values() if begun.run not in self._journal.over]
+        return found, ended + [
+            Ended(b.framework, b.run, Status.LOST, reason=NEVER_STARTED) for b in gone
+        ]
+
+    def _look(self, begun: Begun, folder: Path) -> Ended | None:
+        handle = self.isolation.recover(folder)
+        if handle is None:
+            self.isolation.clean(folder)
+            return Ended(begun.framework, begun.run, Status.LOST, reason="it ended without a trace")
+        exit_ = self.isolation.poll(handle)
+        if exit_ is None:
+            self._handles[begun.run], self._began[begun.run] = handle, time.monotonic()
+            return None
+        self.isolation.clean(folder)
+        status = Status.FINISHED if exit_.code == 0 else Status.FAILED
+        return Ended(begun.framework, begun.run, status, exit_.code, exit_.signal, exit_.reason)
+
+    def watch_found(self) -> None:
+        for run, handle in self._handles.items():
+            self._watch(run, handle)
+
+    # Starting.
+
+    def start(self, command: Start) -> None:
+        launch = command.launch
+        try:
+            folder = task_folder(self.folder, folder_name(launch.framework, launch.run))
+            ends = None if command.ends_s == float("inf") else command.ends_s
+            if (
+                launch.framework == JOBS
+                and launch.run not in self._journal.begun
+                and not locked(folder)
+            ):
+                # A job of this name was forgotten long ago; what is left of it is only its output.
+                shutil.rmtree(folder, ignore_errors=True)
+            self._journal.write(Begun(launch.framework, launch.run, launch.request, ends))
+            folder.mkdir()
+            environment = {**launch.order.environment, **ports(launch.order.ports)}
+        except (OSError, StartFailed, InputError) as error:
+            self._tell(Exited(launch.run, reason=_sentence(error), started=False))
+            return
+        self._folders[launch.run] = folder
+        cpu, memory = launch.request[0] / MICRO, launch.request[1]
+        spec = TaskSpec(
+            launch.run,
+            list(launch.order.command),
+            environment,
+            Limits(cpu, memory, PIDS_MAX),
+            folder,
+        )
+        if self._threads is None:
+            self._started(launch.run, *_try(self.isolation, spec))
+        else:
+            self._later(self._start_slowly(launch.run, spec))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something slow beside the loop; a task nobody holds could be forgotten half-way."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._slow.add(task)
+        task.add_done_callback(self._slow.discard)
+
+    async def _start_slowly(self, run: str, spec: TaskSpec) -> None:
+        result = await asyncio.get_running_loop().run_in_executor(
+            self._threads, _try, self.isolation, spec
+        )
+        self._started(run, *result)
+
+    def _started(self, run: str, handle: Handle | None, wrong: str) -> None:
+        if handle is None:
+            self._tell(Exited(run, reason=wrong, started=False))
+            return
+        self._handles[run] = handle
+        self._began[run] = time.monotonic()
+        self._tell(Started(run))
+        self._watch(run, handle)
+
+    def _watch(self, run: str, handle: Handle) -> None:
+        if handle.ended is not None:
+            self._exited(run)
+            return
+        try:
+            asyncio.get_running_loop().add_reader(handle.fileno(), self._exited, run)
+        except ProcessLookupError:
+            self._exited(run)
+
+    # Ending.
+
+    def kill(self, run: str, reason: str, now: bool) -> None:
+        handle = self._handles.get(run)
+        if handle is not None:
+            self.isolation.kill(handle, 0.0 if now else GRACE_S, reason)
+
+    def _exited(self, run: str) -> None:
+        handle = self._handles.get(run)
+        if handle is None:
+            return
+        if handle.pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(handle.pidfd)
+        end = self.isolation.poll(handle)
+        if end is None:
+            # Its watcher spoke too soon; the next look will tell.
+            return
+        del self._handles[run]
+        handle.close()
+        told = Exited(run, end.code, end.signal, end.reason)
+        if self._warden_acted() > self._began.pop(run, float("-inf")) and end.code != 0:
+            told = Exited(run, reason=AWAY)
+        if self._threads is None:
+            self.isolation.clean(handle.folder)
+            self._tell(told)
+        else:
+            self._later(self._clean_slowly(handle.folder, told))
+
+    async def _clean_slowly(self, folder: Path, told: Exited) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                self._threads, self.isolation.clean, folder
+            )
+        except OSError as error:
+            log.warning("something of %s is left: %s", told.run, error)
+        self._tell(told)
+
+    def poll(self) -> None:
+        """Once a second: graces end, limits are watched, and ends that nobody noticed are."""
+        for run, handle in list(self._handles.items()):
+            if handle.ended is not None or self.isolation.poll(handle) is not None:
+                self._exited(run)
+
+    def note_end(self, ended: Ended) -> None:
+        """Keep an end until it is recorded; a full disk loses it only if the agent dies too."""
+        with contextlib.suppress(OSError):
+            self._journal.write(Over(ended))
+
+    def forget(self, run: str) -> None:
+        """The end is recorded: only the output is kept, and that not for ever."""
+        with contextlib.suppress(OSError):
+            self._journal.write(Settled(run))
+        folder = self._folders.pop(run, None)
+        if folder is not None:
+            self._done.append(folder)
+        if len(self._done) > KEEP:
+            asyncio.get_running_loop().run_in_executor(
+                None, shutil.rmtree, self._done.popleft(), True
+            )
+
+    # Looking.
+
+    def usage(self) -> dict[str, tuple[float, int]]:
+        return {
+            run: self.isolation.usage(handle)
+            for run, handle in self._handles.items()
+            if handle.ended is None
+        }
+
+    def read(self, run: str, stream: str, offset: int, size: int) -> Output:
+        """A part of a run's output; never through a link, never outside the folder."""
+        try:
+            path = task_folder(self.folder, run) / ("stderr" if stream == "stderr" else "stdout")
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except InputError as error:
+            return Output(wrong=str(error))
+        except OSError:
+            return Output(wrong=f"no output of {run} is kept")
+        try:
+            return Output(
+                os.pread(descriptor, max(0, min(size, 2**20)), offset), os.fstat(descriptor).st_size
+            )
+        finally:
+            os.close(descriptor)
+
+
+def _try(isolation: Isolation, spec: TaskSpec) -> tuple[Handle | None, str]:
+    try:
+        return isolation.start(spec), ""
+    except (StartFailed, InputError, OSError) as error:
+        return None, _sentence(error)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, FileExistsError):
+        return "a task of this name has run here before"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'starting it'}: {error.strerror.lower()}"
+    return str(error)
+
+
+def ports(asked: tuple[int, ...]) -> dict[str, str]:
+    """The ports of a task, as it is told of them; 0 becomes a free one, and one that is taken is
+    refused."""
+    if not asked:
+        return {}
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        for port in asked:
+            listener = held.enter_context(socket.socket())
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("", port))
+                listener.listen(1)
+            except OSError as error:
+                raise StartFailed(f"port {port} is in use") from error
+            found.append(listener.getsockname()[1])
+    return {"MURMUR_PORT": str(found[0]), "MURMUR_PORTS": ",".join(map(str, found))}

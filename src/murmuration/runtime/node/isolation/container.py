@@ -1,0 +1,234 @@
+"""Containers by runc: CPU, memory and processes limited by the kernel, the node's files out of
+reach. Needs root.
+
+The launch is a chain that replaces itself, with the lock on the task's state handed down it: a
+mount namespace, the overlay in it, runc, and at the end the shim as process 1 of the container.
+Nothing but the container stays. When the shim ends the kernel ends everything in the container;
+nothing can escape it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from murmuration.runtime.node.isolation import bundle, cgroups, processes, shim
+from murmuration.runtime.node.isolation import folder as files
+from murmuration.runtime.node.isolation.ending import Ending, has_ended
+from murmuration.runtime.node.isolation.interface import (
+    OUT_OF_MEMORY,
+    Exit,
+    Handle,
+    Limits,
+    Order,
+    StartFailed,
+    TaskSpec,
+)
+from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH, spawn
+
+LAUNCH_S = 60.0
+#: How long a shim may take for its first word once nobody has to do anything for it.
+WORD_S = 5.0
+ENDING_S = 30.0
+#: Arguments: the bundle, options of the overlay. Descriptor 3, the lock, goes on to the container.
+LAUNCH = f"""cd "$1" || exit 1
+mount -t overlay overlay -o "$2" {bundle.ROOT} 2>{bundle.LOG} || exit 1
+exec runc --root {bundle.RUNC} --log {bundle.LOG} --log-format json \\
+  run --detach --preserve-fds 1 task"""
+
+
+def missing(root: Path = Path("/")) -> str:
+    """Why no container can be run here, in a sentence; empty if one can."""
+    if os.geteuid() != 0 or not processes.may(processes.CAP_SYS_ADMIN):
+        return "containers need root and its power over mounts and namespaces"
+    for program in ("runc", "unshare", "mount"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    if not (root / "bin/sh").exists():
+        return f"the root folder {root} has no /bin/sh"
+    found = cgroups.find()
+    if isinstance(found, str):
+        return found
+    own = Path(found.folders("task").get("memory") or found.folders("task")[""]).parent
+    return "" if os.access(own, os.W_OK) else f"control groups cannot be made in {own}"
+
+
+class Container(Ending):
+    """Tasks as runc containers over the node's root or a given one; `hidden` folders of the node
+    look empty to them."""
+
+    name = "runc"
+
+    def __init__(self, root: Path = Path("/"), hidden: Iterable[Path] = ()) -> None:
+        self._root, self._hidden = root.resolve(), [path.resolve() for path in hidden]
+        if any(sign in str(self._root) for sign in ":,\\"):
+            raise StartFailed(f"root folder {root}: expected a path without : , and \\")
+        found = cgroups.find()
+        if reason := missing(self._root):
+            raise StartFailed(reason)
+        assert not isinstance(found, str)
+        if isinstance(found, cgroups.Version2):
+            found.prepare()
+        self._cgroups = found
+        processes.become_parent()
+
+    def start(self, spec: TaskSpec) -> Handle:
+        files.check(spec)
+        name = group_name(spec.task, spec.folder)
+        folders = self._cgroups.folders(name)
+        environment = {"PATH": DEFAULT_PATH, "MURMUR_TASK": spec.task, **spec.env}
+        try:
+            with files.opened(
+                spec, files.Record(self.name, spec.task, spec.limits, folders)
+            ) as opened:
+                path = self._cgroups.runc_path(name)
+                place = bundle.write(spec, environment, path, self._root, self._hidden)
+                code = launch(place, opened, self._root)
+            said = heard(spec.folder) if code == 0 else files.state(spec.folder)
+            if code != 0 or said.pid is None:
+                raise StartFailed(why(spec, code, said))
+        except files.TakenError:
+            raise
+        except StartFailed:
+            self.clean(spec.folder)
+            raise
+        return self._found(spec.task, spec.folder, spec.limits, folders)
+
+    def recover(self, folder: Path) -> Handle | None:
+        record = files.record(folder, self.name)
+        if record is None:
+            return None
+        if heard(folder).pid is None:
+            self.clean(folder)
+        handle = self._found(record.task, folder, record.limits, record.cgroups)
+        return None if handle.ended and handle.ended.lost else handle
+
+    def poll(self, handle: Handle) -> Exit | None:
+        if handle.ended is None and has_ended(handle):
+            handle.ended = self._finish(handle)
+        elif handle.ended is None:
+            self._press(handle)
+        return handle.ended
+
+    def usage(self, handle: Handle) -> tuple[float, int]:
+        if not handle.ended:
+            handle.spent = self._cgroups.usage(handle.cgroups)
+        return handle.spent
+
+    def clean(self, folder: Path) -> None:
+        record = files.record(folder, self.name)
+        groups = record.cgroups if record else {}
+        deadline = time.monotonic() + ENDING_S
+        while files.locked(folder) and time.monotonic() < deadline:
+            processes.end_all(lambda: launchers(folder))
+            cgroups.end(groups)
+        cgroups.end(groups)
+        cgroups.remove(groups)
+        shutil.rmtree(folder / bundle.BUNDLE, ignore_errors=True)
+        processes.reap_orphans(())
+
+    def _others(self, handle: Handle) -> set[int]:
+        return cgroups.pids(handle.cgroups) - {handle.pid}
+
+    def _end(self, handle: Handle) -> None:
+        """With its first process the kernel ends the whole container."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle.fileno(), signal.SIGKILL)
+
+    def _found(self, task: str, folder: Path, limits: Limits, folders: cgroups.Folders) -> Handle:
+        """The container of a folder, by its groups: running, or ended."""
+        order = files.order(folder)
+        handle = Handle(task, folder, 0, limits, child=False, order=order, cgroups=folders)
+        while files.locked(folder):
+            handle.pid = cgroups.first_process(folders) or 0
+            if handle.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    handle.fileno()
+                    return handle
+            time.sleep(0.002)
+        handle.ended = self._finish(handle)
+        return handle
+
+    def _finish(self, handle: Handle) -> Exit:
+        if handle.pid:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(handle.pid, os.WNOHANG)
+        handle.spent = (self._cgroups.usage(handle.cgroups)[0], 0)
+        ended = files.exit_of(handle.folder, handle.order)
+        if handle.order is None and ended.code != 0 and self._cgroups.oom_kills(handle.cgroups):
+            # Noted, since the group that knows is about to go.
+            handle.order = Order(OUT_OF_MEMORY, 0.0)
+            files.give_order(handle.folder, handle.order)
+            ended = files.exit_of(handle.folder, handle.order)
+        return ended
+
+
+def group_name(task: str, folder: Path) -> str:
+    """A name for the control groups that no other folder's task has."""
+    return (
+        f"murmur-{task}-{hashlib.blake2b(os.fsencode(folder.resolve()), digest_size=6).hexdigest()}"
+    )
+
+
+def launch(place: Path, opened: files.Files, lower: Path) -> int:
+    """Start the container and wait for the launch, not for the task. Killed before that, we leave
+    it to finish."""
+    options = f"lowerdir={lower},upperdir={bundle.UPPER},workdir={bundle.SCRATCH}"
+    words = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        LAUNCH,
+        "murmur-launch",
+        str(place),
+        options,
+    ]
+    environment = {"PATH": os.environ.get("PATH", DEFAULT_PATH), "MURMUR_FOLDER": str(place.parent)}
+    # A group of its own, so that no terminal interrupts it; the agent's session, so that nobody
+    # else waits for it.
+    pid = spawn(shutil.which("unshare") or "unshare", words, environment, opened, setpgroup=0)
+    with os.fdopen(os.pidfd_open(pid)) as watched:
+        if not processes.has_ended(watched.fileno(), LAUNCH_S):
+            processes.send([pid], signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def heard(folder: Path) -> shim.State:
+    """The shim's first word, or none if nobody is on the way to it: whoever cut off a launch may
+    have left a container that waits for ever to be told to begin."""
+    while True:
+        coming = bool(launchers(folder))
+        said = files.await_state(folder, WORD_S)
+        if said != shim.State() or not coming:
+            return said
+
+
+def launchers(folder: Path) -> set[int]:
+    """What is still on its way to a container for this folder."""
+    mark = processes.mark(folder)
+    return {
+        pid for pid in processes.all_pids() if pid != os.getpid() and processes.carries(pid, mark)
+    }
+
+
+def why(spec: TaskSpec, code: int, said: shim.State) -> str:
+    """Why a container does not run, in the words of whoever stopped it."""
+    if said.failed:
+        return said.failed
+    log = (
+        files.read_bytes(spec.folder / bundle.BUNDLE / bundle.LOG).decode(errors="replace").strip()
+    )
+    last = log.splitlines()[-1] if log else f"the launch ended with code {code}"
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        last = json.loads(last)["msg"]
+    return f"container: {last}"

@@ -1,0 +1,186 @@
+"""The files of one task: its output, what was asked for, what the shim said, and whether anybody
+still holds it.
+
+The state file is locked from before a launch begins until the shim ends: the lock goes from the
+agent through every launcher to the shim, and the kernel lets go of it when the last of them is
+gone, however that happened. So "locked" means "runs or is about to", with no moment in between and
+no number of a process that may have been given away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from murmuration.runtime.node.isolation import shim
+from murmuration.runtime.node.isolation.interface import (
+    LOST,
+    Exit,
+    Limits,
+    Order,
+    StartFailed,
+    TaskSpec,
+    checked_name,
+)
+
+STDOUT, STDERR, STATE, ORDER, WORK = "stdout", "stderr", "state", "order", "work"
+#: Room kept for what the shim will write, so that a full disk takes no exit code.
+SHIM_BYTES = 512
+READ_BYTES_MAX = 2**16
+KILL_SIGNAL = 9
+
+
+class TakenError(StartFailed):
+    """Somebody holds the folder; it is not ours to clean."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What is started here: the first line of the state, written before anything is started."""
+
+    isolation: str
+    task: str
+    limits: Limits
+    cgroups: dict[str, str] = {}
+
+
+class Files(msgspec.Struct, frozen=True):
+    """Descriptors for a launch."""
+
+    state: int
+    stdout: int
+    stderr: int
+
+
+def check(spec: TaskSpec) -> None:
+    """A task that can be started: a name, a command, an environment that fits, a folder of its
+    own."""
+    checked_name(spec.task)
+    if not spec.command or not spec.command[0]:
+        raise StartFailed("expected a command, got none")
+    words = [*spec.command, *spec.env, *spec.env.values()]
+    if any("\0" in word for word in words) or any(not name or "=" in name for name in spec.env):
+        raise StartFailed(
+            "expected a command and an environment without NUL, and names without '='"
+        )
+    if not spec.folder.is_absolute() or spec.folder.is_symlink() or not spec.folder.is_dir():
+        raise StartFailed(f"expected a folder by its whole path, got {spec.folder}")
+
+
+@contextlib.contextmanager
+def opened(spec: TaskSpec, record: Record) -> Iterator[Files]:
+    """Take the folder: everything is written and the lock held, or the reason is said. Never
+    through a link."""
+    fds: list[int] = []
+    try:
+        fds.append(_open(spec.folder / STATE, os.O_RDWR))
+        try:
+            fcntl.flock(fds[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TakenError(f"task {spec.task} runs already in {spec.folder}") from None
+        (spec.folder / ORDER).unlink(missing_ok=True)
+        os.ftruncate(fds[0], 0)
+        written = os.write(fds[0], msgspec.json.encode(record) + b"\n")
+        os.posix_fallocate(fds[0], written, SHIM_BYTES)
+        (spec.folder / WORK).mkdir(exist_ok=True)
+        fds += [_open(spec.folder / name, os.O_WRONLY | os.O_APPEND) for name in (STDOUT, STDERR)]
+        yield Files(*fds)
+    except OSError as error:
+        raise StartFailed(f"{error.filename or spec.folder}: {error.strerror}") from error
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _open(path: Path, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _write(path: Path, content: bytes) -> None:
+    fd = _open(path, os.O_WRONLY | os.O_TRUNC)
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)
+
+
+def read_bytes(path: Path, most: int = READ_BYTES_MAX) -> bytes:
+    """The beginning of a file of the folder, empty if it is no plain file or not there."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, most)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def record(folder: Path, isolation: str) -> Record | None:
+    """What this isolation started here; None if it did not, or was killed before it had said so."""
+    line, end, _ = read_bytes(folder / STATE).partition(b"\n")
+    try:
+        found = msgspec.json.decode(line if end else b"", type=Record)
+    except msgspec.DecodeError:
+        return None
+    return found if found.isolation == isolation else None
+
+
+def state(folder: Path) -> shim.State:
+    """What the shim has said, after the first line."""
+    return shim.read(read_bytes(folder / STATE).partition(b"\n")[2].decode(errors="replace"))
+
+
+def locked(folder: Path) -> bool:
+    """Whether a shim, or a launch on its way to one, holds this folder."""
+    try:
+        fd = os.open(folder / STATE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def await_state(folder: Path, seconds: float) -> shim.State:
+    """The first word of a shim that is on its way; empty if it ends before it has spoken, or is too
+    slow."""
+    deadline = time.monotonic() + seconds
+    while True:
+        held, said = locked(folder), state(folder)
+        if said != shim.State() or not held or time.monotonic() > deadline:
+            return said
+        time.sleep(0.002)
+
+
+def give_order(folder: Path, order: Order) -> None:
+    """Note that a task is to end and why, for an agent that comes after this one; a full disk does
+    not save it."""
+    with contextlib.suppress(OSError):
+        _write(folder / ORDER, msgspec.json.encode(order))
+
+
+def order(folder: Path) -> Order | None:
+    try:
+        return msgspec.json.decode(read_bytes(folder / ORDER), type=Order)
+    except msgspec.DecodeError:
+        return None
+
+
+def exit_of(folder: Path, given: Order | None, reason: str = "") -> Exit:
+    """How the task of a folder ended that nobody holds any more."""
+    said = state(folder)
+    reason = given.reason if given else reason
+    if said.code is not None:
+        signal = said.signal
+        return Exit(said.code if signal is None else None, signal, reason)
+    return Exit(None, KILL_SIGNAL if reason else None, reason or LOST)

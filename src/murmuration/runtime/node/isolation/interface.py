@@ -1,0 +1,145 @@
+"""What a node agent asks of an isolation: start a task, find it again, look at it, end it, leave
+nothing behind.
+
+Everything an isolation knows of a task lies in the task's folder, so an agent that was killed in
+the middle of anything can be replaced by one that knows nothing. No method waits for a task.
+`start`, `recover` and `clean` take time (some milliseconds for a process, up to a tenth of a second
+for a container) and may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from murmuration.base.errors import InputError
+
+KILLED = "killed"
+OUT_OF_MEMORY = "out of memory"
+TOO_MANY_PROCESSES = "too many processes"
+LOST = "ended without a trace"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
+
+
+class StartFailed(Exception):  # noqa: N818 - it is an answer, not a fault
+    """The task does not run, and nothing of it is left; the sentence says why."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a task may use; zero is no limit."""
+
+    cpu: float = 0.0
+    memory: int = 0
+    pids: int = 0
+
+
+class TaskSpec(msgspec.Struct, frozen=True):
+    """One task to start. The folder exists, belongs to this task alone and takes its output, state
+    and work."""
+
+    task: str
+    command: list[str]
+    env: dict[str, str]
+    limits: Limits
+    folder: Path
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """How a task ended: by its own code, by a signal, or (both None) nobody knows; the reason if it
+    was made to."""
+
+    code: int | None
+    signal: int | None
+    reason: str = ""
+
+    @property
+    def lost(self) -> bool:
+        return self.code is None and self.signal is None
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A task is to end, for this reason; from `deadline` (the system's monotonic clock) on by
+    force."""
+
+    reason: str
+    deadline: float
+
+
+class Handle(msgspec.Struct, eq=False):
+    """A started task. `fileno()` turns readable when it has ended, so an event loop need not ask
+    again and again; only who holds the handle closes it, once no loop watches it any more."""
+
+    task: str
+    folder: Path
+    pid: int
+    limits: Limits
+    child: bool = True  # of this process, so its number is not given away before it is waited for
+    ended: Exit | None = None
+    order: Order | None = None
+    asked: bool = False
+    spent: tuple[float, int] = (0.0, 0)
+    watched: float = 0.0
+    cgroups: dict[str, str] = {}
+    pidfd: int = -1
+
+    def fileno(self) -> int:
+        if self.pidfd < 0:
+            self.pidfd = os.pidfd_open(self.pid)
+        return self.pidfd
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self.pidfd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self.pidfd)
+            self.pidfd = -1
+
+
+class Isolation(Protocol):
+    """One way to run tasks. `name` is what a user chooses it by."""
+
+    name: str
+
+    def start(self, spec: TaskSpec) -> Handle:
+        """Returns when the process runs; raises StartFailed if it cannot, InputError if the name is
+        no name."""
+
+    def recover(self, folder: Path) -> Handle | None:
+        """The task of a folder that another agent started: running, or ended with a trace; else
+        None."""
+
+    def kill(self, handle: Handle, grace_s: float, reason: str = KILLED) -> None:
+        """SIGTERM to the whole tree now, SIGKILL by the first `poll` after the grace; `reason`
+        becomes the exit's."""
+
+    def poll(self, handle: Handle) -> Exit | None:
+        """None while it runs. Ask about once a second: this is also what ends a grace and watches
+        plain limits."""
+
+    def usage(self, handle: Handle) -> tuple[float, int]:
+        """CPU seconds so far and bytes of memory now, of the whole tree; the last known once it has
+        ended."""
+
+    def clean(self, folder: Path) -> None:
+        """No process, mount or cgroup of this folder is left, whatever state it was in. Output
+        stays. Repeatable."""
+
+
+def checked_name(task: str) -> str:
+    """The name of a task, if it can be the name of a folder and nothing else."""
+    if not _NAME.fullmatch(task) or ".." in task:
+        raise InputError(
+            f"task {task!r}: expected at most 128 letters, digits and . _ + -, no '..', no sign "
+            "in front"
+        )
+    return task
+
+
+def task_folder(parent: Path, task: str) -> Path:
+    """Where a task of this name lives: always directly in `parent`."""
+    return parent / checked_name(task)

@@ -1,0 +1,204 @@
+"""Plain processes: what any user can have, anywhere, for a millisecond per start.
+
+A task is a session of its own under a shell that notes how it ended. Memory and the number of
+processes are watched once a second and the task ended when it is over; CPU is a weight (nice, and
+the nice of the session's autogroup where the kernel has them), not a ceiling. What leaves its
+session is found by the environment it inherited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+from murmuration.runtime.node.isolation import folder as files
+from murmuration.runtime.node.isolation import processes, shim
+from murmuration.runtime.node.isolation.ending import Ending, has_ended
+from murmuration.runtime.node.isolation.interface import (
+    OUT_OF_MEMORY,
+    TOO_MANY_PROCESSES,
+    Exit,
+    Handle,
+    StartFailed,
+    TaskSpec,
+)
+from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH, spawn
+
+WATCH_S = 1.0
+#: What was seen so recently is not looked at again.
+FRESH_S = 0.2
+#: What a burst between two looks may take beyond the limit; one process that asks for more data is
+#: refused it.
+HEADROOM = 2**30
+SHELL = "/bin/sh"
+STARTING_S = 10.0
+#: A step of nice is worth a quarter more or less of a CPU's time.
+NICE_STEP = math.log(1.25)
+NICE_MAX = 19
+
+
+class PlainProcess(Ending):
+    """Tasks as sessions of the agent's own user."""
+
+    name = "process"
+
+    def __init__(self) -> None:
+        processes.become_parent()
+        self._running: dict[Path, Handle] = {}
+        self._buried = 0.0
+
+    def start(self, spec: TaskSpec) -> Handle:
+        files.check(spec)
+        environment = {
+            "PATH": DEFAULT_PATH,
+            "MURMUR_TASK": spec.task,
+            **spec.env,
+            "MURMUR_FOLDER": str(spec.folder),
+        }
+        with files.opened(spec, files.Record(self.name, spec.task, spec.limits)) as opened:
+            find_program(spec, environment["PATH"])
+            data_kb = (spec.limits.memory + HEADROOM) // 1024 if spec.limits.memory else None
+            words = shim.arguments(spec.task, str(spec.folder / files.WORK), data_kb, spec.command)
+            pid = spawn(SHELL, words, environment, opened, setsid=True)
+        handle = Handle(spec.task, spec.folder, pid, spec.limits, watched=time.monotonic())
+        self._running[spec.folder] = handle
+        weigh(pid, spec.limits.cpu)
+        return handle
+
+    def recover(self, folder: Path) -> Handle | None:
+        record = files.record(folder, self.name)
+        if record is None:
+            return None
+        order = files.order(folder)
+        pid = files.await_state(folder, STARTING_S).pid
+        if pid is not None and files.locked(folder):
+            handle = Handle(record.task, folder, pid, record.limits, child=False, order=order)
+            with contextlib.suppress(ProcessLookupError):
+                handle.fileno()
+                if files.locked(
+                    folder
+                ):  # so the descriptor is of the shim, not of a later process of its number
+                    return handle
+            handle.close()
+        self._end_strays(folder)
+        ended = files.exit_of(folder, order)
+        return None if ended.lost else Handle(record.task, folder, 0, record.limits, ended=ended)
+
+    def poll(self, handle: Handle) -> Exit | None:
+        if handle.ended:
+            return handle.ended
+        if has_ended(handle):
+            handle.ended = self._finish(handle)
+            return handle.ended
+        self._press(handle)
+        if time.monotonic() >= handle.watched + WATCH_S:
+            self._watch(handle)
+        return None
+
+    def usage(self, handle: Handle) -> tuple[float, int]:
+        if not handle.ended and time.monotonic() >= handle.watched + FRESH_S:
+            self._watch(handle)
+        return handle.spent
+
+    def clean(self, folder: Path) -> None:
+        handle = self._running.pop(folder, None)
+        if handle and not handle.ended:
+            self._end(handle)
+            self._finish(handle)
+        self._end_strays(folder, adopted_only=handle is not None and handle.child)
+        self._bury()
+
+    def _others(self, handle: Handle) -> set[int]:
+        return self._members(handle) - {handle.pid}
+
+    def _members(self, handle: Handle) -> set[int]:
+        """The shim and all below it, and what has left it."""
+        return processes.trees([handle.pid, *self._strays(handle.folder, handle.child)])
+
+    def _seen(self, handle: Handle) -> set[int]:
+        """The members that can be found every second: the strays of a task found again are
+        anywhere."""
+        return self._members(handle) if handle.child else processes.trees([handle.pid])
+
+    def _strays(self, folder: Path, adopted_only: bool) -> list[int]:
+        """Processes of the task that descend from the shim no more. Those of our own tasks came to
+        us."""
+        shims = {handle.pid for handle in list(self._running.values())}
+        pids = processes.children(os.getpid()) if adopted_only else processes.all_pids()
+        mark = processes.mark(folder)
+        return [
+            pid
+            for pid in pids
+            if pid not in shims and pid != os.getpid() and processes.carries(pid, mark)
+        ]
+
+    def _end(self, handle: Handle) -> None:
+        processes.end_all(lambda: self._members(handle))
+
+    def _end_strays(self, folder: Path, adopted_only: bool = False) -> None:
+        processes.end_all(lambda: processes.trees(self._strays(folder, adopted_only)))
+
+    def _finish(self, handle: Handle) -> Exit:
+        """The shim has ended, and so has the task: what it left running ends too."""
+        if handle.child:
+            # Before the shim is waited for, the number of its group cannot be another's.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(handle.pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                spent = os.wait4(handle.pid, 0)[2]
+                handle.spent = (spent.ru_utime + spent.ru_stime, 0)
+        else:
+            self._end_strays(handle.folder)
+        return files.exit_of(handle.folder, handle.order)
+
+    def _watch(self, handle: Handle) -> None:
+        handle.watched = time.monotonic()
+        members = self._seen(handle)
+        handle.spent = measure(members)
+        limits, memory = handle.limits, handle.spent[1]
+        # Summing up is exact but slow, so only what looks too much is summed up.
+        if (
+            limits.memory
+            and memory > limits.memory
+            and sum(map(processes.shared_out, members)) > limits.memory
+        ):
+            self.kill(handle, 0.0, OUT_OF_MEMORY)
+        elif limits.pids and len(members) - 1 > limits.pids:
+            self.kill(handle, 0.0, TOO_MANY_PROCESSES)
+        if handle.watched >= self._buried + WATCH_S:
+            self._bury()
+
+    def _bury(self) -> None:
+        """Wait for what came to us when its parent died."""
+        self._buried = time.monotonic()
+        processes.reap_orphans(handle.pid for handle in list(self._running.values()))
+
+
+def find_program(spec: TaskSpec, path: str) -> None:
+    """Say at once what cannot run, in the shim's words."""
+    program = spec.command[0]
+    place = str(spec.folder / files.WORK / program) if os.sep in program else program
+    if shutil.which(place, path=path) is None:
+        raise StartFailed(f"command {program}: not found, or not a program")
+
+
+def weigh(pid: int, cpu: float) -> None:
+    """Less than one CPU asked for is less weight: for the processes, and for the session as a
+    whole."""
+    nice = min(NICE_MAX, round(-math.log(cpu) / NICE_STEP)) if 0.0 < cpu < 1.0 else 0
+    if nice:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PGRP, pid, nice)
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w") as file:
+            file.write(str(nice))
+
+
+def measure(pids: set[int]) -> tuple[float, int]:
+    """CPU seconds and resident bytes of processes together."""
+    found = [seen for pid in pids if (seen := processes.stat(pid))]
+    return sum(seen.cpu_s for seen in found), sum(seen.memory for seen in found)

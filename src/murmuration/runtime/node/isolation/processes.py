@@ -1,0 +1,170 @@
+"""Processes as the kernel shows them: who descends from whom, what they use, and whose they are.
+
+A process that left its parent and its session is still known by what it inherited: the variable
+`MURMUR_FOLDER` in the environment it was started with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+PR_SET_CHILD_SUBREAPER = 36
+CAP_SYS_ADMIN = 21
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+#: Not every kernel lists children; where it does not, every process is looked at.
+LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()
+OPEN_FILES_MAX = 2**16
+ENDING_ROUNDS = 1000
+
+
+class Stat(msgspec.Struct, frozen=True):
+    """One process: `cpu_s` includes the children it has waited for."""
+
+    zombie: bool
+    parent: int
+    session: int
+    cpu_s: float
+    memory: int
+
+
+def become_parent() -> None:
+    """From now on a process whose parent dies becomes this process's child, not that of process 1;
+    and there is a descriptor for each of very many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, OPEN_FILES_MAX)), hard))
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "cannot become the parent of orphans")
+
+
+def may(capability: int) -> bool:
+    """Whether this process has one of root's powers."""
+    with open("/proc/self/status") as file:
+        effective = next(line.split()[1] for line in file if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> capability & 1)
+
+
+def stat(pid: int) -> Stat | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name of the program comes second, in brackets, and may hold anything.
+            words = file.read().rpartition(b") ")[2].split()
+    except OSError:
+        return None
+    ticks = sum(int(word) for word in words[11:15])
+    return Stat(
+        words[0] in b"ZX", int(words[1]), int(words[3]), ticks / TICKS, int(words[21]) * PAGE
+    )
+
+
+def shared_out(pid: int) -> int:
+    """Bytes of a process in which a page that several share counts in parts."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        for line in file:
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def children(pid: int) -> list[int]:
+    if not LISTS_CHILDREN:
+        return [other for other in all_pids() if (seen := stat(other)) and seen.parent == pid]
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += [int(word) for word in file.read().split()]
+    except OSError:  # it ended while we looked
+        pass
+    return found
+
+
+def trees(roots: Iterable[int]) -> set[int]:
+    """The processes and all that descend from them."""
+    found: set[int] = set()
+    ahead = list(roots)
+    while ahead:
+        pid = ahead.pop()
+        if pid not in found:
+            found.add(pid)
+            ahead += children(pid)
+    return found
+
+
+def mark(folder: Path) -> str:
+    return f"MURMUR_FOLDER={folder}"
+
+
+def carries(pid: int, mark: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return os.fsencode(mark) in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def command_line(pid: int) -> bytes:
+    """Words ended by NUL; empty for what has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def send(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def end_all(find: Callable[[], set[int]]) -> None:
+    """SIGKILL until none is found and those found have ended: stopped first, so that none can
+    multiply meanwhile."""
+    dying: set[int] = set()
+    for _ in range(ENDING_ROUNDS):
+        dying = {
+            pid for pid in dying | find() if runs(pid)
+        }  # what is exiting can no longer be told whose it is
+        if not dying:
+            return
+        send(dying, signal.SIGSTOP)
+        send(dying, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def runs(pid: int) -> bool:
+    found = stat(pid)
+    return found is not None and not found.zombie
+
+
+def has_ended(pidfd: int, within_s: float = 0.0) -> bool:
+    """Whether the process behind a descriptor has ended, waited for or not."""
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    return bool(poller.poll(within_s * 1000))
+
+
+def reap_orphans(known: Iterable[int]) -> None:
+    """Bury adopted processes. A task's are never of this session; children that somebody here
+    started are."""
+    here = os.getsid(0)
+    for pid in set(children(os.getpid())) - set(known):
+        found = stat(pid)
+        if found and found.zombie and found.session != here:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)

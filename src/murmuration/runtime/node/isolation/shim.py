@@ -1,0 +1,73 @@
+"""The few lines of shell that stand between an isolation and a command: they outlive the agent and
+note how it ended.
+
+A shell starts in a millisecond, is there on every node and in every image, and needs no compiler.
+It runs as the command's parent (in a container as process 1), holds the lock on the task's state
+through descriptor 3, writes there the one line the agent needs, and keeps a descriptor 3 out of the
+command's reach.
+"""
+
+from __future__ import annotations
+
+import resource
+
+import msgspec
+
+#: Arguments: folder to work in, kilobytes of data at most, open files, the command. A trap, unlike
+#: an ignored signal, is not inherited: the shell outlives a SIGTERM to the whole tree and the
+#: command does not. `exec` runs no built-in of the shell by mistake, and the shell's own remarks
+#: ("Terminated") stay out of the task's output.
+SHIM = """exec 4>&2 2>/dev/null
+trap : HUP INT QUIT TERM ALRM USR1 USR2
+cd "$1" || { echo "failed cannot enter $1" >&3; exit 1; }
+data=$2 files=$3; shift 3
+runs() { [ -x "$1" ] && [ ! -d "$1" ]; }
+found() {
+  case $1 in */*) runs "$1"; return;; esac
+  set -f; IFS=:
+  for d in $PATH; do if runs "${d:-.}/$1"; then unset IFS; set +f; return 0; fi; done
+  return 1
+}
+found "$1" || { echo "failed command $1: not found, or not a program" >&3; exit 127; }
+echo "pid $$" >&3
+(ulimit -c 0; ulimit -d "$data"; ulimit -S -n "$files"; exec "$@" 2>&4 3>&- 4>&-)
+echo "exit $?" >&3"""
+
+#: An agent watches each task through a descriptor and so allows itself many; a task gets as many as
+#: is usual here.
+OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+SIGNAL_BASE = 128
+SIGNAL_MAX = 64
+
+
+class State(msgspec.Struct, frozen=True):
+    """What the shim has said so far."""
+
+    pid: int | None = None
+    code: int | None = None
+    failed: str = ""
+
+    @property
+    def signal(self) -> int | None:
+        """A shell shows a death by signal n as code 128 + n; a command that says so itself is read
+        the same way."""
+        if self.code is not None and SIGNAL_BASE < self.code <= SIGNAL_BASE + SIGNAL_MAX:
+            return self.code - SIGNAL_BASE
+        return None
+
+
+def arguments(task: str, work: str, data_kb: int | None, command: list[str]) -> list[str]:
+    """The whole command line: the shim under the task's name, then the command."""
+    data = "unlimited" if data_kb is None else str(data_kb)
+    return ["sh", "-c", SHIM, task, work, data, str(OPEN_FILES), *command]
+
+
+def read(text: str) -> State:
+    """The shim's lines; a line without its end was cut off and says nothing."""
+    said: dict[str, str] = {}
+    for line in text.rstrip("\0").splitlines(keepends=True):
+        key, _, value = line.partition(" ")
+        if line.endswith("\n"):
+            said.setdefault(key, value.strip())
+    number = {key: int(value) for key, value in said.items() if value.isdecimal()}
+    return State(number.get("pid"), number.get("exit"), said.get("failed", ""))

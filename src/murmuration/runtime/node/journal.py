@@ -1,0 +1,90 @@
+"""A node agent's journal: which runs it was given, how they ended, and which ends the master has
+recorded.
+
+Lines are only added, each in one write, so a line that was cut off was never acted on. An agent
+that starts again reads it, and writes it anew without what is settled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+import msgspec
+
+from murmuration.schedulers.central.messages import Ended
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """A run was ordered; written before anything of it is started."""
+
+    framework: str
+    run: str
+    request: tuple[int, ...]
+    #: By the clock that counts from the host's start; None without a time limit.
+    ends_s: float | None
+
+
+class Over(msgspec.Struct, frozen=True, tag=True):
+    ended: Ended
+
+
+class Settled(msgspec.Struct, frozen=True, tag=True):
+    """The master has recorded the end."""
+
+    run: str
+
+
+#: Settled runs after which the journal is written anew.
+SETTLED_MAX = 5000
+Line = Begun | Over | Settled
+_encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Line)
+
+
+class Journal:
+    """The runs that are not settled, in memory and on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.begun: dict[str, Begun] = {}
+        self.over: dict[str, Ended] = {}
+        self._path, self._file, self._settled = path, -1, 0
+        if path.exists():
+            for text in path.read_bytes().splitlines():
+                with contextlib.suppress(msgspec.DecodeError):
+                    self._take(_decoder.decode(text))
+        self._write_anew()
+
+    def write(self, line: Line) -> None:
+        """Add a line; an OSError says that it is not there."""
+        text = _encoder.encode(line) + b"\n"
+        # A full disk may take half a line; the newline in front of the next one keeps them apart.
+        if os.write(self._file, text) != len(text):
+            os.write(self._file, b"\n")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._take(line)
+        if self._settled > SETTLED_MAX:
+            self._write_anew()
+
+    def _take(self, line: Line) -> None:
+        match line:
+            case Begun(run=run):
+                self.begun[run] = line
+            case Over(ended):
+                self.over[ended.run] = ended
+            case Settled(run):
+                self._settled += 1
+                self.begun.pop(run, None)
+                self.over.pop(run, None)
+
+    def _write_anew(self) -> None:
+        """Only what is not settled, in a file that takes the old one's place."""
+        fresh = self._path.with_suffix(".new")
+        lines: list[Line] = [*self.begun.values(), *map(Over, self.over.values())]
+        fresh.write_bytes(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+        fresh.replace(self._path)
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._settled = 0

@@ -1,0 +1,274 @@
+"""The node agent process: one or many node agents over one connection. It imports neither Numba nor
+NumPy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import secrets
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from murmuration.base.errors import InputError
+from murmuration.runtime.folder import NODES, read_address, read_token
+from murmuration.runtime.locks import hold
+from murmuration.runtime.net.transport import Connection
+from murmuration.runtime.net.wire import Hello, HelloAnswer, ReadOutput
+from murmuration.runtime.node.emulated import EmulatedExecutor
+from murmuration.runtime.node.executor import Executor
+from murmuration.runtime.node.isolation.choose import choose
+from murmuration.runtime.node.watchdog import AGENT_LOCK, Lease, end_warden, has_ended, start_warden
+from murmuration.runtime.options import AgentOptions, EmulatedNode
+from murmuration.schedulers.central.agent import (
+    Connected,
+    Disconnected,
+    Exited,
+    Forget,
+    GiveUp,
+    Kill,
+    Leased,
+    Leave,
+    NodeAgent,
+    Start,
+)
+from murmuration.schedulers.central.messages import FromAgent, Heartbeat, ToAgent
+from murmuration.schedulers.offers.messages import Wake
+
+LOOK_S = 1.0
+RECONNECT_S = 0.1
+RECONNECT_MAX_S = 1.0
+LEAVE_S = 10.0
+
+log = logging.getLogger("murmuration.agent")
+
+
+class Hosted:
+    """One node agent of this process: its state machine, its executor, its timer."""
+
+    def __init__(
+        self, process: AgentProcess, options: AgentOptions, node: EmulatedNode | None
+    ) -> None:
+        self._process = process
+        self._timer: asyncio.TimerHandle | None = None
+        self._lease: Lease | None = None
+        self.executor: Executor | EmulatedExecutor
+        if node is not None:
+            self.executor = EmulatedExecutor(self.tell)
+            self.agent = NodeAgent(node.name, secrets.token_hex(8), node.resources, node.attributes)
+        else:
+            identity = self._take_folder(Path(options.folder) / NODES / options.name, options)
+            self.agent = NodeAgent(options.name, identity, options.resources, options.attributes)
+
+    def _take_folder(self, folder: Path, options: AgentOptions) -> str:
+        """The folder of a node is one agent's at a time; its identity outlives the agent."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = hold(folder / AGENT_LOCK, f"a node agent named {folder.name!r}")
+        with contextlib.suppress(FileExistsError), open(folder / "identity", "x") as file:
+            file.write(secrets.token_hex(8))
+        isolation = choose(options.isolation, Path(options.root), hidden=[Path(options.folder)])
+        self._lease = Lease(folder)
+        self.executor = Executor(folder / "tasks", isolation, self._lease.acted, self.tell)
+        self._lease.write(time.monotonic() + 60.0)
+        self.folder = folder
+        self._warden = start_warden(folder, folder / "tasks", isolation)
+        return (folder / "identity").read_text()
+
+    def begin(self) -> None:
+        """Find what an agent before this one has left."""
+        found, ended = self.executor.find()
+        self.agent.find(found, ended, time.monotonic())
+        self.executor.watch_found()
+        self._set_timer()
+
+    def look(self) -> None:
+        """Once a second: at the tasks, and at the warden, which must not be gone."""
+        self.executor.poll()
+        if isinstance(self.executor, Executor) and has_ended(self._warden):
+            log.warning("the warden was gone")
+            self._warden = start_warden(self.folder, self.folder / "tasks", self.executor.isolation)
+
+    def tell(self, event: Any) -> None:
+        """Hand an event to the state machine and do what it says."""
+        now = time.monotonic()
+        commands = self.agent.handle(event, now)
+        if isinstance(event, Exited) and event.run in self.agent.runs:
+            ended = self.agent.runs[event.run].ended
+            if ended is not None:
+                self.executor.note_end(ended)
+        for command in commands:
+            self._do(command)
+        self._set_timer()
+
+    def _do(self, command: Any) -> None:
+        match command:
+            case Start():
+                self.executor.start(command)
+            case Kill(run, reason, at_once):
+                self.executor.kill(run, reason, at_once)
+            case Forget(run):
+                self.executor.forget(run)
+            case Leased(until_s):
+                if self._lease is not None:
+                    self._lease.write(until_s)
+            case GiveUp(reason):
+                self._process.give_up(reason)
+            case Heartbeat():
+                self._process.send(
+                    dataclasses.replace(command, usage=self.executor.usage()), self.agent.node
+                )
+            case _:
+                assert isinstance(command, FromAgent)
+                self._process.send(command, self.agent.node)
+
+    def _set_timer(self) -> None:
+        due = self.agent.due
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due < float("inf"):
+            delay = max(0.0, due - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self.tell, Wake())
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if isinstance(self.executor, Executor):
+            end_warden(self.folder)
+
+
+class AgentProcess:
+    """Hosts node agents and keeps the connection to the master."""
+
+    def __init__(self, options: AgentOptions) -> None:
+        self.options = options
+        nodes: list[EmulatedNode | None] = [*options.emulated] or [None]
+        hosted = [Hosted(self, options, node) for node in nodes]
+        self._hosted = {one.agent.node: one for one in hosted}
+        self._connection: Connection | None = None
+        self._lost = asyncio.Event()
+        self._wrong = ""
+        self._leaving = asyncio.Event()
+        self._session = 0
+
+    async def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._leaving.set)
+        for hosted in self._hosted.values():
+            hosted.begin()
+        work = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._look())]
+        leaving = asyncio.create_task(self._leaving.wait())
+        await asyncio.wait([*work, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not self._wrong:
+            await self._leave()
+        for task in [*work, leaving]:
+            task.cancel()
+        await asyncio.gather(*work, leaving, return_exceptions=True)
+        if self._connection is not None:
+            self._connection.close()
+        for hosted in self._hosted.values():
+            hosted.close()
+        if self._wrong:
+            raise InputError(self._wrong)
+
+    def give_up(self, reason: str) -> None:
+        self._wrong = reason
+        self._leaving.set()
+
+    async def _leave(self) -> None:
+        """End all tasks and tell the master of it, if that can be done."""
+        for hosted in self._hosted.values():
+            hosted.tell(Leave())
+        deadline = time.monotonic() + LEAVE_S
+        while (
+            any(hosted.agent.busy for hosted in self._hosted.values())
+            and time.monotonic() < deadline
+        ):
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for hosted in self._hosted.values():
+                hosted.look()
+
+    # The connection.
+
+    async def _keep_connected(self) -> None:
+        delay = RECONNECT_S
+        while True:
+            try:
+                await self._connect()
+                delay = RECONNECT_S
+                await self._lost.wait()
+            except (OSError, InputError, TimeoutError) as error:
+                log.debug("no master: %s", error)
+            if self._wrong:
+                return
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, RECONNECT_MAX_S)
+
+    async def _connect(self) -> None:
+        folder = Path(self.options.folder)
+        host, _, port = read_address(folder).agents.rpartition(":")
+        self._lost.clear()
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(5.0):
+            _, connection = await loop.create_connection(
+                lambda: Connection(self._receive, self._lose), host, int(port)
+            )
+            answer = await connection.ask(Hello(read_token(folder), "agent"))
+        if not isinstance(answer, HelloAnswer) or answer.wrong:
+            connection.abort()
+            raise InputError(
+                answer.wrong if isinstance(answer, HelloAnswer) else "that is no master"
+            )
+        self._connection = connection
+        self._session = max(self._session + 1, time.time_ns() // 1_000_000)
+        for hosted in self._hosted.values():
+            hosted.tell(Connected(self._session))
+
+    def _receive(self, connection: Connection, request: int, node: str, message: Any) -> None:
+        hosted = self._hosted.get(node)
+        if connection is not self._connection or hosted is None:
+            return
+        if isinstance(message, ToAgent):
+            hosted.tell(message)
+        elif isinstance(message, ReadOutput):
+            found = hosted.executor.read(message.run, message.stream, message.offset, message.size)
+            connection.answer(found, node, request)
+
+    def _lose(self, connection: Connection) -> None:
+        self._lost.set()
+        if connection is self._connection:
+            self._connection = None
+            for hosted in self._hosted.values():
+                hosted.tell(Disconnected())
+
+    def send(self, message: Any, node: str) -> None:
+        if self._connection is not None:
+            self._connection.send(message, node)
+
+
+def main(options: AgentOptions) -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+
+    async def run() -> None:
+        await AgentProcess(options).run()
+
+    asyncio.run(run())
+
+
+if __name__ == "__main__":
+    try:
+        main(msgspec.json.decode(sys.argv[1], type=AgentOptions))
+    except InputError as problem:
+        print(f"murmur: {problem}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,114 @@
+"""The warden: a small process beside a node agent that ends its tasks when the lease is over and
+the agent cannot.
+
+A node agent that hangs or was killed cannot end its tasks, and after a while the master runs them
+elsewhere. The lease is a time in a file, by the clock all processes of a host share; the warden
+reads it and keeps the promise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import struct
+import time
+from pathlib import Path
+
+from murmuration.runtime.locks import hold, holder
+from murmuration.runtime.node.isolation import Isolation
+from murmuration.runtime.node.isolation.folder import locked
+
+AGENT_LOCK, WARDEN_LOCK, LEASE = "agent.lock", "warden.lock", "lease"
+#: The agent is given this long after the end of the lease to do it itself.
+LATE_S = 0.5
+LOOK_S = 1.0
+_TIME = struct.Struct("d")
+
+
+class Lease:
+    """The file with the end of the lease, and when a warden has last ended tasks for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / LEASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def write(self, until_s: float) -> None:
+        self._put(0, until_s)
+
+    def read(self) -> float:
+        return self._get(0, float("inf"))
+
+    def act(self) -> None:
+        self._put(1, time.monotonic())
+
+    def acted(self) -> float:
+        return self._get(1, float("-inf"))
+
+    def _put(self, place: int, value: float) -> None:
+        os.pwrite(self._file, _TIME.pack(value), place * _TIME.size)
+
+    def _get(self, place: int, default: float) -> float:
+        data = os.pread(self._file, _TIME.size, place * _TIME.size)
+        return float(_TIME.unpack(data)[0]) if len(data) == _TIME.size else default
+
+
+def start_warden(folder: Path, tasks: Path, isolation: Isolation) -> int:
+    """Fork a warden; it takes the place of one an agent before this one may have left."""
+    end_warden(folder)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _watch(folder, tasks, isolation)
+        finally:
+            os._exit(0)
+    return pid
+
+
+def has_ended(warden: int) -> bool:
+    try:
+        return os.waitpid(warden, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
+def end_warden(folder: Path) -> None:
+    """End the warden of a node, if there is one."""
+    pid = holder(folder / WARDEN_LOCK)
+    if pid is None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    for _ in range(200):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+        if holder(folder / WARDEN_LOCK) is None:
+            return
+        time.sleep(0.01)
+
+
+def _watch(folder: Path, tasks: Path, isolation: Isolation) -> None:
+    os.setsid()
+    # What the agent has open is not ours to keep open, least of all its lock.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    hold(folder / WARDEN_LOCK, "a warden")
+    lease = Lease(folder)
+    while True:
+        time.sleep(LOOK_S)
+        if time.monotonic() > lease.read() + LATE_S:
+            for run in _open_runs(tasks):
+                lease.act()
+                isolation.clean(run)
+        if holder(folder / AGENT_LOCK) is None and (
+            time.monotonic() > lease.read() + LATE_S or not _open_runs(tasks)
+        ):
+            return
+
+
+def _open_runs(tasks: Path) -> list[Path]:
+    """The folders of runs that still run."""
+    try:
+        return [path for path in tasks.iterdir() if locked(path)]
+    except OSError:
+        return []

@@ -1,0 +1,362 @@
+"""The node agent: it runs what the master orders, tells it what became of it, and ends everything
+when it has been without a master for too long. What actually starts and ends processes is told by
+its commands."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from murmuration.schedulers.central.messages import (
+    AgentJoined,
+    AgentLeaves,
+    Ended,
+    EndRecorded,
+    FromAgent,
+    Heartbeat,
+    HeartbeatSeen,
+    Launch,
+    Refused,
+    RunEnded,
+    Running,
+    RunStarted,
+    Stop,
+    Welcome,
+)
+from murmuration.schedulers.offers.messages import Status, Vector, Wake
+
+LEFT = "its node agent was stopped"
+
+
+class Phase(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+# What the agent is told by its driver.
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection stands; its number is larger than that of every one before."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The agent is to end: all its tasks end with it, and none is begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The process runs."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """It ended, or (`started` False) never began."""
+
+    run: str
+    code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    started: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run of an agent that was here before."""
+
+    framework: str
+    run: str
+    request: Vector
+    #: When its time limit ends; infinity without one.
+    ends_s: float = math.inf
+
+
+# What it asks of its driver.
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    launch: Launch
+    #: When its time limit ends, for whoever finds it again.
+    ends_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    run: str
+    reason: str
+    #: No patience: SIGKILL at once.
+    now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Nobody will ask for this run's end again."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """Tasks may run until then; whoever watches over them while the agent is gone should know."""
+
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The master does not want this agent."""
+
+    reason: str
+
+
+Command = Start | Kill | Forget | Leased | GiveUp | FromAgent
+
+
+@dataclass(slots=True)
+class RunRecord:
+    framework: str
+    request: Vector
+    phase: Phase
+    #: Why it was told to stop, and the status that makes of its end.
+    reason: str = ""
+    asked: Status | None = None
+    ended: Ended | None = None
+
+
+@dataclass
+class NodeAgent:
+    """The state machine of one node agent."""
+
+    node: str
+    identity: str
+    total: dict[str, int]
+    attributes: dict[str, str | float] = field(default_factory=dict)
+    agent_timeout_s: float = 60.0
+    runs: dict[str, RunRecord] = field(default_factory=dict)
+    session: int = 0
+    connected: bool = False
+    welcome: bool = False
+    leaving: bool = False
+    #: When the lease ends, counted from the last heartbeat that was answered.
+    lease_s: float = math.inf
+    _heartbeat_s: float = 5.0
+    _next_beat_s: float = math.inf
+    _beats: dict[int, float] = field(default_factory=dict)
+    _beat: int = 0
+    _limits: list[tuple[float, str]] = field(default_factory=list)
+    _out: list[Command] = field(default_factory=list)
+
+    def handle(self, event: Any, now: float) -> list[Command]:
+        self._out = []
+        # What is due comes first, lest an end after the lease looks like a failure; news of the
+        # lease come before.
+        if not isinstance(event, HeartbeatSeen | Welcome):
+            self._run_timers(now)
+        _ON[type(event)](self, event, now)
+        self._run_timers(now)
+        return self._out
+
+    @property
+    def due(self) -> float:
+        """When it next wants a `Wake`."""
+        while self._limits and not self._is_active(self._limits[0][1]):
+            heapq.heappop(self._limits)
+        limit = self._limits[0][0] if self._limits else math.inf
+        return min(self._next_beat_s, self.lease_s, limit)
+
+    def find(self, runs: Iterable[Found], ended: Iterable[Ended], now: float) -> None:
+        """Take up what an agent before this one left: runs that go on, and ends that were not
+        recorded yet."""
+        for run in runs:
+            self.runs[run.run] = RunRecord(run.framework, run.request, Phase.RUNNING)
+            if run.ends_s < math.inf:
+                heapq.heappush(self._limits, (run.ends_s, run.run))
+        for end in ended:
+            self.runs[end.run] = RunRecord(end.framework, (), Phase.ENDED, ended=end)
+        self.lease_s = now + self.agent_timeout_s
+
+    def _is_active(self, run: str) -> bool:
+        return run in self.runs and self.runs[run].phase in (Phase.STARTING, Phase.RUNNING)
+
+    # The connection.
+
+    def _on_connected(self, event: Connected, now: float) -> None:
+        self.session, self.connected, self.welcome = event.session, True, False
+        self._beats.clear()
+        self._beats[0] = now
+        self._beat = 0
+        running = tuple(
+            Running(record.framework, run, record.request)
+            for run, record in self.runs.items()
+            if record.phase is not Phase.ENDED
+        )
+        ended = tuple(record.ended for record in self.runs.values() if record.ended is not None)
+        self._out.append(
+            AgentJoined(
+                self.node, self.identity, self.session, self.total, self.attributes, running, ended
+            )
+        )
+
+    def _on_disconnected(self, event: Disconnected, now: float) -> None:
+        self.connected = self.welcome = False
+        self._next_beat_s = math.inf
+
+    def _on_welcome(self, event: Welcome, now: float) -> None:
+        if event.session != self.session:
+            return
+        self.welcome = True
+        self.agent_timeout_s, self._heartbeat_s = event.agent_timeout_s, event.heartbeat_s
+        self._renew(self._beats.pop(0, now))
+        self._next_beat_s = now + self._heartbeat_s
+
+    def _on_refused(self, event: Refused, now: float) -> None:
+        if event.session == self.session:
+            self._out.append(GiveUp(event.reason))
+
+    def _on_seen(self, event: HeartbeatSeen, now: float) -> None:
+        sent = self._beats.pop(event.serial, None)
+        if event.session == self.session and sent is not None:
+            self._renew(sent)
+
+    def _renew(self, sent_s: float) -> None:
+        """The master heard us no earlier than we spoke, so the lease counts from there."""
+        self.lease_s = sent_s + self.agent_timeout_s
+        self._out.append(Leased(self.lease_s))
+
+    # Tasks.
+
+    def _on_launch(self, event: Launch, now: float) -> None:
+        """Start a run, once: an order of an old connection, or one heard before, is not for now."""
+        if event.session != self.session or not self.welcome or event.run in self.runs:
+            return
+        self.runs[event.run] = RunRecord(event.framework, event.request, Phase.STARTING)
+        if self.leaving:
+            self._stop(event.run, LEFT, Status.LOST)
+            self._on_exited(Exited(event.run, started=False), now)
+            return
+        limit = event.order.time_limit_s
+        ends = now + limit if limit is not None else math.inf
+        if limit is not None:
+            heapq.heappush(self._limits, (ends, event.run))
+        self._out.append(Start(event, ends))
+
+    def _on_stop(self, event: Stop, now: float) -> None:
+        if event.session == self.session:
+            self._stop(event.run, event.reason, Status.KILLED)
+
+    def _stop(self, run: str, reason: str, asked: Status, at_once: bool = False) -> None:
+        record = self.runs.get(run)
+        if record is None or record.phase not in (Phase.STARTING, Phase.RUNNING):
+            return
+        record.reason, record.asked = reason, asked
+        if record.phase is Phase.RUNNING:
+            record.phase = Phase.STOPPING
+            self._out.append(Kill(run, reason, at_once))
+
+    def _on_leave(self, event: Leave, now: float) -> None:
+        self.leaving = True
+        self._send(AgentLeaves(self.node))
+        for run in list(self.runs):
+            self._stop(run, LEFT, Status.LOST)
+
+    @property
+    def busy(self) -> bool:
+        return any(record.phase is not Phase.ENDED for record in self.runs.values())
+
+    def _on_started(self, event: Started, now: float) -> None:
+        record = self.runs.get(event.run)
+        if record is None or record.phase is not Phase.STARTING:
+            return
+        record.phase = Phase.RUNNING
+        self._send(RunStarted(self.node, record.framework, event.run))
+        if record.asked is not None:
+            # It was told to stop while it started.
+            record.phase = Phase.STOPPING
+            self._out.append(Kill(event.run, record.reason))
+
+    def _on_exited(self, event: Exited, now: float) -> None:
+        record = self.runs.get(event.run)
+        if record is None or record.phase is Phase.ENDED:
+            return
+        record.phase = Phase.ENDED
+        record.ended = _ending(record, event)
+        self._send(RunEnded(self.node, record.ended))
+
+    def _on_recorded(self, event: EndRecorded, now: float) -> None:
+        record = self.runs.get(event.run)
+        if record is not None and record.phase is Phase.ENDED:
+            del self.runs[event.run]
+            self._out.append(Forget(event.run))
+
+    def _send(self, message: FromAgent) -> None:
+        """What is said without a connection is said again when one stands: joining tells
+        everything."""
+        if self.connected:
+            self._out.append(message)
+
+    # Time.
+
+    def _run_timers(self, now: float) -> None:
+        while self._limits and self._limits[0][0] <= now:
+            _, run = heapq.heappop(self._limits)
+            self._stop(run, "its time limit was reached", Status.FAILED)
+        if now >= self._next_beat_s:
+            self._beat += 1
+            self._beats[self._beat] = now
+            self._next_beat_s = now + self._heartbeat_s
+            self._out.append(Heartbeat(self.node, self.session, self._beat))
+        if now >= self.lease_s:
+            self.lease_s = math.inf
+            for run in list(self.runs):
+                self._stop(
+                    run, f"no master for {self.agent_timeout_s:g} s", Status.LOST, at_once=True
+                )
+
+    def _on_wake(self, event: Wake, now: float) -> None:
+        """Timers run after every event."""
+
+
+def _ending(record: RunRecord, event: Exited) -> Ended:
+    """The end of a run: what it was told to stop for counts before what it did."""
+    if event.code == 0 and event.signal is None:
+        status, reason = Status.FINISHED, event.reason
+    elif record.asked is not None:
+        status, reason = record.asked, record.reason
+    else:
+        unknown = event.started and event.code is None and event.signal is None
+        status, reason = Status.LOST if unknown else Status.FAILED, event.reason
+    return Ended(record.framework, event.run, status, event.code, event.signal, reason)
+
+
+_ON: dict[type, Callable[[NodeAgent, Any, float], None]] = {
+    Connected: NodeAgent._on_connected,
+    Disconnected: NodeAgent._on_disconnected,
+    Welcome: NodeAgent._on_welcome,
+    Refused: NodeAgent._on_refused,
+    HeartbeatSeen: NodeAgent._on_seen,
+    Launch: NodeAgent._on_launch,
+    Stop: NodeAgent._on_stop,
+    Started: NodeAgent._on_started,
+    Exited: NodeAgent._on_exited,
+    Leave: NodeAgent._on_leave,
+    EndRecorded: NodeAgent._on_recorded,
+    Wake: NodeAgent._on_wake,
+}

@@ -1,0 +1,210 @@
+"""Why a job of a live cluster waits, and where its tasks would go: the same round as the master's,
+on a copy."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from murmuration.cluster.reasons import Candidate, Explanation, Never, Wait
+from murmuration.placement import explain as ex
+from murmuration.placement.view import JobView, View
+from murmuration.schedulers.central.jobs import JobRecord, State, new_job
+from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.central.messages import SubmitJob
+from murmuration.schedulers.central.placing import Round, job_view
+
+#: Reasons by precedence: what is said first is what must be settled first.
+POLICY, CONSTRAINT, RESOURCES, QUEUE = "policy", "constraint", "resources", "ahead in the queue"
+AHEAD = 5
+
+
+@dataclass(frozen=True)
+class Why:
+    """A job's state and, if tasks of it wait, the tier of the reason and the decision behind it."""
+
+    job: str
+    state: str
+    tasks: dict[str, int]
+    tier: str
+    reason: str
+    #: Its place in the queue from 1, and who is before it; 0 if nothing of it waits.
+    position: int
+    ahead: tuple[str, ...]
+    wakes_on: str
+    #: Nodes that take no tasks now, and why.
+    closed: dict[str, int]
+    decision: Explanation | None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A dry run: the node of each task it finds one for. Nothing is reserved."""
+
+    job: str
+    placed: tuple[tuple[str, str], ...]
+    unplaced: int
+    decision: Explanation
+    note: str = "feasible now, not reserved"
+
+
+def why(master: LiveMaster, job: JobRecord, now: float) -> Why:
+    counts = {str(state): count for state, count in job.counts().items()}
+    closed = closed_nodes(master)
+    if not job.waiting:
+        return Why(job.name, job_state(job), counts, "", last_reason(job), 0, (), "", closed, None)
+    queue = [other.name for other in master.jobs.in_order()]
+    position = queue.index(job.name)
+    decision = explain(master, job, now)
+    tier, reason, wakes_on = waiting_reason(master, job, now, decision)
+    return Why(
+        job.name,
+        job_state(job),
+        counts,
+        tier,
+        reason,
+        position + 1,
+        tuple(queue[:position][:AHEAD]),
+        wakes_on,
+        closed,
+        decision,
+    )
+
+
+def dry_run(master: LiveMaster, event: SubmitJob, now: float) -> Trial:
+    """Where the tasks of a job would go if it were submitted now."""
+    request, constraints = master.check(event.spec)
+    job = new_job(event, 0, request, constraints, 0, now)
+    round_ = _round(master)
+    decision = _explanation(
+        round_, job, [task.index for task in job.tasks], now, master.never(event.spec)
+    )
+    round_ = _round(master)
+    found = round_.place(job, job.ready(now)) if round_.rows.names else []
+    placed = tuple((f"{job.name}.{task.index}", round_.rows.names[row]) for task, row in found)
+    return Trial(job.name, placed, event.spec.count - len(placed), decision)
+
+
+def explain(master: LiveMaster, job: JobRecord, now: float) -> Explanation:
+    """The decision about the waiting tasks of a job as it would be made now."""
+    return _explanation(_round(master), job, list(job.waiting), now, master.never(job.spec))
+
+
+def _round(master: LiveMaster) -> Round:
+    return master.round(master.rows(), copy.deepcopy(master.rng))
+
+
+def _explanation(
+    round_: Round, job: JobRecord, waiting: list[int], now: float, hopeless: Never | None
+) -> Explanation:
+    """Filters and best nodes before anything is placed; then what the policy chooses."""
+    asked, view = job_view(job, len(waiting)), round_.view(job)
+    filtered = _filters(round_, job)
+    best = _best(round_, view, asked)
+    feasible, unblock = int(view.feasible(asked.request).sum()), ex.unblock(view, asked)
+    rows = len(view.names)
+    found = round_.place(job, [job.tasks[index] for index in waiting]) if rows else []
+    chosen = Counter(round_.rows.names[row] for _, row in found)
+    short = Wait(ex.short_of(asked, len(found), filtered)) if len(found) < len(waiting) else None
+    return Explanation(
+        job=job.name,
+        workload=asked.workload,
+        attempt=0,
+        at_s=now,
+        tasks=len(waiting),
+        request=round_.resources.describe(job.request),
+        considered=rows,
+        filtered=filtered,
+        feasible=feasible,
+        best=best,
+        chosen=tuple(chosen.items()),
+        placed=len(found),
+        verdict=hopeless or short,
+        unblock=unblock if len(found) < len(waiting) else (),
+    )
+
+
+def _best(round_: Round, view: View, asked: JobView) -> tuple[Candidate, ...]:
+    """A score of the user's own that fails is told as the reason; here it only leaves the list
+    empty."""
+    try:
+        return ex.best(round_.placement.policy, view, asked)
+    except Exception:
+        return ()
+
+
+def _filters(round_: Round, job: JobRecord) -> dict[str, int]:
+    """How many nodes each reason rules out, the first that applies: the job's rules, then each
+    resource in turn."""
+    left = np.ones(len(round_.rows.names), dtype=np.bool_)
+    reasons: dict[str, int] = {}
+    for reason, mask in round_.rules(job):
+        reasons[reason] = int((left & ~mask).sum())
+        left &= mask
+    for r, name in enumerate(round_.resources.names):
+        enough = round_.rows.free[:, r] >= job.request[r]
+        reasons[f"too little {name} free"] = int((left & ~enough).sum())
+        left &= enough
+    return {reason: count for reason, count in reasons.items() if count}
+
+
+def waiting_reason(
+    master: LiveMaster, job: JobRecord, now: float, decision: Explanation
+) -> tuple[str, str, str]:
+    """The tier of the reason, the reason, and what would wake the job."""
+    later = [job.tasks[index] for index in job.waiting if job.tasks[index].ready_s > now]
+    if job.name in master.wrong:
+        return POLICY, master.wrong[job.name], "a policy that answers"
+    if not master.nodes:
+        return POLICY, "no node agent has joined", "a node joins"
+    if not decision.considered:
+        return POLICY, "no node takes tasks", "a node is open again"
+    if later and len(later) == len(job.waiting):
+        first = min(later, key=lambda task: task.ready_s)
+        again = f"{first.reason or 'it ended'}; runs again in {first.ready_s - now:.1f} s"
+        return POLICY, f"{again} ({first.failures} in a row)", "its back-off ends"
+    if isinstance(decision.verdict, Never):
+        return CONSTRAINT, f"never on these nodes: {decision.verdict.reason}", "a node joins"
+    by_rule = sum(
+        n for reason, n in decision.filtered.items() if not reason.startswith("too little")
+    )
+    if by_rule == decision.considered:
+        return CONSTRAINT, _most(decision), "a node joins"
+    if decision.placed < decision.tasks:
+        return RESOURCES, decision.verdict.reason if decision.verdict else "no room", "a task ends"
+    return QUEUE, "it is about to be placed", "its turn"
+
+
+def _most(decision: Explanation) -> str:
+    parts = sorted(decision.filtered.items(), key=lambda item: -item[1])
+    return "no node: " + ", ".join(f"{count} × {reason}" for reason, count in parts)
+
+
+def closed_nodes(master: LiveMaster) -> dict[str, int]:
+    found = Counter(
+        "unreachable" if not node.up else "draining"
+        for name, node in master.nodes.items()
+        if not node.up or name in master.draining
+    )
+    return dict(found)
+
+
+def job_state(job: JobRecord) -> str:
+    """One word for a job: its end, or the liveliest state of its tasks."""
+    if job.status:
+        return str(job.status)
+    counts = job.counts()
+    if job.killed:
+        return str(State.STOPPING)
+    return str(next(state for state in State if counts[state]))
+
+
+def last_reason(job: JobRecord) -> str:
+    """Why a job that has no waiting tasks is as it is: the first failure, if there was one."""
+    worst = next((t for t in job.tasks if t.state is State.FAILED), None)
+    worst = worst or next((t for t in job.tasks if t.state is State.STOPPING), None)
+    worst = worst or next((t for t in job.tasks if t.state is State.KILLED and job.status), None)
+    return "" if worst is None else f"{job.name}.{worst.index}: {worst.reason}"

@@ -1,0 +1,409 @@
+"""The job manager: every job and its tasks, and what becomes of a task whose run has ended.
+
+A service keeps `count` tasks running and restarts them with back-off; a task of a terminating job
+runs until it ends well or has no retries left. A run that was lost or moved is run again and counts
+as no failure.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from murmuration.cluster.constraints import Constraint
+from murmuration.schedulers.central.messages import (
+    Ended,
+    Fact,
+    JobEnded,
+    JobForgotten,
+    JobKilled,
+    JobSubmitted,
+    StoredJob,
+    StoredRun,
+    SubmitJob,
+    TaskEnded,
+    TaskPlaced,
+    TaskStarted,
+)
+from murmuration.schedulers.offers.messages import Status, Vector
+from murmuration.workload.job_spec import JobSpec
+
+
+class State(StrEnum):
+    """Of a task; a job shows the first of these that one of its tasks is in."""
+
+    RUNNING = "running"
+    STARTING = "starting"
+    STOPPING = "stopping"
+    WAITING = "waiting"
+    FAILED = "failed"
+    KILLED = "killed"
+    FINISHED = "finished"
+
+
+ACTIVE = (State.RUNNING, State.STARTING, State.STOPPING)
+#: The exit code of a job that was killed: 128 and SIGTERM.
+KILLED_CODE = 143
+#: Ended jobs that are kept.
+ENDED_MAX = 10_000
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """One task and its current or last run."""
+
+    index: int
+    state: State = State.WAITING
+    run: int = 0
+    node: str = ""
+    reason: str = ""
+    code: int | None = None
+    failures: int = 0
+    #: Not to be placed before.
+    ready_s: float = 0.0
+    placed_s: float = 0.0
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    #: What its master told it to stop for; such an end is no failure.
+    stopped_for: str = ""
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """One job. `waiting` has the tasks without a run, in order."""
+
+    spec: JobSpec
+    serial: int
+    submit_s: float
+    request: Vector
+    constraints: tuple[Constraint, ...]
+    first_run: int
+    duration_s: float | None
+    tasks: list[TaskRecord]
+    waiting: dict[int, None]
+    open_tasks: int
+    killed: bool = False
+    #: Empty while it has tasks to run.
+    status: str = ""
+    code: int = 0
+    ended_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Its place in the queue: by priority, then by submission."""
+        return -self.spec.priority, self.serial
+
+    def counts(self) -> Counter[State]:
+        return Counter(task.state for task in self.tasks)
+
+    def ready(self, now: float) -> list[TaskRecord]:
+        """The waiting tasks that may be placed now."""
+        return [task for index in self.waiting if (task := self.tasks[index]).ready_s <= now]
+
+
+def new_job(
+    event: SubmitJob,
+    serial: int,
+    request: Vector,
+    constraints: tuple[Constraint, ...],
+    first_run: int,
+    now: float,
+) -> JobRecord:
+    """A job none of whose tasks has run."""
+    count = event.spec.count
+    tasks = [TaskRecord(index, run=first_run) for index in range(count)]
+    return JobRecord(
+        event.spec,
+        serial,
+        now,
+        request,
+        constraints,
+        first_run,
+        event.duration_s,
+        tasks,
+        dict.fromkeys(range(count)),
+        count,
+    )
+
+
+def run_name(job: JobRecord, task: TaskRecord) -> str:
+    return f"{job.name}.{task.index}.{task.run}"
+
+
+def backoff_s(spec: JobSpec, failures: int) -> float:
+    """How long a task waits after its n-th failure in a row."""
+    return min(spec.restart.backoff_s * 2.0 ** min(failures - 1, 60), spec.restart.backoff_max_s)
+
+
+@dataclass
+class JobTable:
+    """All jobs, and the facts that come of what is done to them (in `facts`, for the caller to
+    take)."""
+
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    #: The runs that hold a place on a node.
+    runs: dict[str, tuple[JobRecord, TaskRecord]] = field(default_factory=dict)
+    #: How many tasks of each job are on each node, and which of its ports they hold.
+    on_node: dict[str, Counter[str]] = field(default_factory=dict)
+    ports: dict[str, Counter[int]] = field(default_factory=dict)
+    #: Jobs with waiting tasks.
+    queue: dict[str, JobRecord] = field(default_factory=dict)
+    facts: list[Fact] = field(default_factory=list)
+    #: Jobs in the order of their ends.
+    ended: deque[JobRecord] = field(default_factory=deque)
+    _timers: list[float] = field(default_factory=list)
+    _serial: int = 0
+
+    def take_facts(self) -> list[Fact]:
+        facts, self.facts = self.facts, []
+        return facts
+
+    def in_order(self) -> list[JobRecord]:
+        return sorted(self.queue.values(), key=lambda job: job.order)
+
+    def due(self, now: float) -> float:
+        """When the next task's back-off ends."""
+        while self._timers and self._timers[0] <= now:
+            heapq.heappop(self._timers)
+        return self._timers[0] if self._timers else math.inf
+
+    # What clients ask.
+
+    def submit(
+        self, event: SubmitJob, request: Vector, constraints: tuple[Constraint, ...], now: float
+    ) -> JobRecord:
+        """A new job takes the place of an ended one of its name; its runs are numbered on from
+        there."""
+        before = self.jobs.get(event.spec.name)
+        first = (
+            0 if before is None else max([before.first_run, *(task.run for task in before.tasks)])
+        )
+        self._serial += 1
+        job = new_job(event, self._serial, request, constraints, first, now)
+        self.jobs.pop(job.name, None)
+        self.jobs[job.name] = self.queue[job.name] = job
+        self.facts.append(JobSubmitted(job.name, job.serial, first, event.spec, event.duration_s))
+        return job
+
+    def kill(self, job: JobRecord, now: float) -> Iterator[str]:
+        """End a job: what waits is dropped at once; the runs to stop are returned."""
+        if job.status:
+            return
+        if not job.killed:
+            job.killed = True
+            self.facts.append(JobKilled(job.name))
+        for index in list(job.waiting):
+            self._close(job, job.tasks[index], State.KILLED, now)
+        for task in job.tasks:
+            if task.state in ACTIVE:
+                yield self.stop(job, task, "killed")
+
+    def stop(self, job: JobRecord, task: TaskRecord, what_for: str) -> str:
+        """A run is told to stop; it holds its place until it has."""
+        task.state, task.stopped_for = State.STOPPING, what_for
+        task.reason = "being killed" if what_for == "killed" else what_for
+        return run_name(job, task)
+
+    # What becomes of runs.
+
+    def place(self, job: JobRecord, task: TaskRecord, node: str, now: float) -> str:
+        """A decision: the next run of a task goes to a node."""
+        task.run += 1
+        task.state, task.node, task.placed_s, task.code = State.STARTING, node, now, None
+        task.reason = task.stopped_for = ""
+        task.started_s = task.ended_s = 0.0
+        self._unwait(job, task)
+        self._hold(job, task)
+        self.facts.append(TaskPlaced(job.name, task.index, task.run, node))
+        return run_name(job, task)
+
+    def start(self, run: str, now: float) -> None:
+        job, task = self.runs.get(run, (None, None))
+        if job is not None and task is not None and task.state is State.STARTING:
+            task.state, task.started_s = State.RUNNING, now
+            self.facts.append(TaskStarted(job.name, task.index, task.run, task.node))
+
+    def end(self, ended: Ended, now: float) -> None:
+        """A run ended; an end told twice changes nothing."""
+        if ended.run not in self.runs:
+            return
+        job, task = self.runs[ended.run]
+        self._release(job, task)
+        task.ended_s, task.code = now, ended.code if ended.signal is None else 128 + ended.signal
+        task.reason = ended.reason or _exit_reason(ended)
+        state = self._state_after(job, task, ended.status, now)
+        self.facts.append(
+            TaskEnded(
+                job.name,
+                task.index,
+                task.run,
+                task.node,
+                ended.status,
+                task.code,
+                task.reason,
+                task.failures,
+                state,
+            )
+        )
+        if state is State.WAITING:
+            self._wait(job, task)
+        else:
+            self._close(job, task, state, now)
+
+    def _state_after(self, job: JobRecord, task: TaskRecord, status: Status, now: float) -> State:
+        if self._is_run_again(job, task, status, now):
+            return State.WAITING
+        if job.killed or (task.stopped_for == "killed" and status is not Status.FINISHED):
+            return State.KILLED
+        return State.FINISHED if status is Status.FINISHED else State.FAILED
+
+    def lose(self, run: str, reason: str, now: float) -> None:
+        self.end(Ended("", run, Status.LOST, reason=reason), now)
+
+    def _is_run_again(self, job: JobRecord, task: TaskRecord, status: Status, now: float) -> bool:
+        """Decide, and note failures and when the task may be placed again."""
+        service = job.spec.kind == "service"
+        if job.killed:
+            return False
+        if task.stopped_for and (service or status is not Status.FINISHED):
+            task.ready_s = now
+            return service or task.stopped_for != "killed"
+        if status in (Status.LOST, Status.REVOKED):
+            task.ready_s = now
+            return True
+        if status is Status.FINISHED and not service:
+            return False
+        if service and task.started_s and now - task.started_s >= job.spec.restart.backoff_max_s:
+            task.failures = 0
+        task.failures += 1
+        task.ready_s = now + backoff_s(job.spec, task.failures)
+        retries = job.spec.restart.retries
+        return task.failures <= (retries if retries is not None else math.inf if service else 0)
+
+    def _wait(self, job: JobRecord, task: TaskRecord) -> None:
+        task.state = State.WAITING
+        job.waiting[task.index] = None
+        self.queue[job.name] = job
+        if task.ready_s > task.ended_s:
+            heapq.heappush(self._timers, task.ready_s)
+
+    def _unwait(self, job: JobRecord, task: TaskRecord) -> None:
+        job.waiting.pop(task.index, None)
+        if not job.waiting:
+            self.queue.pop(job.name, None)
+
+    def _close(self, job: JobRecord, task: TaskRecord, state: State, now: float) -> None:
+        """The task will not run again; with its last task the job has ended."""
+        task.state = state
+        if state is State.KILLED and not task.reason:
+            task.reason = "killed before it ran"
+        self._unwait(job, task)
+        job.open_tasks -= 1
+        if job.open_tasks == 0:
+            job.status, job.code = job_outcome(job)
+            job.ended_s = now
+            self.facts.append(JobEnded(job.name, job.status, job.code))
+            self._forget_oldest(job)
+
+    def _forget_oldest(self, ended: JobRecord) -> None:
+        """Keep a bounded number of ended jobs; one whose name was taken by another is gone
+        already."""
+        self.ended.append(ended)
+        while len(self.ended) > ENDED_MAX:
+            oldest = self.ended.popleft()
+            if self.jobs.get(oldest.name) is oldest:
+                del self.jobs[oldest.name]
+                self.facts.append(JobForgotten(oldest.name))
+
+    def _hold(self, job: JobRecord, task: TaskRecord) -> None:
+        self.runs[run_name(job, task)] = job, task
+        self.on_node.setdefault(task.node, Counter())[job.name] += 1
+        self.ports.setdefault(task.node, Counter()).update(port for port in job.spec.ports if port)
+
+    def _release(self, job: JobRecord, task: TaskRecord) -> None:
+        del self.runs[run_name(job, task)]
+        self.on_node[task.node] -= Counter([job.name])
+        self.ports[task.node] -= Counter(port for port in job.spec.ports if port)
+
+    def runs_on(self, node: str) -> list[str]:
+        return [run for run, (_, task) in self.runs.items() if task.node == node]
+
+    # A master that starts again.
+
+    def recover(self, stored: Iterable[tuple[StoredJob, Vector, tuple[Constraint, ...]]]) -> None:
+        """Take up what the store has. Runs that had not ended hold their place until their node is
+        heard of."""
+        for job, request, constraints in stored:
+            self._serial = max(self._serial, job.serial)
+            self._recover_job(job, request, constraints)
+
+    def _recover_job(
+        self, stored: StoredJob, request: Vector, constraints: tuple[Constraint, ...]
+    ) -> None:
+        tasks = [TaskRecord(index, run=stored.first_run) for index in range(stored.spec.count)]
+        job = JobRecord(
+            stored.spec,
+            stored.serial,
+            stored.submit_s,
+            request,
+            constraints,
+            stored.first_run,
+            stored.duration_s,
+            tasks,
+            {},
+            stored.spec.count,
+            stored.killed,
+        )
+        self.jobs[job.name] = job
+        for run in stored.runs:
+            _fill(tasks[run.index], run)
+        for task in tasks:
+            if task.state in ACTIVE:
+                self._hold(job, task)
+                if job.killed:
+                    self.stop(job, task, "killed")
+            elif task.state is not State.WAITING:
+                job.open_tasks -= 1
+            elif job.killed:
+                # It was killed while it waited, and the master went before it had said so.
+                task.state, job.open_tasks = State.KILLED, job.open_tasks - 1
+            else:
+                self._wait(job, task)
+        if job.open_tasks == 0:
+            job.status, job.code = job_outcome(job)
+            job.ended_s = max((task.ended_s for task in tasks), default=stored.submit_s)
+            self.ended.append(job)
+
+
+def _fill(task: TaskRecord, run: StoredRun) -> None:
+    task.state, task.run, task.node, task.reason = State(run.status), run.run, run.node, run.reason
+    task.code, task.failures = run.code, run.failures
+    task.placed_s, task.started_s, task.ended_s = run.placed_s, run.started_s, run.ended_s
+    task.ready_s = run.ended_s
+
+
+def job_outcome(job: JobRecord) -> tuple[str, int]:
+    """How a job whose tasks are done has ended, and the exit code that stands for it."""
+    counts = job.counts()
+    if job.killed or (counts[State.KILLED] and not counts[State.FAILED]):
+        return State.KILLED, KILLED_CODE
+    failed = [task for task in job.tasks if task.state is State.FAILED]
+    if failed:
+        return State.FAILED, next((task.code for task in failed if task.code), 1)
+    return State.FINISHED, 0
+
+
+def _exit_reason(ended: Ended) -> str:
+    if ended.signal is not None:
+        return f"killed by signal {ended.signal}"
+    if ended.code:
+        return f"exit code {ended.code}"
+    return "" if ended.status is Status.FINISHED else str(ended.status)

@@ -1,0 +1,101 @@
+"""Leases: how long a node agent may be away before its tasks may run elsewhere.
+
+An agent counts from when it *sent* the last heartbeat that was answered, the master from when it
+*received* the last one, which is later. The agent ends its tasks after `agent_timeout_s`, the
+master gives them up a margin after that: so no task ever runs twice, whatever the network does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from murmuration.schedulers.central.messages import (
+    AgentJoined,
+    Heartbeat,
+    HeartbeatSeen,
+    LeaseEnded,
+    Refused,
+    Welcome,
+)
+
+#: Heartbeats per lease: so many may go missing.
+BEATS = 12
+
+
+@dataclass(slots=True)
+class Member:
+    identity: str
+    session: int
+    heard_s: float
+    connected: bool = True
+
+
+@dataclass
+class Leases:
+    """The node agents a master knows of, and when each was last heard."""
+
+    agent_timeout_s: float = 60.0
+    margin_s: float = 10.0
+    members: dict[str, Member] = field(default_factory=dict)
+
+    @property
+    def heartbeat_s(self) -> float:
+        return self.agent_timeout_s / BEATS
+
+    @property
+    def lease_s(self) -> float:
+        return self.agent_timeout_s + self.margin_s
+
+    def expect(self, nodes: Iterable[str], now: float) -> None:
+        """A master that starts again gives the nodes of its store a lease: their agents may come
+        back."""
+        for node in nodes:
+            self.members.setdefault(node, Member("", -1, now, connected=False))
+
+    def join(self, event: AgentJoined, now: float) -> Welcome | Refused:
+        """Let an agent in, unless its name is another's."""
+        member = self.members.get(event.node)
+        if member is not None and member.identity not in ("", event.identity):
+            if member.connected:
+                return Refused(
+                    event.session, f"a node agent named {event.node!r} is connected already"
+                )
+            left = max(0.0, member.heard_s + self.lease_s - now)
+            return Refused(
+                event.session,
+                f"the name {event.node!r} belongs to another node agent for the next {left:.0f} s",
+            )
+        self.members[event.node] = Member(event.identity, event.session, now)
+        return Welcome(event.session, self.agent_timeout_s, self.heartbeat_s)
+
+    def hear(self, event: Heartbeat, now: float) -> HeartbeatSeen | None:
+        """A heartbeat of a connection that still stands renews the lease."""
+        member = self.members.get(event.node)
+        if member is None or member.session != event.session:
+            return None
+        member.heard_s = now
+        return HeartbeatSeen(event.session, event.serial)
+
+    def disconnect(self, node: str, session: int) -> bool:
+        """The connection broke; False if it was an old one."""
+        member = self.members.get(node)
+        if member is None or member.session != session or not member.connected:
+            return False
+        member.connected = False
+        return True
+
+    def expire(self, now: float) -> list[LeaseEnded]:
+        gone = [
+            node for node, member in self.members.items() if now >= member.heard_s + self.lease_s
+        ]
+        for node in gone:
+            del self.members[node]
+        return [LeaseEnded(node) for node in gone]
+
+    def left_s(self, node: str, now: float) -> float:
+        return (
+            max(0.0, self.members[node].heard_s + self.lease_s - now)
+            if node in self.members
+            else 0.0
+        )

@@ -1,0 +1,237 @@
+"""One round of the built-in job manager: which waiting tasks go where, on the rows it may use,
+deducting as it goes.
+
+The policy is the one a simulation would run, by the same name. What a policy cannot see, such as
+the tasks of other jobs on a node, becomes the mask of rows a job may use.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Amounts, Resources
+from murmuration.cluster.constraints import Attributes
+from murmuration.placement.decide import decide
+from murmuration.placement.registry import Placement
+from murmuration.placement.view import JobView, View
+from murmuration.schedulers.central.jobs import JobRecord, JobTable, TaskRecord
+
+NodeMask = NDArray[np.bool_]
+
+
+@dataclass
+class Rows:
+    """The rows of nodes a scheduler may use now. `free` is its own copy."""
+
+    names: tuple[str, ...]
+    attributes: tuple[Attributes, ...]
+    total: Amounts
+    free: Amounts
+
+
+@dataclass
+class Planned:
+    """Where tasks of one job go: each with the row of its node."""
+
+    job: JobRecord
+    tasks: list[tuple[TaskRecord, int]]
+
+
+@dataclass
+class Round:
+    """The plan under way: what the table has, and what was planned on top."""
+
+    resources: Resources
+    placement: Placement
+    jobs: JobTable
+    rows: Rows
+    rng: np.random.Generator
+    now: float
+    #: Tasks of each job on each row, and ports held there, the planned ones included.
+    present: list[Counter[str]] = field(init=False)
+    ports: list[Counter[int]] = field(init=False)
+    #: Sizes and masks for which nothing was found: alike jobs need not ask again.
+    in_vain: set[object] = field(default_factory=set)
+    #: What a policy of the user's own did wrong, by job.
+    wrong: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = self.rows.names
+        self.present = [Counter(self.jobs.on_node.get(name, ())) for name in names]
+        held = _ports_by_host(self.jobs, self.rows)
+        self.ports = [
+            held[_host(attributes, name)]
+            for name, attributes in zip(names, self.rows.attributes, strict=True)
+        ]
+
+    def plan(self, queue: Iterable[JobRecord]) -> list[Planned]:
+        """Where the waiting tasks of each job go, in order of the queue. A job that finds no room
+        holds up nobody."""
+        planned = []
+        for job in queue:
+            tasks = job.ready(self.now)
+            kind = (job.request, job.constraints)
+            if not tasks or not self.rows.names or (is_simple(job) and kind in self.in_vain):
+                continue
+            found = self.place(job, tasks)
+            if found:
+                planned.append(Planned(job, found))
+            elif is_simple(job):
+                self.in_vain.add(kind)
+        return planned
+
+    def place(self, job: JobRecord, tasks: list[TaskRecord]) -> list[tuple[TaskRecord, int]]:
+        """The rows for the tasks of one job; of a gang all or none."""
+        before = self.rows.free.copy() if job.spec.gang else self.rows.free
+        found: list[tuple[TaskRecord, int]] = []
+        try:
+            # Rules about a job's own tasks change with each one placed, so those are decided one by
+            # one.
+            for group in [tasks] if is_simple(job) else [[task] for task in tasks]:
+                rows = self._decide(job, len(group))
+                found += zip(group, rows, strict=False)
+                if len(rows) < len(group):
+                    break
+        except InputError as error:
+            self.wrong[job.name] = str(error)
+        if job.spec.gang and len(found) < len(tasks):
+            self._undo(job, found, before)
+            return []
+        return found
+
+    def _decide(self, job: JobRecord, count: int) -> list[int]:
+        view = self.view(job)
+        if not view.feasible(np.array(job.request, dtype=np.int64)).any():
+            return []
+        rows = [int(row) for row in decide(self.placement, view, job_view(job, count), self.rng)]
+        request = np.array(job.request, dtype=np.int64)
+        taken = np.bincount(rows, minlength=len(view.names))[:, None] * request
+        if (taken > self.rows.free).any():
+            node = view.names[int((taken > self.rows.free).any(axis=1).argmax())]
+            raise InputError(
+                f"{self.placement.name}: job {job.name}: node {node} has no room for this task"
+            )
+        self.rows.free -= taken
+        for row in rows:
+            self.present[row][job.name] += 1
+            self.ports[row].update(port for port in job.spec.ports if port)
+        return rows
+
+    def _undo(self, job: JobRecord, found: list[tuple[TaskRecord, int]], before: Amounts) -> None:
+        self.rows.free[:] = before
+        for _, row in found:
+            self.present[row] -= Counter([job.name])
+            self.ports[row].subtract(port for port in job.spec.ports if port)
+
+    def view(self, job: JobRecord) -> View:
+        rows = self.rows
+        return View(
+            self.resources,
+            rows.names,
+            rows.attributes,
+            rows.total,
+            rows.free,
+            self.allowed(job),
+            self.now,
+        )
+
+    def allowed(self, job: JobRecord) -> NodeMask:
+        """The rows a job may use now."""
+        mask = np.ones(len(self.rows.names), dtype=np.bool_)
+        for _, rule in self.rules(job):
+            mask &= rule
+        return mask
+
+    def rules(self, job: JobRecord) -> list[tuple[str, NodeMask]]:
+        """Each rule of a job and the rows that keep it, so that a reason can be given for every
+        node left out."""
+        spec, attributes = job.spec, self.rows.attributes
+        found = [
+            (f"not {test}", _mask(test.meets(node) for node in attributes))
+            for test in job.constraints
+        ]
+        for other in spec.affinity:
+            # The first task of a job that wants to be beside its own has nobody to be beside.
+            if other != job.name or any(here[other] for here in self.present):
+                found.append(
+                    (f"no task of {other} on it", _mask(here[other] > 0 for here in self.present))
+                )
+        for other in spec.anti_affinity:
+            found.append(
+                (f"a task of {other} on it", _mask(here[other] == 0 for here in self.present))
+            )
+        fixed = [port for port in spec.ports if port]
+        if fixed:
+            found.append(
+                ("its port is taken", _mask(not any(held[p] for p in fixed) for held in self.ports))
+            )
+        if spec.spread:
+            found.append(
+                (f"spread over {spec.spread}", self._spread(job, _all(found, len(attributes))))
+            )
+        return found
+
+    def _spread(self, job: JobRecord, mask: NodeMask) -> NodeMask:
+        """The rows of those values of the attribute that have the fewest tasks of the job, of those
+        with room."""
+        fits = mask & (self.rows.free >= np.array(job.request, dtype=np.int64)).all(axis=1)
+        values = [
+            name if job.spec.spread == "node" else str(attributes.get(job.spec.spread, ""))
+            for name, attributes in zip(self.rows.names, self.rows.attributes, strict=True)
+        ]
+        tasks: Counter[str] = Counter()
+        for value, here in zip(values, self.present, strict=True):
+            tasks[value] += here[job.name]
+        open_values = {value for value, fit in zip(values, fits, strict=True) if fit}
+        fewest = min((tasks[value] for value in open_values), default=0)
+        return _mask(tasks[value] <= fewest for value in values)
+
+
+def is_simple(job: JobRecord) -> bool:
+    """Whether its tasks can be decided on together."""
+    spec = job.spec
+    return not (spec.affinity or spec.anti_affinity or spec.spread or any(spec.ports))
+
+
+def job_view(job: JobRecord, count: int) -> JobView:
+    """The job as a policy sees it."""
+    return JobView(
+        id=job.name,
+        workload=job.spec.user or job.spec.kind,
+        tasks=count,
+        request=np.array(job.request, dtype=np.int64),
+        duration_s=float("nan") if job.duration_s is None else job.duration_s,
+        priority=job.spec.priority,
+        gang=job.spec.gang,
+        production=job.spec.kind == "service",
+        submit_s=job.submit_s,
+    )
+
+
+def _mask(values: Iterable[bool]) -> NodeMask:
+    return np.fromiter(values, dtype=np.bool_)
+
+
+def _all(rules: list[tuple[str, NodeMask]], count: int) -> NodeMask:
+    mask = np.ones(count, dtype=np.bool_)
+    for _, rule in rules:
+        mask &= rule
+    return mask
+
+
+def _host(attributes: Attributes, name: str) -> str:
+    """Nodes on one host share its ports."""
+    return str(attributes.get("host", name))
+
+
+def _ports_by_host(jobs: JobTable, rows: Rows) -> dict[str, Counter[int]]:
+    held: dict[str, Counter[int]] = {}
+    for name, attributes in zip(rows.names, rows.attributes, strict=True):
+        held.setdefault(_host(attributes, name), Counter()).update(jobs.ports.get(name, ()))
+    return held

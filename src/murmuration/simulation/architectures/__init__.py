@@ -1,0 +1,1 @@
+"""The architectures of the engine, one folder each."""

@@ -1,0 +1,1 @@
+"""Batches placed by short searches."""

@@ -1,0 +1,1 @@
+"""Negotiation in bulk: rounds of node agents over whole columns."""

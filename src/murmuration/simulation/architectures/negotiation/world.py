@@ -1,0 +1,162 @@
+"""What a run of negotiating agents has besides the world: settings, what brokers have heard, and
+room to think in."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.base.resources import Amounts
+from murmuration.placement.allocation_scores import INITIAL, MOVE
+from murmuration.schedulers.negotiation.bulk import DECISION, SETTINGS
+from murmuration.simulation.engine import world as wd
+from murmuration.simulation.scenarios import scenario as sc
+from murmuration.workload.jobs import JobList
+
+Array = NDArray[Any]
+
+#: Where a scenario names no number of brokers: one for as many nodes as the paper's single broker
+#: served.
+NODES_PER_BROKER = 12_500
+#: Tasks of one node that selection looks at.
+TASKS_MAX = 1024
+DECISIONS_MAX = 1 << 16
+
+
+class Parley(NamedTuple):
+    """The arrays of negotiation."""
+
+    settings: Array
+    decisions: Array
+    # What brokers have heard of each node: loads, what is not guaranteed, scores; and 1 ÷ total.
+    views: Array
+    firm_views: Array
+    scores: Array
+    inverse: Array
+    idle: Array
+    last_load: Array
+    # Whether the tasks of a job could run on more than one node.
+    movable: Array
+    # The table as a round began, and scratch.
+    asked: Array
+    loads: Array
+    pool: Array
+    weights: Array
+    candidates: Array
+    values: Array
+    first: Array
+    next: Array
+    listing: Array
+    use: Array
+    amounts: Array
+    costs: Array
+    flags: Array
+    listed: Array
+    visited: Array
+    movers: Array
+
+
+def parley(rules: sc.NegotiationRules, world: wd.World, most: Amounts, jobs: JobList) -> Parley:
+    """The arrays of a run at time zero."""
+    nodes, resources = world.total.shape
+    scored = max(rules.scored_new, rules.scored_move) + rules.underused + 2 * rules.candidates
+    settings = _settings(rules, nodes)
+    return Parley(
+        settings=settings,
+        decisions=np.zeros(DECISIONS_MAX, DECISION),
+        views=np.zeros((2, nodes, resources)),
+        firm_views=np.zeros((2, nodes, resources), np.int64),
+        scores=np.zeros((2, nodes, 2)),
+        inverse=np.zeros((nodes, resources)),
+        idle=np.zeros(nodes, np.bool_),
+        last_load=np.zeros((nodes, resources)),
+        movable=movable(most, world.masks, world.jobs["mask"], jobs.request),
+        asked=np.zeros((2, nodes, resources), np.int64),
+        loads=np.zeros(resources),
+        pool=np.zeros((3, max(nodes, scored)), np.int32),
+        weights=np.zeros((2, scored)),
+        candidates=np.zeros(rules.candidates, np.int32),
+        values=np.zeros(rules.candidates),
+        first=np.zeros(nodes, np.int32),
+        next=np.zeros(len(world.slots), np.int32),
+        listing=np.zeros(TASKS_MAX, np.int32),
+        use=np.zeros((TASKS_MAX + 1, resources), np.int64),
+        amounts=np.zeros((TASKS_MAX + 4, resources), np.int64),
+        costs=np.zeros(TASKS_MAX),
+        flags=np.zeros((4, TASKS_MAX), np.bool_),
+        listed=np.zeros(TASKS_MAX, np.int64),
+        visited=np.zeros(rules.tabu.restarts * (rules.tabu.steps + 1), np.int64),
+        movers=np.zeros(len(world.slots), np.int32),
+    )
+
+
+def _settings(rules: sc.NegotiationRules, nodes: int) -> Array:
+    brokers = rules.brokers or max(1, round(nodes / NODES_PER_BROKER))
+    record = np.zeros(1, SETTINGS)
+    values = {
+        "initial": INITIAL.index(rules.initial),
+        "move": MOVE.index(rules.move),
+        "brokers": brokers,
+        "scored_new": rules.scored_new,
+        "scored_move": rules.scored_move,
+        "candidates": rules.candidates,
+        "exact_max": rules.exact_max,
+        "round_s": rules.answer_s,
+        "report_s": rules.report_s,
+        "exchange_s": rules.exchange_s,
+        "mb_per_s": rules.mb_per_s,
+        "stay_s": rules.recommendation_s,
+        "tabu": rules.selection == "tabu",
+        "restarts": rules.tabu.restarts,
+        "steps": rules.tabu.steps,
+        "patience": rules.tabu.patience,
+        "underused": rules.underused,
+        "proactive": rules.proactive,
+    }
+    for name, value in values.items():
+        record[name] = value
+    return record
+
+
+def movable(
+    most: Amounts, masks: NDArray[np.bool_], mask: Array, request: Amounts
+) -> NDArray[np.bool_]:
+    """Whether a job's tasks fit on more than one node that its constraints allow (6.1: others are
+    never given away).
+
+    Nodes of one size are counted once, for there are few sizes."""
+    sizes, size_of = np.unique(most, axis=0, return_inverse=True)
+    size_of = size_of.ravel()
+    answer = np.zeros(len(request), np.bool_)
+    for which in np.unique(mask):
+        rows = np.flatnonzero(mask == which)
+        allowed = size_of if which < 0 else size_of[masks[which]]
+        counts = np.bincount(allowed, minlength=len(sizes))
+        fits = np.zeros(len(rows), np.int64)
+        for size, count in zip(sizes, counts, strict=True):
+            fits += count * (request[rows] <= size).all(axis=1)
+        answer[rows] = fits > 1
+    return answer
+
+
+def grown_parley(p: Parley, slots: int) -> Parley:
+    """The same with room for more running tasks."""
+    return p._replace(next=np.zeros(slots, np.int32), movers=np.zeros(slots, np.int32))
+
+
+def counts(p: Parley, seconds: float) -> dict[str, Any]:
+    """The figures only negotiation has, per minute."""
+    record, minutes = p.settings[0], seconds / 60.0
+    requests = int(record["requests"])
+    return {
+        "collision_fraction": float(record["collisions"] / requests) if requests else None,
+        "broker_answers_per_min": float(record["answers"] / minutes),
+        "selections_per_min": float(record["selections"] / minutes),
+        "forced_new_per_min": float(record["forced_new"] / minutes),
+        "suspensions_per_min": float(record["suspended"] / minutes),
+        "production_short_per_min": float(record["short"] / minutes),
+        "spikes_per_min": [float(count / minutes) for count in record["spikes"]],
+        "spikes_peak": [int(count) for count in record["peaks"]],
+    }

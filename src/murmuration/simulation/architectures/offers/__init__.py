@@ -1,0 +1,1 @@
+"""Offers in bulk: the allocator, holdings, claims and revocation over whole columns."""

@@ -1,0 +1,125 @@
+"""What becomes of offered rows: a small table to choose from, a claim, and running tasks."""
+
+from __future__ import annotations
+
+from murmuration.base.jit import helper, inlined
+from murmuration.base.rows import give_back, take
+from murmuration.simulation.architectures.offers.holdings import (
+    add,
+    freed,
+    give_back_offer,
+    held,
+    passes,
+    remove,
+)
+from murmuration.simulation.engine.steps import account, close_run, start_run
+from murmuration.simulation.engine.world import Array, World
+
+
+@helper
+def is_short(state: Array, workloads: Array, jobs: Array, job: int) -> bool:
+    """Whether the job's tasks may use what is reserved for short ones: by their length, or because
+    it says so."""
+    return bool(workloads[jobs[job].workload].short or jobs[job].duration <= state[0].short_max_s)
+
+
+@inlined
+def offered_table(w: World, agent: int, job: int) -> int:
+    """The rows of an offer and how much of each may be used, as a small table of their own; returns
+    its size.
+
+    An offer that locks its rows was sifted when it was made; an optimistic one is sifted here.
+    """
+    optimistic = w.state[0].optimistic
+    whole = w.state[0].bulk == agent or optimistic
+    reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
+    size = 0
+    for k in range(w.free.shape[0] if whole else w.set_size[agent]):
+        node = k if whole else w.set_rows[agent, k]
+        row = w.offer_free[size]
+        held(w.free, w.set_amount, whole, agent, node, row)
+        if optimistic and not passes(
+            w.state, w.workloads, w.filters, agent // w.state[0].slots, node, row
+        ):
+            continue
+        w.offer_rows[size] = node
+        for r in range(row.shape[0]):
+            w.offer_total[size, r] = w.total[node, r]
+            if reserved:
+                row[r] = max(min(row[r], w.long_free[node, r]), 0)
+        size += 1
+    return size
+
+
+@inlined
+def claim_rows(w: World, agent: int, placed: int) -> None:
+    """Turn a choice among the offered rows into a claim on the table."""
+    request = w.request[w.agents[agent].job]
+    listed = not w.state[0].optimistic and w.state[0].bulk != agent
+    for k in range(placed):
+        node = w.offer_rows[w.claim[agent, k]]
+        w.claim[agent, k] = node
+        take(w.free, node, request)
+        if listed:
+            remove(w.set_amount, w.set_sum, agent, node, request)
+    w.agents[agent].claimed = placed
+
+
+@inlined
+def drop_offer_claim(w: World, agent: int) -> None:
+    """What was claimed is again part of the offer."""
+    request = w.request[w.agents[agent].job]
+    for k in range(w.agents[agent].claimed):
+        node = w.claim[agent, k]
+        give_back(w.free, node, request)
+        if w.state[0].bulk != agent:
+            add(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, node, request)
+    w.agents[agent].claimed = 0
+
+
+@inlined
+def return_offer(w: World, agent: int) -> None:
+    if not w.state[0].optimistic:
+        give_back_offer(w, agent)
+
+
+@inlined
+def start_offered(w: World, agent: int, job: int, accepted: int) -> None:
+    """Start the tasks; with a reservation, long ones count against their part, declared short ones
+    end at the limit."""
+    lasts = w.jobs[job].duration
+    if w.long_free.shape[0] > 0:
+        if not is_short(w.state, w.workloads, w.jobs, job):
+            for k in range(w.agents[agent].claimed):
+                if w.claim[agent, k] >= 0:
+                    take(w.long_free, w.claim[agent, k], w.request[job])
+        elif lasts > w.state[0].short_max_s:
+            lasts = w.state[0].short_max_s
+            w.state[0].tasks_killed += accepted
+    start_run(w, agent, accepted, lasts)
+
+
+@inlined
+def end_one(w: World, job: int, slot: int) -> None:
+    """One task leaves its node, and what it held is available."""
+    node, request = w.slots[slot].node, w.request[job]
+    give_back(w.free, node, request)
+    freed(w, node, request)
+    if w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job):
+        give_back(w.long_free, node, request)
+    if w.jobs[job].production:
+        take(w.guaranteed, node, request)
+    w.slots[slot].next = w.state[0].slot_free
+    w.state[0].slot_free = slot
+
+
+@inlined
+def run_ends(w: World, run: int) -> None:
+    """The tasks of a run end."""
+    job, slot, ended = w.runs[run].job, w.runs[run].slot, w.runs[run].count
+    while slot >= 0:
+        following = w.slots[slot].next
+        end_one(w, job, slot)
+        slot = following
+    close_run(w.runs, w.state, run)
+    account(w.sums, w.held, w.state, w.jobs, w.request, job, -ended)

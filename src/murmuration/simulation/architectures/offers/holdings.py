@@ -1,0 +1,214 @@
+"""Who holds which free resources while offers are out.
+
+An offer takes everything that is available, and at any time one set has nearly all of it. That set,
+the bulk, is not listed: it has what no other set lists. So offering and returning ten thousand rows
+costs nothing, and only rows freed meanwhile are kept in lists. Amounts are exact; `free` of a row
+is always the sum over the sets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from murmuration.base.jit import helper, inlined
+from murmuration.simulation.engine.world import Array, World
+
+
+@helper
+def add(
+    rows: Array,
+    size: Array,
+    listed: Array,
+    amount: Array,
+    total: Array,
+    holder: int,
+    node: int,
+    request: Array,
+) -> None:
+    """A sparse set gets some of a row."""
+    if not listed[holder, node]:
+        listed[holder, node] = True
+        rows[holder, size[holder]] = node
+        size[holder] += 1
+    for r in range(request.shape[0]):
+        amount[holder, node, r] += request[r]
+        total[holder, r] += request[r]
+
+
+@helper
+def remove(amount: Array, total: Array, holder: int, node: int, request: Array) -> None:
+    """A sparse set loses some of a row (the row stays listed until the set is emptied)."""
+    for r in range(request.shape[0]):
+        amount[holder, node, r] -= request[r]
+        total[holder, r] -= request[r]
+
+
+@helper
+def empty(
+    rows: Array, size: Array, listed: Array, amount: Array, total: Array, holder: int
+) -> None:
+    """Forget what a set lists: it now belongs to the bulk."""
+    for k in range(size[holder]):
+        node = rows[holder, k]
+        listed[holder, node] = False
+        for r in range(total.shape[1]):
+            amount[holder, node, r] = 0
+    for r in range(total.shape[1]):
+        total[holder, r] = 0
+    size[holder] = 0
+
+
+@helper
+def move(
+    rows: Array, size: Array, listed: Array, amount: Array, total: Array, source: int, target: int
+) -> None:
+    """Everything one sparse set lists goes to another."""
+    for k in range(size[source]):
+        node = rows[source, k]
+        add(rows, size, listed, amount, total, target, node, amount[source, node])
+    empty(rows, size, listed, amount, total, source)
+
+
+@inlined
+def available_set(w: World) -> Any:
+    """The set of what may be offered."""
+    return w.set_size.shape[0] - 1
+
+
+@inlined
+def freed(w: World, node: int, request: Array) -> None:
+    """Something came free on a row: it is available."""
+    if w.state[0].bulk != available_set(w):
+        add(
+            w.set_rows,
+            w.set_size,
+            w.set_listed,
+            w.set_amount,
+            w.set_sum,
+            available_set(w),
+            node,
+            request,
+        )
+
+
+@inlined
+def offer_everything(w: World, agent: int) -> None:
+    """All that is available goes to one scheduler."""
+    if w.state[0].bulk == available_set(w):
+        w.state[0].bulk = agent
+    else:
+        move(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, available_set(w), agent)
+
+
+@inlined
+def give_back_offer(w: World, agent: int) -> None:
+    """What a scheduler still holds of its offer is available again."""
+    available = available_set(w)
+    if w.state[0].bulk == agent:
+        empty(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, available)
+        w.state[0].bulk = available
+    elif w.state[0].bulk == available:
+        empty(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent)
+    else:
+        move(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, available)
+
+
+@helper
+def held(free: Array, amount: Array, bulk: bool, holder: int, node: int, out: Array) -> None:
+    """How much of one row a set has."""
+    for r in range(out.shape[0]):
+        if bulk:
+            out[r] = free[node, r]
+            for s in range(amount.shape[0]):
+                out[r] -= amount[s, node, r]
+        else:
+            out[r] = amount[holder, node, r]
+
+
+@helper
+def is_selective(state: Array, workloads: Array, filters: Array, framework: int) -> bool:
+    """Whether a framework is offered only some of the rows."""
+    return bool(state[0].min_cpu > 0 or workloads[framework].filter_cpu > 0 or filters.shape[1] > 0)
+
+
+@helper
+def passes(
+    state: Array, workloads: Array, filters: Array, framework: int, node: int, row: Array
+) -> bool:
+    """Whether what is left of a row passes the framework's filter and the minimum offer size."""
+    if not is_selective(state, workloads, filters, framework):
+        return True
+    least = max(state[0].min_cpu, workloads[framework].filter_cpu)
+    return bool(row[0] >= least and (filters.shape[1] == 0 or filters[framework, node]))
+
+
+@helper
+def any_passes(state: Array, workloads: Array, filters: Array, framework: int, free: Array) -> bool:
+    """Whether any row that is not empty passes as it is."""
+    for node in range(free.shape[0]):
+        if free[node].sum() > 0 and passes(state, workloads, filters, framework, node, free[node]):
+            return True
+    return False
+
+
+@inlined
+def offer_some(w: World, agent: int, framework: int) -> None:
+    """The available rows that pass the framework's filter and the minimum offer size go to one
+    scheduler."""
+    available = available_set(w)
+    bulk = w.state[0].bulk == available
+    count = w.free.shape[0] if bulk else w.set_size[available]
+    row = w.offer_free[0]
+    for k in range(count):
+        node = k if bulk else w.set_rows[available, k]
+        held(w.free, w.set_amount, bulk, available, node, row)
+        if passes(w.state, w.workloads, w.filters, framework, node, row):
+            add(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, node, row)
+            if not bulk:
+                remove(w.set_amount, w.set_sum, available, node, row)
+
+
+@helper
+def claimed_of(agents: Array, request: Array, agent: int, r: int) -> Any:
+    """How much of one resource a scheduler has claimed of its offer."""
+    if agents[agent].job < 0 or agents[agent].optimistic:
+        return 0
+    return agents[agent].claimed * request[agents[agent].job, r]
+
+
+@helper
+def amount_held(
+    state: Array,
+    agents: Array,
+    request: Array,
+    sums: Array,
+    totals: Array,
+    set_sum: Array,
+    agent: int,
+    r: int,
+) -> Any:
+    """How much of one resource is in a scheduler's offer, what it has claimed of it included."""
+    if state[0].bulk != agent:
+        return set_sum[agent, r] + claimed_of(agents, request, agent, r)
+    amount = totals[r] - sums[0, r]
+    for s in range(set_sum.shape[0]):
+        amount -= set_sum[s, r]
+    for other in range(agents.shape[0]):
+        if other != agent:
+            amount -= claimed_of(agents, request, other, r)
+    return amount
+
+
+@helper
+def hide_others(
+    free: Array, rows: Array, size: Array, amount: Array, holder: int, sign: int
+) -> None:
+    """Take from the table what other sets list (sign −1), or put it back (+1): a placement sees one
+    set's rows."""
+    for s in range(size.shape[0]):
+        if s == holder:
+            continue
+        for k in range(size[s]):
+            node = rows[s, k]
+            for r in range(free.shape[1]):
+                free[node, r] += sign * amount[s, node, r]

@@ -1,0 +1,1 @@
+"""The pheromone swarm in bulk."""

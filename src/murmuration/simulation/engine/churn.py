@@ -1,0 +1,151 @@
+"""Nodes that join, leave or change size while a run goes on. A node that is not there is a row of
+zeros.
+
+When a node leaves, its tasks are lost and their jobs place them again; what was claimed on it but
+had not started is placed again too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from murmuration.base.jit import inlined
+from murmuration.base.rows import give_back
+from murmuration.simulation.engine.event_queue import note
+from murmuration.simulation.engine.moves import depart, leave, leave_source
+from murmuration.simulation.engine.steps import account, room_of
+from murmuration.simulation.engine.world import (
+    JOB_RETURNS,
+    KIND_BITS,
+    KIND_MASK,
+    NODE_CHANGES,
+    TASKS_END,
+    WAITING,
+    Array,
+    World,
+)
+
+
+@inlined
+def change_node(w: World, event: int) -> None:
+    """The next thing that happens to a node happens, and the one after it is noted."""
+    node = w.node_events[event].node
+    was, leaves = resize(w, node, w.node_totals[event])
+    if was and leaves:
+        w.state[0].nodes -= 1
+        drop_claims(w, node)
+        lose_tasks(w, node)
+    elif not was and not leaves:
+        w.state[0].nodes += 1
+    if event + 1 < w.node_events.shape[0]:
+        note(w.agenda, w.state, w.node_events[event + 1].time, NODE_CHANGES, event + 1)
+
+
+@inlined
+def resize(w: World, node: int, total: Array) -> tuple[bool, bool]:
+    """Give a node its new size; says whether it was there before, and whether it is gone now."""
+    was, leaves = False, True
+    for r in range(total.shape[0]):
+        was |= w.total[node, r] > 0
+        leaves &= total[r] == 0
+        change = total[r] - w.total[node, r]
+        w.total[node, r] = total[r]
+        w.totals[r] += change
+        w.free[node, r] += change
+        if w.firm.shape[0] > 0:
+            w.firm[node, r] += change
+    return was, leaves
+
+
+@inlined
+def drop_claims(w: World, node: int) -> None:
+    """What exclusive schedulers have claimed of the node but not committed yet is void."""
+    for agent in range(w.agents.shape[0]):
+        job = w.agents[agent].job
+        if job >= 0 and not w.agents[agent].optimistic:
+            for k in range(w.agents[agent].claimed):
+                if w.claim[agent, k] == node:
+                    give_back(room_of(w, job), node, w.request[job])
+                    w.claim[agent, k] = -1
+
+
+@inlined
+def lose_tasks(w: World, node: int) -> None:
+    """Every task on the node is lost. Noting that a job returns may move a run to a later place of
+    the agenda, where it is looked at again and has nothing left to lose."""
+    k = -1
+    while k + 1 < w.state[0].notes:
+        k += 1
+        if w.agenda[k].what & KIND_MASK == TASKS_END:
+            run = w.agenda[k].what >> KIND_BITS
+            lost = lose_of_run(w, run, node)
+            if lost > 0:
+                return_tasks(w, w.runs[run].job, lost)
+
+
+@inlined
+def lose_of_run(w: World, run: int, node: int) -> int:
+    """Take the tasks of a run that are on the node off its list; returns how many."""
+    job = w.runs[run].job
+    before, slot, lost = -1, w.runs[run].slot, 0
+    while slot >= 0:
+        following = w.slots[slot].next
+        there = w.slots[slot].node == node
+        if (
+            w.tasks.shape[0] > 0
+            and w.tasks[slot].source >= 0
+            and (there or w.tasks[slot].source == node)
+        ):
+            there = interrupt(w, job, slot, node)
+        if there:
+            if before < 0:
+                w.runs[run].slot = following
+            else:
+                w.slots[before].next = following
+            end_task(w, job, slot)
+            lost += 1
+        else:
+            before = slot
+        slot = following
+    w.runs[run].count -= lost
+    return lost
+
+
+@inlined
+def interrupt(w: World, job: int, slot: int, node: int) -> bool:
+    """One of a migration's nodes is gone. The source owns the task until the end: without the
+    destination it stays where it was; without the source it is lost. Returns whether it is lost."""
+    source = w.tasks[slot].source
+    if source == node:
+        leave_source(w, slot)
+        return True
+    leave(w, job, slot, node)
+    depart(w, job, slot, source, -1)
+    w.slots[slot].node = source
+    w.tasks[slot].source = -1
+    w.tasks[slot].serial += 1
+    return False
+
+
+@inlined
+def end_task(w: World, job: int, slot: int) -> None:
+    """One task ends before its time."""
+    leave(w, job, slot, w.slots[slot].node)
+    if w.tasks.shape[0] > 0:
+        w.tasks[slot].job = -1
+    w.slots[slot].next = w.state[0].slot_free
+    w.state[0].slot_free = slot
+    w.state[0].slots_left += 1
+    w.state[0].events += 1
+    w.state[0].tasks_lost += 1
+    account(w.sums, w.held, w.state, w.jobs, w.request, job, -1)
+
+
+@inlined
+def return_tasks(w: World, job: int, lost: int) -> None:
+    """A job gets its lost tasks back to place again."""
+    if w.jobs[job].left == 0:
+        w.jobs[job].full = np.nan
+        w.jobs[job].status = WAITING
+        note(w.agenda, w.state, w.state[0].now, JOB_RETURNS, job)
+    w.jobs[job].left += lost

@@ -1,0 +1,205 @@
+"""The loop of every architecture whose schedulers read the table themselves: monolithic,
+partitions, shared state.
+
+They differ only in data: which scheduler has which jobs, which rows its masks allow, and whether it
+commits optimistically. `advance` runs until something that only Python can do is due, and says
+what.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from murmuration.base.jit import helper, inlined, loop_kernel
+from murmuration.simulation.engine.churn import change_node
+from murmuration.simulation.engine.event_queue import note, pop
+from murmuration.simulation.engine.steps import (
+    begin_attempt,
+    commit_claim,
+    decision_time,
+    dequeue,
+    end_run,
+    enqueue,
+    finish_job,
+    mask_of,
+    needs_room,
+    next_job,
+    pass_time,
+    room_of,
+    settle_claim,
+    start_run,
+)
+from murmuration.simulation.engine.usage import usage_changes
+from murmuration.simulation.engine.world import (
+    ATTEMPT_ENDS,
+    JOB_RETURNS,
+    KIND_BITS,
+    KIND_MASK,
+    NEVER,
+    NODE_CHANGES,
+    TASKS_END,
+    USAGE_CHANGES,
+    Array,
+    World,
+)
+
+# Why `advance` stopped.
+FINISHED, PAUSED, DECIDE, GROW, GO_ON = range(5)
+# Whom to ask for decisions: the compiled placement, or Python for every job, or for one job only.
+COMPILED, PYTHON, ONE_JOB = range(3)
+
+
+@helper
+def next_time(state: Array, jobs: Array, agenda: Array) -> float:
+    """When the next event happens."""
+    arrived = state[0].arrived
+    at = jobs[arrived].submit if arrived < jobs.shape[0] else state[0].horizon + 1.0
+    if state[0].notes > 0 and agenda[0].time < at:
+        return float(agenda[0].time)
+    return float(at)
+
+
+@helper
+def arrival_is_next(state: Array, jobs: Array, agenda: Array) -> bool:
+    """Arrivals were known before everything else, so they come first at equal times."""
+    arrived = state[0].arrived
+    if arrived >= jobs.shape[0]:
+        return False
+    return bool(state[0].notes == 0 or jobs[arrived].submit <= agenda[0].time)
+
+
+@helper
+def arrive(state: Array, agents: Array, queue: Array, jobs: Array) -> int:
+    """The next job of the list is submitted; returns its scheduler, −1 if it can never run and
+    enters no queue."""
+    job = state[0].arrived
+    state[0].arrived += 1
+    state[0].events += 1
+    if jobs[job].status == NEVER:
+        return -1
+    enqueue(agents, queue, jobs, job)
+    return int(jobs[job].agent)
+
+
+@inlined
+def launch(w: World, agent: int) -> None:
+    """The claim is made: the scheduler is busy until its decision time is over."""
+    settle_claim(w, agent)
+    ends = w.state[0].now + decision_time(w.times, w.jobs, agent, w.agents[agent].job)
+    note(w.agenda, w.state, ends, ATTEMPT_ENDS, agent)
+    w.state[0].pending = -1
+
+
+@inlined
+def decide(w: World, agent: int, place: Any, score: Any) -> None:
+    """The compiled placement answers for the attempt under way."""
+    job = w.agents[agent].job
+    mask = mask_of(w.masks, w.jobs, job)
+    w.agents[agent].claimed = place(
+        w.total,
+        room_of(w, job),
+        mask,
+        w.request[job],
+        w.jobs[job].left,
+        w.rng[agent],
+        w.claim[agent],
+        score,
+    )
+
+
+@loop_kernel
+def choose(w: World, agent: int, place: Any, score: Any) -> None:
+    """The decision alone, for the explainer."""
+    decide(w, agent, place, score)
+
+
+@inlined
+def attempt_ends(w: World, agent: int) -> None:
+    """The decision time is over: commit, and see what is left of the job."""
+    job = w.agents[agent].job
+    spent = w.state[0].now - w.agents[agent].started
+    accepted = commit_claim(w, agent)
+    if accepted > 0:
+        start_run(w, agent, accepted, w.jobs[job].duration)
+    w.agents[agent].job = -1
+    w.state[0].events += 1
+    finish_job(w, job, accepted, spent)
+
+
+@inlined
+def happen(w: World) -> int:
+    """Let the next thing on the agenda happen; returns the scheduler that may now have something to
+    do, or −1."""
+    what = pop(w.agenda, w.state)
+    kind, subject = what & KIND_MASK, what >> KIND_BITS
+    agent = -1
+    if kind == TASKS_END:
+        end_run(w, subject)
+    elif kind == JOB_RETURNS:
+        enqueue(w.agents, w.queue, w.jobs, subject)
+        agent = w.jobs[subject].agent
+    elif kind == USAGE_CHANGES:
+        usage_changes(w)
+    elif kind == NODE_CHANGES:
+        change_node(w, subject)
+    else:
+        attempt_ends(w, subject)
+        agent = subject
+    return agent
+
+
+@inlined
+def to_next_event(w: World, until: float, full: bool) -> int:
+    """Let time pass to the next event and GO_ON, or say why to stop before it: it is past the
+    horizon (then time passes to that), past `until`, or the arrays are too full for it."""
+    time, horizon = next_time(w.state, w.jobs, w.agenda), w.state[0].horizon
+    why = GO_ON
+    if time > horizon:
+        why = FINISHED
+    elif time > until:
+        why = PAUSED
+    elif full:
+        why = GROW
+    if why in (GO_ON, FINISHED):
+        pass_time(w, min(time, horizon))
+    if why == GO_ON:
+        w.state[0].now = time
+    return why
+
+
+@inlined
+def next_attempt(w: World, agent: int) -> int:
+    """An idle scheduler with something in its queue begins an attempt; returns the job, or −1."""
+    job = -1
+    if agent >= 0 and w.agents[agent].job < 0 and next_job(w.queue, agent) >= 0:
+        job = dequeue(w.agents, w.queue, w.jobs, agent)
+        begin_attempt(w.agents, w.jobs, agent, job, w.state[0].now)
+    return job
+
+
+@loop_kernel
+def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float) -> int:
+    """Run until the horizon (FINISHED), past `until` (PAUSED), a decision for Python (DECIDE) or
+    full arrays (GROW).
+
+    Pausing leaves no trace: a run in one piece and a run in many give the same world.
+    """
+    deciding = w.state[0].pending
+    while True:
+        if deciding >= 0:
+            launch(w, deciding)
+            deciding = -1
+        why = to_next_event(w, until, needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]))
+        if why != GO_ON:
+            return why
+        if arrival_is_next(w.state, w.jobs, w.agenda):
+            agent = arrive(w.state, w.agents, w.queue, w.jobs)
+        else:
+            agent = happen(w)
+        job = next_attempt(w, agent)
+        if job >= 0:
+            if ask == PYTHON or (ask == ONE_JOB and job == watch):
+                w.state[0].pending = agent
+                return DECIDE
+            decide(w, agent, place, score)
+            deciding = agent

@@ -1,0 +1,99 @@
+"""Migrations: a task counts on both its nodes until it has moved, and the node it leaves owns it
+until then.
+
+Every function takes any named set of arrays that has the fields it touches: a whole world, or the
+part of it that an architecture passes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from murmuration.base.jit import helper, inlined
+from murmuration.base.rows import give_back, take
+from murmuration.cluster import migration
+from murmuration.simulation.engine.event_queue import note
+from murmuration.simulation.engine.steps import charge, is_firm
+from murmuration.simulation.engine.world import MIGRATION_ENDS
+
+SLOT_BITS = 32
+MEMORY = 1
+
+migration_mb = helper(migration.migration_mb)
+
+
+@inlined
+def amounts_of(c: Any, slot: int) -> Any:
+    """What a task takes of its node: what it uses where that is measured, else what it requests."""
+    return c.task_used[slot] if c.task_used.shape[0] > 0 else c.request[c.tasks[slot].job]
+
+
+@helper
+def leave(c: Any, job: int, slot: int, node: int) -> None:
+    """A task no longer counts on this node."""
+    if c.firm.shape[0] > 0:
+        charge(c.free, c.sums, node, c.task_used[slot], -1)
+        if is_firm(c.state, c.jobs, job):
+            give_back(c.firm, node, c.request[job])
+    else:
+        give_back(c.free, node, c.request[job])
+    if c.jobs[job].production:
+        take(c.guaranteed, node, c.request[job])
+
+
+@helper
+def enter(c: Any, job: int, slot: int, node: int) -> None:
+    """A task counts on this node."""
+    if c.firm.shape[0] > 0:
+        charge(c.free, c.sums, node, c.task_used[slot], 1)
+        if is_firm(c.state, c.jobs, job):
+            take(c.firm, node, c.request[job])
+    else:
+        take(c.free, node, c.request[job])
+    if c.jobs[job].production:
+        give_back(c.guaranteed, node, c.request[job])
+    c.sequence[node] += 1
+
+
+@helper
+def depart(c: Any, job: int, slot: int, source: int, sign: int) -> None:
+    """Count a task into what is about to leave its node, or out of it again."""
+    amounts = amounts_of(c, slot)
+    for r in range(amounts.shape[0]):
+        c.outgoing[source, r] += sign * amounts[r]
+        if is_firm(c.state, c.jobs, job):
+            c.firm_outgoing[source, r] += sign * c.request[job, r]
+
+
+@helper
+def begin_move(c: Any, slot: int, to: int, ends: float) -> None:
+    """A task sets out for another node: it has its room there at once."""
+    job, source = c.tasks[slot].job, c.slots[slot].node
+    amounts = amounts_of(c, slot)
+    enter(c, job, slot, to)
+    depart(c, job, slot, source, 1)
+    c.slots[slot].node = to
+    c.tasks[slot].source = source
+    c.tasks[slot].serial += 1
+    note(c.agenda, c.state, ends, MIGRATION_ENDS, (c.tasks[slot].serial << SLOT_BITS) | slot)
+    c.state[0].migrations += 1
+    # A task that is not measured yet moves what it may use at most.
+    unknown = c.task_used.shape[0] > 0 and c.tasks[slot].point < 0
+    c.state[0].migrated_mb += migration_mb(c.request[job, MEMORY] if unknown else amounts[MEMORY])
+
+
+@helper
+def leave_source(c: Any, slot: int) -> None:
+    """A task is no longer on the node it came from."""
+    job, source = c.tasks[slot].job, c.tasks[slot].source
+    leave(c, job, slot, source)
+    depart(c, job, slot, source, -1)
+    c.tasks[slot].source = -1
+
+
+@helper
+def migration_ends(c: Any, subject: int) -> None:
+    """The task runs on its new node alone, unless it ended on the way."""
+    slot, serial = subject & ((1 << SLOT_BITS) - 1), subject >> SLOT_BITS
+    if c.tasks[slot].serial == serial and c.tasks[slot].source >= 0:
+        leave_source(c, slot)

@@ -1,0 +1,77 @@
+"""The loop of architectures that act in rounds: whatever happens on its own happens here, and what
+arrives waits.
+
+Agents that negotiate and batches that are searched differ in what they do when a round is due,
+which is not in here.
+"""
+
+from __future__ import annotations
+
+from murmuration.base.jit import inlined, loop_kernel
+from murmuration.simulation.engine.churn import change_node
+from murmuration.simulation.engine.event_queue import note, pop
+from murmuration.simulation.engine.loop import GO_ON, arrival_is_next, arrive, to_next_event
+from murmuration.simulation.engine.moves import leave_source, migration_ends
+from murmuration.simulation.engine.steps import agents_need_room, end_run, enqueue, needs_room
+from murmuration.simulation.engine.usage import usage_changes
+from murmuration.simulation.engine.world import (
+    AGENTS_ACT,
+    JOB_RETURNS,
+    KIND_BITS,
+    KIND_MASK,
+    MIGRATION_ENDS,
+    NODE_CHANGES,
+    TASKS_END,
+    USAGE_CHANGES,
+    World,
+)
+
+#: Why `advance_rounds` stopped, besides what `advance` says: a round is due.
+ACT = 5
+
+
+@inlined
+def happen(w: World, round_s: float) -> bool:
+    """Let the next thing on the agenda happen; returns whether a round is due."""
+    what = pop(w.agenda, w.state)
+    kind, subject = what & KIND_MASK, what >> KIND_BITS
+    if kind == MIGRATION_ENDS:
+        migration_ends(w, subject)
+    elif kind == TASKS_END:
+        tasks_end(w, subject)
+    elif kind == USAGE_CHANGES:
+        usage_changes(w)
+    elif kind == NODE_CHANGES:
+        change_node(w, subject)
+    elif kind == JOB_RETURNS:
+        enqueue(w.agents, w.queue, w.jobs, subject)
+    elif kind == AGENTS_ACT:
+        note(w.agenda, w.state, w.state[0].now + round_s, AGENTS_ACT, 0)
+    return bool(kind == AGENTS_ACT)
+
+
+@inlined
+def tasks_end(c: World, run: int) -> None:
+    """The tasks of a run end; one under way leaves both its nodes."""
+    slot = c.runs[run].slot
+    while slot >= 0:
+        if c.tasks[slot].source >= 0:
+            leave_source(c, slot)
+        slot = c.slots[slot].next
+    end_run(c, run)
+
+
+@loop_kernel
+def advance_rounds(w: World, round_s: float, until: float) -> int:
+    """As `advance`, up to each round (ACT), the next of which is noted `round_s` later."""
+    while True:
+        full = needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]) or agents_need_room(
+            w.state, w.agenda, w.slots
+        )
+        why = to_next_event(w, until, full)
+        if why != GO_ON:
+            return why
+        if arrival_is_next(w.state, w.jobs, w.agenda):
+            arrive(w.state, w.agents, w.queue, w.jobs)
+        elif happen(w, round_s):
+            return ACT

@@ -1,0 +1,518 @@
+"""The steps every architecture is made of: queueing, claiming, committing, running, ending, and
+measuring.
+
+Compiled helpers on the arrays of a world. Small ones take the arrays they touch; those that touch
+most take the world.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from murmuration.base.jit import helper, inlined
+from murmuration.base.rows import give_back, take
+from murmuration.cluster import allocation_types, transactions
+from murmuration.simulation.engine.event_queue import note
+from murmuration.simulation.engine.world import (
+    ABANDONED,
+    AGENTS_ACT,
+    JOB_RETURNS,
+    KIND_MASK,
+    NODE_CHANGES,
+    S_OFFERED,
+    S_RESOURCES,
+    S_RUNNING,
+    S_TIME,
+    S_TYPES,
+    SCHEDULED,
+    TASKS_END,
+    USED_NOW,
+    WAITING,
+    Array,
+    World,
+)
+
+commit = helper(transactions.commit)
+policy_room = helper(transactions.policy_room)
+allocation_type = helper(allocation_types.allocation_type)
+
+#: Room on the agenda that one step may need.
+NOTES_MAX = 8
+#: A job that took no time and found no room comes back after this long; at once would be for ever
+#: within one instant.
+IDLE_RETRY_S = 1.0
+
+
+@helper
+def enqueue(agents: Array, queue: Array, jobs: Array, job: int) -> None:
+    """A job goes to the tail of its scheduler's queue at its priority level."""
+    agent, level = jobs[job].agent, jobs[job].level
+    jobs[job].behind = -1
+    last = queue[agent, level, 1]
+    if last < 0:
+        queue[agent, level, 0] = job
+    else:
+        jobs[last].behind = job
+    queue[agent, level, 1] = job
+    agents[agent].queued += 1
+
+
+@helper
+def next_job(queue: Array, agent: int) -> int:
+    """The job at the head of the highest level that is not empty, −1 if the queue is empty."""
+    for level in range(queue.shape[1]):
+        if queue[agent, level, 0] >= 0:
+            return int(queue[agent, level, 0])
+    return -1
+
+
+@helper
+def dequeue(agents: Array, queue: Array, jobs: Array, agent: int) -> int:
+    """Take the next job off the queue."""
+    job = next_job(queue, agent)
+    level = jobs[job].level
+    queue[agent, level, 0] = jobs[job].behind
+    if jobs[job].behind < 0:
+        queue[agent, level, 1] = -1
+    agents[agent].queued -= 1
+    return job
+
+
+@helper
+def nth_job(queue: Array, jobs: Array, agent: int, n: int) -> int:
+    """The job with n others before it in the queue, −1 if there is none."""
+    for level in range(queue.shape[1]):
+        job = queue[agent, level, 0]
+        while job >= 0:
+            if n == 0:
+                return int(job)
+            n -= 1
+            job = jobs[job].behind
+    return -1
+
+
+@helper
+def leave_queue(agents: Array, queue: Array, jobs: Array, job: int) -> None:
+    """Take a job out of its queue, wherever in it the job stands."""
+    agent, level = jobs[job].agent, jobs[job].level
+    before, at = -1, queue[agent, level, 0]
+    while at != job:
+        before, at = at, jobs[at].behind
+    if before < 0:
+        queue[agent, level, 0] = jobs[job].behind
+    else:
+        jobs[before].behind = jobs[job].behind
+    if queue[agent, level, 1] == job:
+        queue[agent, level, 1] = before
+    agents[agent].queued -= 1
+
+
+@helper
+def begin_attempt(agents: Array, jobs: Array, agent: int, job: int, now: float) -> None:
+    """The scheduler turns to this job."""
+    agents[agent].job = job
+    agents[agent].started = now
+    agents[agent].claimed = 0
+    jobs[job].attempts += 1
+    if np.isnan(jobs[job].first):
+        jobs[job].first = now
+
+
+@helper
+def decision_time(times: Array, jobs: Array, agent: int, job: int) -> float:
+    """Time of one attempt = job time + task time × tasks left."""
+    workload = jobs[job].workload
+    return float(times[agent, workload, 0] + times[agent, workload, 1] * jobs[job].left)
+
+
+@helper
+def drop_claim(free: Array, claim: Array, claimed: int, request: Array) -> None:
+    """Give back what an attempt has taken from the table so far."""
+    for k in range(claimed):
+        give_back(free, claim[k], request)
+
+
+@inlined
+def room_of(w: World, job: int) -> Any:
+    """The table this job's room is counted in: what is not reserved, or for tasks that reserve
+    nothing what is not used."""
+    return w.firm if w.firm.shape[0] > 0 and is_firm(w.state, w.jobs, job) else w.free
+
+
+@helper
+def is_firm(state: Array, jobs: Array, job: int) -> bool:
+    """Whether a job's requests are reserved; production tasks' always are, and all where nothing is
+    reclaimed."""
+    return bool(jobs[job].production or not state[0].reclaim)
+
+
+@inlined
+def settle_claim(w: World, agent: int) -> None:
+    """What a fresh claim turns into: a gang that did not fit whole is dropped; an optimistic
+    scheduler remembers what it saw and leaves the table as it was; every other one keeps the room
+    it claimed until it commits."""
+    job = w.agents[agent].job
+    request, claim = w.request[job], w.claim[agent]
+    if w.jobs[job].gang and w.agents[agent].claimed < w.jobs[job].left:
+        drop_claim(room_of(w, job), claim, w.agents[agent].claimed, request)
+        w.agents[agent].claimed = 0
+    if w.agents[agent].optimistic:
+        drop_claim(room_of(w, job), claim, w.agents[agent].claimed, request)
+        for k in range(w.agents[agent].claimed):
+            w.seen[agent, k] = w.sequence[claim[k]]
+
+
+@inlined
+def commit_claim(w: World, agent: int) -> int:
+    """End an attempt's decision: apply its claim to the table; returns the number of tasks
+    accepted."""
+    job, claimed = w.agents[agent].job, w.agents[agent].claimed
+    workload = w.jobs[job].workload
+    accepted = claimed
+    if claimed == 0:
+        w.workloads[workload].empty_attempts += 1
+        w.jobs[job].empty += 1
+    else:
+        if w.agents[agent].optimistic:
+            accepted = commit_shared(w, agent, job, claimed)
+        else:
+            accepted = count_claim(w.sequence, w.claim[agent], claimed)
+        spent = w.state[0].now - w.agents[agent].started
+        count_attempt(w.busy, w.workloads, w.jobs, agent, job, spent, accepted < claimed)
+    return int(accepted)
+
+
+@helper
+def count_claim(sequence: Array, claim: Array, claimed: int) -> int:
+    """An exclusive claim is accepted, but for nodes that left in the meantime (−1)."""
+    accepted = 0
+    for k in range(claimed):
+        if claim[k] >= 0:
+            sequence[claim[k]] += 1
+            accepted += 1
+    return accepted
+
+
+@helper
+def count_attempt(
+    busy: Array, workloads: Array, jobs: Array, agent: int, job: int, spent: float, failed: bool
+) -> None:
+    """An attempt that found nodes was useful, or wasted if its transaction failed."""
+    workload = jobs[job].workload
+    busy[workload, agent, 0] += spent
+    if failed:
+        jobs[job].conflicts += 1
+        workloads[workload].commits_failed += 1
+        busy[workload, agent, 1] += spent
+    else:
+        workloads[workload].commits_ok += 1
+
+
+@inlined
+def commit_shared(w: World, agent: int, job: int, claimed: int) -> int:
+    """Optimistic commit: the meta-scheduler's policy first, then conflicts with what others
+    committed meanwhile."""
+    workload, request = w.jobs[job].workload, w.request[job]
+    atomic = w.agents[agent].atomic or w.jobs[job].gang
+    quota, headroom = w.workloads[workload].quota, w.workloads[workload].headroom
+    room = policy_room(w.held[workload], w.sums[0], w.totals, request, quota, headroom)
+    if room < claimed:
+        w.workloads[workload].policy_refusals += 1
+        if atomic:
+            room = 0
+        for k in range(room, claimed):
+            w.claim[agent, k] = -1
+    machine = w.agents[agent].machine
+    return commit(
+        room_of(w, job),
+        w.sequence,
+        w.claim[agent],
+        w.seen[agent],
+        min(room, claimed),
+        request,
+        machine,
+        atomic,
+    )
+
+
+@inlined
+def start_run(w: World, agent: int, accepted: int, lasts: float) -> None:
+    """The accepted tasks of an attempt run from now on, all for the same time."""
+    job = w.agents[agent].job
+    run = w.state[0].run_free
+    w.state[0].run_free = w.runs[run].slot
+    w.runs[run].job = job
+    w.runs[run].count = accepted
+    w.runs[run].started = w.state[0].now
+    w.runs[run].slot = fill_slots(w.slots, w.state, w.claim[agent], w.agents[agent].claimed)
+    w.state[0].slots_left -= accepted
+    if w.jobs[job].production:
+        guarantee(w.guaranteed, w.slots, w.runs[run].slot, w.request[job], 1)
+    if w.tasks.shape[0] > 0:
+        tasks_appear(w, run)
+    account(w.sums, w.held, w.state, w.jobs, w.request, job, accepted)
+    w.workloads[w.jobs[job].workload].tasks_placed += accepted
+    note(w.agenda, w.state, w.state[0].now + lasts, TASKS_END, run)
+
+
+@helper
+def fill_slots(slots: Array, state: Array, claim: Array, claimed: int) -> int:
+    """A list of slots, one for each accepted task; returns its head."""
+    head = -1
+    for k in range(claimed):
+        if claim[k] >= 0:
+            slot = state[0].slot_free
+            state[0].slot_free = slots[slot].next
+            slots[slot].node = claim[k]
+            slots[slot].next = head
+            head = slot
+    return head
+
+
+@helper
+def guarantee(guaranteed: Array, slots: Array, slot: int, request: Array, sign: int) -> None:
+    """Count production tasks into the rows they run on, or out of them."""
+    while slot >= 0:
+        for r in range(request.shape[0]):
+            guaranteed[slots[slot].node, r] += sign * request[r]
+        slot = slots[slot].next
+
+
+@helper
+def account(
+    sums: Array, held: Array, state: Array, jobs: Array, request: Array, job: int, tasks: int
+) -> None:
+    """Count tasks that start (or end, if negative) into the cluster's sums."""
+    workload = jobs[job].workload
+    for r in range(request.shape[1]):
+        amount = request[job, r] * tasks
+        sums[0, r] += amount
+        held[workload, r] += amount
+        if jobs[job].production:
+            sums[1, r] += amount
+    state[0].running += tasks
+
+
+@helper
+def charge(free: Array, sums: Array, node: int, amounts: Array, sign: int) -> None:
+    """What a task uses is counted into its node and the cluster's sum, or out of them."""
+    for r in range(amounts.shape[0]):
+        free[node, r] -= sign * amounts[r]
+        sums[USED_NOW, r] += sign * amounts[r]
+
+
+@inlined
+def tasks_appear(w: World, run: int) -> None:
+    """The tasks of a run that has just started have rows of their own; until they are measured they
+    count as using a share of what they request."""
+    job = w.runs[run].job
+    slot, ordinal = w.runs[run].slot, 0
+    while slot >= 0:
+        w.tasks[slot].job = job
+        w.tasks[slot].leader = w.runs[run].slot
+        w.tasks[slot].source = -1
+        w.tasks[slot].point = -1
+        w.tasks[slot].stays = 0.0
+        w.tasks[slot].began = w.state[0].now - phase(w.state, w.curves.shape[1], job, ordinal)
+        w.state[0].slots_high = max(w.state[0].slots_high, slot + 1)
+        if w.firm.shape[0] > 0:
+            unmeasured(w.request[job], w.jobs[job].curve, w.state[0].unmeasured, w.task_used[slot])
+            charge(w.free, w.sums, w.slots[slot].node, w.task_used[slot], 1)
+            if not is_firm(w.state, w.jobs, job):
+                give_back(w.free, w.slots[slot].node, w.request[job])
+        slot = w.slots[slot].next
+        ordinal += 1
+
+
+@inlined
+def tasks_disappear(w: World, run: int) -> None:
+    """The tasks of a run end: their rows are free, and what they used is, but for what the caller
+    gives back."""
+    job = w.runs[run].job
+    slot = w.runs[run].slot
+    while slot >= 0:
+        w.tasks[slot].job = -1
+        if w.firm.shape[0] > 0:
+            charge(w.free, w.sums, w.slots[slot].node, w.task_used[slot], -1)
+            if not is_firm(w.state, w.jobs, job):
+                take(w.free, w.slots[slot].node, w.request[job])
+        slot = w.slots[slot].next
+
+
+@helper
+def unmeasured(request: Array, curve: int, share: float, use: Array) -> None:
+    """What a task counts as using before it is measured; one that uses what it requests is known
+    from the start."""
+    for r in range(request.shape[0]):
+        use[r] = request[r] if curve < 0 else min(request[r], int(request[r] * share) + 1)
+
+
+@helper
+def phase(state: Array, points: int, job: int, ordinal: int) -> float:
+    """How far along its curve a task begins: where curves go round, each task at a point of its
+    own."""
+    if not state[0].cyclic:
+        return 0.0
+    mixed = (np.uint64(job) * np.uint64(0x9E3779B97F4A7C15)) ^ (
+        np.uint64(ordinal + 1) * np.uint64(0xBF58476D1CE4E5B9)
+    )
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+    share = float(mixed >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return float(share * points * state[0].curve_s)
+
+
+@helper
+def free_slots(slots: Array, state: Array, free: Array, slot: int, request: Array) -> None:
+    """Every task of a list ends: its row gets back what was assigned, its slot returns to the free
+    list."""
+    while slot >= 0:
+        give_back(free, slots[slot].node, request)
+        following = slots[slot].next
+        slots[slot].next = state[0].slot_free
+        state[0].slot_free = slot
+        slot = following
+
+
+@inlined
+def end_run(w: World, run: int) -> None:
+    """The tasks of a run end."""
+    job, slot, ended = w.runs[run].job, w.runs[run].slot, w.runs[run].count
+    if w.jobs[job].production:
+        guarantee(w.guaranteed, w.slots, slot, w.request[job], -1)
+    if w.tasks.shape[0] > 0:
+        tasks_disappear(w, run)
+    free_slots(w.slots, w.state, room_of(w, job), slot, w.request[job])
+    close_run(w.runs, w.state, run)
+    account(w.sums, w.held, w.state, w.jobs, w.request, job, -ended)
+
+
+@helper
+def close_run(runs: Array, state: Array, run: int) -> None:
+    """The run's row is free again."""
+    state[0].slots_left += runs[run].count
+    state[0].events += runs[run].count
+    runs[run].slot = state[0].run_free
+    state[0].run_free = run
+
+
+@inlined
+def finish_job(w: World, job: int, accepted: int, spent: float) -> None:
+    """After an attempt: the job is done, abandoned, or returns to its queue."""
+    w.jobs[job].left -= accepted
+    if w.jobs[job].left == 0:
+        w.jobs[job].full = w.state[0].now
+        w.jobs[job].status = SCHEDULED
+    elif is_hopeless(w.state, w.jobs, job):
+        w.jobs[job].status = ABANDONED
+    else:
+        w.jobs[job].status = WAITING
+        delay = w.state[0].retry_s
+        if accepted == 0 and spent == 0.0:
+            delay = max(delay, IDLE_RETRY_S)
+        if delay > 0.0:
+            note(w.agenda, w.state, w.state[0].now + delay, JOB_RETURNS, job)
+        else:
+            enqueue(w.agents, w.queue, w.jobs, job)
+
+
+@helper
+def is_hopeless(state: Array, jobs: Array, job: int) -> bool:
+    """Whether the job has been tried as often as it may be."""
+    return bool(
+        0 < state[0].attempts_max <= jobs[job].attempts or 0 < state[0].empty_max <= jobs[job].empty
+    )
+
+
+@inlined
+def pass_time(w: World, until: float) -> None:
+    """Take the samples due before `until`, and add up what holds until then."""
+    while w.state[0].sample_at <= until and w.state[0].sampled < w.samples.shape[0]:
+        sample(w)
+    add_up(w.sums, w.sums_s, w.state, until)
+
+
+@helper
+def add_up(sums: Array, sums_s: Array, state: Array, until: float) -> None:
+    elapsed = until - state[0].last
+    if elapsed > 0.0:
+        for kind in range(sums.shape[0]):
+            for r in range(sums.shape[1]):
+                sums_s[kind, r] += sums[kind, r] * elapsed
+        state[0].nodes_s += state[0].nodes * elapsed
+        state[0].running_s += state[0].running * elapsed
+        state[0].offered_s += state[0].offered * elapsed
+        state[0].last = until
+
+
+@inlined
+def sample(w: World) -> None:
+    """One row of the time series: the cluster as it stands."""
+    row = w.samples[w.state[0].sampled]
+    row[S_TIME] = w.state[0].sample_at
+    row[S_RUNNING] = w.state[0].running
+    row[S_OFFERED] = w.state[0].offered
+    count_types(w.total, w.free, w.guaranteed, row)
+    sample_sums(w.sums, w.workloads, w.busy, w.agents, row)
+    w.state[0].sampled += 1
+    # Rounding must not put the last sample after the end.
+    w.state[0].sample_at = min(w.state[0].sampled * w.state[0].sample_step, w.state[0].horizon)
+
+
+@helper
+def count_types(total: Array, free: Array, guaranteed: Array, row: Array) -> None:
+    """The allocation types of all nodes that are there, by what their tasks use (or require, where
+    that is not measured)."""
+    for i in range(total.shape[0]):
+        idle, there = True, False
+        for r in range(total.shape[1]):
+            idle &= free[i, r] == total[i, r]
+            there |= total[i, r] > 0
+        if there:
+            row[S_TYPES + allocation_type(total[i], free[i], guaranteed[i], idle)] += 1.0
+
+
+@helper
+def sample_sums(sums: Array, workloads: Array, busy: Array, agents: Array, row: Array) -> None:
+    at = S_RESOURCES
+    for r in range(sums.shape[1]):
+        for kind in range(sums.shape[0]):
+            row[at] = sums[kind, r]
+            at += 1
+    for workload in range(workloads.shape[0]):
+        row[at] = busy[workload, :, 0].sum()
+        row[at + 1] = workloads[workload].commits_ok
+        row[at + 2] = workloads[workload].commits_failed
+        row[at + 3] = workloads[workload].tasks_placed
+        at += 4
+    for agent in range(agents.shape[0]):
+        row[at + agent] = agents[agent].queued
+
+
+@helper
+def needs_room(state: Array, runs: Array, agenda: Array, tasks: int) -> bool:
+    """Whether a step that starts this many tasks could outgrow the arrays."""
+    spare = state[0].run_free
+    noted = state[0].notes + NOTES_MAX
+    if state[0].notes > 0 and agenda[0].what & KIND_MASK == NODE_CHANGES:
+        # Every run may lose tasks that its job places again.
+        noted += state[0].notes
+    return bool(
+        state[0].slots_left < tasks or noted > agenda.shape[0] or spare < 0 or runs[spare].slot < 0
+    )
+
+
+@helper
+def agents_need_room(state: Array, agenda: Array, slots: Array) -> bool:
+    """Whether a step in which every task moves could outgrow the agenda."""
+    if state[0].notes == 0 or agenda[0].what & KIND_MASK != AGENTS_ACT:
+        return False
+    return bool(state[0].notes + slots.shape[0] - state[0].slots_left + NOTES_MAX > agenda.shape[0])
+
+
+@inlined
+def mask_of(masks: Array, jobs: Array, job: int) -> Any:
+    """The rows this job may use; an empty mask stands for all of them."""
+    mask = jobs[job].mask
+    return masks[mask] if mask >= 0 else masks[0][:0]

@@ -1,0 +1,70 @@
+"""What tasks use, measured again and again: each follows its curve, and its node's row follows the
+task."""
+
+from __future__ import annotations
+
+from murmuration.base.jit import helper, inlined
+from murmuration.simulation.engine.event_queue import note
+from murmuration.simulation.engine.world import USAGE_CHANGES, USED_NOW, Array, World
+
+
+@helper
+def point_of(state: Array, began: float, points: int) -> int:
+    """Where on its curve a task stands."""
+    point = int((state[0].now - began) / state[0].curve_s)
+    return point % points if state[0].cyclic else min(point, points - 1)
+
+
+@helper
+def follow(
+    free: Array,
+    sums: Array,
+    outgoing: Array,
+    node: int,
+    source: int,
+    use: Array,
+    request: Array,
+    share: Array,
+) -> None:
+    """A task uses this share of its request from now on; under way it counts on both its nodes. It
+    uses something of everything it asks for, so that a node with a task is never taken for an idle
+    one."""
+    for r in range(use.shape[0]):
+        now = max(int(request[r] * share[r]), 1) if request[r] > 0 else 0
+        change = now - use[r]
+        use[r] = now
+        free[node, r] -= change
+        sums[USED_NOW, r] += change
+        if source >= 0:
+            free[source, r] -= change
+            outgoing[source, r] += change
+            sums[USED_NOW, r] += change
+
+
+@inlined
+def usage_changes(w: World) -> None:
+    """Every task is measured, and will be again."""
+    measure_usage(w)
+    note(w.agenda, w.state, w.state[0].now + w.state[0].usage_s, USAGE_CHANGES, 0)
+
+
+@helper
+def measure_usage(w: World) -> None:
+    """Every task is measured."""
+    points = w.curves.shape[1]
+    for slot in range(w.state[0].slots_high):
+        job = w.tasks[slot].job
+        if job >= 0 and w.jobs[job].curve >= 0:
+            point = point_of(w.state, w.tasks[slot].began, points)
+            if point != w.tasks[slot].point:
+                w.tasks[slot].point = point
+                follow(
+                    w.free,
+                    w.sums,
+                    w.outgoing,
+                    w.slots[slot].node,
+                    w.tasks[slot].source,
+                    w.task_used[slot],
+                    w.request[job],
+                    w.curves[w.jobs[job].curve, point],
+                )

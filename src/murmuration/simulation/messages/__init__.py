@@ -1,0 +1,1 @@
+"""Agents message by message in virtual time, over a network that fails."""

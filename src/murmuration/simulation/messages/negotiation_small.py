@@ -1,0 +1,93 @@
+"""A small cell of a scenario, message by message: the same nodes, tasks and start as the bulk
+engine, to compare both.
+
+The bulk engine places the tasks that are there at time 0; the message-level cell starts from that
+placement.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from murmuration.base.random import generator
+from murmuration.schedulers.negotiation.messages import Task, Vector
+from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.messages.negotiation import Arrival, Cell, Compiled
+
+
+def small_cell(run: engine.Run, seed: int) -> Cell:
+    """The cell of a negotiation run at time 0; the run is advanced to where its first tasks are
+    placed."""
+    engine.advance(run, 0.0)
+    setup, rules = run.setup, run.setup.scenario.scheduler.negotiation
+    names = [field.name for field in msgspec.structs.fields(rules) if hasattr(Settings, field.name)]
+    settings = Settings(**{name: getattr(rules, name) for name in names if name != "tabu"})
+    nodes = {
+        name: vector(row) for name, row in zip(setup.nodes.names, run.world.total, strict=True)
+    }
+    return Cell(
+        nodes,
+        [*found(run), *later(run, seed)],
+        settings,
+        max(rules.brokers, 1),
+        seed,
+        attributes={
+            name: dict(a) for name, a in zip(setup.nodes.names, setup.nodes.attributes, strict=True)
+        },
+        monitor_s=rules.report_s,
+        functions=Compiled.make(),
+    )
+
+
+def vector(row: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Vector:
+    return tuple(row.tolist())
+
+
+def arrival(run: engine.Run, job: int, name: str, offset_s: float, node: str | None) -> Arrival:
+    """One task of a job."""
+    jobs = run.setup.jobs
+    constraints = tuple(map(str, jobs.constraint_sets[jobs.constraint[job]]))
+    task = Task(name, vector(jobs.request[job]), bool(jobs.production[job]), constraints)
+    at, lasts = float(jobs.submit_s[job]), float(jobs.duration_s[job])
+    curves, curve = jobs.curves, int(jobs.curve[job])
+    if curves is None or curve < 0:
+        return Arrival(task, at, lasts, node=node)
+    return Arrival(
+        task, at, lasts, curves.share[curve], curves.step_s, offset_s, curves.cyclic, node
+    )
+
+
+def found(run: engine.Run) -> list[Arrival]:
+    """The tasks that run at time 0, where they run."""
+    world, nodes = run.world, run.setup.nodes.names
+    slots = np.flatnonzero(world.tasks["job"][: int(world.state["slots_high"][0])] >= 0)
+    return [
+        arrival(
+            run,
+            int(world.tasks["job"][slot]),
+            f"found-{slot}",
+            -float(world.tasks["began"][slot]),
+            nodes[world.slots["node"][slot]],
+        )
+        for slot in slots
+    ]
+
+
+def later(run: engine.Run, seed: int) -> list[Arrival]:
+    """The tasks that come after time 0, or found no place then, each at a point of its curve of its
+    own."""
+    jobs, rng = run.setup.jobs, generator(seed, "offsets")
+    placed = run.world.tasks["job"]
+    left = jobs.tasks - np.bincount(placed[placed >= 0], minlength=len(jobs))
+    length = (
+        0.0
+        if jobs.curves is None
+        else jobs.curves.share.shape[1] * jobs.curves.step_s * jobs.curves.cyclic
+    )
+    return [
+        arrival(run, int(job), f"{jobs.job_id[job]}-{k}", float(rng.uniform(0, length)), None)
+        for job in np.flatnonzero(left > 0)
+        for k in range(left[job])
+    ]

@@ -1,0 +1,1 @@
+"""What a run yields: summary, series, explanations, invariants, snapshots."""

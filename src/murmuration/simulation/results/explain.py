@@ -1,0 +1,112 @@
+"""Why: one decision of a run, seen again. The plain policy decides on the same rows with the same
+generator as the kernel, and the explanation is only given if both choose the same nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.base.errors import InputError
+from murmuration.base.random import load
+from murmuration.cluster.reasons import Explanation, Never, Wait
+from murmuration.placement.explain import best, filters, short_of, unblock
+from murmuration.simulation.engine import loop
+from murmuration.simulation.engine import run as engine
+from murmuration.simulation.engine import world as wd
+from murmuration.simulation.engine.run import Run
+from murmuration.simulation.results.explain_rounds import in_round
+
+
+def explain(run: Run, job_id: str, attempt: int) -> Explanation:
+    """The decision of one attempt at a job; the run is advanced to it."""
+    row = run.setup.jobs.job_row(job_id)
+    if row in run.setup.hopeless:
+        return _hopeless(run, row)
+    if run.parley is not None or run.batches is not None:
+        return in_round(run, row, attempt)
+    for made in range(attempt):
+        if made > 0:
+            engine.answer(run)
+        if engine.advance(run, watch=row) != loop.DECIDE:
+            raise InputError(_no_attempt(job_id, made, attempt))
+    return _decision(run, attempt)
+
+
+def _no_attempt(job_id: str, made: int, attempt: int) -> str:
+    if made == 0:
+        return (
+            f"job {job_id!r} was still queued at the end of the run: nothing was decided about it"
+        )
+    return f"job {job_id!r} was decided {made} time{'s' if made > 1 else ''}, not {attempt}"
+
+
+def _decision(run: Run, attempt: int) -> Explanation:
+    view, job, rows = engine.pending_view(run)
+    agent = int(run.world.state["pending"][0])
+    bits = np.random.SFC64(0)
+    load(bits, run.world.rng[agent])
+    chosen = engine.decide(run, view, job, bits)
+    _must_equal_kernel(run, agent, rows[chosen])
+    counts = Counter(int(node) for node in chosen)
+    if job.gang and len(chosen) < job.tasks:
+        counts.clear()
+    placed = sum(counts.values())
+    filtered = filters(view, job)
+    return Explanation(
+        job=job.id,
+        workload=job.workload,
+        attempt=attempt,
+        at_s=run.now_s,
+        tasks=job.tasks,
+        request=view.resources.describe(job.request),
+        considered=len(view.names),
+        filtered=filtered,
+        feasible=int(view.feasible(job.request).sum()),
+        best=best(run.setup.placement.policy, view, job),
+        chosen=tuple((view.names[node], count) for node, count in counts.items()),
+        placed=placed,
+        verdict=None if placed == job.tasks else Wait(short_of(job, placed, filtered)),
+        unblock=unblock(view, job) if placed < job.tasks else (),
+        queued_behind=_queued(run, agent),
+    )
+
+
+def _queued(run: Run, agent: int) -> int:
+    """How many jobs wait behind this one, which a framework takes off its queue only when its offer
+    has room."""
+    slots = int(run.world.state["slots"][0])
+    return int(run.world.agents["queued"][agent // slots * slots]) - int(run.setup.is_offers)
+
+
+def _must_equal_kernel(run: Run, agent: int, chosen: NDArray[np.int32]) -> None:
+    """Let the kernel decide on a copy of the world and compare."""
+    if not run.setup.placement.fast:
+        return
+    copy = Run(run.setup, wd.World(*(array.copy() for array in run.world)))
+    claimed = engine.kernel_choice(copy)
+    if list(claimed) != list(chosen):
+        raise AssertionError(
+            "the explainer and the kernel chose different nodes; please report this run"
+        )
+
+
+def _hopeless(run: Run, row: int) -> Explanation:
+    job = engine.job_view(run, row)
+    reason: Never = run.setup.hopeless[row]
+    return Explanation(
+        job=job.id,
+        workload=job.workload,
+        attempt=0,
+        at_s=job.submit_s,
+        tasks=job.tasks,
+        request=run.setup.resources.describe(job.request),
+        considered=len(run.setup.nodes.names),
+        filtered={reason.reason: len(run.setup.nodes.names)},
+        feasible=0,
+        best=(),
+        chosen=(),
+        placed=0,
+        verdict=reason,
+    )

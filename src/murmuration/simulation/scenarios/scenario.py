@@ -1,0 +1,476 @@
+"""Scenarios: what to run, as TOML that is checked on load. Presets are scenarios that come with the
+package."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
+
+import msgspec
+
+from murmuration.base.errors import InputError, did_you_mean, unknown
+
+Quantity = str | int | float
+T = TypeVar("T")
+PRESETS = Path(__file__).parent / "presets"
+#: Keys that name a file of jobs or nodes, and what else of their table goes with one.
+TRACES = {"workload.trace": ("multiply", "initial", "strict"), "cluster.trace": ("prefill", "keep")}
+
+#: The one key of `[workload]` that goes with a trace as well as with generators.
+MULTIPLY = "multiply"
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of a scenario."""
+
+
+Root = TypeVar("Root", bound=Part)
+
+
+class Group(Part, frozen=True):
+    """Nodes that are alike; all of them join at `join_s` and leave at `leave_s`, if they do."""
+
+    count: int
+    cpu: Quantity
+    memory: Quantity
+    resources: dict[str, Quantity] = {}
+    attributes: dict[str, str | float] = {}
+    join_s: float = 0.0
+    leave_s: float | None = None
+
+
+class Cluster(Part, frozen=True):
+    """The nodes: alike, in groups (one after the other, or `mixed` evenly), or from a file; what
+    happens to them is in the file `events`. Of all of them this share is kept, drawn so that fewer
+    nodes are always some of the more."""
+
+    nodes: int | None = None
+    cpu: Quantity = 4.0
+    memory: Quantity = "16G"
+    resources: dict[str, Quantity] = {}
+    attributes: dict[str, str | float] = {}
+    group: list[Group] = []
+    trace: str | None = None
+    events: str | None = None
+    prefill: float = 0.0
+    mixed: bool = False
+    keep: float = 1.0
+
+
+class Usage(Part, frozen=True):
+    """What tasks use of their requests: mean shares, how much tasks differ (`spread`), how much
+    each wanders (`noise`, every `step_s`), and how often it `spikes` per hour to `spike` times its
+    usual share."""
+
+    cpu: float = 1.0
+    memory: float = 1.0
+    spread: float = 0.0
+    noise: float = 0.0
+    spikes_per_hour: float = 0.0
+    spike: float = 2.0
+    daily: float = 0.0
+    step_s: float = 300.0
+
+
+class Generator(Part, frozen=True):
+    """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks,
+    durations, sizes from. `initial` tasks are there at time 0; `spread` is how much the sizes of
+    jobs differ (0: not at all)."""
+
+    arrivals_per_s: float = 0.0
+    tasks_per_job: float = 1.0
+    task_duration_s: float = 1.0
+    task_cpu: Quantity = 1.0
+    task_memory: Quantity = 0
+    resources: dict[str, Quantity] = {}
+    picky: float = 0.0
+    priority: int = 0
+    gang: bool = False
+    production: bool = False
+    constraints: list[str] = []
+    empirical: str | None = None
+    initial: int = 0
+    spread: float = 0.0
+    usage: Usage | None = None
+
+
+class Decision(Part, frozen=True):
+    """Time of one attempt = job_time_s + task_time_s × tasks left."""
+
+    job_time_s: float = 0.1
+    task_time_s: float = 0.005
+
+
+class Framework(Part, frozen=True):
+    """What the allocator knows of one framework: its weight (or priority), the share it may keep,
+    whether it declares its tasks short, and the nodes it filters out: those that do not meet its
+    constraints, or have less than `filter_cpu` free."""
+
+    weight: float = 1.0
+    guaranteed: float = 0.0
+    short: bool = False
+    filter: list[str] = []
+    filter_cpu: Quantity = 0
+
+
+class OfferRules(Part, frozen=True):
+    """How resources are offered (Mesos)."""
+
+    allocator: str = "drf"
+    offer_time_s: float = 0.001
+    period_s: float = 0.0
+    timeout_s: float = 0.0
+    min_cpu: Quantity = 0
+    short_share: float = 0.0
+    short_max_s: float = 60.0
+    optimistic: bool = False
+    double_booked: bool = False
+    framework: dict[str, Framework] = {}
+
+
+class SwarmRules(Part, frozen=True):
+    """How tasks move as agents. `overload` and `underload` are shares of a node; `switch_s` (0:
+    never) is when the strategy becomes `switch_to`; `candidates` limits the nodes a Chord-like
+    search asks (0: all that could do); the tasks of each job of a workload in `affinity` must share
+    a node."""
+
+    strategy: str = "bin-pack"
+    pheromone: str = "quadratic"
+    search: str = "ring"
+    overload: float = 1.0
+    underload: float = 1.0
+    step_s: float = 5.0
+    migration_s: float = 5.0
+    size_weighted: bool = False
+    candidates: int = 16
+    affinity: list[str] = []
+    switch_s: float = 0.0
+    switch_to: str = "spread"
+
+
+class Tabu(Part, frozen=True):
+    """The limits of the paper's tabu search."""
+
+    restarts: int = 25
+    steps: int = 5
+    patience: int = 6
+
+
+class NegotiationRules(Part, frozen=True):
+    """How node agents and brokers negotiate. `initial` and `move` are the scores for new tasks and
+    for migrations (`recorded`: where the trace has them; `none`: nothing moves); `brokers` 0 stands
+    for one per 12,500 nodes; `selection` best or tabu. Off by default: `underused` idle nodes that
+    are always scored, and `proactive`, the share of nodes that look each minute whether giving a
+    task away would even them out."""
+
+    initial: str = "sias-gain"
+    move: str = "sras"
+    brokers: int = 0
+    report_s: float = 60.0
+    exchange_s: float = 60.0
+    expiry_s: float = 180.0
+    scored_new: int = 200
+    scored_move: int = 2000
+    candidates: int = 15
+    answer_s: float = 20.0
+    recommendation_s: float = 240.0
+    mb_per_s: float = 125.0
+    selection: Literal["best", "tabu"] = "best"
+    exact_max: int = 16
+    tabu: Tabu = Tabu()
+    underused: int = 0
+    proactive: float = 0.0
+
+
+class GeneticRules(Part, frozen=True):
+    """How batches are placed: every `batch_s` what waits is searched by `evaluations` placements in
+    generations of `population` (0 evaluations: it stays where `scheduler.placement` has it). A
+    batch of more than `tasks_max` tasks is not searched, and no search looks at more than
+    `nodes_max` nodes. `move` lets running tasks make room for those that fit nowhere; a migration
+    takes its megabytes ÷ `mb_per_s`."""
+
+    population: int = 24
+    evaluations: int = 120
+    objectives: tuple[str, ...] = ("crowding", "replicas", "power", "imbalance")
+    batch_s: float = 10.0
+    move: bool = True
+    mb_per_s: float = 125.0
+    nodes_max: int = 200
+    tasks_max: int = 500
+
+
+class Policy(Part, frozen=True):
+    """Checked when a workload's transaction commits: its quota, and the share of the cluster it
+    must leave free."""
+
+    quota: float = 1.0
+    headroom: float = 0.0
+
+
+class Scheduler(Part, frozen=True):
+    """Who decides, how, and how long it takes."""
+
+    kind: str = "monolithic"
+    placement: str = "first-fit"
+    conflict: Literal["resource", "machine"] = "resource"
+    transaction: Literal["incremental", "all-or-nothing"] = "incremental"
+    paths: Literal["single", "multi"] = "multi"
+    agents: dict[str, int] = {}
+    retry_s: float = 0.0
+    usage_s: float = 60.0
+    reclaim: bool = False
+    attempts_max: int = 0
+    empty_attempts_max: int = 0
+    decision: dict[str, Decision] = {}
+    partition: dict[str, float] = {}
+    offers: OfferRules = OfferRules()
+    swarm: SwarmRules = SwarmRules()
+    negotiation: NegotiationRules = NegotiationRules()
+    genetic: GeneticRules = GeneticRules()
+    policy: dict[str, Policy] = {}
+
+
+class Scenario(Part, frozen=True):
+    """A whole run. `workload` maps names to generators (and `multiply` beside them), or holds the
+    reserved keys of `Replay`."""
+
+    name: str = "scenario"
+    description: str = ""
+    seed: int = 1
+    days: float = 1.0
+    cluster: Cluster = Cluster()
+    workload: dict[str, Any] = {}
+    scheduler: Scheduler = Scheduler()
+    variant: dict[str, dict[str, Any]] = {}
+
+
+class Replay(Part, frozen=True):
+    """The `[workload]` table when it names a job list instead of generators. `usage` is a file of
+    what the jobs use, `initial` keeps the jobs that were there before a trace began, `strict` stops
+    at the first row that makes no sense."""
+
+    trace: str
+    usage: str | None = None
+    multiply: float = 1.0
+    initial: bool = False
+    strict: bool = False
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+
+
+def load(name: str) -> dict[str, Any]:
+    """The raw tables of a preset or a TOML file; paths in it are relative to the file."""
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        return _read(path)
+    if name in preset_names():
+        return _read(PRESETS / f"{name}.toml")
+    raise InputError(f"{unknown('preset', name, preset_names())} (a scenario file ends in .toml)")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected a TOML file, got something that is not text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: expected TOML: {error}") from error
+    tables.setdefault("name", path.stem)
+    _anchor(tables, path.parent)
+    return tables
+
+
+def _anchor(tables: dict[str, Any], folder: Path) -> None:
+    """Make the paths of files named in a scenario independent of the current folder."""
+    for key in ("cluster", "workload", "requests"):
+        table = tables.get(key)
+        for file in ("trace", "events", "usage"):
+            if isinstance(table, dict) and isinstance(table.get(file), str):
+                table[file] = str(folder / table[file])
+    for table in (
+        tables.get("workload", {}).values() if isinstance(tables.get("workload"), dict) else ()
+    ):
+        if isinstance(table, dict) and isinstance(table.get("empirical"), str):
+            table["empirical"] = str(folder / table["empirical"])
+
+
+def override(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy with dotted keys set, such as `scheduler.conflict`. A trace takes the place of what it
+    stands for."""
+    copy: dict[str, Any] = deepcopy(dict(tables))
+    for dotted, value in changes.items():
+        _make_way(copy, dotted)
+        *path, last = dotted.split(".")
+        table = copy
+        for step in path:
+            table = table.setdefault(step, {})
+            if not isinstance(table, dict):
+                raise InputError(f"{dotted}: {step!r} is a value, not a table")
+        table[last] = value
+    return copy
+
+
+def _make_way(tables: dict[str, Any], dotted: str) -> None:
+    """Drop what a trace that is about to be named stands for."""
+    name = dotted.split(".")[0]
+    if dotted in TRACES and isinstance(tables.get(name), dict):
+        tables[name] = {key: tables[name][key] for key in TRACES[dotted] if key in tables[name]}
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`a.b.c=VALUE` as written after `--set`; a value that is not TOML is taken as text."""
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise InputError(
+            f"--set: expected KEY=VALUE such as scheduler.conflict=machine, got {text!r}"
+        )
+    return key.strip(), parse_value(value)
+
+
+def parse_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()
+
+
+def check(tables: Mapping[str, Any], source: str = "scenario") -> Scenario:
+    """The scenario these tables describe, or one sentence about the first thing wrong with them."""
+    if "autoscaler" in tables:
+        raise InputError(f"{source}: a scenario with [autoscaler] is run by murmur autoscale")
+    scenario = convert(tables, Scenario, source)
+    from murmuration.simulation.scenarios.checks import check_values
+
+    check_values(scenario, source)
+    return scenario
+
+
+def convert(tables: Mapping[str, Any], kind: type[Root], source: str) -> Root:
+    """Tables as one kind of scenario: keys known, values of the right type."""
+    _check_keys(tables, kind, source, "")
+    try:
+        return msgspec.convert(tables, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source}: {_readable(str(error))}") from error
+    except OverflowError as error:
+        raise InputError(f"{source}: expected numbers of at most 64 bits") from error
+
+
+def _check_keys(table: Any, kind: type[Part], source: str, path: str) -> None:
+    """Refuse unknown keys at any depth, with the nearest known one."""
+    if not isinstance(table, Mapping):
+        return
+    hints = get_type_hints(kind)
+    for key, value in table.items():
+        dotted = f"{path}{key}"
+        if key not in hints:
+            raise InputError(f"{source}: unknown key {dotted!r}; {did_you_mean(key, hints)}")
+        _check_inner(value, hints[key], source, dotted)
+    if kind is Scenario and isinstance(table.get("workload"), Mapping):
+        _check_workload(table["workload"], source)
+
+
+def _check_inner(value: Any, hint: Any, source: str, dotted: str) -> None:
+    inner = [t for t in (hint, *get_args(hint)) if isinstance(t, type) and issubclass(t, Part)]
+    if not inner:
+        return
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_keys(item, inner[0], source, f"{dotted}[{index}].")
+    elif isinstance(value, Mapping) and getattr(hint, "__origin__", None) is dict:
+        for name, item in value.items():
+            _check_keys(item, inner[0], source, f"{dotted}.{name}.")
+    else:
+        _check_keys(value, inner[0], source, f"{dotted}.")
+
+
+def _check_workload(table: Mapping[str, Any], source: str) -> None:
+    if is_replay(table):
+        _check_keys(table, Replay, source, "workload.")
+        return
+    for name, item in table.items():
+        if name == MULTIPLY and type(item) in (int, float):
+            continue
+        if name == MULTIPLY and not isinstance(item, Mapping):
+            raise InputError(f"{source}: workload.multiply: expected a number, got {item!r}")
+        if not isinstance(item, Mapping):
+            raise InputError(
+                f"{source}: workload.{name}: expected a table such as [workload.{name}], got "
+                f"{item!r}"
+            )
+        _check_keys(item, Generator, source, f"workload.{name}.")
+
+
+def is_replay(workload: Mapping[str, Any]) -> bool:
+    """Whether the workload is a file: then `trace` and the other reserved keys stand in
+    `[workload]` itself."""
+    given = {
+        key
+        for key in Replay.__struct_fields__
+        if key in workload and not isinstance(workload[key], Mapping)
+    }
+    return bool(given - {MULTIPLY}) or (
+        bool(given) and not any(isinstance(v, Mapping) for v in workload.values())
+    )
+
+
+def multiplied(scenario: Scenario) -> float:
+    """How many times over the workload is submitted."""
+    factor = scenario.workload.get(MULTIPLY, 1.0)
+    return 1.0 if isinstance(factor, Mapping) else float(factor)
+
+
+def names_files(scenario: Scenario) -> bool:
+    """Whether a scenario depends on files, which may change between two runs."""
+    tables = [table for table in scenario.workload.values() if isinstance(table, Mapping)]
+    cluster = scenario.cluster
+    named = cluster.trace or cluster.events or any(t.get("empirical") for t in tables)
+    return bool(named or is_replay(scenario.workload))
+
+
+def generators(scenario: Scenario) -> dict[str, Generator]:
+    """The named generators of a scenario."""
+    tables = {
+        name: table for name, table in scenario.workload.items() if isinstance(table, Mapping)
+    }
+    return {name: _convert(table, Generator, f"workload.{name}") for name, table in tables.items()}
+
+
+def is_picky(scenario: Scenario) -> bool:
+    """Whether some jobs cannot use a share of the nodes, drawn at random."""
+    return not is_replay(scenario.workload) and any(
+        g.picky > 0.0 for g in generators(scenario).values()
+    )
+
+
+def replay(scenario: Scenario) -> Replay:
+    """The job list a scenario names."""
+    return _convert(scenario.workload, Replay, "workload")
+
+
+def _convert(table: Any, kind: type[T], where: str) -> T:
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(_readable(str(error), where)) from error
+
+
+def _readable(message: str, where: str = "") -> str:
+    """msgspec's `… - at `$.a.b`` as `a.b: …`, below the table that stands at `where`."""
+    text, separator, path = message.rpartition(" - at `$")
+    if not separator:
+        text, path = message, ""
+    at = f"{where}{path.rstrip('`')}".lstrip(".")
+    return f"{at}: {text[0].lower()}{text[1:]}" if at else text
+
+
+def variants(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    found = tables.get("variant", {})
+    return dict(found) if isinstance(found, Mapping) else {}

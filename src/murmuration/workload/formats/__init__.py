@@ -1,0 +1,1 @@
+"""Job lists, job files and usage tables as files."""

@@ -1,0 +1,98 @@
+"""Job files, in TOML or in Python. What is wrong with one is told with its file and line."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from murmuration.base.errors import InputError
+from murmuration.workload.job_spec import FieldError, JobSpec, job_from_tables
+
+SIZE_MAX = 1_000_000
+_TABLE = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?\s*(#.*)?")
+_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+
+
+def read_jobs(path: Path) -> list[JobSpec]:
+    """The jobs of a file: one job of TOML, or what a Python file calls `job` or `jobs`."""
+    text = _text(path)
+    if path.suffix == ".py":
+        return [_checked(tables, path, "") for tables in _python_jobs(path)]
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {str(error)[0].lower()}{str(error)[1:]}") from error
+    return [_checked(tables, path, text)]
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > SIZE_MAX:
+            raise InputError(f"{path}: expected a job file of at most {SIZE_MAX} bytes")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected text in UTF-8") from error
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _python_jobs(path: Path) -> list[Any]:
+    try:
+        names = runpy.run_path(str(path))
+    except (Exception, SystemExit) as error:
+        # A user's file may fail in any way; whatever it is, it is their input that is wrong.
+        raise InputError(f"{path}: {type(error).__name__}: {error}") from error
+    found = names.get("jobs", [names["job"]] if "job" in names else None)
+    if not isinstance(found, list) or not found:
+        raise InputError(
+            f"{path}: expected a job (a dict or a JobSpec) called 'job', or a list of them "
+            "called 'jobs'"
+        )
+    return [msgspec.to_builtins(job) if isinstance(job, JobSpec) else job for job in found]
+
+
+def _checked(tables: Any, path: Path, text: str) -> JobSpec:
+    try:
+        return job_from_tables(tables)
+    except FieldError as problem:
+        raise InputError(located(problem, path, text)) from problem
+
+
+def located(problem: FieldError, path: Path, text: str) -> str:
+    """The problem with the file and, where the field is written in it, the line."""
+    line = line_of(text, problem.field)
+    return f"{path}, line {line}: {problem}" if line else f"{path}: {problem}"
+
+
+def line_of(text: str, field: str) -> int:
+    """The line on which a field, or the nearest table or list around it, is written; 0 if none
+    is."""
+    lines = _key_lines(text)
+    parts = re.split(r"[.\[]", field)
+    while parts:
+        found = lines.get(".".join(parts))
+        if found:
+            return found
+        parts.pop()
+    return 0
+
+
+def _key_lines(text: str) -> dict[str, int]:
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _TABLE.fullmatch(line):
+            table = _plain(header[1]) + "."
+            lines.setdefault(table.rstrip("."), number)
+        elif key := _KEY.match(line):
+            lines.setdefault(table + _plain(key[1]), number)
+    return lines
+
+
+def _plain(key: str) -> str:
+    return ".".join(part.strip().strip("\"'") for part in key.split("."))

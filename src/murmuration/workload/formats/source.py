@@ -1,0 +1,100 @@
+"""Files in and out: whole, unpacked by content, and never half-written."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from murmuration.base.errors import InputError
+
+PARQUET_MAGIC = b"PAR1"
+HEAD_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that was read: its path for messages, and its content after unpacking."""
+
+    path: Path
+    data: bytes
+
+    @property
+    def is_parquet(self) -> bool:
+        return self.data.startswith(PARQUET_MAGIC)
+
+    def head(self, lines: int = 200) -> list[str]:
+        """The first lines that are not blank, for telling formats apart."""
+        text = self.data[:HEAD_BYTES].decode("utf-8-sig", errors="replace")
+        return [line for line in text.splitlines() if line.strip()][:lines]
+
+
+def load(path: str | Path) -> Source:
+    """Read a file; gzip and xz are known by their first bytes, whatever the name says."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path}: expected a file, this is a folder")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
+    data = _unpack(path, data)
+    if not data or data.isspace():
+        raise InputError(f"{path}: the file is empty")
+    if path.suffix.lower() == ".parquet" and not data.startswith(PARQUET_MAGIC):
+        raise InputError(f"{path}: expected a Parquet file, its first bytes are not those of one")
+    return Source(path, data)
+
+
+def beside(path: Path, word: str) -> Path | None:
+    """The first file in the same folder, other than this one, with this word in its name."""
+    try:
+        found = [
+            other
+            for other in path.absolute().parent.iterdir()
+            if word in other.name and other.name != path.name
+        ]
+    except OSError:
+        return None
+    return min((path.parent / other.name for other in found if other.is_file()), default=None)
+
+
+def _unpack(path: Path, data: bytes) -> bytes:
+    """The bytes inside a gzip or xz file; other files as they are."""
+    try:
+        if data.startswith(b"\x1f\x8b"):
+            return gzip.decompress(data)
+        if data.startswith(b"\xfd7zXZ\x00"):
+            return lzma.decompress(data)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise InputError(
+            f"{path}: the compressed file is truncated or damaged ({_reason(error)})"
+        ) from None
+    return data
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write beside the target, then put it in place: a reader sees the old file or the new one,
+    never a part."""
+    if path.is_dir():
+        raise InputError(f"{path}: expected a file to write, this is a folder")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_bytes(data)
+        os.replace(unfinished, path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
+    finally:
+        if unfinished.exists():
+            unfinished.unlink()
+
+
+def _reason(error: Exception) -> str:
+    """The system's own word for what went wrong, without the path that the sentence already
+    names."""
+    return str(getattr(error, "strerror", None) or error).rstrip(".").lower()

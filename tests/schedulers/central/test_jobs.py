@@ -1,0 +1,132 @@
+"""The job manager: what becomes of a task whose run has ended."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.schedulers.central.clusters import Cluster, facts, sent, spec
+
+from murmuration.schedulers.central.jobs import KILLED_CODE, State, backoff_s
+from murmuration.schedulers.central.messages import JobEnded, JobForgotten, KillJob, Stop, TaskEnded
+from murmuration.schedulers.offers.messages import Status, Wake
+from murmuration.workload.job_spec import Restart
+
+
+def test_a_terminating_job_ends_when_its_last_task_has() -> None:
+    cluster = Cluster(nodes=2)
+    cluster.submit(spec(count=2))
+    assert cluster.states() == [State.STARTING] * 2
+    cluster.start("job.0.1")
+    assert cluster.states() == [State.RUNNING, State.STARTING]
+    assert not facts(cluster.end("job.0.1"), JobEnded)
+    assert facts(cluster.end("job.1.1"), JobEnded) == [JobEnded("job", "finished", 0)]
+
+
+def test_a_failed_task_is_retried_with_growing_pauses_and_then_fails_the_job() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec(restart=Restart(retries=2, backoff_s=1.0)))
+    for run, fails_at, pause in (("job.0.1", 10.0, 1.0), ("job.0.2", 20.0, 2.0)):
+        (ended,) = facts(cluster.end(run, code=3, now=fails_at), TaskEnded)
+        assert ended.state == "waiting" and ended.reason == "exit code 3"
+        assert cluster.master.due == fails_at + pause
+        assert cluster.tell(Wake(), fails_at + pause - 0.1) == []
+        cluster.tell(Wake(), fails_at + pause)
+        assert cluster.states() == [State.STARTING]
+    assert facts(cluster.end("job.0.3", code=3, now=30.0), JobEnded) == [
+        JobEnded("job", "failed", 3)
+    ]
+    assert cluster.master.due == math.inf
+
+
+def test_a_service_is_restarted_for_ever_and_forgets_failures_after_a_long_run() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec(kind="service", restart=Restart(backoff_s=1.0, backoff_max_s=8.0)))
+    now, run = 0.0, 1
+    for pause in (1.0, 2.0, 4.0, 8.0, 8.0):
+        cluster.start(f"job.0.{run}")
+        cluster.end(f"job.0.{run}", code=0, now=now)
+        assert cluster.master.due == now + pause
+        now, run = now + pause, run + 1
+        cluster.tell(Wake(), now)
+    cluster.start(f"job.0.{run}")
+    cluster.end(f"job.0.{run}", code=1, now=now + 8.0)
+    assert cluster.master.due == now + 8.0 + 1.0, (
+        "a run as long as the longest pause starts the count again"
+    )
+
+
+@pytest.mark.parametrize("failures", range(1, 200))
+def test_pauses_double_and_are_bounded(failures: int) -> None:
+    assert backoff_s(spec(), failures) == min(2.0 ** (failures - 1), 60.0)
+
+
+def test_a_lost_run_is_run_again_at_once_and_counts_as_no_failure() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec())
+    said = cluster.end("job.0.1", status=Status.LOST)
+    (ended,) = facts(said, TaskEnded)
+    assert (ended.failures, ended.state) == (0, "waiting")
+    assert "job.0.2" in cluster.launched
+
+
+def test_a_killed_job_drops_what_waits_and_ends_when_its_runs_have() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec(count=3))
+    assert cluster.states() == [State.STARTING, State.STARTING, State.WAITING]
+    said = cluster.tell(KillJob("job"))
+    assert [stop.run for stop in sent(said, Stop)] == ["job.0.1", "job.1.1"]
+    assert cluster.states()[2] is State.KILLED
+    cluster.end("job.0.1", code=143, status=Status.KILLED)
+    said = cluster.end("job.1.1", code=0)
+    assert facts(said, JobEnded) == [JobEnded("job", "killed", KILLED_CODE)]
+    assert cluster.tell(KillJob("job")) == []
+
+
+def test_killing_one_task_of_a_service_replaces_it() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec(kind="service", count=2))
+    cluster.tell(KillJob("job", 1))
+    cluster.end("job.1.1", code=143, status=Status.KILLED)
+    assert cluster.states() == [State.STARTING, State.STARTING] and "job.1.2" in cluster.launched
+
+
+def test_killing_one_task_of_a_terminating_job_leaves_the_others() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec(count=2))
+    cluster.tell(KillJob("job", 0))
+    cluster.end("job.0.1", code=143, status=Status.KILLED)
+    assert cluster.states() == [State.KILLED, State.STARTING]
+
+
+def test_an_end_told_twice_changes_nothing() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec())
+    cluster.end("job.0.1", code=1)
+    before = cluster.job()
+    assert facts(cluster.end("job.0.1", code=1), TaskEnded) == []
+    assert cluster.job() is before and before.tasks[0].failures == 1
+
+
+def test_a_job_of_the_same_name_numbers_its_runs_on() -> None:
+    """So that no run is ever started twice under one name."""
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec())
+    cluster.end("job.0.1")
+    cluster.submit(spec())
+    assert "job.0.2" in cluster.launched and len(cluster.launched) == 2
+    order = cluster.launched["job.0.2"][1].order
+    assert order.environment["MURMUR_RUN"] == "1", "a job counts its own runs from one"
+
+
+def test_a_bounded_number_of_ended_jobs_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("murmuration.schedulers.central.jobs.ENDED_MAX", 2)
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec("stays"))
+    forgotten = []
+    for name in ("a", "b", "a", "c", "d"):
+        cluster.submit(spec(name))
+        (run,) = [run for run in cluster.master.jobs.runs if run.startswith(f"{name}.")]
+        forgotten += [fact.job for fact in facts(cluster.end(run), JobForgotten)]
+    assert forgotten == ["b", "a"], "the first a had made way for the second"
+    assert set(cluster.master.jobs.jobs) == {"stays", "c", "d"}
