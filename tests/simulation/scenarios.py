@@ -11,7 +11,10 @@ import numpy as np
 from murmuration.placement.registry import NAMES
 
 Tables = dict[str, Any]
-HEADER = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task,priority,gang,production,constraints"
+HEADER = (
+    "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task,"
+    "priority,gang,production,constraints"
+)
 WORKLOADS = ("batch", "service")
 HORIZON_S = 60.0
 #: Nodes on which every job of a scenario can run.

@@ -120,7 +120,8 @@ def test_swf_without_a_usable_job(write: Write) -> None:
         open_trace(write("log.swf", f"{row}\n"))
 
 
-PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,\
+deletion_time,scheduled_time
 p0,12000,16384,1,1000,,LS,Running,10,100,20
 p1,6000,12288,1,460,V100M16|V100M32,BE,Pending,5,50,
 p2,500,0,8,1000,T4,Burstable,Running,0,9,0.0

@@ -43,8 +43,8 @@ move() {{ # step, namespace, pod, owner, from, to
   fi
   local before; before=$(ready_on "$2" "$4" "$6")
   $kubectl uncordon "$6" >/dev/null
-  printf '{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"%s","namespace":"%s"}}}}' \\
-    "$3" "$2" |
+  local who; who=$(printf '{{"name":"%s","namespace":"%s"}}' "$3" "$2")
+  printf '{{"apiVersion":"policy/v1","kind":"Eviction","metadata":%s}}' "$who" |
     $kubectl create --raw "/api/v1/namespaces/$2/pods/$3/eviction" -f - >/dev/null
   local waited=0
   until [ "$(ready_on "$2" "$4" "$6")" -gt "$before" ]; do
@@ -60,7 +60,8 @@ place() {{ # step, namespace, pod, to
   echo "step $1: $2/$3 to $4"
   $kubectl uncordon "$4" >/dev/null
   if [ -z "$(node_of "$2" "$3")" ]; then
-    $kubectl -n "$2" wait --for=condition=PodScheduled "pod/$3" --timeout="${{patience}}s" >/dev/null
+    $kubectl -n "$2" wait --for=condition=PodScheduled "pod/$3" \\
+      --timeout="${{patience}}s" >/dev/null
   fi
   $kubectl cordon "$4" >/dev/null
 }}
