@@ -118,9 +118,9 @@ def test_every_module_is_imported_by_another() -> None:
     for path in SOURCES:
         name = module_name(path)
         others = [other for other in SOURCES if other != path]
-        listed = any(path.stem in names[other] for other in others if other.parent == path.parent)
-        used = any(name in names[other] for other in others) or (
-            path.parent.name in BY_NAME and listed
+        by_name = name.split(".")[1] in BY_NAME and {path.stem, ".".join(name.split(".")[-2:])}
+        used = any(name in names[other] for other in others) or any(
+            by_name and by_name & names[other] for other in others if other.parent in path.parents
         )
         if not used and path.name != "__init__.py":
             orphans[name] = f"{where(path, 1)}: nobody imports {name}"
