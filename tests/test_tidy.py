@@ -118,7 +118,8 @@ def test_every_module_is_imported_by_another() -> None:
     for path in SOURCES:
         name = module_name(path)
         others = [other for other in SOURCES if other != path]
-        by_name = name.split(".")[1:2] in ([b] for b in BY_NAME) and {path.stem, ".".join(name.split(".")[-2:])}
+        tail = ".".join(name.split(".")[-2:])
+        by_name = path.relative_to(PACKAGE).parts[0] in BY_NAME and {path.stem, tail}
         used = any(name in names[other] for other in others) or any(
             by_name and by_name & names[other] for other in others if other.parent in path.parents
         )
