@@ -36,8 +36,8 @@ names in `speaker`; a driver delivers it only if the connection it came by belon
 that an agent may believe the field.
 
 **Messages are registered.** Every value that crosses a wire or is kept in a log is a `Message`,
-known by its protocol and its name ("central.Launch"), so that two protocols may use the same word. The
-unions next to them (`ToMaster`, `ToNode`) say who may hear what; a driver refuses all else.
+known by its protocol and its name ("central.Launch"), so that two protocols may use the same word.
+The unions next to them (`ToMaster`, `ToNode`) say who may hear what; a driver refuses all else.
 """
 
 from __future__ import annotations
