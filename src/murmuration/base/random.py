@@ -10,9 +10,8 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
-from numpy.typing import NDArray
 
-State = NDArray[np.uint64]
+from murmuration.base.arrays import RandomState
 
 
 def seed_sequence(seed: int, *path: str) -> np.random.SeedSequence:
@@ -26,13 +25,13 @@ def generator(seed: int, *path: str) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(seed_sequence(seed, *path)))
 
 
-def state(seed: int, *path: str) -> State:
+def state(seed: int, *path: str) -> RandomState:
     """The same generator as `generator`, as the array a kernel draws from."""
     bits = np.random.SFC64(seed_sequence(seed, *path))
     return np.array(bits.state["state"]["state"], dtype=np.uint64)
 
 
-def load(bits: np.random.SFC64, from_state: State) -> None:
+def load(bits: np.random.SFC64, from_state: RandomState) -> None:
     """Make a NumPy bit generator go on where the kernel's state stands."""
     bits.state = {
         "bit_generator": "SFC64",
@@ -42,12 +41,12 @@ def load(bits: np.random.SFC64, from_state: State) -> None:
     }
 
 
-def save(bits: np.random.SFC64, to_state: State) -> None:
+def save(bits: np.random.SFC64, to_state: RandomState) -> None:
     """Make the kernel's state go on where the NumPy bit generator stands."""
     to_state[:] = bits.state["state"]["state"]
 
 
-def next_double(state: State) -> float:
+def next_double(state: RandomState) -> float:
     """The next number in [0, 1), as `Generator.random()` gives it."""
     a, b, c, counter = state[0], state[1], state[2], state[3]
     value = a + b + counter

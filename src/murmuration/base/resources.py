@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Amounts as Amounts
+from murmuration.base.arrays import Floats
 from murmuration.base.errors import InputError, unknown
-
-Amounts = NDArray[np.int64]
 
 MICRO = 1_000_000
 #: The largest amount: it passes through a float to the last digit, and a hundred times it is still
@@ -85,7 +84,7 @@ class Resources:
         anything else."""
         return 1 if name == "memory" else MICRO
 
-    def units(self) -> NDArray[np.float64]:
+    def units(self) -> Floats:
         return np.array([self.unit(name) for name in self.names], dtype=np.float64)
 
     def exact(self, name: str, amount: str | float, where: str = "quantity") -> int:

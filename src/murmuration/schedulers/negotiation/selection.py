@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.base.random import State, next_double
+from murmuration.base.arrays import RandomState
+from murmuration.base.random import next_double
 from murmuration.cluster.allocation_types import TIGHT
 from murmuration.placement.allocation_scores import SRAS_BEST, SRAS_BEST_LOOSE, sras
 from murmuration.schedulers.negotiation.rules import is_overloaded
@@ -311,7 +312,7 @@ def tabu(
     tasks: Tasks,
     chosen: Array,
     work: Work,
-    rng: State,
+    rng: RandomState,
     restarts: int,
     steps: int,
     patience: int,
