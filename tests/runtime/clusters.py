@@ -15,6 +15,7 @@ from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import Client
 from murmuration.runtime.folder import MASTER_LOCK, NODES
 from murmuration.runtime.locks import holder
+from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.node.watchdog import AGENT_LOCK
 from murmuration.runtime.options import AgentOptions, MasterOptions
 
@@ -81,6 +82,10 @@ class LiveCluster:
     @property
     def client(self) -> Client:
         return Client(self.folder)
+
+    @property
+    def token(self) -> str:
+        return FolderDirectory(self.folder).credentials().token
 
     def submit(self, name: str, *command: str, **fields: Any) -> Any:
         fields.setdefault("resources", {"cpu": 0.2, "memory": "16Mi"})

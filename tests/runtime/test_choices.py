@@ -18,7 +18,7 @@ from tests.runtime.policies import HighestRank
 from murmuration.base.errors import InputError
 from murmuration.experiments.live import replay_log
 from murmuration.runtime import supervisor
-from murmuration.runtime.master.process import live_settings
+from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.options import MasterOptions
 
 OWN = f"{HighestRank.__module__}:{HighestRank.__name__}"

@@ -23,7 +23,9 @@ from murmuration.base.errors import InputError
 from murmuration.experiments.live import replay_log
 from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import AnswerError, Client
-from murmuration.runtime.folder import TOKEN, read_address, read_token
+from murmuration.runtime.folder import TOKEN
+from murmuration.runtime.net.directory import FolderDirectory
+from murmuration.runtime.net.sockets import dial
 from murmuration.runtime.net.wire import encode
 from murmuration.schedulers.central.messages import Heartbeat
 from murmuration.schedulers.offers.messages import ResourceOffer, StatusUpdate, Task
@@ -163,8 +165,8 @@ def test_a_task_over_its_memory_is_killed_and_says_so(cluster: LiveCluster) -> N
 def ask(
     cluster: LiveCluster, method: str, path: str, body: bytes = b"", **headers: str
 ) -> tuple[int, Any]:
-    host, port = cluster.client._address
-    connection = http.client.HTTPConnection(host, port, timeout=10)
+    address = cluster.client.address
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=60)
     connection.request(method, path, body, headers)
     answer = connection.getresponse()
     found = answer.status, json.loads(answer.read())
@@ -174,7 +176,7 @@ def ask(
 
 def test_nobody_is_answered_without_the_token(cluster: LiveCluster) -> None:
     assert stat.S_IMODE((cluster.folder / TOKEN).stat().st_mode) == 0o600
-    for given in ("", "Bearer wrong", read_token(cluster.folder)[:-1]):
+    for given in ("", "Bearer wrong", cluster.token[:-1]):
         assert ask(cluster, "GET", "/v1/status", Authorization=given)[0] == 401
     assert ask(cluster, "GET", "/openapi.json")[0] == 200
 
@@ -239,7 +241,7 @@ def test_requests_that_are_wrong(
     if "hello" in path and "hello" not in cluster.master_jobs():
         cluster.submit("hello", "true", count=3)
         cluster.wait("hello")
-    found = ask(cluster, method, path, body, Authorization=f"Bearer {read_token(cluster.folder)}")
+    found = ask(cluster, method, path, body, Authorization=f"Bearer {cluster.token}")
     assert found[0] == status and says in found[1]["error"], found
 
 
@@ -257,7 +259,7 @@ def test_requests_that_are_wrong(
 def test_what_is_no_request_is_refused_and_the_connection_closed(
     cluster: LiveCluster, sent: bytes
 ) -> None:
-    with socket.create_connection(cluster.client._address, 5) as connection:
+    with dial(cluster.client.address, 60) as connection:
         connection.sendall(sent)
         assert connection.recv(65536).startswith(b"HTTP/1.1 4")
         while connection.recv(65536):
@@ -265,11 +267,10 @@ def test_what_is_no_request_is_refused_and_the_connection_closed(
 
 
 def test_frames_of_strangers_are_not_believed(cluster: LiveCluster) -> None:
-    host, _, port = read_address(cluster.folder).agents.rpartition(":")
+    address = FolderDirectory(cluster.folder).leader().frames
     for data in (b"\xff" * 100, encode(Heartbeat("n1", 1, 1)), b"\x00\x00\x00\x05hello"):
-        with socket.create_connection((host, int(port)), 5) as connection:
+        with dial(address, 60) as connection:
             connection.sendall(data)
-            connection.settimeout(5)
             while connection.recv(4096):
                 pass
     assert {node["state"] for node in cluster.client.get("nodes")["nodes"]} == {"up"}

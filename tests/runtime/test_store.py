@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.schedulers.central.clusters import Cluster, spec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.store.sqlite import LOGGED, Entry, Store, read_log
+from murmuration.runtime.store.interface import Deposed, Entry, StoreError
+from murmuration.runtime.store.sqlite import LOGGED, SqliteStore, read_log
 from murmuration.schedulers.central.agent import Exited
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -66,7 +67,7 @@ def test_a_master_starts_from_the_same_as_the_simulated_one(
     tmp_path_factory: pytest.TempPathFactory, choices: list[int], batch: int
 ) -> None:
     facts = story(choices)
-    store, disk = Store(tmp_path_factory.mktemp("store") / "store.db"), Disk()
+    store, disk = SqliteStore(tmp_path_factory.mktemp("store") / "store.db"), Disk()
     for start in range(0, len(facts), batch):
         store.write(entries(facts[start : start + batch], start + 1))
     for at, fact in facts:
@@ -76,7 +77,7 @@ def test_a_master_starts_from_the_same_as_the_simulated_one(
 
 
 def test_a_batch_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store.db")
+    store = SqliteStore(tmp_path / "store.db")
     facts = story([0, 1])
     store.write(entries(facts))
     with pytest.raises(sqlite3.IntegrityError):
@@ -91,7 +92,7 @@ def test_a_forgotten_job_is_gone_and_old_lines_are_dropped(
 ) -> None:
     monkeypatch.setattr("murmuration.runtime.store.sqlite.LOG_MAX", 3)
     monkeypatch.setattr("murmuration.runtime.store.sqlite.PRUNE", 5)
-    store = Store(tmp_path / "store.db")
+    store = SqliteStore(tmp_path / "store.db")
     facts = story([0, 2])
     store.write(entries(facts))
     store.write(entries([(9.0, JobForgotten("job-0"))], 100))
@@ -102,7 +103,7 @@ def test_a_forgotten_job_is_gone_and_old_lines_are_dropped(
 
 
 def test_the_log_comes_back_as_it_was_told(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store.db")
+    store = SqliteStore(tmp_path / "store.db")
     told = [SubmitJob(spec(), 2.0), KillJob("job"), Recover(0, 1), TaskPlaced("job", 0, 1, "n")]
     store.write([Entry(k + 1, 0.5, "event", value) for k, value in enumerate(told)])
     store.close()
@@ -111,7 +112,7 @@ def test_the_log_comes_back_as_it_was_told(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store.db")
+    store = SqliteStore(tmp_path / "store.db")
     facts = story([0, 2, 4])
     store.write(entries(facts[:2]))
     (pages,) = store._db.execute("PRAGMA page_count").fetchone()
@@ -120,9 +121,9 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         Entry(10 + k, 0.0, "event", SubmitJob(spec(environment={"A": "x" * 4000})))
         for k in range(20)
     ]
-    with pytest.raises(sqlite3.OperationalError, match="full"):
+    with pytest.raises(StoreError, match="full"):
         store.write(big)
-    with pytest.raises(sqlite3.OperationalError, match="full"):
+    with pytest.raises(StoreError, match="full"):
         store.probe(100_000)
     assert store.last_number() == 2
     store._db.execute("PRAGMA max_page_count = 1000000")
@@ -135,7 +136,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_text("something else " * 100)
     with pytest.raises(InputError, match="expected the store of a cluster"):
-        Store(path)
+        SqliteStore(path)
     with pytest.raises(InputError, match="expected the folder or the store"):
         read_log(tmp_path / "nothing")
 
@@ -148,3 +149,17 @@ def test_everything_a_master_is_told_can_be_logged() -> None:
     assert msgspec.msgpack.decode(
         msgspec.msgpack.encode(KillJob("a", 1)), type=LOGGED["KillJob"]
     ) == KillJob("a", 1)
+
+
+def test_a_master_that_was_replaced_can_write_nothing_more(tmp_path: Path) -> None:
+    before, after = SqliteStore(tmp_path / "store.db"), SqliteStore(tmp_path / "store.db")
+    facts = story([0])
+    assert before.recover(1).epoch == 0
+    before.write(entries(facts[:1]))
+    assert after.recover(1).epoch == 1
+    with pytest.raises(Deposed, match="epoch 1"):
+        before.write(entries(facts, 10))
+    assert after.last_number() == 1
+    after.write(entries(facts, 20))
+    before.close()
+    after.close()

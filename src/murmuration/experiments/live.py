@@ -21,7 +21,7 @@ from murmuration.base.errors import InputError
 from murmuration.base.random import generator
 from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import Client
-from murmuration.runtime.master.process import lease_margin_s, live_settings
+from murmuration.runtime.master.settings import lease_margin_s, live_settings
 from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
 from murmuration.runtime.store.sqlite import read_log
 from murmuration.schedulers.central.master import LiveMaster

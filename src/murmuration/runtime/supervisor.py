@@ -17,16 +17,9 @@ import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.client.requests import Client
-from murmuration.runtime.folder import (
-    API,
-    MASTER_LOCK,
-    NODES,
-    TOKEN,
-    UP,
-    make_folder,
-    write_private,
-)
+from murmuration.runtime.folder import API, MASTER_LOCK, NODES, TOKEN, UP, write_private
 from murmuration.runtime.locks import hold, holder
+from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.node.executor import folder_name
 from murmuration.runtime.node.isolation.choose import choose
 from murmuration.runtime.node.isolation.folder import locked
@@ -119,9 +112,10 @@ class Supervisor:
 
     def __init__(self, parts: Parts) -> None:
         self.folder = Path(parts.master.folder)
-        make_folder(self.folder)
+        directory = FolderDirectory(self.folder)
+        directory.create()
         self._lock = hold(self.folder / LOCK, "a cluster")
-        (self.folder / API).unlink(missing_ok=True)
+        directory.clear()
         write_private(self.folder / UP, msgspec.json.encode(parts).decode())
         self.agents = [
             Child(a.name, self.folder, "murmuration.runtime.node.process", a) for a in parts.agents
@@ -186,7 +180,8 @@ class Supervisor:
 def sweep(folder: Path) -> None:
     """End whatever parts of a cluster are left in a folder, and all of its tasks; nothing of them
     stays."""
-    pids = [holder(folder / MASTER_LOCK)]
+    directory = FolderDirectory(folder)
+    pids = [directory.leading_process()]
     nodes = [path for path in (folder / NODES).glob("*") if path.is_dir()]
     pids += [holder(node / AGENT_LOCK) for node in nodes]
     for pid in pids:
@@ -196,7 +191,7 @@ def sweep(folder: Path) -> None:
     for node in nodes:
         end_warden(node)
         _clean_tasks(node)
-    (folder / API).unlink(missing_ok=True)
+    directory.clear()
 
 
 def _clean_tasks(node: Path) -> None:
@@ -216,7 +211,7 @@ def _clean_tasks(node: Path) -> None:
 def bring_down(folder: Path, keep: bool) -> bool:
     """End the cluster of a folder, whatever state it is in; False if there was none."""
     pid = holder(folder / LOCK)
-    if pid is None and not (folder / TOKEN).exists():
+    if pid is None and not FolderDirectory(folder).exists():
         return False
     if pid is not None:
         os.kill(pid, signal.SIGTERM)
@@ -271,7 +266,7 @@ def main(parts: Parts, ready: int) -> None:
 
 def detached(parts: Parts) -> str:
     """Start a supervisor of its own session, and wait until it is ready."""
-    make_folder(Path(parts.master.folder))
+    FolderDirectory(Path(parts.master.folder)).create()
     read, write = os.pipe()
     path = os.pathsep.join(entry for entry in sys.path if entry)
     command = [

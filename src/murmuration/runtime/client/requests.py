@@ -3,16 +3,20 @@ imports little."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.folder import find_folder, no_cluster, read_address, read_token
+from murmuration.runtime.folder import find_folder
+from murmuration.runtime.net.directory import FolderDirectory, no_cluster
+from murmuration.runtime.net.sockets import dial
+
+if TYPE_CHECKING:
+    import socket
 
 TIMEOUT_S = 60.0
 
@@ -30,10 +34,13 @@ class Client:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = find_folder(folder)
-        self.url = read_address(self.folder).url
-        host, _, port = self.url.removeprefix("http://").rpartition(":")
-        self._address = (host, int(port))
-        self._token = read_token(self.folder)
+        directory = FolderDirectory(self.folder)
+        self.address = directory.leader().api
+        self._credentials = directory.credentials()
+
+    @property
+    def url(self) -> str:
+        return self.address.url
 
     def get(self, *path: str, **query: Any) -> Any:
         return self._ask("GET", path, query)
@@ -62,12 +69,12 @@ class Client:
             target += "?" + urlencode(query)
         content = b"" if body is None else msgspec.json.encode(body)
         head = (
-            f"{method} {target} HTTP/1.1\r\nHost: {self._address[0]}\r\nAuthorization: Bearer "
-            f"{self._token}\r\n"
+            f"{method} {target} HTTP/1.1\r\nHost: {self.address}\r\nAuthorization: Bearer "
+            f"{self._credentials.token}\r\n"
             f"Connection: close\r\nContent-Length: {len(content)}\r\n\r\n"
         )
         try:
-            connection = socket.create_connection(self._address, TIMEOUT_S)
+            connection = dial(self.address, TIMEOUT_S, self._credentials.client_tls)
         except OSError as error:
             raise no_cluster(self.folder) from error
         connection.sendall(head.encode() + content)

@@ -8,7 +8,6 @@ own.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.client.requests import Client
-from murmuration.runtime.folder import find_folder, no_cluster, read_address, read_token
+from murmuration.runtime.folder import find_folder
+from murmuration.runtime.net.directory import FolderDirectory, no_cluster
+from murmuration.runtime.net.sockets import dial
 from murmuration.runtime.net.wire import FrameReader, Hello, HelloAnswer, WireError, encode
 from murmuration.schedulers.central.messages import Order
 from murmuration.schedulers.offers.messages import (
@@ -62,14 +63,14 @@ class Scheduler:
     ) -> None:
         self.name = name
         self.folder = find_folder(None if folder is None else Path(folder))
-        host, _, port = read_address(self.folder).agents.rpartition(":")
+        directory = FolderDirectory(self.folder)
+        address, credentials = directory.leader().frames, directory.credentials()
         self._reader, self._waiting = FrameReader(), deque[Any]()
         try:
-            self._socket = socket.create_connection((host, int(port)), ANSWER_S)
+            self._socket = dial(address, ANSWER_S, credentials.client_tls)
         except OSError as error:
             raise no_cluster(self.folder) from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.sendall(encode(Hello(read_token(self.folder), "scheduler", name), request=1))
+        self._socket.sendall(encode(Hello(credentials.token, "scheduler", name), request=1))
         answer = self._await(HelloAnswer)
         if answer.wrong:
             self.close()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from murmuration.runtime.store.sqlite import Entry, Store
+from murmuration.runtime.options import MasterOptions
+from murmuration.runtime.store.interface import Entry, Store, StoreError
 from murmuration.schedulers.central.master import LiveMaster, Out
-from murmuration.schedulers.central.messages import Recover, Send
+from murmuration.schedulers.central.messages import Send
 from murmuration.schedulers.offers.messages import Callback, Wake
 
 RETRY_S = 0.5
@@ -54,27 +54,28 @@ class Engine:
     """Drives one `LiveMaster`. `deliver` is given what it says to agents and frameworks, once that
     is on disk."""
 
-    def __init__(
-        self, master: LiveMaster, store: Store, clock: Clock, deliver: Callable[[Any], None]
-    ) -> None:
-        self.master, self.store, self.clock = master, store, clock
+    def __init__(self, master: LiveMaster, clock: Clock, deliver: Callable[[Any], None]) -> None:
+        self.master, self.clock = master, clock
         self._deliver = deliver
         self._inbox: list[Told] = []
         self._bell = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, "store")
-        self.index = store.last_number()
+        self.index = 0
         self.recent: deque[tuple[int, float, Any]] = deque(maxlen=RECENT)
         #: Set, and replaced by a fresh one, whenever there are new facts.
         self.news = asyncio.Event()
         #: What keeps the store from being written; empty if nothing does.
         self.trouble = ""
 
-    def recover(self, event: Recover, options: Any) -> list[Entry]:
-        """Start from what the store has, before anything else is heard."""
-        self.index += 1
+    def start(self, store: Store, options: MasterOptions) -> tuple[list[Entry], int]:
+        """Start from what the store has, before anything else is heard: the first batch, and the
+        epoch."""
+        self.store = store
+        self.index = store.last_number() + 1
+        event = store.recover(options.seed)
         entries = [Entry(self.index, self.clock.now(), "options", options)]
         self._handle(event, self.clock.now(), entries, [])
-        return entries
+        return entries, event.epoch
 
     def tell(self, event: Any) -> None:
         self._inbox.append(Told(event, None))
@@ -143,7 +144,7 @@ class Engine:
                 await loop.run_in_executor(self._writer, self.store.write, entries)
                 self.trouble = ""
                 return
-            except (sqlite3.OperationalError, OSError) as error:
+            except StoreError as error:
                 if not self.trouble:
                     log.error("the store cannot be written: %s", error)
                 self.trouble = f"the store cannot be written: {error}"
@@ -155,7 +156,7 @@ class Engine:
             return self.trouble
         try:
             await asyncio.get_running_loop().run_in_executor(self._writer, self.store.probe, size)
-        except (sqlite3.OperationalError, OSError) as error:
+        except StoreError as error:
             return f"the store cannot be written: {error}"
         return ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hmac
 import logging
 import os
@@ -18,29 +17,20 @@ from typing import Any
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.base.resources import Resources
-from murmuration.placement.registry import is_own, resolve
-from murmuration.runtime.folder import (
-    API,
-    MASTER_LOCK,
-    STORE,
-    ApiAddress,
-    make_folder,
-    read_token,
-    write_private,
-)
-from murmuration.runtime.locks import hold
+from murmuration.runtime.folder import STORE
 from murmuration.runtime.master.answers import EventRow, NodeRow, node_rows
 from murmuration.runtime.master.api import Api, refuse
 from murmuration.runtime.master.engine import Clock, Engine
+from murmuration.runtime.master.settings import lease_margin_s, live_settings
+from murmuration.runtime.net.directory import FolderDirectory, Leader
 from murmuration.runtime.net.http import BadRequest, HttpServer
+from murmuration.runtime.net.sockets import listen
 from murmuration.runtime.net.transport import HELLO_MAX, Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput
 from murmuration.runtime.options import MasterOptions
-from murmuration.runtime.store.sqlite import Store
-from murmuration.schedulers.architecture import KINDS
+from murmuration.runtime.store.sqlite import SqliteStore
 from murmuration.schedulers.central.leases import Leases
-from murmuration.schedulers.central.master import LiveMaster, Settings
+from murmuration.schedulers.central.master import LiveMaster
 from murmuration.schedulers.central.messages import (
     JOBS,
     AgentJoined,
@@ -53,8 +43,6 @@ from murmuration.schedulers.central.messages import (
     RunStarted,
     Send,
 )
-from murmuration.schedulers.offers.allocators import ALLOCATORS
-from murmuration.schedulers.offers.master import Rules
 from murmuration.schedulers.offers.messages import (
     CommitTasks,
     GetGuaranteedShare,
@@ -68,8 +56,6 @@ from murmuration.schedulers.offers.messages import (
 )
 from murmuration.workload.job_spec import NAME
 
-#: The architectures a live cluster can have.
-LIVE_KINDS = ("monolithic", "shared-state", "offers")
 #: What a scheduler from outside may say.
 ACTIONS = (
     Register,
@@ -98,48 +84,21 @@ class Peer:
     sessions: dict[str, int] = field(default_factory=dict)
 
 
-def live_settings(options: MasterOptions) -> tuple[Settings, str, str]:
-    """The scheduler and placement by the names a simulation knows them by."""
-    kind, placement = options.scheduler, options.placement
-    if kind not in KINDS and is_own(kind):
-        kind, placement = "monolithic", options.scheduler
-    if kind not in LIVE_KINDS:
-        known = ", ".join(LIVE_KINDS)
-        raise InputError(f"scheduler {kind!r}: expected {known} or module:Class for a live cluster")
-    if options.allocator not in ALLOCATORS:
-        raise InputError(f"allocator {options.allocator!r}: expected {', '.join(ALLOCATORS)}")
-    rules = Rules(allocator=ALLOCATORS[options.allocator], timeout_s=5.0, revoke_after_s=10.0)
-    resources = Resources(("cpu", "memory", *options.resources))
-    return (
-        Settings(resources, resolve(placement), rules, by_offers=kind == "offers"),
-        kind,
-        placement,
-    )
-
-
-def lease_margin_s(agent_timeout_s: float) -> float:
-    """How much longer than its agents a master waits: for slow kills, and for watches that are not
-    alike."""
-    return 2.0 + agent_timeout_s / 10.0
-
-
 class MasterProcess:
     """One master. It is the only writer of its folder's store."""
 
     def __init__(self, options: MasterOptions) -> None:
         self.folder = Path(options.folder)
-        make_folder(self.folder)
-        self._lock = hold(self.folder / MASTER_LOCK, "a master")
+        self.directory = FolderDirectory(self.folder)
+        self.directory.create()
         settings, options.scheduler, options.placement = live_settings(options)
         self.options = options
         self.clock = Clock()
         self.started_s = self.clock.now()
         self.leases = Leases(options.agent_timeout_s, lease_margin_s(options.agent_timeout_s))
         self.master = LiveMaster(settings, options.seed)
-        self.store = Store(self.folder / STORE)
-        self.engine = Engine(self.master, self.store, self.clock, self._deliver)
-        self.reader = Store(self.folder / STORE)
-        self._token = read_token(self.folder)
+        self.engine = Engine(self.master, self.clock, self._deliver)
+        self._token = self.directory.credentials().token
         self._agents: dict[str, Connection] = {}
         self._frameworks: dict[str, Connection] = {}
         #: CPU seconds so far and bytes of memory of each run, and CPUs in use on each node.
@@ -154,46 +113,44 @@ class MasterProcess:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        event = self.store.recover(self.options.seed)
-        self.epoch = event.epoch
-        first = self.engine.recover(event, self.options)
+        await self.directory.lead()
+        first, self.epoch = self.engine.start(SqliteStore(self.folder / STORE), self.options)
         self.leases.expect(
             (task.node for _, task in self.master.jobs.runs.values()), self.clock.now()
         )
         work = [asyncio.create_task(self.engine.run(first)), asyncio.create_task(self._tick())]
         http = HttpServer(Api(self, self._token).handle, refuse)
-        frames = await self._listen(http)
+        servers = await self._listen(http)
         stopping = asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait([*work, stopping], return_when=asyncio.FIRST_COMPLETED)
-        frames.close()
+        for server in servers:
+            server.close()
         await http.close()
         for task in [*work, stopping]:
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)
-        with contextlib.suppress(OSError):
-            (self.folder / API).unlink()
+        await self.directory.withdraw()
         self.engine.close()
-        self.reader.close()
         for task in done - {stopping}:
             task.result()
 
-    async def _listen(self, http: HttpServer) -> asyncio.Server:
-        """Open both doors and say where they are. A master that comes again takes its old ones if
-        it can."""
-        host, before = self.options.host, _ports_before(self.folder)
-        api = await _first_free(self.options.port, before[0], lambda port: http.start(host, port))
-        loop = asyncio.get_running_loop()
-
-        async def start(port: int) -> asyncio.Server:
-            return await loop.create_server(self._accept, host, port)
-
-        frames: asyncio.Server = await _first_free(0, before[1], start)
-        at = frames.sockets[0].getsockname()[1]
-        self.url = f"http://{host}:{api}"
-        address = ApiAddress(self.url, f"{host}:{at}", os.getpid())
-        write_private(self.folder / API, msgspec.json.encode(address).decode())
+    async def _listen(self, http: HttpServer) -> tuple[asyncio.Server, asyncio.Server]:
+        """Listen for HTTP and for frames, and announce where. A master that starts again takes the
+        ports it had before if it can."""
+        loop, host = asyncio.get_running_loop(), self.options.host
+        tls = self.directory.credentials().server_tls
+        api_ports, frame_ports = [0], [0]
+        with contextlib.suppress(InputError):
+            before = self.directory.leader()
+            api_ports, frame_ports = [before.api.port, 0], [before.frames.port, 0]
+        if self.options.port:
+            api_ports = [self.options.port]
+        api, api_at = await listen(loop, http.make_protocol, host, api_ports, tls)
+        frames, frames_at = await listen(loop, self._accept, host, frame_ports, tls)
+        self.url = api_at.url
+        await self.directory.announce(Leader(api_at, frames_at, os.getpid()))
         log.info("listening on %s", self.url)
-        return frames
+        return api, frames
 
     def _accept(self) -> Connection:
         """A stranger may be silent for a while, but not for ever."""
@@ -387,7 +344,7 @@ class MasterProcess:
             EventRow(
                 number, at, kind, msgspec.Raw(msgspec.json.encode(msgspec.msgpack.decode(body)))
             )
-            for number, at, kind, body in self.reader.facts(after, limit)
+            for number, at, kind, body in self.engine.store.facts(after, limit)
         ]
 
 
@@ -399,29 +356,6 @@ def _has_orders(message: Any) -> bool:
         except msgspec.ValidationError:
             return False
     return True
-
-
-def _ports_before(folder: Path) -> tuple[int, int]:
-    try:
-        address = msgspec.json.decode((folder / API).read_bytes(), type=ApiAddress)
-        return int(address.url.rpartition(":")[2]), int(address.agents.rpartition(":")[2])
-    except (OSError, ValueError, msgspec.DecodeError):
-        return 0, 0
-
-
-async def _first_free(asked: int, before: int, start: Any) -> Any:
-    """Listen on the port that was asked for, else on the one of before, else on any."""
-    for port in [asked] if asked else [before, 0] if before else [0]:
-        try:
-            return await start(port)
-        except OSError as error:
-            if error.errno not in (errno.EADDRINUSE, errno.EACCES) or port == 0:
-                raise
-            if asked:
-                raise InputError(
-                    f"port {port}: {(error.strerror or 'cannot be used').lower()}"
-                ) from error
-    raise AssertionError("any port is free")
 
 
 def main(options: MasterOptions) -> None:

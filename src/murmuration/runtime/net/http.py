@@ -71,16 +71,12 @@ class HttpServer:
 
     def __init__(self, handler: Handler, refuse: Callable[[int, str], Reply]) -> None:
         self._handler, self._refuse = handler, refuse
-        self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, host: str, port: int) -> int:
-        self._server = await asyncio.start_server(self._accept, host, port, limit=HEAD_MAX)
-        return int(self._server.sockets[0].getsockname()[1])
+    def make_protocol(self) -> asyncio.Protocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(HEAD_MAX), self._accept)
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

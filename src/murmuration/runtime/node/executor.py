@@ -12,7 +12,6 @@ import contextlib
 import logging
 import os
 import shutil
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from murmuration.base.errors import InputError
+from murmuration.runtime.net.sockets import find_ports
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.node.isolation import (
     Handle,
@@ -292,15 +292,5 @@ def ports(asked: tuple[int, ...]) -> dict[str, str]:
     refused."""
     if not asked:
         return {}
-    found: list[int] = []
-    with contextlib.ExitStack() as held:
-        for port in asked:
-            listener = held.enter_context(socket.socket())
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind(("", port))
-                listener.listen(1)
-            except OSError as error:
-                raise StartFailed(f"port {port} is in use") from error
-            found.append(listener.getsockname()[1])
+    found = find_ports(asked)
     return {"MURMUR_PORT": str(found[0]), "MURMUR_PORTS": ",".join(map(str, found))}

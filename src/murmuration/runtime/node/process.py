@@ -17,8 +17,10 @@ from typing import Any
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.folder import NODES, read_address, read_token
+from murmuration.runtime.folder import NODES
 from murmuration.runtime.locks import hold
+from murmuration.runtime.net.directory import FolderDirectory
+from murmuration.runtime.net.sockets import connect
 from murmuration.runtime.net.transport import Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, ReadOutput
 from murmuration.runtime.node.emulated import EmulatedExecutor
@@ -45,6 +47,7 @@ LOOK_S = 1.0
 RECONNECT_S = 0.1
 RECONNECT_MAX_S = 1.0
 LEAVE_S = 10.0
+CONNECT_S = 5.0
 
 log = logging.getLogger("murmuration.agent")
 
@@ -148,6 +151,7 @@ class AgentProcess:
 
     def __init__(self, options: AgentOptions) -> None:
         self.options = options
+        self._directory = FolderDirectory(Path(options.folder))
         nodes: list[EmulatedNode | None] = [*options.emulated] or [None]
         hosted = [Hosted(self, options, node) for node in nodes]
         self._hosted = {one.agent.node: one for one in hosted}
@@ -216,15 +220,16 @@ class AgentProcess:
             delay = min(2 * delay, RECONNECT_MAX_S)
 
     async def _connect(self) -> None:
-        folder = Path(self.options.folder)
-        host, _, port = read_address(folder).agents.rpartition(":")
+        address, credentials = self._directory.leader().frames, self._directory.credentials()
         self._lost.clear()
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(5.0):
-            _, connection = await loop.create_connection(
-                lambda: Connection(self._receive, self._lose), host, int(port)
+        async with asyncio.timeout(CONNECT_S):
+            connection = await connect(
+                asyncio.get_running_loop(),
+                lambda: Connection(self._receive, self._lose),
+                address,
+                credentials.client_tls,
             )
-            answer = await connection.ask(Hello(read_token(folder), "agent"))
+            answer = await connection.ask(Hello(credentials.token, "agent"))
         if not isinstance(answer, HelloAnswer) or answer.wrong:
             connection.abort()
             raise InputError(

@@ -1,15 +1,14 @@
-"""The store: job specifications, decisions and the log in SQLite, written ahead of what they cause.
+"""The store in SQLite: job specifications, decisions and the log, in one file on one host.
 
-A batch of facts is one transaction (group commit); what a fact causes is sent only when its batch
-is on disk. The log has every event the master was told and every fact that came of it, in order, so
-that a simulator can replay it.
+A batch is one transaction, so it is there whole or not at all. The log has every event the master
+was given and every fact it noted, in order, so that a simulator can replay it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +17,7 @@ import msgspec
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import STORE
 from murmuration.runtime.options import MasterOptions
+from murmuration.runtime.store.interface import Deposed, Entry, LoggedFact, StoreError
 from murmuration.schedulers.central.messages import (
     AgentJoined,
     AgentLost,
@@ -86,22 +86,14 @@ ON CONFLICT (job, idx) DO UPDATE SET run = excluded.run, node = excluded.node, s
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the log: an event the master was told (`event`), a fact that came of it (`fact`),
-    or how a master was started (`options`)."""
-
-    number: int
-    at_s: float
-    side: str
-    value: Any
-
-
-class Store:
-    """One database file. `write` may be called from another thread than the rest, one call at a
-    time."""
+class SqliteStore:
+    """One database file, and two connections to it: one writes, on whatever thread the driver
+    chooses; the other reads the log beside it and never sees half a batch."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
+        self._epoch: int | None = None
+        self._reader: sqlite3.Connection | None = None
         try:
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
@@ -115,6 +107,8 @@ class Store:
 
     def close(self) -> None:
         self._db.close()
+        if self._reader is not None:
+            self._reader.close()
 
     def meta(self, key: str, default: str) -> str:
         """A setting that is written once and kept."""
@@ -122,16 +116,17 @@ class Store:
         (value,) = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return str(value)
 
-    def next_epoch(self) -> int:
-        """How many masters have started on this store before."""
-        epoch = int(self.meta("epoch", "-1")) + 1
-        self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
-        return epoch
+    def _next_epoch(self) -> int:
+        """The number of masters that have started on this store before."""
+        self._epoch = int(self.meta("epoch", "-1")) + 1
+        self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(self._epoch),))
+        return self._epoch
 
     def probe(self, size: int) -> None:
         """Fail as a write of this size would."""
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES ('probe', ?)", ("x" * size,))
-        self._db.execute("DELETE FROM meta WHERE key = 'probe'")
+        with _retryable():
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('probe', ?)", ("x" * size,))
+            self._db.execute("DELETE FROM meta WHERE key = 'probe'")
 
     def last_number(self) -> int:
         (last,) = self._db.execute("SELECT COALESCE(MAX(number), 0) FROM log").fetchone()
@@ -139,8 +134,8 @@ class Store:
 
     def write(self, entries: Sequence[Entry]) -> None:
         """One transaction: all of it is on disk, or none."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with _retryable(), self._transaction():
+            self._check_epoch()
             rows = [
                 (e.number, e.at_s, e.side, type(e.value).__name__, ENCODER.encode(e.value))
                 for e in entries
@@ -153,11 +148,25 @@ class Store:
                 self._db.execute(
                     "DELETE FROM log WHERE number <= ?", (entries[-1].number - LOG_MAX,)
                 )
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+
+    def _check_epoch(self) -> None:
+        """Within the transaction: nobody has started an epoch after ours."""
+        if self._epoch is None:
+            return
+        (now,) = self._db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+        if int(now) != self._epoch:
+            raise Deposed(f"a later master (epoch {now}, after {self._epoch}) uses {self._path}")
 
     def _apply(self, fact: Fact, at_s: float) -> None:
         """What a fact changes in the tables a master starts from."""
@@ -221,21 +230,32 @@ class Store:
         draining = tuple(
             node for (node,) in self._db.execute("SELECT node FROM draining ORDER BY node")
         )
-        return Recover(self.next_epoch(), seed, jobs, draining)
+        return Recover(self._next_epoch(), seed, jobs, draining)
 
     def entries(self) -> Iterator[Entry]:
-        """The whole log, with its values as they were told."""
+        """The whole log that is kept, in order."""
         query = "SELECT number, at_s, side, kind, body FROM log ORDER BY number"
         for number, at_s, side, kind, body in self._db.execute(query):
             yield Entry(number, at_s, side, msgspec.msgpack.decode(body, type=LOGGED[kind]))
 
-    def facts(self, after: int, limit: int) -> Iterator[tuple[int, float, str, bytes]]:
-        """The facts of the log after a number: number, time, kind and MessagePack."""
+    def facts(self, after: int, limit: int) -> Iterator[LoggedFact]:
+        """The facts of the log after a number, by a connection of their own."""
+        if self._reader is None:
+            self._reader = sqlite3.connect(self._path, check_same_thread=False)
         query = (
             "SELECT number, at_s, kind, body FROM log WHERE number > ? AND side = 'fact' "
             "ORDER BY number LIMIT ?"
         )
-        yield from self._db.execute(query, (after, limit))
+        yield from self._reader.execute(query, (after, limit))
+
+
+@contextlib.contextmanager
+def _retryable() -> Iterator[None]:
+    """What the disk refuses may be tried again."""
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as error:
+        raise StoreError(str(error)) from error
 
 
 def read_log(path: Path) -> list[Entry]:
@@ -243,7 +263,7 @@ def read_log(path: Path) -> list[Entry]:
     file = path / STORE if path.is_dir() else path
     if not file.is_file():
         raise InputError(f"{path}: expected the folder or the store of a live cluster")
-    store = Store(file)
+    store = SqliteStore(file)
     try:
         return list(store.entries())
     except (sqlite3.DatabaseError, msgspec.DecodeError, KeyError) as error:

@@ -1,0 +1,41 @@
+"""What a live cluster can be set to: the architectures it can have, and a master's rules by the
+names a simulation knows them by. Apart from the process, so that a replay imports no server."""
+
+from __future__ import annotations
+
+from murmuration.base.errors import InputError
+from murmuration.base.resources import Resources
+from murmuration.placement.registry import is_own, resolve
+from murmuration.runtime.options import MasterOptions
+from murmuration.schedulers.architecture import KINDS
+from murmuration.schedulers.central.master import Settings
+from murmuration.schedulers.offers.allocators import ALLOCATORS
+from murmuration.schedulers.offers.master import Rules
+
+#: The architectures a live cluster can have.
+LIVE_KINDS = ("monolithic", "shared-state", "offers")
+
+
+def live_settings(options: MasterOptions) -> tuple[Settings, str, str]:
+    """The scheduler and placement by the names a simulation knows them by."""
+    kind, placement = options.scheduler, options.placement
+    if kind not in KINDS and is_own(kind):
+        kind, placement = "monolithic", options.scheduler
+    if kind not in LIVE_KINDS:
+        known = ", ".join(LIVE_KINDS)
+        raise InputError(f"scheduler {kind!r}: expected {known} or module:Class for a live cluster")
+    if options.allocator not in ALLOCATORS:
+        raise InputError(f"allocator {options.allocator!r}: expected {', '.join(ALLOCATORS)}")
+    rules = Rules(allocator=ALLOCATORS[options.allocator], timeout_s=5.0, revoke_after_s=10.0)
+    resources = Resources(("cpu", "memory", *options.resources))
+    return (
+        Settings(resources, resolve(placement), rules, by_offers=kind == "offers"),
+        kind,
+        placement,
+    )
+
+
+def lease_margin_s(agent_timeout_s: float) -> float:
+    """How much longer than its agents a master waits: for slow kills, and for watches that are not
+    alike."""
+    return 2.0 + agent_timeout_s / 10.0

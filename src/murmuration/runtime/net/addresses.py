@@ -1,0 +1,28 @@
+"""Addresses: where somebody listens, as a value instead of a text that everybody takes apart."""
+
+from __future__ import annotations
+
+import msgspec
+
+SCHEME = "http://"
+
+
+class Address(msgspec.Struct, frozen=True):
+    """A host and a port. An IPv6 host is written in brackets, as in a URL."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The address of an HTTP server."""
+        return f"{SCHEME}{self}"
+
+
+def parse_address(text: str) -> Address:
+    """The address in `host:port` or `http://host:port`; ValueError if there is none."""
+    host, _, port = text.removeprefix(SCHEME).rpartition(":")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))

@@ -1,0 +1,135 @@
+"""The directory of a cluster: who leads it, where the leader listens, and with which credentials.
+
+Everybody who wants to reach a master asks the directory: the command, schedulers outside, node
+agents and the supervisor. A master asks it whether it may lead and announces itself there. What
+stands behind it is nobody else's business: here it is a folder on one host; with several hosts it
+will be a key in etcd, leased to the leader.
+
+Readers call plain functions, because a command has no event loop. What a master does may wait for
+an election, so those methods are coroutines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from murmuration.base.errors import InputError
+from murmuration.runtime.folder import API, MASTER_LOCK, TOKEN, write_private
+from murmuration.runtime.locks import hold, holder
+from murmuration.runtime.net.addresses import Address, parse_address
+
+if TYPE_CHECKING:
+    import ssl
+
+
+class Leader(msgspec.Struct, frozen=True):
+    """The master that leads: clients reach it by HTTP, node agents and schedulers by frames."""
+
+    api: Address
+    frames: Address
+    #: Its process; of use on the leader's own host only.
+    pid: int
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """What proves that one belongs to the cluster. Without contexts, connections are in clear text
+    and stay on this host."""
+
+    token: str
+    #: For those who listen and for those who connect.
+    server_tls: ssl.SSLContext | None = None
+    client_tls: ssl.SSLContext | None = None
+
+
+class Directory(Protocol):
+    """Where the parts of a cluster find each other."""
+
+    def leader(self) -> Leader:
+        """Who leads now; InputError if nobody does."""
+
+    def credentials(self) -> Credentials:
+        """What to show to the others; InputError if this is no member of a cluster."""
+
+    async def lead(self) -> None:
+        """Become the leader, until the process ends; InputError if another one leads."""
+
+    async def announce(self, leader: Leader) -> None:
+        """Tell everybody where the leader listens."""
+
+    async def withdraw(self) -> None:
+        """Nobody leads any more, until the next one announces itself."""
+
+
+class _LeaderFile(msgspec.Struct):
+    """The file `api.json`."""
+
+    url: str
+    agents: str
+    pid: int
+
+
+class FolderDirectory:
+    """A directory for one host: a folder that only its owner can read. The leader holds a lock, so
+    there is one at most, and none as soon as its process has ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = -1
+
+    def create(self) -> None:
+        """Make the folder and its token if they are not there yet, readable by their owner alone.
+        A folder that existed keeps its mode."""
+        # Slow to import, and most commands only read a token.
+        import secrets
+
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not (self.folder / TOKEN).exists():
+                write_private(self.folder / TOKEN, secrets.token_urlsafe(32))
+        except OSError as error:
+            raise InputError(f"{self.folder}: {(error.strerror or str(error)).lower()}") from error
+
+    def exists(self) -> bool:
+        return (self.folder / TOKEN).exists()
+
+    def leader(self) -> Leader:
+        try:
+            file = msgspec.json.decode((self.folder / API).read_bytes(), type=_LeaderFile)
+            return Leader(parse_address(file.url), parse_address(file.agents), file.pid)
+        except (OSError, ValueError, msgspec.DecodeError) as error:
+            raise no_cluster(self.folder) from error
+
+    def credentials(self) -> Credentials:
+        try:
+            return Credentials((self.folder / TOKEN).read_text().strip())
+        except OSError as error:
+            raise no_cluster(self.folder) from error
+
+    def leading_process(self) -> int | None:
+        """The process that holds the lock of the leader."""
+        return holder(self.folder / MASTER_LOCK)
+
+    async def lead(self) -> None:
+        self._lock = hold(self.folder / MASTER_LOCK, "a master")
+
+    async def announce(self, leader: Leader) -> None:
+        file = _LeaderFile(leader.api.url, str(leader.frames), leader.pid)
+        write_private(self.folder / API, msgspec.json.encode(file).decode())
+
+    async def withdraw(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what a leader that has ended may have left."""
+        with contextlib.suppress(OSError):
+            (self.folder / API).unlink()
+
+
+def no_cluster(folder: Path) -> InputError:
+    return InputError(
+        f"{folder}: no cluster runs here; start one with murmur up, or name its folder with --dir"
+    )
