@@ -21,15 +21,24 @@ crashes later, the fact is there when the agent starts again. So an agent puts t
 what rests on it after it: "run 7 of task web.0 goes to node-3" before the message that starts it.
 An answer to somebody who asked for something to be kept follows its note for the same reason.
 
-**Memory is a fold of notes.** What must survive a crash changes only by `apply(fact)` of the
-agent's memory, both when the agent decides and when it starts again: a driver's disk keeps the
-facts (or what they fold to) and hands a fresh agent the result. Everything else an agent knows is
-lost in a crash, and must be learnt again.
+A `Send` marked `at_once` is the exception: it rests on no note, so a driver may send it while
+notes before it still wait for the disk. An answer to a heartbeat is one: a full disk must not make
+a whole cluster believe that its master is gone.
+
+**Memory is a fold of notes.** What must survive a crash changes only by `apply(fact, now)` of the
+agent's `Memory`, both when the agent decides and when it starts again: a driver's disk keeps the
+facts (or what they fold to) and hands a fresh agent the result. `now` is what `handle` was given
+when the fact was noted. Everything else an agent knows is lost in a crash and must be learnt
+again.
 
 **Time.** `now` is the agent's own clock, in seconds. Clocks of two hosts differ by anything, so no
 message carries a point in time: a message says how *old* something is, and the receiver subtracts
 that from its own `now`. `due` is when the agent next wants a `Wake`, or infinity; a driver reads
 it after every `handle`. A wake may come late and never comes early.
+
+**Connections.** Some protocols keep a connection between two parties. Each side is told when it
+stands (`Connected`) and when it has broken (`Disconnected`); what one connection carries arrives
+in order, or not at all. A side may hear of a break long after the other.
 
 **Names.** Parties are known by name. A message that says who speaks does so in the field its class
 names in `speaker`; a driver delivers it only if the connection it came by belongs to that party, so
@@ -86,11 +95,27 @@ class Wake(Common, frozen=True):
     """The time the agent asked to be woken at has come."""
 
 
+class Connected(Common, frozen=True):
+    """A connection to another party stands. Its number is larger than that of every one before."""
+
+    peer: str
+    session: int
+
+
+class Disconnected(Common, frozen=True):
+    """The connection of this number has broken; what was under way on it is lost."""
+
+    peer: str
+    session: int
+
+
 class Send(msgspec.Struct, frozen=True):
     """A message to a named party."""
 
     to: str
     message: Message
+    #: It rests on no note, and need not wait for those before it.
+    at_once: bool = False
 
 
 class Do(msgspec.Struct, frozen=True):
@@ -106,6 +131,13 @@ class Note(msgspec.Struct, frozen=True):
 
 
 Effect = Send | Do | Note
+
+
+class Memory(Protocol):
+    """What an agent must know again after a crash."""
+
+    def apply(self, fact: Any, now: float) -> None:
+        """Change as a fact says that was noted at this time."""
 
 
 class Agent(Protocol):

@@ -1,9 +1,8 @@
-"""A network in virtual time that loses, delays, doubles and reorders messages, falls apart, and
-whose agents crash.
+"""A network in virtual time that loses, delays, doubles and reorders messages and falls apart.
 
-It knows nothing of what is sent: a protocol's loop asks when a message arrives (never, once, or
-more often) and posts it to a `Timeline`. What goes wrong is a `Faults` value, written by hand or
-drawn from a seed, so that any run can be repeated.
+It knows nothing of what is sent: the driver asks when a message arrives (never, once, or more
+often). What goes wrong is a `Faults` value, written by hand or drawn from a seed, so that any run
+can be repeated. Connections, which deliver in order or break, are in `connections.py`.
 """
 
 from __future__ import annotations
@@ -11,10 +10,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+
+if TYPE_CHECKING:
+    from murmuration.simulation.messages.drive import Driver
 
 
 class Partition(msgspec.Struct, frozen=True):
@@ -26,12 +28,28 @@ class Partition(msgspec.Struct, frozen=True):
 
 
 class Crash(msgspec.Struct, frozen=True):
-    """An agent is down for a while, and then starts again from its books; for infinity: the whole
+    """An agent is down for a while, and then starts again from its disk; for infinity: the whole
     node is gone."""
 
     at_s: float
     name: str
     down_s: float
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """An agent stands still for a while and does not know it."""
+
+    at_s: float
+    name: str
+    seconds: float
+
+
+class Jump(msgspec.Struct, frozen=True):
+    """An agent's clock jumps, forwards or back."""
+
+    at_s: float
+    name: str
+    seconds: float
 
 
 class Faults(msgspec.Struct, frozen=True):
@@ -46,6 +64,8 @@ class Faults(msgspec.Struct, frozen=True):
     partitions: tuple[Partition, ...] = ()
     crashes: tuple[Crash, ...] = ()
     end_s: float = math.inf
+    pauses: tuple[Pause, ...] = ()
+    jumps: tuple[Jump, ...] = ()
 
 
 def draw_faults(
@@ -86,6 +106,17 @@ class Network:
     def __init__(self, faults: Faults, rng: np.random.Generator) -> None:
         self.faults, self._rng = faults, rng
         self.sent = self.lost = 0
+
+    def attach(self, driver: Driver) -> None:
+        """The driver that asks; for networks that have something to tell it."""
+
+    def line(self, sender: str, to: str) -> int:
+        """The connection a message takes; what is under way arrives only if it is still the same
+        then. Here there are none, and everything takes line 0."""
+        return 0
+
+    def drop(self, name: str) -> None:
+        """A party has crashed, and its connections with it."""
 
     def arrivals(self, sender: str, to: str, now: float) -> list[float]:
         """The times at which a message arrives: none if it is lost, several if it is doubled."""
