@@ -14,6 +14,25 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+#: What a source that spreads asks for in place of its fullness: any node with room will do.
+SPREADING = -1.0
+
+
+def may_take(
+    used: Array,
+    capacity: Array,
+    request: Array,
+    counted: Array,
+    overload: float,
+    fuller_than: float,
+) -> bool:
+    """Whether a node may take a container: it is not overloaded with it and, unless the source
+    spreads (a negative `fuller_than`), fuller with it than the source is now."""
+    if not has_room(used, capacity, request, overload):
+        return False
+    return fuller_than < 0.0 or is_fuller(used, capacity, request, counted, fuller_than)
+
+
 def has_room(used: Array, capacity: Array, request: Array, overload: float) -> bool:
     """Eqs. 20 and 26: with the container, no resource is above the threshold."""
     for r in range(used.shape[0]):
@@ -27,7 +46,7 @@ def is_fuller(used: Array, capacity: Array, request: Array, counted: Array, than
     source now.
 
     Compared by fullness, not by pheromone: then the sorted list of fullnesses only ever grows, and
-    every cloud comes to rest.
+    every cluster comes to rest.
     """
     some = False
     for r in range(used.shape[0]):

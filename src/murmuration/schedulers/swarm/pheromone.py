@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-#: The one parameter that switches a cloud: expel what is above the threshold, or also empty the
+#: The one parameter that switches a cluster: expel what is above the threshold, or also empty the
 #: nodes below it.
 SPREAD, BIN_PACK = 0, 1
 STRATEGIES = ("spread", "bin-pack")
@@ -36,8 +36,8 @@ def bin_pack(n: float, n0: float, n_min: float, form: int) -> float:
 
 
 def repulsive(spreading: float, packing: float, strategy: int) -> float:
-    """Eq. 23: a node that is overloaded spreads; one that is not packs, unless the cloud is told to
-    spread."""
+    """Eq. 23: a node that is overloaded spreads; one that is not packs, unless the strategy is to
+    spread only."""
     return spreading if spreading > 0.0 or strategy == SPREAD else packing
 
 
@@ -64,8 +64,33 @@ def dominant(used: Array, capacity: Array, counted: Array) -> float:
 
 def least_dominant(used: Array, capacity: Array, counted: Array) -> int:
     """Eq. 2: the resource of which the smallest share is taken, −1 if none counts."""
-    least, found = 0.0, -1
+    least, resource = 0.0, -1
     for r in range(used.shape[0]):
-        if counted[r] and capacity[r] > 0 and (found < 0 or used[r] / capacity[r] < least):
-            least, found = used[r] / capacity[r], r
-    return found
+        if counted[r] and capacity[r] > 0 and (resource < 0 or used[r] / capacity[r] < least):
+            least, resource = used[r] / capacity[r], r
+    return resource
+
+
+def fullness(used: Array, capacity: Array, resource: int) -> float:
+    """The share taken of a node's least dominant resource."""
+    return float(used[resource] / capacity[resource]) if resource >= 0 else 0.0
+
+
+def strategy_at(now: float, strategy: int, switch_s: float, switch_to: int) -> int:
+    """The strategy in force at a time: it may change once."""
+    return switch_to if now >= switch_s else strategy
+
+
+def container_size(
+    request: Array, capacity: Array, counted: Array, resource: int, packing: bool
+) -> float:
+    """The size of a container on a node: its share of the node's least dominant resource, or, when
+    the node spreads, its largest share."""
+    if not packing:
+        return dominant(request, capacity, counted)
+    return fullness(request, capacity, resource)
+
+
+def leave_probability(p: float, size: float, largest: float, size_weighted: bool) -> float:
+    """Eqs. 24 and 25: the probability that a container leaves in one step."""
+    return weighted(p, min(size, largest), largest) if size_weighted else p

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from murmuration.base.jit import helper, inlined, loop_kernel
+from murmuration.base.jit import helper, inlined, loop_kernel, tree
 from murmuration.base.rows import next_double
 from murmuration.schedulers.swarm import pheromone
+from murmuration.schedulers.swarm.destinations import SPREADING
 from murmuration.schedulers.swarm.pheromone import BIN_PACK
 from murmuration.simulation.architectures.swarm.search import (
     Colony,
@@ -71,31 +72,28 @@ from murmuration.simulation.engine.world import (
     World,
 )
 
-SPREADING = -1.0
-
 spread = helper(pheromone.spread)
 bin_pack = helper(pheromone.bin_pack)
 repulsive = helper(pheromone.repulsive)
-weighted = helper(pheromone.weighted)
+strategy_at = helper(pheromone.strategy_at)
+container_size = tree(pheromone.container_size)
+fullness = helper(pheromone.fullness)
+leave_probability = tree(pheromone.leave_probability)
 attractive = helper(pheromone.attractive)
 
 
 @helper
 def size_on(c: Colony, node: int, request: Array, packing: bool) -> float:
-    """The size of a task on a node: its share of the least dominant resource, or when spreading its
-    largest share."""
-    if not packing:
-        return float(dominant(request, c.total[node], c.rows[COUNTED]))
+    """The size of a task on a node now."""
     resource = int(c.nodes[RESOURCE, node])
-    return float(request[resource] / c.total[node, resource]) if resource >= 0 else 0.0
+    return float(container_size(request, c.total[node], c.rows[COUNTED], resource, packing))
 
 
 @helper
 def strategy_now(c: Colony) -> int:
     """The strategy in force."""
-    return int(
-        c.rules[0].switch_to if c.state[0].now >= c.rules[0].switch_s else c.rules[0].strategy
-    )
+    rules = c.rules[0]
+    return int(strategy_at(c.state[0].now, rules.strategy, rules.switch_s, rules.switch_to))
 
 
 @helper
@@ -106,7 +104,7 @@ def look_at(c: Colony, node: int) -> None:
     fill_used(c.total, c.free, c.outgoing, node, used)
     resource = least_dominant(used, capacity, c.rows[COUNTED])
     c.nodes[RESOURCE, node] = resource
-    c.nodes[FULLNESS, node] = used[resource] / capacity[resource] if resource >= 0 else 0.0
+    c.nodes[FULLNESS, node] = fullness(used, capacity, resource)
     over = spread(dominant(used, capacity, c.rows[COUNTED]), c.rules[0].overload)
     c.nodes[PACKING, node] = 1.0 if over == 0.0 and strategy_now(c) == BIN_PACK else 0.0
     c.nodes[PHEROMONE, node] = over
@@ -168,7 +166,7 @@ def wants_to_leave(c: Colony, node: int, request: Array) -> Any:
         return False
     if c.rules[0].size_weighted:
         size = size_on(c, node, request, c.nodes[PACKING, node] > 0.0)
-        p = weighted(p, min(size, c.nodes[LARGEST, node]), c.nodes[LARGEST, node])
+        p = leave_probability(p, size, c.nodes[LARGEST, node], True)
     return next_double(c.rng[c.rng.shape[0] - 1]) < p
 
 

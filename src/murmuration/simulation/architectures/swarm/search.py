@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from murmuration.base.jit import helper
+from murmuration.base.jit import helper, tree
 from murmuration.base.rows import fits
 from murmuration.schedulers.swarm import destinations, levels, pheromone
 from murmuration.schedulers.swarm.search import RING
@@ -29,8 +29,7 @@ arrange = helper(levels.arrange)
 step_up = helper(levels.step_up)
 step_down = helper(levels.step_down)
 finger_hops = helper(levels.finger_hops)
-has_room = helper(destinations.has_room)
-is_fuller = helper(destinations.is_fuller)
+may_take = tree(destinations.may_take)
 dominant = helper(pheromone.dominant)
 least_dominant = helper(pheromone.least_dominant)
 
@@ -105,10 +104,8 @@ def suits(c: Colony, mask: Array, request: Array, node: int, fuller_than: float)
         return False
     used = c.rows[USED]
     fill_used(c.total, c.free, c.outgoing, node, used)
-    if not has_room(used, c.total[node], request, c.rules[0].overload):
-        return False
     return bool(
-        fuller_than < 0.0 or is_fuller(used, c.total[node], request, c.rows[COUNTED], fuller_than)
+        may_take(used, c.total[node], request, c.rows[COUNTED], c.rules[0].overload, fuller_than)
     )
 
 
