@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -84,10 +84,30 @@ class Client:
         """Facts as they come, without end; a connection that breaks is taken up where it broke."""
         with self._send("GET", ("events",), {"follow": 1, "index": after}, None) as connection:
             connection.settimeout(None)
-            lines = connection.makefile("rb")
-            for line in lines:
-                if line.startswith(b"data: "):
-                    yield msgspec.json.decode(line[6:])
+            with connection.makefile("rb") as answer:
+                head = _read_head(answer)
+                if b" 200 " not in head.partition(b"\r\n")[0]:
+                    _answer(head, answer.read())
+                for line in _read_chunks(answer):
+                    if line.startswith(b"data: "):
+                        yield msgspec.json.decode(line[6:])
+
+
+def _read_head(answer: IO[bytes]) -> bytes:
+    head = b""
+    while (line := answer.readline()) not in (b"\r\n", b""):
+        head += line
+    return head
+
+
+def _read_chunks(answer: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a body in chunks. The master sends whole events, so no line is ever split."""
+    while size := int(answer.readline() or b"0", 16):
+        chunk = answer.read(size)
+        if len(chunk) < size:
+            return
+        yield from chunk.splitlines()
+        answer.readline()
 
 
 def _answer(head: bytes, content: bytes) -> Any:

@@ -10,6 +10,7 @@ import msgspec
 
 from murmuration.base.resources import Resources
 from murmuration.cluster.reasons import Candidate
+from murmuration.runtime.master.usage import Usage
 from murmuration.schedulers.central.explain import (
     Trial,
     Why,
@@ -108,12 +109,6 @@ class Submitted(msgspec.Struct):
     index: int
 
 
-class ErrorAnswer(msgspec.Struct):
-    error: str
-    #: The field of the job that is wrong, as a dotted path.
-    field: str = ""
-
-
 class OutputAnswer(msgspec.Struct):
     """A part of what a task has written; go on from `next` until `ended`."""
 
@@ -192,16 +187,6 @@ def explained(found: Why | Trial) -> Any:
             None if verdict is None else type(verdict).__name__.lower()
         )
     return document
-
-
-class EventRow(msgspec.Struct):
-    index: int
-    at_s: float
-    kind: str
-    fact: msgspec.Raw
-
-
-Usage = dict[str, tuple[float, int]]
 
 
 def natural(resources: Resources, amounts: Vector) -> dict[str, float]:

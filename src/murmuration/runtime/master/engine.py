@@ -12,14 +12,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from murmuration.runtime.options import MasterOptions
-from murmuration.runtime.store.interface import Entry, Store, StoreError
+from murmuration.runtime.store.interface import Entry, Side, Store, StoreError
+from murmuration.runtime.store.log import FactLog
 from murmuration.schedulers.central.master import LiveMaster, Out
 from murmuration.schedulers.central.messages import Send
 from murmuration.schedulers.offers.messages import Callback, Wake
@@ -27,8 +27,6 @@ from murmuration.schedulers.offers.messages import Callback, Wake
 RETRY_S = 0.5
 #: One is enough; a master that is never content must not keep others from being heard.
 WAKES_MAX = 10
-#: Facts that are kept in memory for those who follow; older ones are read from the store.
-RECENT = 10_000
 _CALLBACKS = Callback.__args__
 
 log = logging.getLogger("murmuration.master")
@@ -60,20 +58,15 @@ class Engine:
         self._inbox: list[Told] = []
         self._bell = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, "store")
-        self.index = 0
-        self.recent: deque[tuple[int, float, Any]] = deque(maxlen=RECENT)
-        #: Set, and replaced by a fresh one, whenever there are new facts.
-        self.news = asyncio.Event()
-        #: What keeps the store from being written; empty if nothing does.
-        self.trouble = ""
+        self.log = FactLog()
 
     def start(self, store: Store, options: MasterOptions) -> tuple[list[Entry], int]:
         """Start from what the store has, before anything else is heard: the first batch, and the
         epoch."""
         self.store = store
-        self.index = store.last_number() + 1
+        self.log.open(store)
         event = store.recover(options.seed)
-        entries = [Entry(self.index, self.clock.now(), "options", options)]
+        entries = [self._entry(self.clock.now(), "options", options)]
         self._handle(event, self.clock.now(), entries, [])
         return entries, event.epoch
 
@@ -104,17 +97,16 @@ class Engine:
                 wakes += 1
                 self._handle(Wake(), now, entries, out)
             await self._write(entries)
-            self._publish(entries)
+            self.log.publish(entries)
             for message in out:
                 if isinstance(message, (Send, *_CALLBACKS)):
                     self._deliver(message)
             for told in batch:
                 if told.done is not None and not told.done.done():
-                    told.done.set_result(self.index)
+                    told.done.set_result(self.log.index)
 
     def _handle(self, event: Any, now: float, entries: list[Entry], out: list[Out]) -> None:
-        self.index += 1
-        entries.append(Entry(self.index, now, "event", event))
+        entries.append(self._entry(now, "event", event))
         try:
             said = self.master.handle(event, now)
         except Exception:
@@ -124,9 +116,12 @@ class Engine:
             return
         for message in said:
             if not isinstance(message, (Send, *_CALLBACKS)):
-                self.index += 1
-                entries.append(Entry(self.index, now, "fact", message))
+                entries.append(self._entry(now, "fact", message))
         out += said
+
+    def _entry(self, at_s: float, side: Side, value: Any) -> Entry:
+        self.log.index += 1
+        return Entry(self.log.index, at_s, side, value)
 
     async def _wait(self) -> None:
         """Until something was told or the master wants to be woken."""
@@ -142,28 +137,23 @@ class Engine:
         while entries:
             try:
                 await loop.run_in_executor(self._writer, self.store.write, entries)
-                self.trouble = ""
+                self.log.trouble = ""
                 return
             except StoreError as error:
-                if not self.trouble:
+                if not self.log.trouble:
                     log.error("the store cannot be written: %s", error)
-                self.trouble = f"the store cannot be written: {error}"
+                self.log.trouble = f"the store cannot be written: {error}"
                 await asyncio.sleep(RETRY_S)
 
     async def probe(self, size: int) -> str:
         """Whether the store has room for so many bytes; the trouble, if not."""
-        if self.trouble:
-            return self.trouble
+        if self.log.trouble:
+            return self.log.trouble
         try:
             await asyncio.get_running_loop().run_in_executor(self._writer, self.store.probe, size)
         except StoreError as error:
             return f"the store cannot be written: {error}"
         return ""
-
-    def _publish(self, entries: list[Entry]) -> None:
-        self.recent.extend((e.number, e.at_s, e.value) for e in entries if e.side == "fact")
-        news, self.news = self.news, asyncio.Event()
-        news.set()
 
     def close(self) -> None:
         self._writer.shutdown()

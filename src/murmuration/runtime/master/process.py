@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import STORE
-from murmuration.runtime.master.answers import EventRow, NodeRow, node_rows
-from murmuration.runtime.master.api import Api, refuse
+from murmuration.runtime.master.api import Api, make_app
 from murmuration.runtime.master.engine import Clock, Engine
+from murmuration.runtime.master.reading import ReadModel
 from murmuration.runtime.master.settings import lease_margin_s, live_settings
+from murmuration.runtime.master.usage import UsageMeter
 from murmuration.runtime.net.directory import FolderDirectory, Leader
-from murmuration.runtime.net.http import BadRequest, HttpServer
+from murmuration.runtime.net.http import HttpServer, Refusal
 from murmuration.runtime.net.sockets import listen
 from murmuration.runtime.net.transport import HELLO_MAX, Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput
@@ -94,19 +94,16 @@ class MasterProcess:
         settings, options.scheduler, options.placement = live_settings(options)
         self.options = options
         self.clock = Clock()
-        self.started_s = self.clock.now()
         self.leases = Leases(options.agent_timeout_s, lease_margin_s(options.agent_timeout_s))
         self.master = LiveMaster(settings, options.seed)
         self.engine = Engine(self.master, self.clock, self._deliver)
         self._token = self.directory.credentials().token
         self._agents: dict[str, Connection] = {}
         self._frameworks: dict[str, Connection] = {}
-        #: CPU seconds so far and bytes of memory of each run, and CPUs in use on each node.
-        self.usage: dict[str, tuple[float, int]] = {}
-        self.used: dict[str, dict[str, float]] = {}
-        self._beats: dict[str, tuple[float, float]] = {}
-        self.epoch = 0
-        self.url = ""
+        self._meter = UsageMeter()
+        self.reading = ReadModel(
+            self.master, self.engine.log, self._meter, self.leases, self.clock.now, options
+        )
 
     async def run(self) -> None:
         """Until SIGTERM or SIGINT."""
@@ -114,12 +111,14 @@ class MasterProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await self.directory.lead()
-        first, self.epoch = self.engine.start(SqliteStore(self.folder / STORE), self.options)
+        store = SqliteStore(self.folder / STORE)
+        first, self.reading.epoch = self.engine.start(store, self.options)
         self.leases.expect(
             (task.node for _, task in self.master.jobs.runs.values()), self.clock.now()
         )
         work = [asyncio.create_task(self.engine.run(first)), asyncio.create_task(self._tick())]
-        http = HttpServer(Api(self, self._token).handle, refuse)
+        api = Api(self.master, self.reading, self.engine, self.read_output)
+        http = HttpServer(make_app(api, self._token))
         servers = await self._listen(http)
         stopping = asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait([*work, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -147,9 +146,9 @@ class MasterProcess:
             api_ports = [self.options.port]
         api, api_at = await listen(loop, http.make_protocol, host, api_ports, tls)
         frames, frames_at = await listen(loop, self._accept, host, frame_ports, tls)
-        self.url = api_at.url
+        self.reading.url = api_at.url
         await self.directory.announce(Leader(api_at, frames_at, os.getpid()))
-        log.info("listening on %s", self.url)
+        log.info("listening on %s", api_at.url)
         return api, frames
 
     def _accept(self) -> Connection:
@@ -233,7 +232,9 @@ class MasterProcess:
                 connection.abort()
                 return
             connection.send(seen, node)
-            self._measure(message)
+            self._meter.update(
+                node, message.usage, self.clock.now(), lambda run: self._is_on(run, node)
+            )
         elif isinstance(message, RunStarted | RunEnded):
             self.engine.tell(message)
         else:
@@ -251,22 +252,6 @@ class MasterProcess:
         self._agents[message.node] = connection
         connection.peer.sessions[message.node] = message.session
         self.engine.tell(message)
-
-    def _measure(self, beat: Heartbeat) -> None:
-        """CPUs in use since the last heartbeat, and memory now."""
-        for run in [
-            run for run in self.usage if run not in beat.usage and self._is_on(run, beat.node)
-        ]:
-            del self.usage[run]
-        self.usage.update(beat.usage)
-        now, cpu = self.clock.now(), sum(used[0] for used in beat.usage.values())
-        then, before = self._beats.get(beat.node, (now, cpu))
-        self._beats[beat.node] = now, cpu
-        rate = max(0.0, cpu - before) / (now - then) if now > then else 0.0
-        self.used[beat.node] = {
-            "cpu": rate,
-            "memory": float(sum(used[1] for used in beat.usage.values())),
-        }
 
     def _is_on(self, run: str, node: str) -> bool:
         entry = self.master.jobs.runs.get(run)
@@ -304,48 +289,18 @@ class MasterProcess:
         elif message.framework in self._frameworks:
             self._frameworks[message.framework].send(message)
 
-    # What the API asks.
-
-    def node_rows(self) -> list[NodeRow]:
-        now = self.clock.now()
-        left = {node: self.leases.left_s(node, now) for node in self.leases.members}
-        return node_rows(self.master, self.used, left)
-
     async def read_output(self, node: str, run: str, stream: str, offset: int, size: int) -> Output:
         connection = self._agents.get(node)
         if connection is None:
-            raise BadRequest(503, f"{node} is not connected, and the output of its tasks is there")
+            raise Refusal(503, f"{node} is not connected, and the output of its tasks is there")
         try:
-            found = await connection.ask(ReadOutput(run, stream, offset, size), node)
+            part = await connection.ask(ReadOutput(run, stream, offset, size), node)
         except (TimeoutError, ConnectionError) as error:
-            raise BadRequest(503, f"{node} did not answer") from error
-        assert isinstance(found, Output)
-        if found.wrong:
-            raise BadRequest(404, found.wrong)
-        return found
-
-    async def wait_for_news(self, timeout_s: float) -> bool:
-        """Until a fact is new; False if none was in time."""
-        try:
-            return await asyncio.wait_for(self.engine.news.wait(), timeout_s)
-        except TimeoutError:
-            return False
-
-    def facts(self, after: int, limit: int) -> list[EventRow]:
-        """Facts after an index, from memory if they are recent."""
-        recent = self.engine.recent
-        if recent and recent[0][0] <= after + 1:
-            found = islice(((n, at, value) for n, at, value in recent if n > after), limit)
-            return [
-                EventRow(n, at, type(v).__name__, msgspec.Raw(msgspec.json.encode(v)))
-                for n, at, v in found
-            ]
-        return [
-            EventRow(
-                number, at, kind, msgspec.Raw(msgspec.json.encode(msgspec.msgpack.decode(body)))
-            )
-            for number, at, kind, body in self.engine.store.facts(after, limit)
-        ]
+            raise Refusal(503, f"{node} did not answer") from error
+        assert isinstance(part, Output)
+        if part.wrong:
+            raise Refusal(404, part.wrong)
+        return part
 
 
 def _has_orders(message: Any) -> bool:

@@ -1,181 +1,250 @@
-"""A small HTTP/1.1 server: strict, bounded, and no more than the API needs.
+"""HTTP for the API: uvicorn's parser and protocol with strict bounds around them.
 
-One request at a time per connection, bodies by Content-Length only, no chunked bodies, no
-pipelining across an error. What is not understood is refused and the connection closed.
+Whoever can reach the port can send anything, so everything is bounded before it is stored: the
+size of a head, the time it may take, the number of connections. The parser is llhttp, the one of
+Node.js, through httptools. What is no HTTP gets an answer in JSON like every other refusal, and the
+connection is closed.
+
+Uvicorn's protocol class is used without its server: that one would install signal handlers and wake
+up ten times a second, and sockets are opened in `net/sockets` alone. Bounds on bodies and the token
+belong to the application (`Gate`), which sees a head before any of the body is read.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlsplit
+import hmac
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 HEAD_MAX = 16 * 1024
 BODY_MAX = 4 * 2**20
 CONNECTIONS_MAX = 256
-#: A client that is silent in the middle of a request for this long is let go.
+#: A client that is silent in the middle of a body for this long is refused.
 READ_S = 30.0
-IDLE_S = 120.0
-_WORDS = {
-    200: "OK",
-    201: "Created",
-    202: "Accepted",
+#: How long a connection may take from its start, or from its last answer, to the end of a head.
+IDLE_S = 120
+#: Headers that decide about a request and so must not come twice.
+_ONCE = (b"host", b"authorization", b"content-length", b"transfer-encoding")
+_PHRASES = {
     400: "Bad Request",
     401: "Unauthorized",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    408: "Request Timeout",
-    409: "Conflict",
     413: "Content Too Large",
-    422: "Unprocessable Content",
     431: "Request Header Fields Too Large",
-    500: "Internal Server Error",
     503: "Service Unavailable",
-    507: "Insufficient Storage",
 }
+HEADERS = {"content-type": "application/json", "cache-control": "no-store"}
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    body: bytes
+class ErrorAnswer(msgspec.Struct):
+    error: str
+    #: The field of the job that is wrong, as a dotted path.
+    field: str = ""
 
 
-@dataclass(slots=True)
-class Reply:
-    """A whole body, or a stream of parts (then the connection ends with it)."""
+class Refusal(Exception):  # noqa: N818 - it is an answer
+    """A request that is answered with a status and a sentence."""
 
-    status: int = 200
-    body: bytes = b""
-    kind: str = "application/json"
-    stream: AsyncIterator[bytes] | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-class BadRequest(Exception):  # noqa: N818 - it is an answer
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
 
 
-Handler = Callable[[Request], Awaitable[Reply]]
+class BoundedHttp(HttpToolsProtocol):
+    """One connection. A head is *open* from its first byte until its last; only then is anything
+    counted and timed here, since bodies are the application's to bound."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head_open = False
+        #: Bytes that were received, and bytes of the fields that were complete.
+        self._head_size = self._fields_size = 0
+        self._seen: set[bytes] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._refusal = Refusal(400, "expected a request such as GET /v1/status HTTP/1.1")
+        if len(self.connections) > CONNECTIONS_MAX:
+            self._refuse(Refusal(503, "too many connections"))
+        else:
+            self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # A header that never ends reaches no callback, so bytes are counted as well.
+        if self._head_open and not self.transport.is_closing():
+            self._head_size += len(data)
+            if self._head_size > HEAD_MAX:
+                self._refuse(_head_too_large())
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends no more. It may still wait for an answer; half a request gets one."""
+        if self._head_open:
+            self._refuse(Refusal(400, "the request ended in its head"))
+        elif self.cycle is None or self.cycle.response_complete:
+            return False
+        elif self.cycle.more_body and not self.cycle.response_started:
+            self._refuse(Refusal(400, "the request ended in its body"))
+        self.cycle.keep_alive = False
+        return True
+
+    # What the parser calls. An exception makes it stop, and `send_400_response` answers.
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_open = True
+        self._head_size = self._fields_size = 0
+        self._seen.clear()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count_field(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._count_field(len(name) + len(value) + 4)
+        lower = name.lower()
+        if lower in _ONCE and lower in self._seen:
+            raise self._remember(Refusal(400, f"expected one header {lower.decode('latin-1')}"))
+        self._seen.add(lower)
+
+    def _count_field(self, size: int) -> None:
+        """A head that came in one piece is bounded too."""
+        self._fields_size += size
+        if self._fields_size > HEAD_MAX:
+            raise self._remember(_head_too_large())
+
+    def on_headers_complete(self) -> None:
+        self._head_open = False
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        another_waits = bool(self.pipeline)
+        super().on_response_complete()
+        if not another_waits and not self.transport.is_closing():
+            self._start_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(self._refusal)
+
+    def _remember(self, refusal: Refusal) -> Refusal:
+        self._refusal = refusal
+        return refusal
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer without the application, and close."""
+        if self.cycle is None or not self.cycle.response_started:
+            body = encode_error(str(refusal))
+            head = f"HTTP/1.1 {refusal.status} {_PHRASES[refusal.status]}\r\n"
+            headers = {**HEADERS, "content-length": str(len(body)), "connection": "close"}
+            head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            self.transport.write(head.encode() + b"\r\n" + body)
+        self.transport.close()
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(IDLE_S, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class HttpServer:
-    """Listens on one address and hands every request to one function."""
+    """All connections of one application."""
 
-    def __init__(self, handler: Handler, refuse: Callable[[int, str], Reply]) -> None:
-        self._handler, self._refuse = handler, refuse
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(self, app: ASGIApp) -> None:
+        self._config = Config(
+            app,
+            http=BoundedHttp,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=IDLE_S,
+        )
+        self._config.load()
+        self._state = ServerState()
 
     def make_protocol(self) -> asyncio.Protocol:
-        return asyncio.StreamReaderProtocol(asyncio.StreamReader(HEAD_MAX), self._accept)
+        return BoundedHttp(self._config, self._state, {})
 
     async def close(self) -> None:
-        for task in list(self._tasks):
+        """End every connection and whatever is still being answered."""
+        for connection in list(self._state.connections):
+            connection.transport.close()
+        # Connections learn that they are closed before their requests are cancelled.
+        await asyncio.sleep(0)
+        tasks = list(self._state.tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            if len(self._tasks) > CONNECTIONS_MAX:
-                await _write(writer, self._refuse(503, "too many connections"), last=True)
-                return
-            while await self._one(reader, writer):
-                pass
-        except (ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            writer.close()
-            with contextlib.suppress(Exception, asyncio.CancelledError):
-                await writer.wait_closed()
-
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Read and answer one request; False if the connection is done with."""
-        try:
-            request = await _read(reader)
-        except BadRequest as error:
-            await _write(writer, self._refuse(error.status, str(error)), last=True)
-            return False
-        if request is None:
-            return False
-        reply = await self._handler(request)
-        last = reply.stream is not None or request.headers.get("connection", "").lower() == "close"
-        await _write(writer, reply, last)
-        return not last
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _read(reader: asyncio.StreamReader) -> Request | None:
-    """The next request, or None if the client has left."""
-    try:
-        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), IDLE_S)
-    except asyncio.IncompleteReadError as error:
-        if error.partial.strip():
-            raise BadRequest(400, "the request ended in its head") from error
-        return None
-    except TimeoutError:
-        return None
-    except asyncio.LimitOverrunError as error:
-        raise BadRequest(431, f"expected a head of at most {HEAD_MAX} bytes") from error
-    first, *lines = head[:-4].decode("latin-1").split("\r\n")
-    words = first.split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
-        raise BadRequest(400, "expected a request such as GET /v1/status HTTP/1.1")
-    headers = _headers(lines)
-    body = await _body(reader, headers)
-    parts = urlsplit(words[1])
-    query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50))
-    return Request(words[0], parts.path, query, headers, body)
+class Gate:
+    """The first part of the application: it decides by the head alone, before a body is read,
+    whether a request is let in."""
+
+    def __init__(self, app: ASGIApp, token: str, public: Collection[str] = ()) -> None:
+        self._app, self._token, self._public = app, token.encode(), public
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        # Names in a path may contain any character; they are taken apart before they are decoded.
+        path = scope["raw_path"].decode("ascii")
+        headers = dict(scope["headers"])
+        refusal = None if path in self._public else self._check_token(headers)
+        refusal = refusal or _check_body(headers)
+        if refusal is None:
+            await self._app({**scope, "path": path}, receive, send)
+        else:
+            await _answer(send, refusal)
+
+    def _check_token(self, headers: dict[bytes, bytes]) -> Refusal | None:
+        given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+        if hmac.compare_digest(given, self._token):
+            return None
+        sentence = "expected the cluster's token in the header Authorization: Bearer TOKEN"
+        return Refusal(401, sentence)
 
 
-def _headers(lines: list[str]) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip() or name.lower() in headers:
-            raise BadRequest(400, "expected each header once, as NAME: VALUE")
-        headers[name.lower()] = value.strip()
-    return headers
-
-
-async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
-    if "transfer-encoding" in headers:
-        raise BadRequest(400, "expected a body with Content-Length, not in chunks")
-    length = headers.get("content-length", "0")
-    if not length.isascii() or not length.isdigit():
-        raise BadRequest(400, "expected a number as Content-Length")
+def _check_body(headers: dict[bytes, bytes]) -> Refusal | None:
+    if b"transfer-encoding" in headers:
+        return Refusal(400, "expected a body with Content-Length, not in chunks")
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit():
+        return Refusal(400, "expected a number as Content-Length")
     if int(length) > BODY_MAX:
-        raise BadRequest(413, f"expected a body of at most {BODY_MAX} bytes")
-    try:
-        return await asyncio.wait_for(reader.readexactly(int(length)), READ_S)
-    except asyncio.IncompleteReadError as error:
-        raise BadRequest(400, "the request ended in its body") from error
-    except TimeoutError as error:
-        raise BadRequest(408, "the body did not come in time") from error
+        return Refusal(413, f"expected a body of at most {BODY_MAX} bytes")
+    return None
 
 
-async def _write(writer: asyncio.StreamWriter, reply: Reply, last: bool) -> None:
-    headers = {"Content-Type": reply.kind, "Cache-Control": "no-store", **reply.headers}
-    if reply.stream is None:
-        headers["Content-Length"] = str(len(reply.body))
-    if last:
-        headers["Connection"] = "close"
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    writer.write(
-        f"HTTP/1.1 {reply.status} {_WORDS.get(reply.status, 'Answer')}\r\n{head}\r\n".encode()
-        + reply.body
-    )
-    await writer.drain()
-    if reply.stream is not None:
-        async for part in reply.stream:
-            writer.write(part)
-            await writer.drain()
+async def _answer(send: Send, refusal: Refusal) -> None:
+    """The body of the request is not read, so the connection cannot be used again."""
+    body = encode_error(str(refusal))
+    fields = {**HEADERS, "content-length": str(len(body)), "connection": "close"}
+    headers = [(name.encode(), value.encode()) for name, value in fields.items()]
+    start: dict[str, Any] = {"type": "http.response.start", "status": refusal.status}
+    await send({**start, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def encode_error(sentence: str, field: str = "") -> bytes:
+    return msgspec.json.encode(ErrorAnswer(sentence, field))
+
+
+def _head_too_large() -> Refusal:
+    return Refusal(431, f"expected a head of at most {HEAD_MAX} bytes")

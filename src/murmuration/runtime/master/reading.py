@@ -1,0 +1,169 @@
+"""The read model of a live cluster: everything that is listed or explained, and nothing that
+changes anything.
+
+It looks at the master's state machine, at its log and at what was measured, and answers with the
+rows of `answers`. The HTTP API renders them; so can a dashboard. It knows neither connections nor
+HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from murmuration.base.errors import InputError, did_you_mean
+from murmuration.base.version import __version__
+from murmuration.runtime.master import answers as an
+from murmuration.runtime.master.usage import UsageMeter
+from murmuration.runtime.options import MasterOptions
+from murmuration.runtime.store.log import EventRow, FactLog
+from murmuration.schedulers.central.explain import Trial, Why, dry_run, job_state, last_reason, why
+from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, TaskRecord
+from murmuration.schedulers.central.leases import Leases
+from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.central.messages import SubmitJob
+
+#: How many facts are read at once.
+EVENTS_MAX = 1000
+#: A follower hears something at least this often, so that it can tell silence from a broken line.
+QUIET_S = 15.0
+
+
+class Missing(InputError):  # noqa: N818 - it is an answer
+    """There is nothing of that name."""
+
+
+class ReadModel:
+    """What can be seen of a cluster."""
+
+    def __init__(
+        self,
+        master: LiveMaster,
+        log: FactLog,
+        meter: UsageMeter,
+        leases: Leases,
+        clock: Callable[[], float],
+        options: MasterOptions,
+    ) -> None:
+        self._master, self._log, self._meter, self._leases = master, log, meter, leases
+        self._clock, self._options = clock, options
+        self._started_s = clock()
+        #: Known when the master has started to listen.
+        self.url = ""
+        self.epoch = 0
+
+    @property
+    def trouble(self) -> str:
+        """What keeps the store from being written; empty if nothing does."""
+        return self._log.trouble
+
+    # One of them.
+
+    def job(self, name: str) -> JobRecord:
+        jobs = self._master.jobs.jobs
+        if name not in jobs:
+            hint = did_you_mean(name, jobs) if jobs else "there are none"
+            raise Missing(f"no job {name!r}; {hint}")
+        return jobs[name]
+
+    def task(self, name: str) -> tuple[JobRecord, TaskRecord]:
+        job, _, index = name.rpartition(".")
+        if not job or not index.isascii() or not index.isdigit():
+            raise Missing(f"no task {name[:100]!r}; expected JOB.NUMBER such as hello.0")
+        record = self.job(job)
+        if int(index) >= len(record.tasks):
+            raise Missing(f"job {job!r} has tasks 0 to {len(record.tasks) - 1}, not {index}")
+        return record, record.tasks[int(index)]
+
+    def check_node(self, node: str) -> None:
+        nodes = self._master.nodes
+        if node not in nodes:
+            raise Missing(f"no node {node!r}; {did_you_mean(node, nodes) or 'there are none'}")
+
+    # Listings.
+
+    def status(self) -> an.StatusAnswer:
+        tasks: dict[str, int] = {}
+        states: dict[str, int] = {}
+        for job in self._master.jobs.jobs.values():
+            states[job_state(job)] = states.get(job_state(job), 0) + 1
+            for state, count in job.counts().items():
+                tasks[str(state)] = tasks.get(str(state), 0) + count
+        return an.StatusAnswer(
+            index=self._log.index,
+            version=__version__,
+            scheduler=self._options.scheduler,
+            placement=self._options.placement,
+            isolation=self._options.isolation,
+            api=self.url,
+            uptime_s=self._clock() - self._started_s,
+            epoch=self.epoch,
+            trouble=self._log.trouble,
+            nodes=self._node_rows(),
+            jobs=states,
+            tasks=tasks,
+            frameworks=an.framework_rows(self._master),
+        )
+
+    def jobs(self, open_only: bool) -> an.Listing:
+        now = self._clock()
+        reasons = an.Reasons(self._master, now)
+        jobs = [job for job in self._master.jobs.jobs.values() if not (open_only and job.status)]
+        return an.Listing(self._log.index, jobs=[an.job_row(job, reasons, now) for job in jobs])
+
+    def tasks(self, job: str | None, active_only: bool, limit: int) -> an.Listing:
+        now = self._clock()
+        reasons = an.Reasons(self._master, now)
+        jobs = [self.job(job)] if job else self._master.jobs.jobs.values()
+        tasks = [
+            (record, task)
+            for record in jobs
+            for task in record.tasks
+            if not active_only or task.state in ACTIVE
+        ]
+        rows = [
+            an.task_row(record, task, reasons, self._meter.runs, now)
+            for record, task in tasks[:limit]
+        ]
+        return an.Listing(self._log.index, tasks=rows, total=len(tasks))
+
+    def nodes(self, only: str | None = None) -> an.Listing:
+        rows = [row for row in self._node_rows() if only is None or row.node == only]
+        return an.Listing(self._log.index, nodes=rows)
+
+    def _node_rows(self) -> list[an.NodeRow]:
+        now = self._clock()
+        left = {node: self._leases.left_s(node, now) for node in self._leases.members}
+        return an.node_rows(self._master, self._meter.nodes, left)
+
+    # Explanations.
+
+    def why(self, job: str) -> Why:
+        return why(self._master, self.job(job), self._clock())
+
+    def try_job(self, event: SubmitJob) -> Trial:
+        """Where the tasks of a job would go now; nothing is reserved."""
+        return dry_run(self._master, event, self._clock())
+
+    # Waiting.
+
+    async def job_result(self, name: str, wait_s: float) -> an.JobResult:
+        """How a job stands, as soon as it has ended or so much time has passed."""
+        job = self.job(name)
+        until_s = self._clock() + wait_s
+        while not job.status and (left_s := until_s - self._clock()) > 0:
+            await self._log.wait(left_s)
+        code = job.code if job.status else None
+        return an.JobResult(job.name, job_state(job), bool(job.status), code, last_reason(job))
+
+    def events(self, after: int) -> list[EventRow]:
+        return self._log.after(after, EVENTS_MAX)
+
+    async def follow(self, after: int) -> AsyncIterator[EventRow | None]:
+        """The facts after an index as they come, without end; None when it was quiet for long."""
+        while True:
+            rows = self.events(after)
+            for row in rows:
+                after = row.index
+                yield row
+            if not rows and not await self._log.wait(QUIET_S):
+                yield None

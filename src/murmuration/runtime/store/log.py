@@ -1,0 +1,73 @@
+"""The log as its followers see it: recent facts from memory, older ones from the store, and a bell
+that rings for new ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+import msgspec
+
+from murmuration.runtime.store.interface import Entry, Store
+
+#: Facts that are kept in memory; older ones are read from the store.
+RECENT = 10_000
+
+
+class EventRow(msgspec.Struct):
+    """One fact: its number in the log, when it was noted, the name of its type, and itself."""
+
+    index: int
+    at_s: float
+    kind: str
+    fact: msgspec.Raw
+
+
+class FactLog:
+    """The facts of a store, for those who follow them."""
+
+    def __init__(self) -> None:
+        self._store: Store | None = None
+        self._recent: deque[Entry] = deque(maxlen=RECENT)
+        #: Set, and replaced by a fresh one, whenever there are new facts.
+        self._news = asyncio.Event()
+        #: The number of the last entry of the log, events and facts.
+        self.index = 0
+        #: What keeps the store from being written; empty if nothing does.
+        self.trouble = ""
+
+    def open(self, store: Store) -> None:
+        self._store, self.index = store, store.last_number()
+
+    def publish(self, entries: Iterable[Entry]) -> None:
+        """These entries are in the store now."""
+        self._recent.extend(entry for entry in entries if entry.side == "fact")
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Until a fact is new; False if none was in time."""
+        try:
+            return await asyncio.wait_for(self._news.wait(), timeout_s)
+        except TimeoutError:
+            return False
+
+    def after(self, index: int, limit: int) -> list[EventRow]:
+        """The facts after an index, in order, so many at most."""
+        if self._recent and self._recent[0].number <= index + 1:
+            entries = islice((e for e in self._recent if e.number > index), limit)
+            return [
+                EventRow(e.number, e.at_s, type(e.value).__name__, _raw(e.value)) for e in entries
+            ]
+        if self._store is None:
+            return []
+        return [
+            EventRow(number, at_s, kind, _raw(msgspec.msgpack.decode(body)))
+            for number, at_s, kind, body in self._store.facts(index, limit)
+        ]
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
