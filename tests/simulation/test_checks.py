@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from murmuration.base.errors import InputError
+from murmuration.schedulers.negotiation.settings import NegotiationSettings, TabuSettings
 from murmuration.simulation.scenarios import scenario as sc
 
 TABLES: dict[str, type[msgspec.Struct]] = {
@@ -23,8 +24,8 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "scheduler.offers": sc.OfferRules,
     "scheduler.offers.framework.batch": sc.Framework,
     "scheduler.swarm": sc.SwarmRules,
-    "scheduler.negotiation": sc.NegotiationRules,
-    "scheduler.negotiation.tabu": sc.Tabu,
+    "scheduler.negotiation": NegotiationSettings,
+    "scheduler.negotiation.tabu": TabuSettings,
     "scheduler.genetic": sc.GeneticRules,
     "scheduler.policy.batch": sc.Policy,
 }

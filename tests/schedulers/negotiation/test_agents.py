@@ -13,7 +13,7 @@ from murmuration.schedulers.negotiation import messages as m
 from murmuration.schedulers.negotiation.books import Books, Held, Status
 from murmuration.schedulers.negotiation.entry_agent import EntryAgent
 from murmuration.schedulers.negotiation.node_agent import NodeAgent
-from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.schedulers.negotiation.settings import NegotiationSettings as Settings
 from murmuration.schedulers.negotiation.source import Phase
 
 GIB = 2**30
@@ -32,7 +32,13 @@ def node(
     """A node that runs some tasks and was woken once."""
     books = Books({t.name: Held(t, t.request, Status.RUNNING, measured=True) for t in tasks})
     agent = NodeAgent(
-        name, ["broker"], TOTAL, settings or Settings(), generator(1, name), books, **more
+        name,
+        ["broker"],
+        TOTAL,
+        settings or Settings(),
+        generator(1, name),
+        books,
+        **more,
     )
     agent.handle(m.Wake(), 0.0)
     return agent
@@ -355,7 +361,12 @@ def test_a_task_that_fits_nowhere_else_is_left_alone_for_a_while() -> None:
 @pytest.mark.parametrize("most", [0, 2])
 def test_nodes_that_never_answer_are_left_out_if_that_is_wanted(most: int) -> None:
     agent = EntryAgent(
-        "entry", ["broker"], 2, Settings(unanswered_most=most, rounds=9), generator(1, "e"), Books()
+        "entry",
+        ["broker"],
+        2,
+        Settings(unanswered_max=most, rounds=9),
+        generator(1, "e"),
+        Books(),
     )
     agent.handle(m.Submit(task("t")), 0.0)
     now = 0.0
@@ -372,8 +383,8 @@ def test_nodes_that_never_answer_are_left_out_if_that_is_wanted(most: int) -> No
 
 def test_a_disproportional_node_offloads_if_that_is_wanted() -> None:
     lopsided = m.Task("cpu", (6, GIB))
-    for period, wanted in ((0.0, False), (60.0, True)):
-        agent = node("a", lopsided, task("even", 2), settings=Settings(offload_s=period))
+    for share, wanted in ((0.0, False), (1.0, True)):
+        agent = node("a", lopsided, task("even", 2), settings=Settings(proactive=share))
         out = agent.handle(m.Wake(), 60.0)
         assert (m.GetCandidateNodesRequest in kinds(out)) == wanted
         assert ("cpu" in agent.negotiations) == wanted

@@ -15,7 +15,7 @@ from murmuration.placement.allocation_scores import SCORES, SRAS, sras
 from murmuration.schedulers.negotiation import messages as m
 from murmuration.schedulers.negotiation.broker import Broker
 from murmuration.schedulers.negotiation.candidates import FORCED, SUITABLE, draw, rate_nodes
-from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 
 TOTAL = (100, 100)
 
@@ -31,7 +31,7 @@ def report(
 def broker(
     *reports: m.NodeReport, name: str = "b0", others: tuple[str, ...] = (), **more: Any
 ) -> Broker:
-    made = Broker(name, others, 2, Settings(**more), generator(1, name))
+    made = Broker(name, others, 2, NegotiationSettings(**more), generator(1, name))
     for each in reports:
         made.handle(each, each.at)
     return made
@@ -93,7 +93,7 @@ def test_only_so_many_suitable_nodes_are_scored(new: bool, limit: int) -> None:
         scored.append(rate_nodes(*arguments))
         return scored[-1]
 
-    made = Broker("b", (), 2, Settings(), generator(1, "b"), rate)
+    made = Broker("b", (), 2, NegotiationSettings(), generator(1, "b"), rate)
     for k in range(2100):
         made.handle(report(f"n{k}"), 0.0)
     ask(made, new=new)

@@ -25,7 +25,7 @@ from murmuration.schedulers.negotiation.messages import (
     Outbox,
     Wake,
 )
-from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 
 
 @lru_cache(maxsize=4096)
@@ -87,7 +87,7 @@ class Broker:
         name: str,
         others: Sequence[str],
         resources: int,
-        settings: Settings,
+        settings: NegotiationSettings,
         rng: np.random.Generator,
         rate: Callable[..., int] = rate_nodes,
     ) -> None:
@@ -175,7 +175,7 @@ class Broker:
         if known == 0:
             return ()
         order = self._rng.permutation(known)
-        kind, limit = settings.kind(request.new), settings.scored(request.new)
+        kind, limit = settings.score(request.new), settings.score_limit(request.new)
         if settings.underused:
             first = self._underused(order, table.reports)
             order = np.concatenate([np.array(first, np.int64), order[~np.isin(order, first)]])

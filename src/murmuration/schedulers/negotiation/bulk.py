@@ -18,6 +18,7 @@ from murmuration.base.random import next_double as plain_next_double
 from murmuration.placement import allocation_scores
 from murmuration.placement.allocation_scores import IDLE_SCORE, SIAS, SIAS_GAIN, SRAS_GAIN
 from murmuration.schedulers.negotiation import rules
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 
 Array = NDArray[Any]
 
@@ -34,6 +35,7 @@ REPORTED, EXCHANGED = range(2)
 SELECTION, CANDIDATES, TARGET = range(3)
 SAMPLED = (50, 5000, 5000)
 
+#: What kernels read of `NegotiationSettings`, see `settings_record`.
 SETTINGS = np.dtype(
     [
         ("initial", "i8"),
@@ -43,23 +45,29 @@ SETTINGS = np.dtype(
         ("scored_move", "i8"),
         ("candidates", "i8"),
         ("exact_max", "i8"),
-        ("round_s", "f8"),
+        ("answer_s", "f8"),
         ("report_s", "f8"),
         ("exchange_s", "f8"),
+        ("expiry_s", "f8"),
         ("mb_per_s", "f8"),
-        ("stay_s", "f8"),
-        ("reported_at", "f8"),
-        ("exchanged_at", "f8"),
+        ("recommendation_s", "f8"),
         ("tabu", "?"),
         ("restarts", "i8"),
         ("steps", "i8"),
         ("patience", "i8"),
-        # Options that are off by default: under-used nodes always scored; stable nodes that
-        # off-load, as a share.
+        ("counts_restarts", "?"),
         ("underused", "i8"),
+        ("underused_load", "f8"),
         ("proactive", "f8"),
-        # Counts: requests for room that were sent and found it gone; broker answers; tasks a node
-        # could not give away.
+    ],
+    align=True,
+)
+#: When nodes last reported and brokers last exchanged, and what has been counted: requests for room
+#: that were sent and found it gone, broker answers, tasks a node could not give away.
+PROGRESS = np.dtype(
+    [
+        ("reported_at", "f8"),
+        ("exchanged_at", "f8"),
         ("requests", "i8"),
         ("collisions", "i8"),
         ("answers", "i8"),
@@ -72,7 +80,7 @@ SETTINGS = np.dtype(
         ("peaks", "i8", 5),
         ("logged", "i8"),
         ("heard", "i8", 3),
-        ("idle_listed", "i8"),
+        ("underused_listed", "i8"),
     ],
     align=True,
 )
@@ -99,6 +107,20 @@ DECISION = np.dtype(
     ],
     align=True,
 )
+
+
+def settings_record(settings: NegotiationSettings, nodes: int) -> Array:
+    """The settings as kernels read them."""
+    record = np.zeros(1, SETTINGS)
+    tabu = settings.tabu
+    values = {name: getattr(settings, name, None) for name in SETTINGS.names or ()}
+    values |= {"initial": settings.score(new=True), "move": settings.score(new=False)}
+    values |= {"brokers": settings.broker_count(nodes), "tabu": settings.selection == "tabu"}
+    values |= {"restarts": tabu.restarts, "steps": tabu.steps, "patience": tabu.patience}
+    values |= {"counts_restarts": tabu.counts_restarts}
+    for name in SETTINGS.names or ():
+        record[name] = values[name]
+    return record
 
 
 class Cell(NamedTuple):
@@ -136,6 +158,7 @@ class Cell(NamedTuple):
     held: Array
     sums: Array
     settings: Array
+    progress: Array
     decisions: Array
     views: Array
     firm_views: Array
@@ -204,27 +227,33 @@ def report(c: Cell) -> None:
     """Every node agent reports to its broker; brokers exchange what they know when that is due."""
     for node in range(c.total.shape[0]):
         see(c, REPORTED, node)
-    c.settings[0].reported_at = c.state[0].now
+    c.progress[0].reported_at = c.state[0].now
     now = c.state[0].now
     # The cell as it is found is known to all brokers.
-    due = now == 0.0 or now >= c.settings[0].exchanged_at + c.settings[0].exchange_s
+    due = now == 0.0 or now >= c.progress[0].exchanged_at + c.settings[0].exchange_s
     if c.settings[0].brokers > 1 and due:
         copy_rows(c.views[REPORTED], c.views[EXCHANGED])
         copy_rows(c.firm_views[REPORTED], c.firm_views[EXCHANGED])
         copy_rows(c.scores[REPORTED], c.scores[EXCHANGED])
-        c.settings[0].exchanged_at = now
-    list_idle(c)
+        c.progress[0].exchanged_at = now
+    list_underused(c)
 
 
 @helper
-def list_idle(c: Cell) -> None:
-    """The idle nodes stand in front, for the option that always scores some of them."""
+def list_underused(c: Cell) -> None:
+    """The nodes that are used little come first in their row of the pool, for the option that
+    always scores some of them; by default only idle ones."""
     count = 0
     for node in range(c.total.shape[0]):
-        if c.idle[node]:
+        little = c.idle[node]
+        if not little and c.settings[0].underused_load > 0.0:
+            little = True
+            for r in range(c.total.shape[1]):
+                little &= c.views[REPORTED, node, r] <= c.settings[0].underused_load
+        if little:
             c.pool[1, count] = node
             count += 1
-    c.settings[0].idle_listed = count
+    c.progress[0].underused_listed = count
 
 
 @inlined
@@ -281,7 +310,12 @@ def gather(
     )
     own = int(next_double(c.rng[0]) * c.settings[0].brokers)
     start = int(next_double(c.rng[0]) * n)
-    size, sum_ = always_scored(c, kind, source, mask, request, use, production)
+    now, expiry_s = c.state[0].now, c.settings[0].expiry_s
+    reported = now - c.progress[0].reported_at < expiry_s
+    exchanged = now - c.progress[0].exchanged_at < expiry_s
+    size, sum_ = 0, 0.0
+    if reported:
+        size, sum_ = always_scored(c, kind, source, mask, request, use, production)
     limit, forced = limit + size, 0
     for k in range(n):
         node = start + k if start + k < n else start + k - n
@@ -292,6 +326,8 @@ def gather(
             if c.settings[0].brokers == 1 or node % c.settings[0].brokers == own
             else EXCHANGED
         )
+        if not (reported if view == REPORTED else exchanged):
+            continue
         value = value_in_view(c, view, kind, node, request, use, production)
         if value > -9.0:
             sum_ = enlist(c, kind, node, value, size, sum_)
@@ -310,7 +346,7 @@ def always_scored(
 ) -> tuple[int, float]:
     """With the option on, a few idle nodes are scored whatever else is (section 9)."""
     size, sum_ = 0, 0.0
-    count = c.settings[0].idle_listed
+    count = c.progress[0].underused_listed
     if c.settings[0].underused > 0 and count > 0:
         start = int(next_double(c.rng[0]) * count)
         for k in range(min(c.settings[0].underused, count)):
@@ -410,18 +446,18 @@ def negotiate(
     """Steps 2 to 5 for one task: candidates from a broker, their answers, one of them drawn, the
     last check. Returns the node and whether it is forced to take the task; −1 if there is none."""
     size, forced = gather(c, kind, source, mask, request, use, production)
-    c.settings[0].answers += 1
+    c.progress[0].answers += 1
     count = draw_candidates(c, size) if size > 0 else 0
     log(c, CANDIDATES, source, job, size, count, forced, c.weights[1, 0] if size > 0 else 0.0)
     accepted = ask(c, kind, count, request, use, production)
     while accepted > 0:
         node = draw_target(c, accepted)
         accepted -= 1
-        c.settings[0].requests += 1
+        c.progress[0].requests += 1
         if accepts(c.total[node], c.free[node], c.firm[node], use, request, production):
             log(c, TARGET, source, job, accepted + 1, node, 0, 0.0)
             return node, False
-        c.settings[0].collisions += 1
+        c.progress[0].collisions += 1
     # Forced candidates are returned only where too few suit, and are the last resort.
     if size < c.settings[0].candidates and forced > 0:
         return int(c.pool[0, c.pool.shape[1] - 1 - int(next_double(c.rng[0]) * forced)]), True
@@ -433,10 +469,10 @@ def log(
     c: Cell, kind: int, node: int, job: int, count: int, chosen: int, forced: int, value: float
 ) -> None:
     """A small share of all decisions is kept for looking at."""
-    heard = c.settings[0].heard[kind]
-    c.settings[0].heard[kind] = heard + 1
-    if heard % SAMPLED[kind] == 0 and c.settings[0].logged < c.decisions.shape[0]:
-        row = c.decisions[c.settings[0].logged]
+    heard = c.progress[0].heard[kind]
+    c.progress[0].heard[kind] = heard + 1
+    if heard % SAMPLED[kind] == 0 and c.progress[0].logged < c.decisions.shape[0]:
+        row = c.decisions[c.progress[0].logged]
         row.time, row.kind, row.node, row.job = c.state[0].now, kind, node, job
         row.count, row.chosen, row.forced, row.value = count, chosen, forced, value
-        c.settings[0].logged += 1
+        c.progress[0].logged += 1

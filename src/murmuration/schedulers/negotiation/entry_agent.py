@@ -13,7 +13,7 @@ import numpy as np
 
 from murmuration.schedulers.negotiation.books import Books, Held, Status, assumed_use
 from murmuration.schedulers.negotiation.messages import Submit
-from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.schedulers.negotiation.source import Negotiation, Phase, Source
 
 
@@ -25,7 +25,7 @@ class EntryAgent(Source):
         name: str,
         brokers: Sequence[str],
         resources: int,
-        settings: Settings,
+        settings: NegotiationSettings,
         rng: np.random.Generator,
         books: Books,
     ) -> None:

@@ -43,7 +43,7 @@ from murmuration.schedulers.negotiation.messages import (
     Vector,
 )
 from murmuration.schedulers.negotiation.rules import accepts, fits_at_all, is_overloaded, suspend
-from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.schedulers.negotiation.source import Negotiation, Phase, Source
 
 
@@ -75,7 +75,7 @@ class NodeAgent(Source):
         name: str,
         brokers: Sequence[str],
         total: Vector,
-        settings: Settings,
+        settings: NegotiationSettings,
         rng: np.random.Generator,
         books: Books,
         attributes: dict[str, str | float] | None = None,
@@ -122,7 +122,7 @@ class NodeAgent(Source):
         self._when_report(None)
         for migration in self.books.taken:
             self._when_taken(migration)
-        if self.settings.offload_s > 0:
+        if self.settings.moves and self.settings.offload_s > 0:
             self._set_timer(self._now + self._rng.random() * self.settings.offload_s, "offload")
 
     def _when_report(self, _: None) -> None:
@@ -143,7 +143,7 @@ class NodeAgent(Source):
         """Tell the source once more, until it has forgotten the task."""
         if migration in self.books.taken:
             self._send(migration[0], TakenOver(self.name, migration))
-            self._set_timer(self._now + self.settings.retry_longest_s, "taken", migration)
+            self._set_timer(self._now + self.settings.retry_max_s, "taken", migration)
 
     # What comes.
 
@@ -209,7 +209,7 @@ class NodeAgent(Source):
                 held.stays_until = self._now + self.settings.recommendation_s
             self.books.tasks[coming.task.name] = held
             self.books.taken[migration] = coming.task.name
-            self._set_timer(self._now + self.settings.retry_longest_s, "taken", migration)
+            self._set_timer(self._now + self.settings.retry_max_s, "taken", migration)
             self._send(None, RunTask(coming.task))
         known = migration in self.books.taken
         self._send(order.sender, (TakenOver if known else NotTaken)(self.name, migration))
@@ -283,6 +283,8 @@ class NodeAgent(Source):
     def _monitor(self) -> None:
         """Tasks that may not be here leave; if the node is overloaded without them, so does a set
         that relieves it."""
+        if not self.settings.moves:
+            return
         staying = [held for name, held in self.books.tasks.items() if name not in self.negotiations]
         for held in [h for h in staying if not self._may_stay(h.task)]:
             if self._movable(held):
@@ -337,14 +339,13 @@ class NodeAgent(Source):
         if settings.selection == "tabu":
             state = np.zeros(4, np.uint64)
             save(np.random.SFC64(int(self._rng.integers(2**62))), state)
-            visited = np.zeros(settings.tabu_restarts * (settings.tabu_steps + 1), np.int64)
-            limits = (settings.tabu_restarts, settings.tabu_steps, settings.tabu_patience)
+            tabu = settings.tabu
+            visited = np.zeros(tabu.restarts * (tabu.steps + 1), np.int64)
+            limits = (tabu.restarts, tabu.steps, tabu.patience)
             with np.errstate(over="ignore"):
-                self._searches.tabu(
-                    *arguments, state, *limits, settings.tabu_counts_restarts, visited
-                )
+                self._searches.tabu(*arguments, state, *limits, tabu.counts_restarts, visited)
         else:
-            self._searches.select(*arguments, selection.EXACT_MAX)
+            self._searches.select(*arguments, settings.exact_max)
         return [held for held, leaves in zip(staying, chosen, strict=True) if leaves]
 
     def _when_offload(self, _: None) -> None:

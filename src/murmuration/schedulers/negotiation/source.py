@@ -51,7 +51,7 @@ from murmuration.schedulers.negotiation.messages import (
     TaskMigrationRequest,
     Wake,
 )
-from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 
 Handler = Callable[[Any], None]
 
@@ -103,7 +103,7 @@ class Source:
         name: str,
         brokers: Sequence[str],
         resources: int,
-        settings: Settings,
+        settings: NegotiationSettings,
         rng: np.random.Generator,
         books: Books,
     ) -> None:
@@ -281,7 +281,7 @@ class Source:
         if negotiation is None or answer.sender not in negotiation.waiting:
             return
         held, level = self.books.tasks[negotiation.task], answer.level
-        kind = self.settings.kind(held.status is Status.WAITING)
+        kind = self.settings.score(held.status is Status.WAITING)
         rows = (level.total, level.used, held.use, held.task.request)
         total, used, use, request = (np.array(row, np.int64) for row in rows)
         chance = rate(kind, total, used, level.tasks, use, request, *self._room)
@@ -384,7 +384,7 @@ class Source:
         self._say_take_over(negotiation)
 
     def _say_take_over(self, negotiation: Negotiation) -> None:
-        pause = min(self.settings.retry_s * 2**negotiation.repeats, self.settings.retry_longest_s)
+        pause = min(self.settings.retry_s * 2**negotiation.repeats, self.settings.retry_max_s)
         negotiation.repeats += 1
         self._wait(negotiation, Phase.HAND_OVER, pause)
         self._send(negotiation.target, TakeOver(self.name, (self.name, negotiation.number)))
@@ -433,11 +433,11 @@ class Source:
 
     def _note_silence(self, node: str) -> None:
         self.counts["unanswered"] += 1
-        if self.settings.unanswered_most:
+        if self.settings.unanswered_max:
             self._unanswered[node] = (self._unanswered.get(node, (0, 0.0))[0] + 1, self._now)
 
     def _unanswering(self) -> tuple[tuple[str, float], ...]:
         """Nodes that were asked in vain too often, and until when they are left out."""
-        most, pause = self.settings.unanswered_most, self.settings.unanswering_s
+        most, pause = self.settings.unanswered_max, self.settings.unanswering_s
         late = {node: at + pause for node, (times, at) in self._unanswered.items() if times >= most}
         return tuple((node, until) for node, until in late.items() if until > self._now)

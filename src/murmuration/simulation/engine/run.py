@@ -296,7 +296,7 @@ def _compiled_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:
 def _advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the kernel of the run's architecture."""
     if run.parley is not None:
-        return int(rounds.advance_rounds(run.world, run.parley.settings["round_s"][0], until))
+        return int(rounds.advance_rounds(run.world, run.parley.settings["answer_s"][0], until))
     if run.batches is not None:
         return int(
             rounds.advance_rounds(run.world, run.setup.scenario.scheduler.genetic.batch_s, until)

@@ -8,12 +8,12 @@ really runs where, so that it can say when an agent's order would make a task ru
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,7 +38,7 @@ from murmuration.schedulers.negotiation.messages import (
     Wake,
 )
 from murmuration.schedulers.negotiation.node_agent import NodeAgent, Searches
-from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.messages.network import Crash, Faults, Network, Timeline
 
 ENTRY = "entry"
@@ -105,7 +105,7 @@ class Cell:
         self,
         nodes: Mapping[str, Vector],
         arrivals: Sequence[Arrival],
-        settings: Settings | None = None,
+        settings: NegotiationSettings | None = None,
         brokers: int = 1,
         seed: int = 1,
         faults: Faults | None = None,
@@ -114,7 +114,7 @@ class Cell:
         functions: Compiled | None = None,
         checked: bool = False,
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or NegotiationSettings()
         self.nodes, self.attributes, self.seed = dict(nodes), attributes or {}, seed
         self.arrivals = {arrival.task.name: arrival for arrival in arrivals}
         self.brokers = [f"broker-{k}" for k in range(brokers)]
@@ -369,7 +369,7 @@ class Cell:
         """Nothing is measured and nothing offloaded any more: what is under way comes to its
         end."""
         self.measuring = False
-        self.settings = dataclasses.replace(self.settings, offload_s=0.0)
+        self.settings = msgspec.structs.replace(self.settings, proactive=0.0)
         for agent in self.agents.values():
             if agent is not None:
                 agent.settings = self.settings

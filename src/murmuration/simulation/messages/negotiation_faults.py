@@ -13,7 +13,7 @@ import numpy as np
 
 from murmuration.base.random import generator
 from murmuration.schedulers.negotiation.messages import Task
-from murmuration.schedulers.negotiation.settings import Settings
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.messages.negotiation import ENTRY, Arrival, BrokenError, Cell
 from murmuration.simulation.messages.network import draw_faults
 
@@ -31,11 +31,12 @@ def draw_cell(seed: int) -> Cell:
         for k in range(int(rng.integers(3, 8)))
     }
     brokers = int(rng.integers(1, 3))
-    settings = Settings(
-        unanswered_most=int(rng.choice([0, 2])),
-        offload_s=float(rng.choice([0.0, 90.0])),
+    settings = NegotiationSettings(
+        unanswered_max=int(rng.choice([0, 2])),
+        proactive=60.0 / 90.0 * int(rng.choice([0, 1])),
         underused=int(rng.choice([0, 3])),
-        selection=str(rng.choice(["best", "best", "tabu"])),
+        underused_load=0.2,
+        selection=rng.choice(["best", "best", "tabu"]).item(),
         initial=str(rng.choice(["sias", "sias-gain"])),
     )
     arrivals = [draw_arrival(rng, f"task-{k}") for k in range(4 * len(nodes))]

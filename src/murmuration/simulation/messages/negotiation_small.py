@@ -7,12 +7,11 @@ placement.
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 
+from murmuration.base.errors import InputError
 from murmuration.base.random import generator
 from murmuration.schedulers.negotiation.messages import Task, Vector
-from murmuration.schedulers.negotiation.settings import Settings
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.messages.negotiation import Arrival, Cell, Compiled
 
@@ -20,10 +19,13 @@ from murmuration.simulation.messages.negotiation import Arrival, Cell, Compiled
 def small_cell(run: engine.Run, seed: int) -> Cell:
     """The cell of a negotiation run at time 0; the run is advanced to where its first tasks are
     placed."""
+    if run.setup.scenario.scheduler.negotiation.initial == "recorded":
+        raise InputError(
+            "scheduler.negotiation.initial: message by message tasks are placed by a score, not "
+            "where they were recorded"
+        )
     engine.advance(run, 0.0)
-    setup, rules = run.setup, run.setup.scenario.scheduler.negotiation
-    names = [field.name for field in msgspec.structs.fields(rules) if hasattr(Settings, field.name)]
-    settings = Settings(**{name: getattr(rules, name) for name in names if name != "tabu"})
+    setup, settings = run.setup, run.setup.scenario.scheduler.negotiation
     nodes = {
         name: vector(row) for name, row in zip(setup.nodes.names, run.world.total, strict=True)
     }
@@ -31,12 +33,12 @@ def small_cell(run: engine.Run, seed: int) -> Cell:
         nodes,
         [*found(run), *later(run, seed)],
         settings,
-        max(rules.brokers, 1),
+        settings.broker_count(len(nodes)),
         seed,
         attributes={
             name: dict(a) for name, a in zip(setup.nodes.names, setup.nodes.attributes, strict=True)
         },
-        monitor_s=rules.report_s,
+        monitor_s=settings.report_s,
         functions=Compiled.make(),
     )
 

@@ -72,7 +72,7 @@ def decision_table(run: Run, parley: Parley) -> Table:
     """The decisions that were sampled. A selection weighs the tasks of a node; candidates are drawn
     from the nodes that a broker scored; a target is the node that takes the task. A task from
     outside has no node yet."""
-    rows = parley.decisions[: parley.settings["logged"][0]]
+    rows = parley.decisions[: parley.progress["logged"][0]]
     names = np.array([*run.setup.nodes.names, ""], dtype=np.str_)
     jobs = np.append(run.setup.jobs.job_id, "")
     is_target = rows["kind"] == DECISIONS.index("target")

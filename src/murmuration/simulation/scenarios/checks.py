@@ -3,23 +3,24 @@ expected."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator
 
 from murmuration.assignment.objectives import parse_objective
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.base.resources import parse_quantity
+from murmuration.base.settings import NODES_MAX
+from murmuration.base.settings import check_number as _number
+from murmuration.base.settings import check_word as _word
 from murmuration.cluster.constraints import parse_constraint
-from murmuration.placement.allocation_scores import INITIAL, MOVE
+from murmuration.schedulers.negotiation.settings import find_problems as negotiation_problems
 from murmuration.schedulers.swarm.pheromone import PHEROMONES, STRATEGIES
 from murmuration.schedulers.swarm.search import SEARCHES
 from murmuration.simulation.scenarios import scenario as sc
 
-NODES_MAX = 1_000_000
 DAYS_MAX = 3650.0
 AGENTS_MAX = 256
-#: Of a lognormal, and of tasks of which every set may be tried.
-SPREAD_MAX, EXACT_LIMIT = 10.0, 24
+#: Of a lognormal.
+SPREAD_MAX = 10.0
 #: Of whole numbers without a limit of their own: what a float holds to the last digit.
 WHOLE_MAX = 2**53
 
@@ -49,28 +50,6 @@ def _problems(scenario: sc.Scenario) -> Iterator[str]:
             yield from _generator(f"workload.{name}", generator)
     yield from _number("workload.multiply", sc.multiplied(scenario), above=0.0, most=1000.0)
     yield from _scheduler(scenario.scheduler, names)
-
-
-def _number(
-    key: str,
-    value: float,
-    *,
-    above: float | None = None,
-    least: float | None = None,
-    most: float = math.inf,
-) -> Iterator[str]:
-    low = above if above is not None else least
-    bad = not math.isfinite(value) or value > most
-    bad |= (above is not None and value <= above) or (least is not None and value < least)
-    if bad:
-        words = f"above {above:g}" if above is not None else f"from {low:g}"
-        limit = "" if math.isinf(most) else f" up to {most:g}"
-        yield f"{key}: expected a number {words}{limit}, got {value:g}"
-
-
-def _word(key: str, word: str, known: Collection[str]) -> Iterator[str]:
-    if word not in known:
-        yield f"{key}: unknown word {word!r}; {did_you_mean(word, known)}"
 
 
 #: The same check for the scenarios of other commands.
@@ -150,7 +129,7 @@ def _scheduler(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator
         )
     yield from _offers(scheduler.offers)
     yield from _swarm(scheduler.swarm)
-    yield from _negotiation(scheduler.negotiation)
+    yield from negotiation_problems(scheduler.negotiation, "scheduler.negotiation")
     yield from _genetic(scheduler)
     yield from unknown_workloads(scheduler, workloads) if workloads is not None else ()
 
@@ -194,22 +173,6 @@ def _swarm(swarm: sc.SwarmRules) -> Iterator[str]:
     yield from _number("scheduler.swarm.step_s", swarm.step_s, above=0.0)
     for name in ("migration_s", "switch_s", "candidates"):
         yield from _number(f"scheduler.swarm.{name}", getattr(swarm, name), least=0.0)
-
-
-def _negotiation(rules: sc.NegotiationRules) -> Iterator[str]:
-    key = "scheduler.negotiation"
-    yield from _word(f"{key}.initial", rules.initial, INITIAL)
-    yield from _word(f"{key}.move", rules.move, MOVE)
-    for name in ("report_s", "exchange_s", "expiry_s", "answer_s", "recommendation_s", "mb_per_s"):
-        yield from _number(f"{key}.{name}", getattr(rules, name), least=0.001)
-    for name in ("scored_new", "scored_move", "candidates"):
-        yield from _number(f"{key}.{name}", getattr(rules, name), least=1, most=NODES_MAX)
-    for name in ("brokers", "underused"):
-        yield from _number(f"{key}.{name}", getattr(rules, name), least=0, most=NODES_MAX)
-    yield from _number(f"{key}.exact_max", rules.exact_max, least=0, most=EXACT_LIMIT)
-    yield from _number(f"{key}.proactive", rules.proactive, least=0.0, most=1.0)
-    for name in ("restarts", "steps", "patience"):
-        yield from _number(f"{key}.tabu.{name}", getattr(rules.tabu, name), least=1, most=1e4)
 
 
 def _genetic(scheduler: sc.Scheduler) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean, unknown
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 
 Quantity = str | int | float
 T = TypeVar("T")
@@ -151,40 +152,6 @@ class SwarmRules(Part, frozen=True):
     switch_to: str = "spread"
 
 
-class Tabu(Part, frozen=True):
-    """The limits of the paper's tabu search."""
-
-    restarts: int = 25
-    steps: int = 5
-    patience: int = 6
-
-
-class NegotiationRules(Part, frozen=True):
-    """How node agents and brokers negotiate. `initial` and `move` are the scores for new tasks and
-    for migrations (`recorded`: where the trace has them; `none`: nothing moves); `brokers` 0 stands
-    for one per 12,500 nodes; `selection` best or tabu. Off by default: `underused` idle nodes that
-    are always scored, and `proactive`, the share of nodes that look each minute whether giving a
-    task away would even them out."""
-
-    initial: str = "sias-gain"
-    move: str = "sras"
-    brokers: int = 0
-    report_s: float = 60.0
-    exchange_s: float = 60.0
-    expiry_s: float = 180.0
-    scored_new: int = 200
-    scored_move: int = 2000
-    candidates: int = 15
-    answer_s: float = 20.0
-    recommendation_s: float = 240.0
-    mb_per_s: float = 125.0
-    selection: Literal["best", "tabu"] = "best"
-    exact_max: int = 16
-    tabu: Tabu = Tabu()
-    underused: int = 0
-    proactive: float = 0.0
-
-
 class GeneticRules(Part, frozen=True):
     """How batches are placed: every `batch_s` what waits is searched by `evaluations` placements in
     generations of `population` (0 evaluations: it stays where `scheduler.placement` has it). A
@@ -228,7 +195,7 @@ class Scheduler(Part, frozen=True):
     partition: dict[str, float] = {}
     offers: OfferRules = OfferRules()
     swarm: SwarmRules = SwarmRules()
-    negotiation: NegotiationRules = NegotiationRules()
+    negotiation: NegotiationSettings = NegotiationSettings()
     genetic: GeneticRules = GeneticRules()
     policy: dict[str, Policy] = {}
 
@@ -363,7 +330,7 @@ def convert(tables: Mapping[str, Any], kind: type[Root], source: str) -> Root:
         raise InputError(f"{source}: expected numbers of at most 64 bits") from error
 
 
-def _check_keys(table: Any, kind: type[Part], source: str, path: str) -> None:
+def _check_keys(table: Any, kind: type[msgspec.Struct], source: str, path: str) -> None:
     """Refuse unknown keys at any depth, with the nearest known one."""
     if not isinstance(table, Mapping):
         return
@@ -378,7 +345,9 @@ def _check_keys(table: Any, kind: type[Part], source: str, path: str) -> None:
 
 
 def _check_inner(value: Any, hint: Any, source: str, dotted: str) -> None:
-    inner = [t for t in (hint, *get_args(hint)) if isinstance(t, type) and issubclass(t, Part)]
+    inner = [
+        t for t in (hint, *get_args(hint)) if isinstance(t, type) and issubclass(t, msgspec.Struct)
+    ]
     if not inner:
         return
     if isinstance(value, list):

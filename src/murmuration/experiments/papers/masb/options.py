@@ -15,7 +15,7 @@ from murmuration.experiments.papers.masb.tables import (
 )
 from murmuration.experiments.result import Reproduction, Row, Settings
 from murmuration.schedulers.negotiation.messages import Task
-from murmuration.schedulers.negotiation.settings import Settings as AgentSettings
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.messages.negotiation import Arrival, Cell
 from murmuration.simulation.messages.network import Crash, Faults
 from murmuration.simulation.scenarios import scenario as sc
@@ -98,7 +98,10 @@ def flapping(most: int) -> dict[str, float]:
     ]
     tasks = [Arrival(Task(f"t{k}", (100_000, GIB // 10)), 5.0 * k, 60.0) for k in range(700)]
     agents = Cell(
-        nodes, tasks, AgentSettings(unanswered_most=most), faults=Faults(crashes=tuple(crashes))
+        nodes,
+        tasks,
+        NegotiationSettings(unanswered_max=most),
+        faults=Faults(crashes=tuple(crashes)),
     )
     agents.run(3600.0)
     return agents.counts()

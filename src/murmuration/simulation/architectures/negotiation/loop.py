@@ -92,6 +92,7 @@ def cell(w: World, p: Parley) -> Cell:
         w.held,
         w.sums,
         p.settings,
+        p.progress,
         p.decisions,
         p.views,
         p.firm_views,
@@ -157,7 +158,7 @@ def place_job(c: Any, job: Any) -> None:
                 c, int(c.settings[0].initial), outside, mask, request, use, production, job
             )
         if node >= 0:
-            c.settings[0].forced_new += 1 if forced else 0
+            c.progress[0].forced_new += 1 if forced else 0
             take(room_of(c, job), node, request)
             c.sequence[node] += 1
             c.claim[0, claimed] = node
@@ -260,13 +261,13 @@ def select_tasks(c: Cell, node: int, movers: int) -> int:
             rule.restarts,
             rule.steps,
             rule.patience,
-            False,
+            rule.counts_restarts,
             c.visited,
         )
     else:
         fitness = select(c.total[node], used, guaranteed, tasks, c.flags[3], work, rule.exact_max)
-    c.settings[0].selections += 1
-    c.settings[0].stuck += 1 if fitness == 0.0 else 0
+    c.progress[0].selections += 1
+    c.progress[0].stuck += 1 if fitness == 0.0 else 0
     log(c, SELECTION, node, -1, count, 0, 0, fitness)
     for k in range(count):
         if fitness > 0.0 and c.flags[3, k]:
@@ -321,7 +322,7 @@ def give_away(c: Any, slot: int) -> None:
         ends = c.state[0].now + cost_of(c, job, slot) / c.settings[0].mb_per_s
         if forced:
             c.state[0].forced += 1
-            c.tasks[slot].stays = ends + c.settings[0].stay_s
+            c.tasks[slot].stays = ends + c.settings[0].recommendation_s
         begin_move(c, slot, to, ends)
         answered(c, to)
 
@@ -385,13 +386,13 @@ def split_time(c: Cell, count: int) -> None:
             wanted[r] = 0
             for task in range(here):
                 wanted[r] += c.use[1 + task, r]
-        c.settings[0].suspended += suspend(
+        c.progress[0].suspended += suspend(
             c.total[node], wanted, c.use[1 : 1 + here], c.flags[0, :here], c.flags[3, :here]
         )
         short = False
         for r in range(c.total.shape[1]):
             short |= wanted[r] > c.total[node, r]
-        c.settings[0].short += 1 if short else 0
+        c.progress[0].short += 1 if short else 0
 
 
 @helper
@@ -454,8 +455,8 @@ def count_spikes(c: Cell) -> None:
                     - c.last_load[node, r],
                 )
             rises += 1 if rise > SPIKES[k] else 0
-        c.settings[0].spikes[k] += rises
-        c.settings[0].peaks[k] = max(c.settings[0].peaks[k], rises)
+        c.progress[0].spikes[k] += rises
+        c.progress[0].peaks[k] = max(c.progress[0].peaks[k], rises)
 
 
 @helper
@@ -472,12 +473,12 @@ def agents_act(w: World, p: Parley) -> None:
     c, now, settings = cell(w, p), float(w.state["now"][0]), p.settings[0]
     first = now == 0.0
     movers = 0
-    if first or now >= settings["reported_at"] + settings["report_s"]:
+    if first or now >= p.progress[0]["reported_at"] + settings["report_s"]:
         hear(c, not first)
         movers = choose_movers(c) if settings["move"] != NO_MOVES else 0
     act_round(c, movers, settle(c) if first else EVERYTHING)
     if first:
-        forget_counts(p.settings)
+        forget_counts(p.progress)
 
 
 def settle(c: Cell) -> int:
@@ -493,10 +494,10 @@ def settle(c: Cell) -> int:
     return batch
 
 
-def forget_counts(settings: Array) -> None:
+def forget_counts(progress: Array) -> None:
     """How the tasks of time 0 came to be where they are is no part of the run."""
     for name in COUNTS:
-        settings[name] = 0
+        progress[name] = 0
 
 
 @loop_kernel

@@ -9,17 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.base.resources import Amounts
-from murmuration.placement.allocation_scores import INITIAL, MOVE
-from murmuration.schedulers.negotiation.bulk import DECISION, SETTINGS
+from murmuration.schedulers.negotiation.bulk import DECISION, PROGRESS, settings_record
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.engine import world as wd
-from murmuration.simulation.scenarios import scenario as sc
 from murmuration.workload.jobs import JobList
 
 Array = NDArray[Any]
 
-#: Where a scenario names no number of brokers: one for as many nodes as the paper's single broker
-#: served.
-NODES_PER_BROKER = 12_500
 #: Tasks of one node that selection looks at.
 TASKS_MAX = 1024
 DECISIONS_MAX = 1 << 16
@@ -29,6 +25,7 @@ class Parley(NamedTuple):
     """The arrays of negotiation."""
 
     settings: Array
+    progress: Array
     decisions: Array
     # What brokers have heard of each node: loads, what is not guaranteed, scores; and 1 ÷ total.
     views: Array
@@ -58,13 +55,13 @@ class Parley(NamedTuple):
     movers: Array
 
 
-def parley(rules: sc.NegotiationRules, world: wd.World, most: Amounts, jobs: JobList) -> Parley:
+def parley(rules: NegotiationSettings, world: wd.World, most: Amounts, jobs: JobList) -> Parley:
     """The arrays of a run at time zero."""
     nodes, resources = world.total.shape
     scored = max(rules.scored_new, rules.scored_move) + rules.underused + 2 * rules.candidates
-    settings = _settings(rules, nodes)
     return Parley(
-        settings=settings,
+        settings=settings_record(rules, nodes),
+        progress=np.zeros(1, PROGRESS),
         decisions=np.zeros(DECISIONS_MAX, DECISION),
         views=np.zeros((2, nodes, resources)),
         firm_views=np.zeros((2, nodes, resources), np.int64),
@@ -90,34 +87,6 @@ def parley(rules: sc.NegotiationRules, world: wd.World, most: Amounts, jobs: Job
         visited=np.zeros(rules.tabu.restarts * (rules.tabu.steps + 1), np.int64),
         movers=np.zeros(len(world.slots), np.int32),
     )
-
-
-def _settings(rules: sc.NegotiationRules, nodes: int) -> Array:
-    brokers = rules.brokers or max(1, round(nodes / NODES_PER_BROKER))
-    record = np.zeros(1, SETTINGS)
-    values = {
-        "initial": INITIAL.index(rules.initial),
-        "move": MOVE.index(rules.move),
-        "brokers": brokers,
-        "scored_new": rules.scored_new,
-        "scored_move": rules.scored_move,
-        "candidates": rules.candidates,
-        "exact_max": rules.exact_max,
-        "round_s": rules.answer_s,
-        "report_s": rules.report_s,
-        "exchange_s": rules.exchange_s,
-        "mb_per_s": rules.mb_per_s,
-        "stay_s": rules.recommendation_s,
-        "tabu": rules.selection == "tabu",
-        "restarts": rules.tabu.restarts,
-        "steps": rules.tabu.steps,
-        "patience": rules.tabu.patience,
-        "underused": rules.underused,
-        "proactive": rules.proactive,
-    }
-    for name, value in values.items():
-        record[name] = value
-    return record
 
 
 def movable(
@@ -148,7 +117,7 @@ def grown_parley(p: Parley, slots: int) -> Parley:
 
 def counts(p: Parley, seconds: float) -> dict[str, Any]:
     """The figures only negotiation has, per minute."""
-    record, minutes = p.settings[0], seconds / 60.0
+    record, minutes = p.progress[0], seconds / 60.0
     requests = int(record["requests"])
     return {
         "collision_fraction": float(record["collisions"] / requests) if requests else None,

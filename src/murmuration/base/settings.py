@@ -1,0 +1,39 @@
+"""Checks of settings that a user may write.
+
+The module that holds a group of settings also says which values make sense, as an iterator of
+problems: sentences that name the key and what was expected. The scenario raises the first of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+
+from murmuration.base.errors import did_you_mean
+
+#: Nodes at most: the limit of every setting that counts nodes.
+NODES_MAX = 1_000_000
+
+
+def check_number(
+    key: str,
+    value: float,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float = math.inf,
+) -> Iterator[str]:
+    """A sentence if the value is not finite, not `above` (or below `least`), or beyond `most`."""
+    low = above if above is not None else least
+    bad = not math.isfinite(value) or value > most
+    bad |= (above is not None and value <= above) or (least is not None and value < least)
+    if bad:
+        words = f"above {above:g}" if above is not None else f"from {low:g}"
+        limit = "" if math.isinf(most) else f" up to {most:g}"
+        yield f"{key}: expected a number {words}{limit}, got {value:g}"
+
+
+def check_word(key: str, word: str, known: Collection[str]) -> Iterator[str]:
+    """A sentence if the word is not one of those known."""
+    if word not in known:
+        yield f"{key}: unknown word {word!r}; {did_you_mean(word, known)}"
