@@ -115,20 +115,18 @@ def ours(tasks: int) -> tuple[float, float]:
 def idle(folder: str) -> None:
     """What a node agent costs when nothing happens."""
     agents = {
-        pid
-        for pid in parts(folder)
-        if b"runtime.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        pid for pid in parts(folder) if b"runtime.node" in Path(f"/proc/{pid}/cmdline").read_bytes()
     }
     agents = {pid for pid in agents if not agents & {parent_of(pid)}}
     before = spent(agents)
     time.sleep(IDLE_S)
     share = (spent(agents) - before) / IDLE_S / len(agents)
     sizes = [memory(pid, "VmRSS") for pid in agents]
-    wardens = max(memory(pid, "VmRSS") for pid in descendants_of(agents))
+    watchdogs = max(memory(pid, "VmRSS") for pid in descendants_of(agents))
     print(
         f"idle node agent: {max(sizes) / 1e6:.1f} MB resident, {share:.2%} of a core over "
         f"{IDLE_S:.0f} s;"
-        f" its warden {wardens / 1e6:.1f} MB, mostly shared"
+        f" its watchdog {watchdogs / 1e6:.1f} MB, mostly shared"
     )
 
 

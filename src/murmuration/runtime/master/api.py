@@ -24,7 +24,7 @@ from murmuration.base.errors import InputError
 from murmuration.runtime.master import answers as an
 from murmuration.runtime.master.openapi import ApiRoute, describe
 from murmuration.runtime.master.reading import Missing, ReadModel
-from murmuration.runtime.net.http import HEADERS, READ_S, Gate, Refusal, encode_error
+from murmuration.runtime.net.http import HEADERS, Gate, Refusal, encode_error, read_body
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.store.log import EventRow
 from murmuration.schedulers.central.explain import job_state
@@ -100,7 +100,7 @@ class Api:
         return reply(await self._reading.job_result(names["job"], wait_s))
 
     async def submit(self, request: Request, _: Names) -> Response:
-        body = await _body(request)
+        body = await read_body(request)
         try:
             spec = job_from_tables(msgspec.json.decode(body))
         except msgspec.DecodeError as error:
@@ -172,7 +172,7 @@ class Api:
         node = names["node"]
         self._reading.check_node(node)
         try:
-            order = msgspec.json.decode(await _body(request) or b"{}", type=DrainOrder)
+            order = msgspec.json.decode(await read_body(request) or b"{}", type=DrainOrder)
         except msgspec.DecodeError as error:
             raise Refusal(400, str(error)) from error
         await self._tell(Drain(node, order.on, order.now))
@@ -197,14 +197,6 @@ async def _server_sent(rows: AsyncIterator[EventRow | None]) -> AsyncIterator[by
             continue
         data = msgspec.json.encode(row)
         yield b"id: %d\nevent: %s\ndata: %s\n\n" % (row.index, row.kind.encode(), data)
-
-
-async def _body(request: Request) -> bytes:
-    """The body, whose size the gate has checked."""
-    try:
-        return await asyncio.wait_for(request.body(), READ_S)
-    except TimeoutError as error:
-        raise Refusal(408, "the body did not come in time") from error
 
 
 def _number(request: Request, name: str, default: float) -> float:
@@ -299,8 +291,7 @@ class Endpoint:
         request = Request(scope, receive)
         try:
             response = await self._answer(request)
-        except (ClientDisconnect, asyncio.CancelledError):
-            # Nobody waits for an answer: the client has left, or the master ends.
+        except ClientDisconnect:
             return
         await response(scope, receive, send)
 

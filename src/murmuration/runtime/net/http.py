@@ -13,11 +13,13 @@ belong to the application (`Gate`), which sees a head before any of the body is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 from collections.abc import Collection
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -86,12 +88,14 @@ class BoundedHttp(HttpToolsProtocol):
                 self._refuse(_head_too_large())
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends no more. It may still wait for an answer; half a request gets one."""
+        """The client sends no more: it has left, or waits for its answer. Whoever was reading a
+        stream has left; half a request is told so. False closes the connection."""
         if self._head_open:
             self._refuse(Refusal(400, "the request ended in its head"))
-        elif self.cycle is None or self.cycle.response_complete:
+            return True
+        if self.cycle is None or self.cycle.response_started:
             return False
-        elif self.cycle.more_body and not self.cycle.response_started:
+        if self.cycle.more_body:
             self._refuse(Refusal(400, "the request ended in its body"))
         self.cycle.keep_alive = False
         return True
@@ -209,7 +213,9 @@ class Gate:
         refusal = None if path in self._public else self._check_token(headers)
         refusal = refusal or _check_body(headers)
         if refusal is None:
-            await self._app({**scope, "path": path}, receive, send)
+            # A request that is cancelled, because the master ends, has nobody to answer to.
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._app({**scope, "path": path}, receive, send)
         else:
             await _answer(send, refusal)
 
@@ -230,6 +236,14 @@ def _check_body(headers: dict[bytes, bytes]) -> Refusal | None:
     if int(length) > BODY_MAX:
         return Refusal(413, f"expected a body of at most {BODY_MAX} bytes")
     return None
+
+
+async def read_body(request: Request) -> bytes:
+    """The body, whose size the gate has checked."""
+    try:
+        return await asyncio.wait_for(request.body(), READ_S)
+    except TimeoutError as error:
+        raise Refusal(408, "the body did not come in time") from error
 
 
 async def _answer(send: Send, refusal: Refusal) -> None:
