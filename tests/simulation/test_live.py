@@ -157,8 +157,8 @@ def test_a_log_replays_and_a_changed_one_does_not() -> None:
     master = LiveMaster(SETTINGS, 1)
     events = [Recover(0, 1), *joins(make_nodes(sc.Cluster(nodes=3, cpu=4, memory="8G")))]
     log: list[tuple[int, float, str, Any]] = [(0, 0.0, "options", None)]
+    from murmuration.schedulers.agent import Wake
     from murmuration.schedulers.central.messages import Send, SubmitJob
-    from murmuration.schedulers.offers.messages import Wake
 
     for at, event in enumerate([*events, SubmitJob(BATCH), Wake()]):
         log.append((len(log), float(at), "event", event))

@@ -7,6 +7,7 @@ from typing import Any
 
 from murmuration.base.resources import Resources
 from murmuration.placement.registry import resolve
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.jobs import JobRecord, State
 from murmuration.schedulers.central.master import LiveMaster, Settings
 from murmuration.schedulers.central.messages import (
@@ -21,7 +22,7 @@ from murmuration.schedulers.central.messages import (
     SubmitJob,
 )
 from murmuration.schedulers.offers.master import Rules
-from murmuration.schedulers.offers.messages import Status, Wake
+from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import JobSpec
 
 CPU, GB = 1_000_000, 10**9

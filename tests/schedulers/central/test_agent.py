@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.agent import (
     Connected,
     Disconnected,
@@ -40,7 +41,7 @@ from murmuration.schedulers.central.messages import (
     Stop,
     Welcome,
 )
-from murmuration.schedulers.offers.messages import Status, Wake
+from murmuration.schedulers.offers.messages import Status
 
 REQUEST = (1, 1)
 

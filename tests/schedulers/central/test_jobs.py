@@ -7,9 +7,10 @@ import math
 import pytest
 from tests.schedulers.central.clusters import Cluster, facts, sent, spec
 
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.jobs import KILLED_CODE, State, backoff_s
 from murmuration.schedulers.central.messages import JobEnded, JobForgotten, KillJob, Stop, TaskEnded
-from murmuration.schedulers.offers.messages import Status, Wake
+from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import Restart
 
 

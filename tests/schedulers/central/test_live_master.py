@@ -16,6 +16,7 @@ from murmuration.base.resources import Resources
 from murmuration.placement.plain import Ranked
 from murmuration.placement.registry import Placement
 from murmuration.placement.view import JobView, View
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.explain import CONSTRAINT, POLICY, RESOURCES, dry_run, why
 from murmuration.schedulers.central.jobs import State
 from murmuration.schedulers.central.master import LiveMaster, Settings, requirements
@@ -50,7 +51,6 @@ from murmuration.schedulers.offers.messages import (
     SyncTable,
     Table,
     Task,
-    Wake,
 )
 from murmuration.workload.job_spec import FieldError
 

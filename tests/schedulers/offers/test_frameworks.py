@@ -7,8 +7,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from tests.schedulers.offers.effects import told
 
 from murmuration.base.random import generator
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.offers.frameworks import (
     ElasticFramework,
     Framework,
@@ -35,7 +37,6 @@ from murmuration.schedulers.offers.messages import (
     StopTask,
     Submit,
     TaskReport,
-    Wake,
 )
 from murmuration.simulation.messages.offers import assemble
 
@@ -57,40 +58,41 @@ def launched(messages: list[Any]) -> list[tuple[str, object]]:
 
 def test_an_elastic_framework_uses_what_it_gets_and_says_when_it_has_enough() -> None:
     framework = ElasticFramework("f")
-    assert framework.handle(Submit("f", bag("job", 3)), 0.0) == [SetNeedsOffers("f", True)]
-    assert launched(framework.handle(offer(("n", 2)), 0.0)) == [("n", 1.0)] * 2
-    out = framework.handle(offer(("n", 2), number=2), 0.0)
+    assert told(framework, Submit("f", bag("job", 3)), 0.0) == [SetNeedsOffers("f", True)]
+    assert launched(told(framework, offer(("n", 2)), 0.0)) == [("n", 1.0)] * 2
+    out = told(framework, offer(("n", 2), number=2), 0.0)
     assert out[0] == SetNeedsOffers("f", False)
     assert launched(out) == [("n", 1.0)]
 
 
 def test_jobs_of_a_framework_share_fairly() -> None:
     framework = ElasticFramework("f")
-    framework.handle(Submit("f", bag("large", 100, "large")), 0.0)
-    framework.handle(offer(("n", 4)), 0.0)
-    framework.handle(Submit("f", bag("small", 100, "small")), 0.0)
-    used = launched(framework.handle(offer(("n", 8), number=2), 0.0))
+    told(framework, Submit("f", bag("large", 100, "large")), 0.0)
+    told(framework, offer(("n", 4)), 0.0)
+    told(framework, Submit("f", bag("small", 100, "small")), 0.0)
+    used = launched(told(framework, offer(("n", 8), number=2), 0.0))
     assert Counter(payload for _, payload in used) == {"small": 6, "large": 2}
 
 
 def test_a_stage_begins_when_the_one_before_has_ended() -> None:
     framework = ElasticFramework("f")
-    framework.handle(
+    told(
+        framework,
         Submit("f", Job("job", ((TaskSpec(SLOT, "map"),) * 2, (), (TaskSpec(SLOT, "reduce"),)))),
         0.0,
     )
-    assert [payload for _, payload in launched(framework.handle(offer(("n", 9)), 0.0))] == [
+    assert [payload for _, payload in launched(told(framework, offer(("n", 9)), 0.0))] == [
         "map",
         "map",
     ]
-    assert framework.handle(StatusUpdate("f", "f-1", Status.FINISHED), 1.0) == []
-    assert framework.handle(StatusUpdate("f", "f-2", Status.FINISHED), 2.0) == [
+    assert told(framework, StatusUpdate("f", "f-1", Status.FINISHED), 1.0) == []
+    assert told(framework, StatusUpdate("f", "f-2", Status.FINISHED), 2.0) == [
         SetNeedsOffers("f", True)
     ]
     assert [
-        payload for _, payload in launched(framework.handle(offer(("n", 9), number=2), 2.0))
+        payload for _, payload in launched(told(framework, offer(("n", 9), number=2), 2.0))
     ] == ["reduce"]
-    assert framework.handle(StatusUpdate("f", "f-3", Status.FINISHED), 3.0) == [
+    assert told(framework, StatusUpdate("f", "f-3", Status.FINISHED), 3.0) == [
         JobFinished("f", "job")
     ]
 
@@ -98,33 +100,33 @@ def test_a_stage_begins_when_the_one_before_has_ended() -> None:
 @pytest.mark.parametrize("status", [Status.LOST, Status.REVOKED, Status.FAILED, Status.KILLED])
 def test_a_task_that_did_not_finish_runs_again(status: Status) -> None:
     framework = ElasticFramework("f")
-    framework.handle(Submit("f", bag("job", 1)), 0.0)
-    framework.handle(offer(("n", 1)), 0.0)
-    assert framework.handle(StatusUpdate("f", "f-1", status), 1.0) == [SetNeedsOffers("f", True)]
-    assert launched(framework.handle(offer(("n", 1), number=2), 1.0)) == [("n", 1.0)]
+    told(framework, Submit("f", bag("job", 1)), 0.0)
+    told(framework, offer(("n", 1)), 0.0)
+    assert told(framework, StatusUpdate("f", "f-1", status), 1.0) == [SetNeedsOffers("f", True)]
+    assert launched(told(framework, offer(("n", 1), number=2), 1.0)) == [("n", 1.0)]
 
 
 def test_only_short_tasks_use_what_is_reserved() -> None:
     framework = ElasticFramework("f")
     specs = (TaskSpec(SLOT, "long"), TaskSpec(SLOT, "long"), TaskSpec(SLOT, "short", short=True))
-    framework.handle(Submit("f", Job("long", (specs[:2],))), 0.0)
-    framework.handle(Submit("f", Job("short", (specs[2:],))), 0.0)
-    out = framework.handle(ResourceOffer("f", 1, (Slice("n", (2, 2), (1, 1)),), 30.0), 0.0)
+    told(framework, Submit("f", Job("long", (specs[:2],))), 0.0)
+    told(framework, Submit("f", Job("short", (specs[2:],))), 0.0)
+    out = told(framework, ResourceOffer("f", 1, (Slice("n", (2, 2), (1, 1)),), 30.0), 0.0)
     assert sorted(str(payload) for _, payload in launched(out)) == ["long", "short"]
 
 
 def test_delay_scheduling_waits_for_data_and_then_takes_any_node() -> None:
     framework = ElasticFramework("f", delay_s=5.0)
-    framework.handle(Submit("f", bag("job", 4, "block", "here")), 0.0)
-    assert launched(framework.handle(offer(("here", 1)), 0.0)) == [("here", "block")]
-    (refusal,) = framework.handle(offer(("there", 1), number=2), 1.0)
+    told(framework, Submit("f", bag("job", 4, "block", "here")), 0.0)
+    assert launched(told(framework, offer(("here", 1)), 0.0)) == [("here", "block")]
+    (refusal,) = told(framework, offer(("there", 1), number=2), 1.0)
     assert refusal == ReplyToOffer("f", 2, (), refuse_s=5.0)
-    (refusal,) = framework.handle(offer(("there", 1), number=3), 3.0)
+    (refusal,) = told(framework, offer(("there", 1), number=3), 3.0)
     assert refusal == ReplyToOffer("f", 3, (), refuse_s=3.0)
-    assert launched(framework.handle(offer(("there", 1), number=4), 6.0)) == [("there", "block")]
+    assert launched(told(framework, offer(("there", 1), number=4), 6.0)) == [("there", "block")]
     # A local launch starts the wait anew.
-    assert launched(framework.handle(offer(("here", 1), number=5), 6.0)) == [("here", "block")]
-    assert launched(framework.handle(offer(("there", 1), number=6), 7.0)) == []
+    assert launched(told(framework, offer(("here", 1), number=5), 6.0)) == [("here", "block")]
+    assert launched(told(framework, offer(("there", 1), number=6), 7.0)) == []
 
 
 def test_without_delay_data_is_a_preference() -> None:
@@ -132,53 +134,53 @@ def test_without_delay_data_is_a_preference() -> None:
     job = Job(
         "job", ((TaskSpec(SLOT, "a", frozenset({"x"})), TaskSpec(SLOT, "b", frozenset({"y"}))),)
     )
-    framework.handle(Submit("f", job), 0.0)
-    assert launched(framework.handle(offer(("y", 1)), 0.0)) == [("y", "b")]
-    assert launched(framework.handle(offer(("y", 1), number=2), 0.0)) == [("y", "a")]
+    told(framework, Submit("f", job), 0.0)
+    assert launched(told(framework, offer(("y", 1)), 0.0)) == [("y", "b")]
+    assert launched(told(framework, offer(("y", 1), number=2), 0.0)) == [("y", "a")]
 
 
 def test_a_gang_hoards_until_it_is_whole() -> None:
     framework = GangFramework("f")
-    assert framework.handle(Submit("f", GangJob("ring", 3, SLOT, 10.0)), 0.0) == [
+    assert told(framework, Submit("f", GangJob("ring", 3, SLOT, 10.0)), 0.0) == [
         GetGuaranteedShare("f")
     ]
-    assert framework.handle(GuaranteedShare("f", (8, 8)), 0.0) == [SetNeedsOffers("f", True)]
-    assert len(launched(framework.handle(offer(("n", 2)), 1.0))) == 2
-    out = framework.handle(offer(("m", 2), number=2), 2.0)
+    assert told(framework, GuaranteedShare("f", (8, 8)), 0.0) == [SetNeedsOffers("f", True)]
+    assert len(launched(told(framework, offer(("n", 2)), 1.0))) == 2
+    out = told(framework, offer(("m", 2), number=2), 2.0)
     assert out[0] == SetNeedsOffers("f", False)
     assert launched(out) == [("m", None)]
     for task in ("f-1", "f-2"):
-        framework.handle(StatusUpdate("f", task, Status.RUNNING), 2.0)
+        told(framework, StatusUpdate("f", task, Status.RUNNING), 2.0)
     assert framework.due == math.inf
-    framework.handle(StatusUpdate("f", "f-3", Status.RUNNING), 4.0)
+    told(framework, StatusUpdate("f", "f-3", Status.RUNNING), 4.0)
     assert framework.due == 14.0
     kills = [KillTask("f", f"f-{i}") for i in (1, 2, 3)]
-    assert framework.handle(Wake(), 14.0) == [*kills, JobFinished("f", "ring")]
+    assert told(framework, Wake(), 14.0) == [*kills, JobFinished("f", "ring")]
 
 
 def test_a_gang_never_asks_for_more_than_its_guarantee() -> None:
     framework = GangFramework("f")
-    framework.handle(Submit("f", GangJob("first", 2, SLOT, 10.0)), 0.0)
-    framework.handle(Submit("f", GangJob("second", 2, SLOT, 10.0)), 0.0)
-    framework.handle(GuaranteedShare("f", (3, 9)), 0.0)
-    out = framework.handle(offer(("n", 9)), 0.0)
+    told(framework, Submit("f", GangJob("first", 2, SLOT, 10.0)), 0.0)
+    told(framework, Submit("f", GangJob("second", 2, SLOT, 10.0)), 0.0)
+    told(framework, GuaranteedShare("f", (3, 9)), 0.0)
+    out = told(framework, offer(("n", 9)), 0.0)
     assert out[0] == SetNeedsOffers("f", False)
     assert len(launched(out)) == 3
 
 
 def test_a_gang_that_loses_a_member_begins_again() -> None:
     framework = GangFramework("f")
-    framework.handle(Submit("f", GangJob("ring", 2, SLOT, 10.0)), 0.0)
-    framework.handle(GuaranteedShare("f", (2, 2)), 0.0)
-    framework.handle(offer(("n", 2)), 0.0)
+    told(framework, Submit("f", GangJob("ring", 2, SLOT, 10.0)), 0.0)
+    told(framework, GuaranteedShare("f", (2, 2)), 0.0)
+    told(framework, offer(("n", 2)), 0.0)
     for task in ("f-1", "f-2"):
-        framework.handle(StatusUpdate("f", task, Status.RUNNING), 0.0)
-    assert framework.handle(StatusUpdate("f", "f-1", Status.LOST), 5.0) == [
+        told(framework, StatusUpdate("f", task, Status.RUNNING), 0.0)
+    assert told(framework, StatusUpdate("f", "f-1", Status.LOST), 5.0) == [
         SetNeedsOffers("f", True)
     ]
     assert framework.due == math.inf
-    framework.handle(offer(("n", 1), number=2), 6.0)
-    framework.handle(StatusUpdate("f", "f-3", Status.RUNNING), 6.0)
+    told(framework, offer(("n", 1), number=2), 6.0)
+    told(framework, StatusUpdate("f", "f-3", Status.RUNNING), 6.0)
     assert framework.due == 16.0
 
 

@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 import pytest
+from tests.schedulers.offers.effects import messages
 
 from murmuration.base.random import generator
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.offers.allocators import priority
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
@@ -32,7 +34,6 @@ from murmuration.schedulers.offers.messages import (
     Task,
     TaskReport,
     Unregister,
-    Wake,
 )
 
 NODE = (4, 8)
@@ -53,7 +54,7 @@ class Cluster:
             self.tell(Register(name))
 
     def tell(self, event: Any, now: float = 0.0) -> list[Any]:
-        out = self.master.handle(event, now)
+        out = messages(self.master.handle(event, now))
         self.master.check()
         return out
 
@@ -72,8 +73,8 @@ class Cluster:
         return self.reply(framework, offer.offer, *tasks, now=now)
 
 
-def offers(messages: list[Any]) -> list[ResourceOffer]:
-    return [message for message in messages if isinstance(message, ResourceOffer)]
+def offers(said: list[Any]) -> list[ResourceOffer]:
+    return [message for message in said if isinstance(message, ResourceOffer)]
 
 
 def test_the_example_of_figure_5_2() -> None:
@@ -86,7 +87,7 @@ def test_the_example_of_figure_5_2() -> None:
     assert offer == ResourceOffer("one", offer.offer, (part("node", 4, 4),))
     assert master.handle(SetNeedsOffers("two", True), 0.0) == []
     first, second = Task("1", "node", (2, 1)), Task("2", "node", (1, 2))
-    answer = master.handle(ReplyToOffer("one", offer.offer, (first, second)), 0.0)
+    answer = messages(master.handle(ReplyToOffer("one", offer.offer, (first, second)), 0.0))
     assert answer[:2] == [LaunchTask("one", first), LaunchTask("one", second)]
     (rest,) = offers(answer)
     assert rest == ResourceOffer("two", rest.offer, (part("node", 1, 1),))

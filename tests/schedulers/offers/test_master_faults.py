@@ -8,8 +8,10 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.schedulers.offers.effects import messages
 
 from murmuration.base.random import generator
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
@@ -30,7 +32,6 @@ from murmuration.schedulers.offers.messages import (
     Task,
     TaskReport,
     Unregister,
-    Wake,
 )
 
 FRAMEWORK = st.sampled_from(["f0", "f1", "f2"])
@@ -84,7 +85,7 @@ class Faults(RuleBasedStateMachine):
     def tell(self, event: Any) -> list[Any]:
         if isinstance(event, ReplyToOffer):
             self.close(event.offer)
-        out = self.master.handle(event, self.now)
+        out = messages(self.master.handle(event, self.now))
         for message in out:
             self.note(message)
         return out
@@ -187,9 +188,8 @@ class Faults(RuleBasedStateMachine):
         if known:
             offer, framework = data.draw(st.sampled_from(known))
             # Straight to the master: the reply of a stranger does not close an offer.
-            out = self.master.handle(
-                ReplyToOffer(framework, offer, (Task("late", "n0", (0, 0)),)), self.now
-            )
+            late = ReplyToOffer(framework, offer, (Task("late", "n0", (0, 0)),))
+            out = messages(self.master.handle(late, self.now))
             assert not any(isinstance(message, LaunchTask) for message in out)
             for message in out:
                 self.note(message)

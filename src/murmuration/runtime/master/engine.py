@@ -20,9 +20,10 @@ from typing import Any
 from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.interface import Entry, Side, Store, StoreError
 from murmuration.runtime.store.log import FactLog
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.master import LiveMaster, Out
 from murmuration.schedulers.central.messages import Send
-from murmuration.schedulers.offers.messages import Callback, Wake
+from murmuration.schedulers.offers.messages import Callback
 
 RETRY_S = 0.5
 #: One is enough; a master that is never content must not keep others from being heard.

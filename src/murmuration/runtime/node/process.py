@@ -28,6 +28,7 @@ from murmuration.runtime.node.executor import Executor
 from murmuration.runtime.node.isolation.choose import choose
 from murmuration.runtime.node.watchdog import AGENT_LOCK, Lease, end_warden, has_ended, start_warden
 from murmuration.runtime.options import AgentOptions, EmulatedNode
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.agent import (
     Connected,
     Disconnected,
@@ -41,7 +42,6 @@ from murmuration.schedulers.central.agent import (
     Start,
 )
 from murmuration.schedulers.central.messages import FromAgent, Heartbeat, ToAgent
-from murmuration.schedulers.offers.messages import Wake
 
 LOOK_S = 1.0
 RECONNECT_S = 0.1

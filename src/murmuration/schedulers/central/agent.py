@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.messages import (
     AgentJoined,
     AgentLeaves,
@@ -27,7 +28,7 @@ from murmuration.schedulers.central.messages import (
     Stop,
     Welcome,
 )
-from murmuration.schedulers.offers.messages import Status, Vector, Wake
+from murmuration.schedulers.offers.messages import Status, Vector
 
 LEFT = "its node agent was stopped"
 

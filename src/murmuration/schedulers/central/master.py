@@ -24,7 +24,9 @@ from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes, Constraint, node_mask, parse_constraint
 from murmuration.cluster.reasons import Never
 from murmuration.placement.registry import Placement
+from murmuration.schedulers import agent
 from murmuration.schedulers.admission import never
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, JobTable, State
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -69,7 +71,6 @@ from murmuration.schedulers.offers.messages import (
     TaskReport,
     Unregister,
     Vector,
-    Wake,
 )
 from murmuration.workload.job_spec import FieldError, JobSpec
 
@@ -273,7 +274,9 @@ class LiveMaster:
         offers go in again."""
         waiting = deque([event])
         while waiting:
-            for message in self.books.handle(waiting.popleft(), self._now):
+            for effect in self.books.handle(waiting.popleft(), self._now):
+                assert isinstance(effect, agent.Send)
+                message: Any = effect.message
                 if isinstance(message, LaunchTask):
                     self._launch(message)
                 elif isinstance(message, StopTask):

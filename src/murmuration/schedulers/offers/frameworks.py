@@ -4,7 +4,8 @@ offered.
 `ElasticFramework` (Hadoop, Spark) takes any slot as soon as it is offered and shares fairly between
 its own jobs; it can wait a while for nodes that have a task's data (delay scheduling, 5.2.2).
 `GangFramework` (MPI, Torque) hoards slots until it has all that a job needs (4.5, 5.4.2). Both
-answer `handle` with messages and say in `due` when to wake them.
+are agents of the contract (`schedulers/agent.py`) that note nothing; that a job has finished is an
+act, told to whoever submitted it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from murmuration.schedulers.agent import Do, Effect, Message, Send, Wake
 from murmuration.schedulers.offers.ledger import fits
 from murmuration.schedulers.offers.messages import (
+    MASTER,
     FromFramework,
     GetGuaranteedShare,
     GuaranteedShare,
@@ -30,9 +33,7 @@ from murmuration.schedulers.offers.messages import (
     StatusUpdate,
     Submit,
     Task,
-    ToFramework,
     Vector,
-    Wake,
 )
 
 #: A refusal that ends when the wait for data does may end a rounding error early.
@@ -40,14 +41,18 @@ TIME_ERROR_S = 1e-9
 
 
 class Framework(Protocol):
-    """What a driver needs of a framework scheduler."""
+    """A framework scheduler: an agent with a name."""
 
     name: str
 
     @property
     def due(self) -> float: ...
 
-    def handle(self, message: ToFramework, now: float) -> list[FromFramework]: ...
+    def handle(self, event: Message, now: float) -> list[Effect]: ...
+
+
+def to_master(message: FromFramework) -> Send:
+    return Send(MASTER, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,25 +175,26 @@ class ElasticFramework:
         offer."""
         return math.inf
 
-    def handle(self, message: ToFramework, now: float) -> list[FromFramework]:
-        if isinstance(message, ResourceOffer):
-            return self._on_offer(message, now)
-        if isinstance(message, StatusUpdate):
-            return self._on_status(message)
-        if isinstance(message, Submit) and isinstance(message.job, Job):
-            return self._on_submit(message.job)
+    def handle(self, event: Message, now: float) -> list[Effect]:
+        if isinstance(event, ResourceOffer):
+            return self._on_offer(event, now)
+        if isinstance(event, StatusUpdate):
+            return self._on_status(event)
+        if isinstance(event, Submit) and isinstance(event.job, Job):
+            return self._on_submit(event.job)
         return []
 
-    def _on_submit(self, job: Job) -> list[FromFramework]:
+    def _on_submit(self, job: Job) -> list[Effect]:
         self.jobs[job.name] = OpenJob(job)
         return self._advance(self.jobs[job.name])
 
-    def _on_offer(self, offer: ResourceOffer, now: float) -> list[FromFramework]:
+    def _on_offer(self, offer: ResourceOffer, now: float) -> list[Effect]:
         tasks = tuple(task for part in offer.slices for task in self._use(part, now))
-        out: list[FromFramework] = []
+        out: list[Effect] = []
         if not any(job.pending for job in self.jobs.values()):
             out.append(self._ask(False))
-        return [*out, ReplyToOffer(self.name, offer.offer, tasks, self._patience_s(now))]
+        reply = ReplyToOffer(self.name, offer.offer, tasks, self._patience_s(now))
+        return [*out, to_master(reply)]
 
     def _use(self, part: Slice, now: float) -> Iterator[Task]:
         room = _Room(list(part.amount), list(part.unlimited))
@@ -221,7 +227,7 @@ class ElasticFramework:
         ]
         return max(min(waits), 0.0) if waits and min(waits) > TIME_ERROR_S else self.refuse_s
 
-    def _on_status(self, update: StatusUpdate) -> list[FromFramework]:
+    def _on_status(self, update: StatusUpdate) -> list[Effect]:
         if update.status is Status.RUNNING or update.task not in self._launched:
             return []
         job, spec = self._launched.pop(update.task)
@@ -240,14 +246,14 @@ class ElasticFramework:
             return [self._ask(True)]
         return [] if job.pending or job.running else self._advance(job)
 
-    def _advance(self, job: OpenJob) -> list[FromFramework]:
+    def _advance(self, job: OpenJob) -> list[Effect]:
         if job.pending or job.begin_stage():
             return [self._ask(True)]
         del self.jobs[job.name]
-        return [JobFinished(self.name, job.name)]
+        return [Do(JobFinished(self.name, job.name))]
 
-    def _ask(self, needs: bool) -> SetNeedsOffers:
-        return SetNeedsOffers(self.name, needs)
+    def _ask(self, needs: bool) -> Send:
+        return to_master(SetNeedsOffers(self.name, needs))
 
 
 @dataclass
@@ -283,28 +289,28 @@ class GangFramework:
     def due(self) -> float:
         return min((ring.ends for ring in self.rings), default=math.inf)
 
-    def handle(self, message: ToFramework, now: float) -> list[FromFramework]:
-        out: list[FromFramework] = []
-        if isinstance(message, Submit) and isinstance(message.job, GangJob):
-            self.rings.append(Ring(message.job))
-            return [GetGuaranteedShare(self.name)]
-        if isinstance(message, GuaranteedShare):
-            self._limit = message.amount
-        elif isinstance(message, StatusUpdate):
-            self._on_status(message, now)
-        elif isinstance(message, ResourceOffer):
-            tasks = tuple(task for part in message.slices for task in self._use(part))
-            out = [ReplyToOffer(self.name, message.offer, tasks, self.refuse_s)]
-        elif isinstance(message, Wake):
+    def handle(self, event: Message, now: float) -> list[Effect]:
+        out: list[Effect] = []
+        if isinstance(event, Submit) and isinstance(event.job, GangJob):
+            self.rings.append(Ring(event.job))
+            return [to_master(GetGuaranteedShare(self.name))]
+        if isinstance(event, GuaranteedShare):
+            self._limit = event.amount
+        elif isinstance(event, StatusUpdate):
+            self._on_status(event, now)
+        elif isinstance(event, ResourceOffer):
+            tasks = tuple(task for part in event.slices for task in self._use(part))
+            out = [to_master(ReplyToOffer(self.name, event.offer, tasks, self.refuse_s))]
+        elif isinstance(event, Wake):
             out = self._end_jobs(now)
         return self._say_needs() + out
 
-    def _say_needs(self) -> list[FromFramework]:
+    def _say_needs(self) -> list[Effect]:
         needs = self._next_ring() is not None
         if needs == self._needs:
             return []
         self._needs = needs
-        return [SetNeedsOffers(self.name, needs)]
+        return [to_master(SetNeedsOffers(self.name, needs))]
 
     def _next_ring(self) -> Ring | None:
         """The first job that lacks tasks, if the guaranteed share has room for one more."""
@@ -339,10 +345,10 @@ class GangFramework:
             ring.up.discard(update.task)
             ring.ends = math.inf
 
-    def _end_jobs(self, now: float) -> list[FromFramework]:
+    def _end_jobs(self, now: float) -> list[Effect]:
         ended = [ring for ring in self.rings if ring.ends <= now]
         self.rings = [ring for ring in self.rings if ring.ends > now]
-        kills: list[FromFramework] = [
-            KillTask(self.name, task) for ring in ended for task in sorted(ring.tasks)
+        kills: list[Effect] = [
+            to_master(KillTask(self.name, task)) for ring in ended for task in sorted(ring.tasks)
         ]
-        return kills + [JobFinished(self.name, ring.job.name) for ring in ended]
+        return kills + [Do(JobFinished(self.name, ring.job.name)) for ring in ended]

@@ -1,10 +1,9 @@
 """The master (5.2): it offers what is free to the frameworks an allocator chooses, and launches
 what they reply with.
 
-One door in, commands out: `handle` is told an event and the time and returns messages; `due` says
-when it next wants to be woken. It reads no clock and draws only from the generator it was given, so
-a simulation and a live cluster drive the same object. A round offers all that is available on a
-node to one framework, node by node, so that shares interleave.
+It is an agent of the contract (`schedulers/agent.py`) that notes nothing: all it knows can be
+rebuilt from what node agents and frameworks tell a new master (5.2.6). A round offers all that is
+available on a node to one framework, node by node, so that shares interleave.
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.schedulers.agent import Effect, Message, Send, Wake
 from murmuration.schedulers.offers.allocators import Allocator, drf, entitled
 from murmuration.schedulers.offers.client import Client
 from murmuration.schedulers.offers.ledger import Key, Ledger, fits
 from murmuration.schedulers.offers.messages import (
+    Callback,
     CommitTasks,
     Committed,
-    FromMaster,
     GetGuaranteedShare,
     GuaranteedShare,
     KillTask,
@@ -47,10 +47,8 @@ from murmuration.schedulers.offers.messages import (
     TableRow,
     Task,
     TaskReport,
-    ToMaster,
     Unregister,
     Vector,
-    Wake,
 )
 from murmuration.schedulers.offers.revocation import to_revoke
 from murmuration.schedulers.offers.transactions import accepted_by
@@ -93,14 +91,14 @@ class Master:
         self.cleared: dict[str, str] = {}
         self._rng = rng
         self._now = 0.0
-        self._out: list[FromMaster] = []
+        self._out: list[Effect] = []
         #: Nodes of which something may have become worth offering since the last round, in order.
         self._changed: dict[str, None] = {}
         self._timers: list[tuple[float, int, str, Any]] = []
         self._serial = 0
         self._round_set = False
 
-    def handle(self, event: ToMaster, now: float) -> list[FromMaster]:
+    def handle(self, event: Message, now: float) -> list[Effect]:
         """Take one event; return the messages it causes, in order."""
         self._now, self._out = now, []
         self._run_timers()
@@ -147,6 +145,9 @@ class Master:
             "a task that holds nothing is being stopped"
         )
 
+    def _call_back(self, message: Callback) -> None:
+        self._out.append(Send(message.framework, message))
+
     # Node agents.
 
     def _on_joined(self, event: NodeJoined) -> None:
@@ -162,7 +163,8 @@ class Master:
     def _on_left(self, event: NodeLeft) -> None:
         if event.node in self.ledger.nodes:
             self._drop_node(event.node, set())
-            self._out += [NodeLost(framework, event.node) for framework in self.clients]
+            for framework in self.clients:
+                self._call_back(NodeLost(framework, event.node))
 
     def _on_open(self, event: SetOpen) -> None:
         if event.node in self.ledger.nodes:
@@ -183,7 +185,7 @@ class Master:
             key = (held.framework, held.task.task)
             self.stopping.pop(key, None)
             if key not in kept:
-                self._out.append(StatusUpdate(*key, Status.LOST, f"{node} was lost"))
+                self._call_back(StatusUpdate(*key, Status.LOST, f"{node} was lost"))
         self._changed.pop(node, None)
         self.cleared.pop(node, None)
 
@@ -197,7 +199,7 @@ class Master:
             if asked is not None and status is Status.KILLED:
                 status, reason = asked
             self._changed[self.ledger.end(key).task.node] = None
-        self._out.append(StatusUpdate(event.framework, event.task, status, reason))
+        self._call_back(StatusUpdate(event.framework, event.task, status, reason))
 
     # Schedulers of shared state (6.1).
 
@@ -209,7 +211,7 @@ class Master:
             for node, row in self.ledger.nodes.items()
             if row.open
         )
-        self._out.append(Table(event.framework, rows))
+        self._call_back(Table(event.framework, rows))
 
     def _on_commit(self, event: CommitTasks) -> None:
         """What is accepted is launched; what is on offer to somebody is as good as taken."""
@@ -219,8 +221,9 @@ class Master:
             self.ledger.start(event.framework, task)
         names = tuple(task.task for task in accepted)
         refused = tuple(task.task for task in event.tasks if task.task not in set(names))
-        self._out.append(Committed(event.framework, event.transaction, names, refused))
-        self._out += [LaunchTask(event.framework, task) for task in accepted]
+        self._call_back(Committed(event.framework, event.transaction, names, refused))
+        for task in accepted:
+            self._out.append(Send(task.node, LaunchTask(event.framework, task)))
 
     # Frameworks.
 
@@ -266,7 +269,7 @@ class Master:
         self._client(event.framework)
         share = float(self.guaranteed[self.ledger.position[event.framework]])
         amount = tuple(math.floor(share * int(total)) for total in self.ledger.total)
-        self._out.append(GuaranteedShare(event.framework, amount))
+        self._call_back(GuaranteedShare(event.framework, amount))
 
     def _on_kill(self, event: KillTask) -> None:
         key = (event.framework, event.task)
@@ -277,7 +280,7 @@ class Master:
         offer = self.offers.get(event.offer)
         if offer is None or offer.framework != event.framework:
             for task in event.tasks:
-                self._out.append(
+                self._call_back(
                     StatusUpdate(
                         event.framework, task.task, Status.LOST, "the offer no longer stands"
                     )
@@ -306,11 +309,11 @@ class Master:
         elif (framework, task.task) in self.ledger.tasks:
             wrong = "a task of this name is running"
         if left is None or wrong:
-            self._out.append(StatusUpdate(framework, task.task, Status.LOST, wrong))
+            self._call_back(StatusUpdate(framework, task.task, Status.LOST, wrong))
             return
         left[:] = map(int.__sub__, left, cost)
         self.ledger.start(framework, task)
-        self._out.append(LaunchTask(framework, task))
+        self._out.append(Send(task.node, LaunchTask(framework, task)))
         if task.short and self.rules.short_share:
             self._set_timer(self._now + self.rules.short_max_s, "limit", (framework, task.task))
 
@@ -380,7 +383,7 @@ class Master:
         self.clients[framework].served = self._now
         if self.rules.timeout_s:
             self._set_timer(self._now + self.rules.timeout_s, "offer", offer.offer)
-        self._out.append(offer)
+        self._call_back(offer)
 
     def _take_back(self, offer: ResourceOffer) -> None:
         del self.offers[offer.offer]
@@ -390,14 +393,15 @@ class Master:
 
     def _rescind(self, offer: ResourceOffer) -> None:
         self._take_back(offer)
-        self._out.append(OfferRescinded(offer.framework, offer.offer))
+        self._call_back(OfferRescinded(offer.framework, offer.offer))
 
     # Stopping tasks.
 
     def _stop(self, key: Key, status: Status, reason: str) -> None:
         if key not in self.stopping:
             self.stopping[key] = (status, reason)
-            self._out.append(StopTask(key[0], self.ledger.tasks[key].task.node, key[1]))
+            node = self.ledger.tasks[key].task.node
+            self._out.append(Send(node, StopTask(key[0], node, key[1])))
 
     def _starving(self) -> Iterator[str]:
         """Frameworks that need offers, are below their guarantee, have none to answer and no node

@@ -1,15 +1,42 @@
-"""The messages between master, frameworks and node agents (Table 5.1), each a frozen value.
+"""The protocol "offers": the messages between master, frameworks and node agents (Table 5.1).
 
-An amount is a tuple of exact integers, one per resource in the order of the table's columns. A
-task's `payload` belongs to its framework: the master carries it to the node and never reads it.
+The unions at the end say who may hear what. An amount is a tuple of exact integers, one per
+resource in the order of the table's columns. A task's `payload` belongs to its framework: the
+master carries it to the node and never reads it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
+
+import msgspec
+
+from murmuration.schedulers.agent import Message, Wake
 
 Vector = tuple[int, ...]
+#: The name under which the master is known.
+MASTER = "master"
+
+
+class OffersMessage(Message, frozen=True):
+    """A message of this protocol."""
+
+    protocol: ClassVar[str] = "offers"
+
+
+class FromNode(OffersMessage, frozen=True):
+    """A message in which a node speaks."""
+
+    protocol: ClassVar[str] = "offers"
+    speaker: ClassVar[str] = "node"
+
+
+class FrameworkAction(OffersMessage, frozen=True):
+    """A message in which a framework speaks: one of the scheduler actions."""
+
+    protocol: ClassVar[str] = "offers"
+    speaker: ClassVar[str] = "framework"
 
 
 class Status(StrEnum):
@@ -21,8 +48,7 @@ class Status(StrEnum):
     LOST = "lost"
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(msgspec.Struct, frozen=True):
     """What a framework would always reject (5.2.5): nodes that are not listed, nodes with less than
     this free."""
 
@@ -30,8 +56,7 @@ class Filters:
     at_least: Vector = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """A task to launch on an offered node. A `short` one may use what is reserved, and is killed at
     the limit (4.8)."""
 
@@ -42,8 +67,7 @@ class Task:
     payload: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(msgspec.Struct, frozen=True):
     """What is offered of one node: `amount` in all, of which tasks without a time limit may use
     `unlimited`."""
 
@@ -55,8 +79,7 @@ class Slice:
 # To the master, from node agents.
 
 
-@dataclass(frozen=True, slots=True)
-class NodeJoined:
+class NodeJoined(FromNode, frozen=True):
     """A node agent connects. What it already runs rebuilds the state of a new master (5.2.6):
     (framework, task)."""
 
@@ -65,13 +88,11 @@ class NodeJoined:
     running: tuple[tuple[str, Task], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLeft:
+class NodeLeft(FromNode, frozen=True):
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetOpen:
+class SetOpen(OffersMessage, frozen=True):
     """Whether a node takes new tasks. One that does not is neither offered nor committed to; its
     tasks go on."""
 
@@ -79,8 +100,7 @@ class SetOpen:
     open: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TaskReport:
+class TaskReport(OffersMessage, frozen=True):
     """The executor's sendStatus."""
 
     framework: str
@@ -92,8 +112,7 @@ class TaskReport:
 # To the master, from frameworks: the scheduler actions.
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(FrameworkAction, frozen=True):
     """A framework and what the organisation grants it. It gets no offers before it says that it
     needs them."""
 
@@ -102,13 +121,11 @@ class Register:
     guaranteed: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Unregister:
+class Unregister(FrameworkAction, frozen=True):
     framework: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyToOffer:
+class ReplyToOffer(FrameworkAction, frozen=True):
     """The tasks to launch. What they leave is refused: not offered again for `refuse_s`, unless
     more is free then."""
 
@@ -118,15 +135,13 @@ class ReplyToOffer:
     refuse_s: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class SyncTable:
+class SyncTable(FrameworkAction, frozen=True):
     """A scheduler of shared state (6.1) asks for its private copy of the table."""
 
     framework: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommitTasks:
+class CommitTasks(FrameworkAction, frozen=True):
     """A transaction on that copy: the tasks of one job, and the sequence number of each one's row
     when it was read."""
 
@@ -138,27 +153,23 @@ class CommitTasks:
     atomic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SetNeedsOffers:
+class SetNeedsOffers(FrameworkAction, frozen=True):
     """Whether the framework would use more. True also forgets what it has refused."""
 
     framework: str
     needs: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SetFilters:
+class SetFilters(FrameworkAction, frozen=True):
     framework: str
     filters: Filters
 
 
-@dataclass(frozen=True, slots=True)
-class GetGuaranteedShare:
+class GetGuaranteedShare(FrameworkAction, frozen=True):
     framework: str
 
 
-@dataclass(frozen=True, slots=True)
-class KillTask:
+class KillTask(FrameworkAction, frozen=True):
     framework: str
     task: str
 
@@ -166,8 +177,7 @@ class KillTask:
 # From the master to frameworks: the scheduler callbacks.
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceOffer:
+class ResourceOffer(OffersMessage, frozen=True):
     """Free resources on some nodes. `limit_s` is how long a short task may run, if anything is
     reserved for those."""
 
@@ -177,16 +187,14 @@ class ResourceOffer:
     limit_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(msgspec.Struct, frozen=True):
     node: str
     total: Vector
     free: Vector
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(OffersMessage, frozen=True):
     """The rows a scheduler of shared state may write: nodes that are open, and what is neither held
     nor on offer."""
 
@@ -194,8 +202,7 @@ class Table:
     rows: tuple[TableRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(OffersMessage, frozen=True):
     """What became of a transaction: its tasks by name."""
 
     framework: str
@@ -204,28 +211,24 @@ class Committed:
     refused: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OfferRescinded:
+class OfferRescinded(OffersMessage, frozen=True):
     framework: str
     offer: int
 
 
-@dataclass(frozen=True, slots=True)
-class StatusUpdate:
+class StatusUpdate(OffersMessage, frozen=True):
     framework: str
     task: str
     status: Status
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLost:
+class NodeLost(OffersMessage, frozen=True):
     framework: str
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class GuaranteedShare:
+class GuaranteedShare(OffersMessage, frozen=True):
     """What the framework may hold without losing tasks."""
 
     framework: str
@@ -235,14 +238,12 @@ class GuaranteedShare:
 # From the master to node agents.
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchTask:
+class LaunchTask(OffersMessage, frozen=True):
     framework: str
     task: Task
 
 
-@dataclass(frozen=True, slots=True)
-class StopTask:
+class StopTask(OffersMessage, frozen=True):
     framework: str
     node: str
     task: str
@@ -251,19 +252,16 @@ class StopTask:
 # Between an agent and whatever drives it.
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
-    """The time an agent named by its `due` has come."""
+class Submit(OffersMessage, frozen=True):
+    """A job for a framework."""
 
-
-@dataclass(frozen=True, slots=True)
-class Submit:
     framework: str
     job: object
 
 
-@dataclass(frozen=True, slots=True)
-class JobFinished:
+class JobFinished(OffersMessage, frozen=True):
+    """An act: tell whoever submitted the job."""
+
     framework: str
     job: str
 
@@ -290,4 +288,14 @@ Callback = (
 ToNode = LaunchTask | StopTask
 FromMaster = Callback | ToNode
 ToFramework = Callback | Submit | Wake
-FromFramework = ReplyToOffer | SetNeedsOffers | GetGuaranteedShare | KillTask | JobFinished
+FromFramework = (
+    Register
+    | Unregister
+    | ReplyToOffer
+    | SetNeedsOffers
+    | SetFilters
+    | GetGuaranteedShare
+    | KillTask
+    | SyncTable
+    | CommitTasks
+)

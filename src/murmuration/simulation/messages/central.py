@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.agent import (
     Connected,
     Disconnected,
@@ -43,7 +44,7 @@ from murmuration.schedulers.central.messages import (
     Send,
     SubmitJob,
 )
-from murmuration.schedulers.offers.messages import Status, Wake
+from murmuration.schedulers.offers.messages import Status
 from murmuration.simulation.messages.central_disk import Disk
 from murmuration.workload.job_spec import JobSpec
 

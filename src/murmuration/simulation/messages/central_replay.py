@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.master import LiveMaster, Settings
 from murmuration.schedulers.central.messages import (
     AgentJoined,
@@ -26,7 +27,7 @@ from murmuration.schedulers.central.messages import (
     SubmitJob,
     TaskPlaced,
 )
-from murmuration.schedulers.offers.messages import Callback, Status, Wake
+from murmuration.schedulers.offers.messages import Callback, Status
 from murmuration.workload.job_spec import JobSpec
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable

@@ -1,52 +1,45 @@
-"""The loop that drives a master and its frameworks through virtual time, message by message. It
-decides nothing.
+"""Offers on the virtual driver: a master, its frameworks, and nodes that emulate tasks.
 
-Events are a heap of (time, sequence, message). Messages between agents take `delay_s`; a launched
-task runs for as long as `lasts` says, which may be infinity: such a task runs until it is killed.
+A launched task runs for as long as `lasts` says, which may be infinity: such a task runs until it
+is killed. Messages take `delay_s` unless a network is given.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from murmuration.schedulers.agent import Agent, Do, Effect, Message, Send
 from murmuration.schedulers.offers.frameworks import Framework
 from murmuration.schedulers.offers.ledger import Key
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
-    Callback,
+    MASTER,
     JobFinished,
     LaunchTask,
     NodeJoined,
     NodeLeft,
+    OffersMessage,
     Register,
     Status,
     StopTask,
     Submit,
     TaskReport,
-    ToMaster,
     Vector,
-    Wake,
 )
+from murmuration.simulation.messages.drive import Checker, Driver, Party
+from murmuration.simulation.messages.network import Faults, Network
 
-Handler = Callable[[Any], None]
 Watch = Mapping[type, Callable[[Any, float], None]]
+Lasts = Callable[[LaunchTask], float]
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """An agent asked to be woken; None is the master."""
+class TaskExited(OffersMessage, frozen=True):
+    """Told to an emulated node: the task has run for its time."""
 
-    agent: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _TaskEnds:
     launch: LaunchTask
 
 
@@ -56,109 +49,135 @@ def lasts_payload(launch: LaunchTask) -> float:
     return payload if isinstance(payload, float) else math.inf
 
 
-class MessageLoop:
-    """Delivers messages in order of time, runs tasks, wakes agents when they are due.
+class EmulatedSlave:
+    """The agent of one emulated node: it runs what it is sent and reports what becomes of it."""
 
-    `watch` names functions that see every message of a type, and the time, after it was delivered.
-    """
+    due = math.inf
+
+    def __init__(self) -> None:
+        self.running: dict[Key, LaunchTask] = {}
+
+    def handle(self, event: Message, now: float) -> list[Effect]:
+        match event:
+            case LaunchTask(framework, task):
+                self.running[framework, task.task] = event
+                report = TaskReport(framework, task.task, Status.RUNNING)
+                return [Send(MASTER, report), Do(event)]
+            case StopTask(framework, _, name):
+                return self._end(self.running.get((framework, name)), Status.KILLED)
+            case TaskExited(launch):
+                return self._end(launch, Status.FINISHED)
+        raise AssertionError(f"a node does not understand {event}")
+
+    def _end(self, launch: LaunchTask | None, status: Status) -> list[Effect]:
+        """A task ends, unless it has already."""
+        if launch is None:
+            return []
+        key = (launch.framework, launch.task.task)
+        if self.running.get(key) is not launch:
+            return []
+        del self.running[key]
+        return [Send(MASTER, TaskReport(*key, status))]
+
+
+class SlaveParty(Party):
+    """A node. Its tasks end with its agent."""
+
+    def __init__(self, name: str, total: Vector, driver: Driver, lasts: Lasts) -> None:
+        super().__init__(name)
+        self.total, self._driver, self._lasts = total, driver, lasts
+
+    def start(self, memory: None, life: int) -> EmulatedSlave:
+        return EmulatedSlave()
+
+    def do(self, act: Message) -> None:
+        assert isinstance(act, LaunchTask)
+        lasts = self._lasts(act)
+        if lasts < math.inf:
+            life, ends = self._driver.life(self.name), self._driver.now + lasts
+            self._driver.at(ends, self._exit, life, act)
+
+    def _exit(self, life: int, launch: LaunchTask) -> None:
+        if self._driver.life(self.name) == life:
+            self._driver.tell(self.name, TaskExited(launch))
+
+
+class _Lasting(Party):
+    """A party whose agent was made before; it is never crashed."""
+
+    def __init__(self, name: str, agent: Agent, finished: Callable[[Message], None]) -> None:
+        super().__init__(name)
+        self._agent, self._finished = agent, finished
+
+    def start(self, memory: None, life: int) -> Agent:
+        return self._agent
+
+    def do(self, act: Message) -> None:
+        self._finished(act)
+
+
+class _Watcher(Checker):
+    """Calls a function for every message of a type, after it was handled."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+        self.see(event, driver.now)
+
+    def see(self, message: Message, now: float) -> None:
+        if type(message) in self._watch:
+            self._watch[type(message)](message, now)
+
+
+class OffersCluster:
+    """A master, frameworks and nodes. `watch` names functions that see every message of a type,
+    and the time, after it was handled."""
 
     def __init__(
         self,
         master: Master,
         frameworks: Iterable[Framework],
-        lasts: Callable[[LaunchTask], float] = lasts_payload,
-        delay_s: float = 0.0,
+        lasts: Lasts = lasts_payload,
+        network: Network | None = None,
         watch: Watch | None = None,
+        checkers: Sequence[Checker] = (),
     ) -> None:
-        self.now = 0.0
-        self.master = master
+        self.master, self._lasts, self._watcher = master, lasts, _Watcher(watch or {})
+        network = network or Network(Faults(delay_s=0.0), np.random.default_rng(0))
+        self.driver = Driver(network, [*([self._watcher] if watch else []), *checkers])
         self.frameworks = {framework.name: framework for framework in frameworks}
-        self._lasts = lasts
-        self._delay_s = delay_s
-        self._watch = watch or {}
-        self._events: list[tuple[float, int, Any]] = []
-        self._sequence = 0
-        #: When each agent will next be woken.
-        self._wakes: dict[str | None, float] = {}
-        self._running: dict[Key, LaunchTask] = {}
-        self._deliver: dict[type, Handler] = {
-            **dict.fromkeys(get_args(ToMaster), self._to_master),
-            **dict.fromkeys((*get_args(Callback), Submit), self._to_framework),
-            LaunchTask: self._launch,
-            StopTask: lambda stop: self._end(
-                self._running.get((stop.framework, stop.task)), Status.KILLED
-            ),
-            NodeLeft: self._lose,
-            JobFinished: lambda finished: None,
-            _TaskEnds: lambda ends: self._end(ends.launch, Status.FINISHED),
-            _Due: self._wake,
-        }
+        self.driver.add(_Lasting(MASTER, master, self._finish))
+        for framework in self.frameworks.values():
+            self.driver.add(_Lasting(framework.name, framework, self._finish))
 
-    def post(self, message: Any, at: float) -> None:
-        """Deliver a message at a time."""
-        self._sequence += 1
-        heapq.heappush(self._events, (at, self._sequence, message))
+    @property
+    def now(self) -> float:
+        return self.driver.now
 
     def run(self, until: float = math.inf) -> None:
-        """Let everything happen that happens up to the horizon, or until nothing is left to
-        happen."""
-        while self._events and self._events[0][0] <= until:
-            self.now, _, message = heapq.heappop(self._events)
-            kind = type(message)
-            self._deliver[kind](message)
-            if kind in self._watch:
-                self._watch[kind](message, self.now)
-        if until < math.inf:
-            self.now = until
+        """Go on to a time, or until nothing is left to happen."""
+        self.driver.run(until)
 
-    def _to_master(self, message: Any) -> None:
-        self._tell(None, self.master, message)
+    def post(self, message: Message, at: float) -> None:
+        """Tell somebody something at a time: a framework of a job, the master of anything else."""
+        self.driver.at(at, self._tell, message)
 
-    def _to_framework(self, message: Any) -> None:
-        self._tell(message.framework, self.frameworks[message.framework], message)
-
-    def _tell(self, name: str | None, agent: Any, message: Any) -> None:
-        """Hand a message to an agent, send what it answers, and note when it wants to be woken."""
-        arrives = self.now + self._delay_s
-        for answer in agent.handle(message, self.now):
-            self.post(answer, self.now if type(answer) is JobFinished else arrives)
-        due = agent.due
-        if due < self._wakes.get(name, math.inf):
-            self._wakes[name] = due
-            self.post(_Due(name), due)
-
-    def _wake(self, due: _Due) -> None:
-        # A wake that was since brought forward finds nothing here, or a later time.
-        if self._wakes.get(due.agent, math.inf) <= self.now:
-            del self._wakes[due.agent]
-            self._tell(
-                due.agent, self.master if due.agent is None else self.frameworks[due.agent], Wake()
-            )
-
-    def _launch(self, launch: LaunchTask) -> None:
-        self._running[launch.framework, launch.task.task] = launch
-        self.post(
-            TaskReport(launch.framework, launch.task.task, Status.RUNNING), self.now + self._delay_s
-        )
-        lasts = self._lasts(launch)
-        if lasts < math.inf:
-            self.post(_TaskEnds(launch), self.now + lasts)
-
-    def _end(self, launch: LaunchTask | None, status: Status) -> None:
-        """A task ends, unless it has already."""
-        if launch is None:
+    def _tell(self, message: Message) -> None:
+        if isinstance(message, Submit):
+            self.driver.tell(message.framework, message)
             return
-        key = (launch.framework, launch.task.task)
-        if self._running.get(key) is launch:
-            del self._running[key]
-            self.post(TaskReport(*key, status), self.now + self._delay_s)
+        if isinstance(message, NodeJoined) and message.node not in self.driver.names:
+            self.driver.add(SlaveParty(message.node, message.total, self.driver, self._lasts))
+        elif isinstance(message, NodeLeft):
+            # Nothing more is heard of its tasks.
+            self.driver.crash(message.node, math.inf)
+        self.driver.tell(MASTER, message)
 
-    def _lose(self, left: NodeLeft) -> None:
-        """A node is gone, and nothing more is heard of its tasks."""
-        self._running = {
-            key: launch for key, launch in self._running.items() if launch.task.node != left.node
-        }
-        self._to_master(left)
+    def _finish(self, act: Message) -> None:
+        """A job has finished. Whoever waits for it acts after what is under way at this time."""
+        assert isinstance(act, JobFinished)
+        self.driver.at(self.driver.now, lambda: self._watcher.see(act, self.driver.now))
 
 
 def assemble(
@@ -167,15 +186,16 @@ def assemble(
     frameworks: Iterable[Framework],
     rules: Rules,
     rng: np.random.Generator,
-    lasts: Callable[[LaunchTask], float] = lasts_payload,
+    lasts: Lasts = lasts_payload,
     delay_s: float = 0.0,
     watch: Watch | None = None,
-) -> MessageLoop:
-    """A loop whose nodes have joined and whose frameworks have registered at time 0."""
+) -> OffersCluster:
+    """A cluster whose nodes have joined and whose frameworks have registered at time 0."""
     master = Master(len(next(iter(nodes.values()))), rules, rng)
-    loop = MessageLoop(master, frameworks, lasts, delay_s, watch)
+    network = Network(Faults(delay_s=delay_s), rng)
+    cluster = OffersCluster(master, frameworks, lasts, network, watch)
     for node, total in nodes.items():
-        loop.post(NodeJoined(node, total), 0.0)
+        cluster.post(NodeJoined(node, total), 0.0)
     for registration in registrations:
-        loop.post(registration, 0.0)
-    return loop
+        cluster.post(registration, 0.0)
+    return cluster

@@ -37,7 +37,7 @@ from murmuration.schedulers.offers.messages import (
     TaskReport,
     Vector,
 )
-from murmuration.simulation.messages.offers import MessageLoop, assemble
+from murmuration.simulation.messages.offers import OffersCluster, assemble
 
 Floats = NDArray[np.float64]
 
@@ -182,11 +182,11 @@ class _Recorder:
 
     def __init__(self, work: Workload) -> None:
         self.outcome = Outcome()
-        self.loop: MessageLoop | None = None
+        self.loop: OffersCluster | None = None
         self._waiting = {name: list(series.jobs) for name, series in work.series.items()}
         self._pause_s = {name: series.pause_s for name, series in work.series.items()}
 
-    def begin(self, loop: MessageLoop, work: Workload) -> None:
+    def begin(self, loop: OffersCluster, work: Workload) -> None:
         self.loop = loop
         for at, submit in work.fixed:
             loop.post(submit, at)
