@@ -15,7 +15,8 @@ import time
 
 from murmuration.experiments.papers.omega import figures as omega
 from murmuration.experiments.papers.omega import monte_carlo as mc
-from murmuration.experiments.runs import Spec, execute
+from murmuration.experiments.runs import execute
+from murmuration.experiments.specs import make_spec
 from murmuration.simulation.scenarios import scenario as sc
 
 VARIANTS = {
@@ -35,14 +36,16 @@ def main() -> None:
         for cell, preset in mc.CELLS.items()
     }
     for changes, _ in VARIANTS.values():
-        execute(Spec("warm-up", sc.override(bases["A"], {**changes, "days": 0.01})))
+        execute(make_spec("warm-up", sc.override(bases["A"], {**changes, "days": 0.01})))
     spent = dict.fromkeys(VARIANTS, 0.0)
     runs = 0
     for base in bases.values():
         for label, (changes, axis) in VARIANTS.items():
             for job_time in mc.JOB_TIMES:
                 started = time.process_time()
-                execute(Spec(label, sc.override(base, {**changes, axis: job_time, "days": days})))
+                execute(
+                    make_spec(label, sc.override(base, {**changes, axis: job_time, "days": days}))
+                )
                 spent[label] += time.process_time() - started
                 runs += 1
     for label, seconds in spent.items():

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from murmuration.base.errors import InputError
-from murmuration.experiments import capacity, capacity_page, runs
+from murmuration.experiments import capacity, parallel
 from murmuration.experiments.capacity import Question
-from murmuration.experiments.runs import Spec
+from murmuration.experiments.pages import capacity as capacity_page
+from murmuration.experiments.specs import Spec, make_spec
 from murmuration.reports.page import render
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.scenarios import scenario as sc
@@ -44,11 +45,11 @@ def halves(tmp_path: Path) -> Tables:
 
 
 def run_here(specs: Sequence[Spec]) -> list[dict[str, Any]]:
-    return runs.run_all(specs, workers=1)
+    return parallel.run_all(specs, workers=1)
 
 
 def test_the_fewest_nodes_are_found(halves: Tables) -> None:
-    walk = capacity.walk(Spec("best-fit", halves), Question("compact", 0.05), run_here)
+    walk = capacity.walk(make_spec("best-fit", halves), Question("compact", 0.05), run_here)
     assert walk.farthest is not None and (walk.farthest.size, walk.farthest.nodes) == (0.5, 10)
     assert [round(step.nodes or 0) for step in walk.steps] == list(range(20, 7, -1)), (
         "down to two that fail"
@@ -66,7 +67,7 @@ def test_the_fewest_nodes_are_found(halves: Tables) -> None:
 def test_the_most_load_is_found(halves: Tables) -> None:
     """Up to twice the jobs fit. Copies are made by the hash of ids; how many that gives is counted
     apart."""
-    walk = capacity.walk(Spec("best-fit", halves), Question("grow", 0.25), run_here, ahead=3)
+    walk = capacity.walk(make_spec("best-fit", halves), Question("grow", 0.25), run_here, ahead=3)
     assert walk.farthest is not None
     for step in walk.steps:
         jobs = len(
@@ -173,7 +174,7 @@ def test_a_walk_ends_at_the_second_failure_in_a_row(holds: list[bool], ahead: in
         return [summary(overloaded=0.0 if next(said) else 50.0) for _ in specs]
 
     tables = {"cluster": {"nodes": 1}, "workload": {"a": {"arrivals_per_s": 1}}}
-    walk = capacity.walk(Spec("x", tables), Question("grow", 0.1), run_all, ahead)
+    walk = capacity.walk(make_spec("x", tables), Question("grow", 0.1), run_all, ahead)
     text = "".join("+" if hold else "-" for hold in [*holds, False, False])
     assert len(walk.steps) == text.index("--") + 2
     good = len(text) - len(text.lstrip("+"))
@@ -189,16 +190,16 @@ def test_a_size_that_cannot_run_fails_and_is_no_error(halves: Tables) -> None:
         **halves,
         "cluster": {"group": [{**group, "count": 10}, {"count": 10, "cpu": 1, "memory": "16G"}]},
     }
-    walk = capacity.walk(Spec("x", tables), Question("compact", 0.25), run_here, ahead=2)
+    walk = capacity.walk(make_spec("x", tables), Question("compact", 0.25), run_here, ahead=2)
     assert walk.steps[0].holds and not walk.steps[-1].holds
     nothing = {**halves, "cluster": {"nodes": 20, "cpu": 1, "memory": "16G"}}
     with pytest.raises(InputError, match="no job can ever run"):
-        capacity.walk(Spec("x", nothing), Question("compact", 0.25), run_here)
+        capacity.walk(make_spec("x", nothing), Question("compact", 0.25), run_here)
 
 
 def test_a_cluster_of_one_size_ends_where_there_are_no_nodes_left(halves: Tables) -> None:
     tables = {**halves, "cluster": {**halves["cluster"], "nodes": 100}}
-    walk = capacity.walk(Spec("x", tables), Question("compact", 0.3), run_here)
+    walk = capacity.walk(make_spec("x", tables), Question("compact", 0.3), run_here)
     assert [step.size for step in walk.steps] == [
         1.0,
         0.7,
@@ -209,7 +210,7 @@ def test_a_cluster_of_one_size_ends_where_there_are_no_nodes_left(halves: Tables
 
 def test_the_page_shows_every_step(halves: Tables) -> None:
     question = Question("compact", 0.25)
-    walk = capacity.walk(Spec("best-fit", halves), question, run_here)
+    walk = capacity.walk(make_spec("best-fit", halves), question, run_here)
     page = render(capacity_page.page("halves", question, [walk]))
     assert "best-fit: holds at 50 % of its nodes (10 nodes, 20 tasks running)" in page
     assert all(f"{100 * step.size:g} %" in page for step in walk.steps)

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from murmuration.base.errors import InputError
-from murmuration.experiments import runs
+from murmuration.experiments import parallel, runs
+from murmuration.experiments.specs import (
+    assign_folders,
+    grid_specs,
+    make_spec,
+    make_study,
+    replicate_seeds,
+    variant_specs,
+)
 from murmuration.schedulers.architecture import KINDS
 from murmuration.simulation.results import snapshots
 
@@ -31,16 +39,17 @@ BASE: dict[str, Any] = {
     "scheduler": {"kind": "shared-state"},
 }
 VARIANTS = {"machine": {"scheduler.conflict": "machine"}, "tiny": {"cluster.nodes": 1}}
+PLAIN, STUDY = make_study(BASE), make_study({**BASE, "variant": VARIANTS})
 
 
 def test_without_names_the_scenario_and_its_variants_or_every_architecture() -> None:
-    named = [spec.label for spec in runs.variant_specs({**BASE, "variant": VARIANTS}, [])]
+    named = [spec.label for spec in variant_specs(STUDY, [])]
     assert named == ["shared-state", "machine", "tiny"]
-    assert [spec.label for spec in runs.variant_specs(BASE, [])] == list(KINDS)
+    assert [spec.label for spec in variant_specs(PLAIN, [])] == list(KINDS)
 
 
 def test_a_name_is_a_variant_an_architecture_or_the_users_own() -> None:
-    specs = runs.variant_specs({**BASE, "variant": VARIANTS}, ["tiny", "offers", "a.b:C", "tiny"])
+    specs = variant_specs(STUDY, ["tiny", "offers", "a.b:C", "tiny"])
     assert [spec.label for spec in specs] == ["tiny", "offers", "a.b:C"]
     assert [spec.tables["scheduler"]["kind"] for spec in specs] == [
         "shared-state",
@@ -51,21 +60,21 @@ def test_a_name_is_a_variant_an_architecture_or_the_users_own() -> None:
         "variant" not in spec.tables for spec in specs
     )
     with pytest.raises(InputError, match="unknown scheduler 'machin'; did you mean 'machine'"):
-        runs.variant_specs({**BASE, "variant": VARIANTS}, ["machin"])
+        variant_specs(STUDY, ["machin"])
 
 
 def test_a_variant_leaves_the_others_alone() -> None:
-    first = runs.variant_specs({**BASE, "variant": VARIANTS}, ["machine"])[0]
-    second = runs.variant_specs(
-        {**BASE, "variant": {**VARIANTS, "x": {"seed": 9}}}, ["x", "machine"]
+    first = variant_specs(STUDY, ["machine"])[0]
+    second = variant_specs(
+        make_study({**BASE, "variant": {**VARIANTS, "x": {"seed": 9}}}), ["x", "machine"]
     )[1]
     assert first == second
     assert runs.execute(first)["workloads"] == runs.execute(second)["workloads"]
 
 
 def test_a_grid_is_every_combination() -> None:
-    specs = runs.grid_specs(
-        BASE, {"cluster.nodes": [5, 6], "scheduler.conflict": ["resource", "machine"]}
+    specs = grid_specs(
+        PLAIN, {"cluster.nodes": [5, 6], "scheduler.conflict": ["resource", "machine"]}
     )
     assert [spec.label for spec in specs] == [
         "nodes=5, conflict=resource",
@@ -79,7 +88,7 @@ def test_a_grid_is_every_combination() -> None:
 
 
 def test_replicas_have_seeds_one_after_the_other() -> None:
-    specs = runs.replicated(runs.variant_specs(BASE, ["offers", "monolithic"]), 3)
+    specs = replicate_seeds(variant_specs(PLAIN, ["offers", "monolithic"]), 3)
     assert [(spec.label, spec.tables["seed"]) for spec in specs] == [
         ("offers", 4),
         ("offers", 5),
@@ -89,34 +98,36 @@ def test_replicas_have_seeds_one_after_the_other() -> None:
         ("monolithic", 6),
     ]
     with pytest.raises(InputError, match="--replicas"):
-        runs.replicated(specs, 0)
+        replicate_seeds(specs, 0)
 
 
 def test_every_run_has_a_folder_of_its_own(tmp_path: Path) -> None:
     labels = ["a/b", "a_b", "../up", "mod:Class", "x=1, y=2", "..", ""]
-    placed = runs.in_folders([runs.Spec(label, BASE) for label in labels], tmp_path)
+    placed = assign_folders([make_spec(label, BASE) for label in labels], tmp_path)
     folders = [Path(spec.folder or "") for spec in placed]
     assert len(set(folders)) == len(labels)
     assert all(folder.parent == tmp_path for folder in folders)
 
 
 def test_what_a_folder_holds_decides_whether_it_is_finished(tmp_path: Path) -> None:
-    spec = runs.in_folders(runs.grid_specs(BASE, {"cluster.nodes": [10]}), tmp_path)[0]
-    assert runs.finished(spec) is None
+    spec = assign_folders(grid_specs(PLAIN, {"cluster.nodes": [10]}), tmp_path)[0]
+    assert runs.stored_summary(spec) is None
     summary = runs.execute(spec)
-    assert runs.finished(spec) == summary and summary["vary"] == {"cluster.nodes": 10}
-    assert runs.finished(runs.Spec(spec.label, {**spec.tables, "seed": 5}, spec.folder)) is None
+    assert runs.stored_summary(spec) == summary and summary["vary"] == {"cluster.nodes": 10}
+    assert (
+        runs.stored_summary(make_spec(spec.label, {**spec.tables, "seed": 5}, spec.folder)) is None
+    )
     (Path(spec.folder or "") / snapshots.SUMMARY).unlink()
-    assert runs.finished(spec) is None
+    assert runs.stored_summary(spec) is None
 
 
 def test_answers_come_in_the_order_of_the_specs_and_are_told_as_they_end(tmp_path: Path) -> None:
-    specs = runs.in_folders(runs.grid_specs(BASE, {"seed": [1, 2, 3]}), tmp_path)
+    specs = assign_folders(grid_specs(PLAIN, {"seed": [1, 2, 3]}), tmp_path)
     alone = [runs.execute(spec)["workloads"] for spec in specs]
     told: list[int] = []
     for workers in (1, 2):
         told.clear()
-        answers = runs.run_all(specs, workers, done=lambda index, summary: told.append(index))
+        answers = parallel.run_all(specs, workers, done=lambda index, summary: told.append(index))
         assert [answer["seed"] for answer in answers] == [1, 2, 3]
         assert [answer["workloads"] for answer in answers] == alone
         assert sorted(told) == [0, 1, 2]
@@ -124,9 +135,9 @@ def test_answers_come_in_the_order_of_the_specs_and_are_told_as_they_end(tmp_pat
 
 def test_bad_input_in_a_process_of_its_own_is_still_one_sentence(tmp_path: Path) -> None:
     bad = {**BASE, "workload": {"trace": str(tmp_path / "missing.csv")}}
-    specs = [runs.Spec("a", bad), runs.Spec("b", bad)]
+    specs = [make_spec("a", bad), make_spec("b", bad)]
     with pytest.raises(InputError, match=r"missing\.csv: no such file"):
-        runs.run_all(specs, 2)
+        parallel.run_all(specs, 2)
 
 
 def on_a_pretended_ray(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -156,10 +167,10 @@ def test_on_ray_the_results_are_written_here(
 ) -> None:
     asked = on_a_pretended_ray(monkeypatch)
     here, there = (
-        runs.in_folders(runs.grid_specs(BASE, {"seed": [1, 2]}), tmp_path / name)
+        assign_folders(grid_specs(PLAIN, {"seed": [1, 2]}), tmp_path / name)
         for name in ("here", "there")
     )
-    plain, summaries = runs.run_all(here, 1), runs.run_all(there, 1, on="ray://head:10001")
+    plain, summaries = parallel.run_all(here, 1), parallel.run_all(there, 1, on="ray://head:10001")
     assert asked["address"] == "ray://head:10001"
     assert [{k: v for k, v in s.items() if k != "timing"} for s in summaries] == [
         {k: v for k, v in s.items() if k != "timing"} for s in plain
@@ -177,4 +188,4 @@ def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
         InputError,
         match=r"Ray is not installed; install the extra: pip install 'murmuration\[ray\]'",
     ):
-        runs.run_all([runs.Spec("a", BASE)], 1, on="ray")
+        parallel.run_all([make_spec("a", BASE)], 1, on="ray")

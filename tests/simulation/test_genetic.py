@@ -17,6 +17,7 @@ from tests.simulation.test_resume import in_pieces, left_behind, whole
 
 from murmuration.base.errors import InputError
 from murmuration.experiments import runs
+from murmuration.experiments.specs import make_study, variant_specs
 from murmuration.simulation.engine import loop
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.results import explain, invariants
@@ -348,8 +349,8 @@ def test_decisions_take_their_time(tmp_path: Path) -> None:
 def test_fragmentation_leaves_nothing_waiting_that_moves_can_help() -> None:
     """The example: large tasks after small ones."""
     tables = sc.load(str(Path(__file__).parents[2] / "examples" / "fragmented.toml"))
-    specs = runs.variant_specs(
-        sc.override(tables, {"days": 0.03}), ["monolithic", "genetic", "genetic-stays"]
+    specs = variant_specs(
+        make_study(sc.override(tables, {"days": 0.03})), ["monolithic", "genetic", "genetic-stays"]
     )
     waiting = {}
     for spec in specs:

@@ -13,6 +13,7 @@ from murmuration.base.errors import InputError
 from murmuration.cluster.allocation_types import NAMES
 from murmuration.cluster.reasons import Never
 from murmuration.experiments import runs
+from murmuration.experiments.specs import make_spec
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.results import explain, outputs, snapshots
 from murmuration.simulation.scenarios import scenario as sc
@@ -105,8 +106,10 @@ def test_an_interrupted_run_leaves_the_same_files(run: engine.Run, tmp_path: Pat
         snapshots.load_run(tmp_path / snapshots.SNAPSHOT, again, "mine")
     assert engine.finish(again)
     for folder, one in (("whole", run), ("pieces", again)):
-        spec = runs.Spec("x", TABLES, str(tmp_path / folder))
-        runs.write_run(tmp_path / folder, spec, {"timing": {}}, runs.result_tables(one))
+        spec = make_spec("x", TABLES, str(tmp_path / folder))
+        runs.write_run(
+            tmp_path / folder, spec, runs.Outcome({"timing": {}}, runs.result_tables(one))
+        )
     names = sorted(path.name for path in (tmp_path / "whole").iterdir())
     assert {snapshots.TICKS, snapshots.USAGE, snapshots.DECISIONS} < set(
         names

@@ -12,7 +12,8 @@ import pytest
 
 from murmuration.base.errors import InputError
 from murmuration.base.random import load
-from murmuration.experiments.runs import simulate, variant_specs
+from murmuration.experiments.runs import execute, simulate
+from murmuration.experiments.specs import make_study, variant_specs
 from murmuration.schedulers.swarm import destinations, pheromone
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.engine import world as wd
@@ -300,8 +301,8 @@ def test_compared_beside_kubernetes_scores() -> None:
     tables["variant"] = {
         "kubernetes": {"scheduler.kind": "monolithic", "scheduler.placement": "least-allocated"}
     }
-    specs = variant_specs(tables, ["swarm", "kubernetes"])
-    swarm, kubernetes = (simulate(spec.tables) for spec in specs)
+    specs = variant_specs(make_study(tables), ["swarm", "kubernetes"])
+    swarm, kubernetes = (execute(spec) for spec in specs)
     assert swarm["workloads"].keys() == kubernetes["workloads"].keys()
     assert (
         swarm["cluster"]["allocation_types"]["idle"]

@@ -14,6 +14,7 @@ import click
 
 from murmuration.base.errors import InputError
 from murmuration.base.version import __version__
+from murmuration.cli.aliases import rewrite
 
 #: The commands of a live cluster lie in `cli/live`, all others beside this file.
 STUDY = (
@@ -27,6 +28,8 @@ STUDY = (
     "plan",
     "trace",
     "why",
+    "replay",
+    "rehearse",
     "faults",
 )
 LIVE = (
@@ -68,6 +71,8 @@ class Commands(click.Group):
 
         if arguments and arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
             raise unknown("command", arguments[0], COMMANDS)
+        if arguments and arguments[0] == "simulate":
+            arguments = rewrite(arguments[1:])
         return super().resolve_command(context, arguments)
 
 

@@ -7,14 +7,25 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from murmuration.base.errors import InputError
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from murmuration.experiments.specs import Spec, Study
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+SCHEDULER = click.option(
+    "-s",
+    "--scheduler",
+    metavar="NAME",
+    help="A variant, an architecture or module:Class instead of the scenario's own.",
+)
 SET = click.option(
     "--set",
     "settings",
@@ -63,20 +74,29 @@ def with_options(*options: Callable[[Function], Function]) -> Callable[[Function
     return decorate
 
 
-def scenario_tables(
-    name: str, settings: Sequence[str], seed: int | None, days: float | None
-) -> dict[str, Any]:
-    """The tables of a scenario with the overrides of the command line, checked."""
-    from murmuration.simulation.scenarios import scenario as sc
+def read_study(name: str, settings: Sequence[str], seed: int | None, days: float | None) -> Study:
+    """A preset or a scenario file with the overrides of the command line, read and checked."""
+    from murmuration.experiments.specs import read_study
+    from murmuration.simulation.scenarios.scenario import parse_setting
 
-    changes = dict(sc.parse_setting(text) for text in settings)
+    changes = dict(parse_setting(text) for text in settings)
     if seed is not None:
         changes["seed"] = seed
     if days is not None:
         changes["days"] = days
-    tables = sc.override(sc.load(name), changes)
-    sc.check(tables, name)
-    return tables
+    return read_study(name, changes)
+
+
+def choose_spec(study: Study, scheduler: str | None) -> Spec:
+    """The run of the scenario as it is, or of the scheduler named after `-s`."""
+    from murmuration.experiments.specs import variant_specs
+
+    return study.base if scheduler is None else variant_specs(study, [scheduler])[0]
+
+
+def split_names(text: str) -> list[str]:
+    """`a,b,c` as written after `-s`."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def results_folder(out: Path | None, as_json: bool, default: str) -> Path | None:
@@ -126,13 +146,13 @@ def progress(title: str, total: float) -> Iterator[Callable[[float], None]]:
         yield update
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     import msgspec
 
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
-def print_table(table: Any) -> None:
+def print_table(table: Table) -> None:
     """A rich table on standard output, as wide as it needs when that is no terminal."""
     from rich.console import Console
 
@@ -141,7 +161,14 @@ def print_table(table: Any) -> None:
 
 
 def say(text: str) -> None:
+    """Tell a person something that is no result."""
     print(text, file=sys.stderr)
+
+
+def say_report(folder: Path | None) -> None:
+    """Where the report is, if there is one."""
+    if folder is not None:
+        say(f"report: {folder / 'report.html'}")
 
 
 def parse_axes(texts: Sequence[str]) -> dict[str, list[Any]]:

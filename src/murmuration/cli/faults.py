@@ -1,42 +1,107 @@
-"""`murmur faults`: a protocol under random fault schedules; what must never happen is looked for at
-every step."""
+"""`murmur faults`: a protocol, or a whole scenario on the live master, while hosts crash and
+messages are lost."""
 
 from __future__ import annotations
 
+import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from murmuration.base.errors import InputError
 from murmuration.cli import common
 
+if TYPE_CHECKING:
+    from murmuration.simulation.scenarios.scenario import Scenario
+
 PROTOCOLS = ("negotiation",)
+SCHEDULES, COUNT = 100, 100
 
 
 @click.command()
-@click.option("--protocol", type=click.Choice(PROTOCOLS), default=PROTOCOLS[0], show_default=True)
+@click.argument("scenario", required=False)
+@click.option(
+    "--protocol",
+    type=click.Choice(PROTOCOLS),
+    help=f"The protocol to run on a small cell (default: {PROTOCOLS[0]}).",
+)
 @click.option(
     "--schedules",
     type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="How many to run.",
+    metavar="N",
+    help=f"Fault schedules to run, one seed after the other (default: {SCHEDULES}).",
 )
 @click.option(
-    "--seed",
+    "--count",
     type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Of the first; then the next.",
+    metavar="N",
+    help=f"With SCENARIO: how many crashes and cuts (default: {COUNT}).",
 )
-@common.JSON
-def faults(protocol: str, schedules: int, seed: int, as_json: bool) -> None:
-    """Run a small cell through random loss, delay, duplication, partitions and crashes.
+@common.SCHEDULER
+@common.with_options(common.SET, common.SEED, common.DAYS, common.JSON)
+def faults(
+    scenario: str | None,
+    protocol: str | None,
+    schedules: int | None,
+    count: int | None,
+    scheduler: str | None,
+    settings: tuple[str, ...],
+    seed: int | None,
+    days: float | None,
+    as_json: bool,
+) -> None:
+    """Run a protocol or a SCENARIO through crashes and cuts, in virtual time.
 
-    Checked at every step: no task runs twice, none is without an owner, resources add up. In the
-    end every task runs on exactly one node. A failure prints the command that repeats it, and the
-    exit code is 1.
+    Without SCENARIO: many small cells, each with a random schedule of loss, delay, duplication,
+    partitions and crashes. At every step no task may run twice or be without an owner, and
+    resources must add up; in the end every task runs on exactly one node.
+
+    With SCENARIO, a preset or a TOML file: its jobs on the live master and its node agents, while
+    masters and node agents crash and nodes are cut off. No task may run twice at a time, no job may
+    be lost, and no process may be left over.
+
+    A failure prints the command that repeats it, and the exit code is 1.
     """
+    if scenario is None:
+        if count is not None or scheduler is not None or settings or days is not None:
+            raise InputError(
+                "--count, --scheduler, --set and --days: expected with a SCENARIO; a protocol "
+                "takes --schedules and --seed"
+            )
+        _protocol(
+            protocol or PROTOCOLS[0], schedules or SCHEDULES, 1 if seed is None else seed, as_json
+        )
+        return
+    if protocol is not None or schedules is not None:
+        raise InputError("--protocol and --schedules: expected without a SCENARIO")
+    spec = common.choose_spec(common.read_study(scenario, settings, seed, days), scheduler)
+    _scenario(spec.scenario, COUNT if count is None else count, as_json)
+
+
+def _scenario(scenario: Scenario, count: int, as_json: bool) -> None:
+    from murmuration.experiments.live import with_faults
+
+    outcome = with_faults(scenario, count)
+    if as_json:
+        common.print_json(outcome)
+    else:
+        jobs = ", ".join(f"{number:,} {state}" for state, number in outcome["jobs"].items())
+        inflicted = ", ".join(f"{number:,} × {what}" for what, number in outcome["faults"].items())
+        click.echo(f"faults: {inflicted or 'none'}")
+        click.echo(f"{outcome['jobs_submitted']:,} jobs submitted: {jobs}")
+        click.echo(
+            f"{outcome['tasks_run']:,} tasks ran, {outcome['runs_repeated']:,} runs were repeated, "
+            f"{outcome['tasks_run_twice']:,} ran twice at a time; "
+            f"{outcome['processes_left']:,} processes left"
+        )
+    finished = outcome["jobs"] == {"finished": outcome["jobs_submitted"]}
+    if outcome["tasks_run_twice"] or outcome["processes_left"] or not finished:
+        common.say(f"repeat with: {shlex.join(['murmur', *sys.argv[1:]])}")
+        sys.exit(1)
+
+
+def _protocol(protocol: str, schedules: int, seed: int, as_json: bool) -> None:
     from murmuration.simulation.messages.negotiation import BrokenError
     from murmuration.simulation.messages.negotiation_faults import run_schedule
 
@@ -49,38 +114,31 @@ def faults(protocol: str, schedules: int, seed: int, as_json: bool) -> None:
             except BrokenError as error:
                 failures.append(str(error))
             update(n + 1)
-    _report(protocol, schedules, seed, runs, failures, as_json)
+    totals = {
+        key: sum(run[key] for run in runs) for key in (runs[0] if runs else {}) if key != "seed"
+    }
+    document = {
+        "protocol": protocol,
+        "schedules": schedules,
+        "seed": seed,
+        "failures": failures,
+        "totals": totals,
+    }
+    if as_json:
+        common.print_json(document)
+    else:
+        _print_protocol(document)
     if failures:
         sys.exit(1)
 
 
-def _report(
-    protocol: str,
-    schedules: int,
-    seed: int,
-    runs: list[dict[str, Any]],
-    failures: list[str],
-    as_json: bool,
-) -> None:
-    totals = {
-        key: sum(run[key] for run in runs) for key in (runs[0] if runs else {}) if key != "seed"
-    }
-    if as_json:
-        document = {
-            "protocol": protocol,
-            "schedules": schedules,
-            "seed": seed,
-            "failures": failures,
-            "totals": totals,
-        }
-        common.print_json(document)
-        return
-    passed = schedules - len(failures)
+def _print_protocol(document: dict[str, Any]) -> None:
+    schedules, seed, failures = document["schedules"], document["seed"], document["failures"]
     click.echo(
-        f"{protocol}: {passed:,} of {schedules:,} fault schedules passed (seeds {seed} to "
-        f"{seed + schedules - 1})"
+        f"{document['protocol']}: {schedules - len(failures):,} of {schedules:,} fault schedules "
+        f"passed (seeds {seed} to {seed + schedules - 1})"
     )
-    for key, value in totals.items():
+    for key, value in document["totals"].items():
         click.echo(f"  {value:>12,}  {key.replace('_', ' ')}")
     for failure in failures:
         click.echo(f"failed: {failure}")

@@ -6,22 +6,21 @@ from pathlib import Path
 
 import click
 
-from murmuration.cli import common
-from murmuration.cli.compact import ASKED, LIMIT, SCHEDULERS, WAITING, ask
+from murmuration.cli import capacity, common
 
 
 @click.command()
 @click.argument("scenario")
-@SCHEDULERS
+@capacity.SCHEDULERS
 @click.option(
     "--step",
     type=float,
     default=0.02,
     show_default=True,
     metavar="SHARE",
-    help="How much the load grows each time.",
+    help="How much the load grows at each step.",
 )
-@common.with_options(LIMIT, WAITING, *ASKED)
+@common.with_options(*capacity.OPTIONS)
 def grow(
     scenario: str,
     schedulers: str,
@@ -36,22 +35,14 @@ def grow(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """How much more load the nodes carry: SCENARIO (a preset or a TOML file) with ever more of its
-    jobs doubled.
+    """Find how much more load the nodes carry: run SCENARIO (a preset or a TOML file) with ever
+    more of its jobs doubled.
 
-    Which jobs are doubled depends on a hash of their ids. The walk ends when two sizes in a row
+    Which jobs are doubled depends on a hash of their ids. The search ends when two sizes in a row
     fail: too many nodes overloaded, or jobs left waiting.
     """
     from murmuration.experiments.capacity import Question
 
-    tables = common.scenario_tables(scenario, settings, seed, days)
-    ask(
-        Question("grow", step, limit, waiting),
-        scenario,
-        tables,
-        schedulers,
-        workers,
-        out,
-        resume,
-        as_json,
-    )
+    study = common.read_study(scenario, settings, seed, days)
+    question = Question("grow", step, limit, waiting)
+    capacity.answer(question, study, schedulers, capacity.How(workers, out, resume, as_json))

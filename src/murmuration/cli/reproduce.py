@@ -102,7 +102,7 @@ def _run(
 
 def _write(folder: Path, result: Any, document: dict[str, Any]) -> None:
     from murmuration.base import files
-    from murmuration.experiments.pages import FOOTER
+    from murmuration.experiments.pages.parts import FOOTER
     from murmuration.reports.charts import standalone
     from murmuration.reports.page import Page, Section, render, verdict_table
 

@@ -3,28 +3,25 @@ Parquet."""
 
 from __future__ import annotations
 
-import hashlib
-import signal
-import sys
-import time
-from collections.abc import Callable, Mapping
+import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from murmuration.base.errors import InputError
 from murmuration.cli import common
 
+if TYPE_CHECKING:
+    from murmuration.experiments.runs import Summary
+    from murmuration.experiments.specs import Spec
+
+DAY_S = 86_400.0
+
 
 @click.command()
-@click.argument("scenario", required=False)
-@click.option(
-    "-s",
-    "--scheduler",
-    metavar="NAME",
-    help="A variant, an architecture or module:Class instead of the scenario's own.",
-)
+@click.argument("scenario")
+@common.SCHEDULER
 @common.with_options(
     common.SET, common.SEED, common.DAYS, common.REPLICAS, common.JOBS, common.OUT, common.JSON
 )
@@ -32,34 +29,12 @@ from murmuration.cli import common
     "--stop-after",
     type=float,
     metavar="DAYS",
-    help="Stop there and keep a snapshot; --resume goes on.",
+    help="Stop after so many simulated days and keep a snapshot for --resume.",
 )
 @common.RESUME
-@click.option("--check", is_flag=True, help="Check the invariants of the world all along (slower).")
-@click.option(
-    "--replay",
-    type=click.Path(path_type=Path),
-    metavar="LOG",
-    help="Replay the log of a live cluster (its folder or store.db) and compare the decisions.",
-)
-@click.option(
-    "--faults",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Drive it through the live master and node agents in virtual time, with N crashes and "
-    "cuts.",
-)
-@click.option(
-    "--live", is_flag=True, help="Drive the scenario at real speed: a live master, emulated nodes."
-)
-@click.option(
-    "--speed",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1.0,
-    help="Times real speed, with --live.",
-)
+@click.option("--check", is_flag=True, help="Check the simulator's invariants as it runs (slower).")
 def simulate(
-    scenario: str | None,
+    scenario: str,
     scheduler: str | None,
     settings: tuple[str, ...],
     seed: int | None,
@@ -71,108 +46,35 @@ def simulate(
     stop_after: float | None,
     resume: bool,
     check: bool,
-    replay: Path | None,
-    live: bool,
-    faults: int | None,
-    speed: float,
 ) -> None:
-    """One run of SCENARIO: a preset (omega-a, omega-b, omega-c) or a TOML file."""
-    from murmuration.experiments import runs
-    from murmuration.simulation.scenarios import scenario as sc
+    """Simulate one run of SCENARIO: a preset (omega-a, omega-b, omega-c) or a TOML file."""
+    from dataclasses import replace
 
-    if replay is not None:
-        _replay(replay, as_json)
-        return
-    if scenario is None:
-        raise click.MissingParameter(param_hint="SCENARIO", param_type="argument")
+    from murmuration.experiments.pages.write import write_single
+    from murmuration.experiments.runs import Control, complete
+
     _check_use(stop_after, resume, replicas, check, out is None and as_json)
-    tables = common.scenario_tables(scenario, settings, seed, days)
-    if scheduler is not None:
-        spec = runs.variant_specs(tables, [scheduler])[0]
-    else:
-        base = {key: value for key, value in tables.items() if key != "variant"}
-        spec = runs.Spec(sc.check(base, scenario).scheduler.kind, base)
-    if live:
-        _live(spec.tables, speed, as_json)
-        return
-    if faults is not None:
-        _faults(spec.tables, faults, as_json)
-        return
-    checked = sc.check(spec.tables, scenario)
-    folder = common.results_folder(
-        out, as_json, f"{checked.name}-{spec.label.replace(':', '.')}-seed{checked.seed}"
-    )
+    spec = common.choose_spec(common.read_study(scenario, settings, seed, days), scheduler)
+    label, checked = spec.label.replace(":", "."), spec.scenario
+    folder = common.results_folder(out, as_json, f"{checked.name}-{label}-seed{checked.seed}")
     if replicas > 1:
-        _replicas(runs.replicated([spec], replicas), folder, workers, resume, as_json)
+        _replicas(spec, replicas, folder, workers, resume, as_json)
         return
-    one = runs.Spec(spec.label, spec.tables, None if folder is None else str(folder))
-    summary = _run(one, stop_after, resume, check)
-    if summary is not None:
-        _show(summary, folder, as_json)
-
-
-def _replay(path: Path, as_json: bool) -> None:
-    """Replay a log; exit with 1 if other decisions come out."""
-    from murmuration.experiments.live import replay_log
-
-    found = replay_log(path)
-    document = {
-        "events": found.events,
-        "decisions": found.decisions,
-        "facts": found.facts,
-        "same": found.same,
-        "agrees": found.agrees,
-        "difference": None if found.difference is None else [str(v) for v in found.difference],
-    }
-    if as_json:
-        common.print_json(document)
-    else:
-        again = f"{found.same:,} of {found.facts:,} facts came out again"
-        click.echo(f"{found.events:,} events, {found.decisions:,} decisions: {again}")
-        if found.difference is not None:
-            number, there, came = found.difference
-            click.echo(f"first difference at {number}: the log has {there}, the replay {came}")
-    if not found.agrees:
-        sys.exit(1)
-
-
-def _live(tables: Mapping[str, Any], speed: float, as_json: bool) -> None:
-    from murmuration.experiments.live import drive
-
-    found = drive(tables, speed, common.say)
-    if as_json:
-        common.print_json(found)
-        return
-    click.echo(
-        f"{found['decisions']:,} decisions live, {found['same_as_simulated']:,} of them as "
-        "simulated; the log replays "
-        f"{'the same' if found['replay_agrees'] else 'differently'}"
-    )
-
-
-def _faults(tables: Mapping[str, Any], count: int, as_json: bool) -> None:
-    """Exit with 1 if a task ran twice at a time, a job was lost or a process was left."""
-    from murmuration.experiments.live import with_faults
-
-    found = with_faults(tables, count)
-    if as_json:
-        common.print_json(found)
-    else:
-        jobs = ", ".join(f"{number:,} {state}" for state, number in found["jobs"].items())
-        faults = ", ".join(f"{number:,} × {what}" for what, number in found["faults"].items())
-        click.echo(f"faults: {faults or 'none'}")
-        click.echo(f"{found['jobs_submitted']:,} jobs submitted: {jobs}")
-        click.echo(
-            f"{found['tasks_run']:,} tasks ran, {found['runs_repeated']:,} runs were repeated, "
-            f"{found['tasks_run_twice']:,} ran twice at a time; {found['processes_left']:,} "
-            "processes left"
+    with common.progress("simulating", 1.0) as update:
+        control = Control(
+            progress=update,
+            say=common.say,
+            resume=resume,
+            until_s=math.inf if stop_after is None else stop_after * DAY_S,
+            check=check,
+            interruptible=True,
         )
-    if (
-        found["tasks_run_twice"]
-        or found["processes_left"]
-        or found["jobs"] != {"finished": found["jobs_submitted"]}
-    ):
-        sys.exit(1)
+        outcome = complete(replace(spec, folder=None if folder is None else str(folder)), control)
+    if outcome is None:
+        return
+    if folder is not None:
+        write_single(folder, outcome)
+    _print(outcome.summary, folder, as_json)
 
 
 def _check_use(
@@ -190,122 +92,29 @@ def _check_use(
 
 
 def _replicas(
-    specs: list[Any], folder: Path | None, workers: int | None, resume: bool, as_json: bool
+    spec: Spec,
+    replicas: int,
+    folder: Path | None,
+    workers: int | None,
+    resume: bool,
+    as_json: bool,
 ) -> None:
-    from murmuration.cli.compare import run_with_progress, show
-    from murmuration.experiments import runs
+    from murmuration.cli.studies import print_summaries, run_with_progress
+    from murmuration.experiments.pages.write import write_comparison
+    from murmuration.experiments.specs import assign_folders, replicate_seeds
 
+    specs = replicate_seeds([spec], replicas)
     if folder is not None:
-        specs = runs.in_folders(specs, folder)
+        specs = assign_folders(specs, folder)
     summaries = run_with_progress("simulating", specs, workers, None, resume)
-    show(str(specs[0].tables.get("name", "scenario")), summaries, specs, folder, as_json)
-
-
-def _run(spec: Any, stop_after: float | None, resume: bool, check: bool) -> dict[str, Any] | None:
-    """Run to the horizon, or to a stop that leaves a snapshot behind."""
-    from murmuration.experiments import runs
-    from murmuration.simulation.engine import run as engine
-    from murmuration.simulation.results import invariants, snapshots
-    from murmuration.simulation.results import summary as results
-    from murmuration.simulation.scenarios import scenario as sc
-
-    there = runs.finished(spec) if resume else None
-    if there is not None:
-        return there
-    wall, cpu = time.perf_counter(), time.process_time()
-    run = engine.prepare(sc.check(spec.tables, str(spec.tables.get("name", "scenario"))))
-    _tell_hopeless(run)
-    snapshot = None if spec.folder is None else Path(spec.folder) / snapshots.SNAPSHOT
-    if resume and snapshot is not None and snapshot.exists():
-        snapshots.load_run(snapshot, run, _digest(spec))
-    watch: Callable[[], None] = (lambda: invariants.check(run)) if check else (lambda: None)
-    until = float("inf") if stop_after is None else stop_after * 86_400.0
-    ended, interrupted = _advance(run, until, watch, keep=snapshot is not None)
-    if not ended:
-        _keep(spec, run)
-        if interrupted:
-            raise KeyboardInterrupt
-        return None
-    summary = results.summary(run, spec.label)
-    summary["timing"] = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
-    if spec.folder is not None:
-        runs.write_run(Path(spec.folder), spec, summary, runs.result_tables(run))
-    return summary
-
-
-def _digest(spec: Any) -> str:
-    """What a snapshot must be of to be gone on with."""
-    return hashlib.blake2b(repr(spec.tables).encode(), digest_size=8).hexdigest()
-
-
-def _keep(spec: Any, run: Any) -> None:
-    """Leave a snapshot to go on from."""
-    from murmuration.experiments import runs
-    from murmuration.simulation.results import snapshots
-
-    folder = Path(spec.folder)
-    runs.begin_folder(folder, spec)
-    snapshots.save_run(folder / snapshots.SNAPSHOT, run, _digest(spec))
-    common.say(f"stopped at day {run.now_s / 86_400:.4g}; the same command with --resume goes on")
-
-
-class _StopError(Exception):
-    """Ctrl-C was pressed, and the world is whole."""
-
-
-def _advance(run: Any, until: float, watch: Callable[[], None], keep: bool) -> tuple[bool, bool]:
-    """Advance behind a progress bar; says whether the horizon was reached, and whether Ctrl-C was
-    pressed.
-
-    To be kept, a run stops between two of its pieces, where the world is whole; a second Ctrl-C
-    ends it at once.
-    """
-    from murmuration.simulation.engine import run as engine
-
-    pressed: list[int] = []
-
-    def press(number: int, frame: Any) -> None:
-        if pressed or not keep:
-            raise KeyboardInterrupt
-        pressed.append(number)
-
-    with common.progress("simulating", 1.0) as update:
-
-        def tell(share: float) -> None:
-            watch()
-            update(share)
-            if pressed:
-                raise _StopError
-
-        before = signal.signal(signal.SIGINT, press)
-        try:
-            return engine.finish(run, tell, until), False
-        except _StopError:
-            return False, True
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-
-def _tell_hopeless(run: Any) -> None:
-    if run.setup.hopeless:
-        row, reason = next(iter(run.setup.hopeless.items()))
-        count, jobs = len(run.setup.hopeless), run.setup.jobs
-        common.say(
-            f"{count} of {len(jobs)} jobs can never run; the first, {jobs.job_id[row]}: "
-            f"{reason.reason}"
-        )
-
-
-def _show(summary: dict[str, Any], folder: Path | None, as_json: bool) -> None:
-    from murmuration.base import files
-    from murmuration.cli.compare import terminal_table
-    from murmuration.experiments import pages
-    from murmuration.reports.page import render
-
     if folder is not None:
-        series = pages.read_series(folder)
-        page = pages.single(str(summary["scenario"]), summary, series, pages.facts_of(summary))
-        files.write_text(folder / "report.html", render(page))
+        write_comparison(folder, spec.scenario.name, specs, summaries)
+    print_summaries(summaries, folder, as_json)
+
+
+def _print(summary: Summary, folder: Path | None, as_json: bool) -> None:
+    from murmuration.cli.studies import terminal_table
+
     if as_json:
         common.print_json(summary)
         return
@@ -316,10 +125,9 @@ def _show(summary: dict[str, Any], folder: Path | None, as_json: bool) -> None:
         f"required: {used}; {summary['events']:,} events in {timing['cpu_s']:.2f} CPU s "
         f"({summary['path']})"
     )
-    if "migrations_per_min" in summary["cluster"]:
-        common.say(_nodes_and_moves(summary["cluster"]))
-    if folder is not None:
-        common.say(f"report: {folder / 'report.html'}")
+    if "migrations_per_min" in cluster:
+        common.say(_nodes_and_moves(cluster))
+    common.say_report(folder)
 
 
 def _nodes_and_moves(cluster: dict[str, Any]) -> str:

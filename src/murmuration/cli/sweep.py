@@ -37,40 +37,23 @@ def sweep(
 
     Ctrl-C keeps the runs that are finished, and --resume goes on from there.
     """
-    from murmuration.base import files
-    from murmuration.cli.compare import run_with_progress, terminal_table
-    from murmuration.experiments import pages, runs, statistics
-    from murmuration.reports.page import render
-    from murmuration.simulation.results import snapshots
-    from murmuration.simulation.scenarios import scenario as sc
+    from murmuration.cli.studies import print_summaries, run_with_progress
+    from murmuration.experiments.pages.write import write_sweep
+    from murmuration.experiments.specs import assign_folders, grid_specs, replicate_seeds
 
-    tables = common.scenario_tables(scenario, settings, seed, days)
+    study = common.read_study(scenario, settings, seed, days)
     grid = common.parse_axes(axes)
     if not grid:
         raise InputError(
             "sweep: expected at least one --vary KEY=A,B,… such as --vary "
             "scheduler.decision.service.job_time_s=1,10"
         )
-    specs = runs.grid_specs(tables, grid)
-    for spec in specs:
-        sc.check(spec.tables, scenario)
-    folder = common.results_folder(out, as_json, f"{tables.get('name', 'scenario')}-sweep")
-    specs = runs.replicated(specs, replicas)
+    specs = grid_specs(study, grid)
+    folder = common.results_folder(out, as_json, f"{study.name}-sweep")
+    specs = replicate_seeds(specs, replicas)
     if folder is not None:
-        specs = runs.in_folders(specs, folder)
-    shown = statistics.by_label(run_with_progress("sweeping", specs, workers, on, resume))
+        specs = assign_folders(specs, folder)
+    summaries = run_with_progress("sweeping", specs, workers, on, resume)
     if folder is not None:
-        page = pages.sweep(
-            f"{tables.get('name', 'scenario')}: sweep", grid, shown, pages.facts_of(shown[0])
-        )
-        files.write_text(folder / "report.html", render(page))
-        files.write_json(
-            folder / snapshots.SUMMARY,
-            {"runs": [{k: v for k, v in s.items() if k != "timing"} for s in shown]},
-        )
-    if as_json:
-        common.print_json({"runs": shown})
-        return
-    common.print_table(terminal_table(shown))
-    if folder is not None:
-        common.say(f"report: {folder / 'report.html'}")
+        write_sweep(folder, study.name, grid, summaries)
+    print_summaries(summaries, folder, as_json)

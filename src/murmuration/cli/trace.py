@@ -184,7 +184,7 @@ def generate(
     from murmuration.workload.formats.sizes import checked_suffix
 
     checked_suffix(out)
-    checked = sc.check(common.scenario_tables(scenario, settings, seed, days), scenario)
+    checked = common.read_study(scenario, settings, seed, days).base.scenario
     jobs = inputs.make_jobs(checked, inputs.make_nodes(checked.cluster).resources)
     usage = _and_usage(write_jobs(jobs, out))
     common.say(

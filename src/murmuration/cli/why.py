@@ -54,17 +54,14 @@ def _live(job: str, folder: Path | None) -> Any:
 def _simulated(job: str, run: Path, attempt: int) -> dict[str, Any]:
     import msgspec
 
-    from murmuration.experiments.runs import stored_spec
-    from murmuration.simulation.engine import run as engine
-    from murmuration.simulation.results import explain, snapshots
-    from murmuration.simulation.scenarios import scenario as sc
+    from murmuration.experiments.runs import stored_scenario
+    from murmuration.simulation.engine.run import prepare
+    from murmuration.simulation.results.explain import explain
 
-    prepared = engine.prepare(sc.check(stored_spec(run)["tables"], str(run / snapshots.SCENARIO)))
-    found = explain.explain(prepared, job, attempt)
-    document: dict[str, Any] = msgspec.to_builtins(found)
-    document["verdict_kind"] = (
-        None if found.verdict is None else type(found.verdict).__name__.lower()
-    )
+    explanation = explain(prepare(stored_scenario(run)), job, attempt)
+    verdict = explanation.verdict
+    document: dict[str, Any] = msgspec.to_builtins(explanation)
+    document["verdict_kind"] = None if verdict is None else type(verdict).__name__.lower()
     return document
 
 

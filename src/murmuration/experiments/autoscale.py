@@ -11,11 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration import __version__
+from murmuration.base.errors import unknown
+from murmuration.base.version import __version__
 from murmuration.reports.charts import Chart, Series
 from murmuration.reports.formats import human, percent
 from murmuration.reports.page import Page, Section, Table
-from murmuration.simulation.autoscale import build, results, scenario
+from murmuration.simulation.autoscale import build, results
+from murmuration.simulation.autoscale.scenario import (
+    AutoscaleScenario,
+    check,
+    type_schedule,
+    workload,
+)
+from murmuration.simulation.autoscale.world import KINDS
+from murmuration.simulation.scenarios import scenario as sc
 
 Columns = Mapping[str, NDArray[np.float64]]
 FOOTER = (
@@ -37,20 +46,46 @@ class Outcome:
     series: Columns
 
 
+@dataclass(frozen=True)
+class AutoscaleSpec:
+    """One run to be made: its scenario, and the same as it was written, for the record."""
+
+    scenario: AutoscaleScenario
+    tables: Mapping[str, Any]
+    #: The file or preset, to be named when something is wrong.
+    source: str
+
+
+def read_specs(
+    name: str, changes: Mapping[str, Any], kinds: Sequence[str] | None
+) -> list[AutoscaleSpec]:
+    """Read a preset or a TOML file, with keys overridden: one run for each kind of scaler, or one
+    of the scenario's own. The files it names are read too, before anything is written."""
+    tables = sc.override(sc.load(name), changes)
+    base = check(tables, name)
+    workload(base, name)
+    type_schedule(base.autoscaler, name)
+    chosen = [base.autoscaler.kind] if kinds is None else list(dict.fromkeys(kinds))
+    for kind in chosen:
+        if kind not in KINDS:
+            raise unknown("autoscaler", kind, KINDS)
+    each = [sc.override(tables, {"autoscaler.kind": kind}) for kind in chosen]
+    return [AutoscaleSpec(check(own, name), own, name) for own in each]
+
+
 def execute(
-    tables: Mapping[str, Any],
+    spec: AutoscaleSpec,
     folder: Path | None = None,
-    source: str = "scenario",
     progress: Callable[[float], None] = lambda share: None,
 ) -> Outcome:
     """Run one scenario; write its results if it has a folder."""
     wall, cpu = time.perf_counter(), time.process_time()
-    run = build.finish(build.prepare(scenario.check(tables, source), source), progress)
-    found = results.summary(run)
+    run = build.finish(build.prepare(spec.scenario, spec.source), progress)
+    summary = results.summary(run)
     timing = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
     if folder is not None:
-        results.write(folder, run, tables, found, timing)
-    return Outcome({**found, "timing": timing}, results.series(run))
+        results.write(folder, run, spec.tables, summary, timing)
+    return Outcome({**summary, "timing": timing}, results.series(run))
 
 
 def overview(summaries: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[object]]]:

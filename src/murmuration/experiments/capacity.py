@@ -8,13 +8,13 @@ be chance, and the steps between are the curve that a search by halves would not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from murmuration.base.errors import InputError
-from murmuration.experiments import runs
-from murmuration.experiments.runs import Spec, Summary
+from murmuration.experiments.runs import Summary
+from murmuration.experiments.specs import Spec, assign_folders, change_spec
 from murmuration.reports.formats import percent
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -123,7 +123,7 @@ def walk(
 
 def _start(spec: Spec, question: Question) -> float:
     """What the scenario itself has under the key that is varied."""
-    scenario = sc.check(spec.tables)
+    scenario = spec.scenario
     return scenario.cluster.keep if question.kind == "compact" else sc.multiplied(scenario)
 
 
@@ -137,9 +137,8 @@ def _measure(
 ) -> list[Summary | InputError]:
     """A summary of each size, or why it cannot be run: of too few nodes none may be left that a
     workload fits on."""
-    specs = [sized(spec, question, start, size, folder) for size in sizes]
     try:
-        return list(run_all(specs))
+        return list(run_all([sized(spec, question, start, size, folder) for size in sizes]))
     except InputError as error:
         if len(sizes) == 1:
             return [error]
@@ -153,10 +152,8 @@ def sized(
     """The same run at another size."""
     label = f"{spec.label}-{100 * size:g}"
     changes = {} if size == 1.0 else {question.key: round(start * size, 9)}
-    made = Spec(label, sc.override(spec.tables, changes))
-    return (
-        made if folder is None else replace(made, folder=runs.in_folders([made], folder)[0].folder)
-    )
+    changed = change_spec(spec, changes, label, spec.scenario.name)
+    return changed if folder is None else assign_folders([changed], folder)[0]
 
 
 def judge(size: float, summary: Summary, first: Summary, question: Question) -> Step:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,11 +62,8 @@ def replay_log(path: Path) -> Replay:
     return replay(((e.number, e.at_s, e.side, e.value) for e in entries), make)
 
 
-def drive(
-    tables: Mapping[str, Any], speed: float, tell: Tell = lambda text: None
-) -> dict[str, Any]:
+def drive(scenario: sc.Scenario, speed: float, tell: Tell = lambda text: None) -> dict[str, Any]:
     """Run a scenario on a live master of its own, `speed` times as fast as it is written."""
-    scenario = sc.check(tables)
     nodes = make_nodes(scenario.cluster)
     jobs = submissions(make_jobs(scenario, nodes.resources), speed)
     _check_size(scenario, nodes, jobs)
@@ -89,13 +86,12 @@ def _check_size(
     tasks = sum(event.spec.count for _, event in jobs)
     if len(nodes) > NODES_MAX or tasks > TASKS_MAX:
         raise InputError(
-            f"{scenario.name}: --live takes up to {NODES_MAX:,} nodes and {TASKS_MAX:,} tasks, "
-            f"got {len(nodes):,} and "
-            f"{tasks:,}; --days makes it shorter"
+            f"{scenario.name}: a live master takes up to {NODES_MAX:,} nodes and {TASKS_MAX:,} "
+            f"tasks here, got {len(nodes):,} and {tasks:,}; --days makes it shorter"
         )
     if scenario.cluster.prefill:
         raise InputError(
-            f"{scenario.name}: --live begins with empty nodes; say --set cluster.prefill=0"
+            f"{scenario.name}: a live master begins with empty nodes; say --set cluster.prefill=0"
         )
 
 
@@ -162,7 +158,7 @@ def _compared(
     }
 
 
-def with_faults(tables: Mapping[str, Any], count: int) -> dict[str, Any]:
+def with_faults(scenario: sc.Scenario, count: int) -> dict[str, Any]:
     """A scenario through the live master and its node agents in virtual time, while so many faults
     happen.
 
@@ -170,7 +166,6 @@ def with_faults(tables: Mapping[str, Any], count: int) -> dict[str, Any]:
     twice the time after which a node agent ends its tasks. Faults end with the last submission;
     what must hold is counted at the end.
     """
-    scenario = sc.check(tables)
     nodes = make_nodes(scenario.cluster)
     jobs = submissions(make_jobs(scenario, nodes.resources))
     _check_size(scenario, nodes, jobs)
@@ -183,6 +178,7 @@ def with_faults(tables: Mapping[str, Any], count: int) -> dict[str, Any]:
         rng,
         agent_timeout_s=options.agent_timeout_s,
         margin_s=lease_margin_s(options.agent_timeout_s),
+        attributes={join.node: join.attributes for join in joins(nodes)},
     )
     for at_s, event in jobs:
         world.at(START_S + at_s, partial(world.submit_surely, event.spec, event.duration_s))

@@ -1,42 +1,69 @@
-"""Runs by the dozen: which ones, on which processes, and what of them is already there."""
+"""One run: simulated to its horizon, or to a stop that can be resumed, and its files.
+
+Everything that runs a scenario comes through `compute`: the command, worker processes, Ray and the
+reproductions. `Control` says how a run is watched and stopped.
+"""
 
 from __future__ import annotations
 
-import itertools
+import hashlib
+import math
+import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from murmuration.base import files
-from murmuration.base.errors import InputError, did_you_mean
-from murmuration.placement.registry import is_own
-from murmuration.schedulers.architecture import KINDS
+from murmuration.base.errors import InputError
+from murmuration.experiments.specs import Spec, Tables, make_study, variant_specs
 from murmuration.simulation.results import snapshots
 from murmuration.simulation.scenarios import scenario as sc
 
+if TYPE_CHECKING:
+    from murmuration.simulation.engine.run import Run
+
 Summary = dict[str, Any]
-Tables = dict[str, dict[str, Any] | str]
-Done = Callable[[int, Summary], None]
+#: The columns of a table, or the text of a log, by the name of its file.
+ResultTables = dict[str, dict[str, Any] | str]
+DAY_S = 86_400.0
+
+
+def ignore(value: object) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
-class Spec:
-    """One run: its label, its whole scenario, and the folder for its results (None: only the
-    summary is wanted)."""
+class Control:
+    """How a run is watched and stopped."""
 
-    label: str
-    tables: Mapping[str, Any]
-    folder: str | None = None
-    #: What a sweep varied, by key.
-    vary: Mapping[str, Any] | None = None
+    #: Told the share of the run that is done, after each of its pieces.
+    progress: Callable[[float], None] = ignore
+    #: Told what a person should know.
+    say: Callable[[str], None] = ignore
+    #: Go on with what is in the folder: the results if they are there, else a snapshot.
+    resume: bool = False
+    #: Stop there, and leave a snapshot.
+    until_s: float = math.inf
+    #: Check the invariants of the world after each piece.
+    check: bool = False
+    #: Stop at Ctrl-C between two pieces, and leave a snapshot. For the main thread only.
+    interruptible: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The summary of a run, with its times under `timing`, and its tables if it has a folder and
+    was run just now."""
+
+    summary: Summary
+    tables: ResultTables
 
 
 def simulate(
-    scenario: str | Mapping[str, Any],
-    changes: Mapping[str, Any] | None = None,
-    scheduler: str | None = None,
+    scenario: str | Tables, changes: Tables | None = None, scheduler: str | None = None
 ) -> Summary:
     """Run a preset, a TOML file or a scenario given as tables, with dotted keys changed; returns
     its summary.
@@ -44,117 +71,114 @@ def simulate(
     `scheduler` is a variant of the scenario, an architecture, or `module:Class`.
     """
     tables = sc.load(scenario) if isinstance(scenario, str) else scenario
-    base = sc.override(tables, changes or {})
-    if scheduler is not None:
-        return execute(variant_specs(base, [scheduler])[0])
-    plain = {key: value for key, value in base.items() if key != "variant"}
-    return execute(Spec(sc.check(plain).scheduler.kind, plain))
+    study = make_study(sc.override(tables, changes or {}))
+    return execute(study.base if scheduler is None else variant_specs(study, [scheduler])[0])
 
 
-def variant_specs(tables: Mapping[str, Any], names: Sequence[str]) -> list[Spec]:
-    """One run for each named scheduler: a variant of the scenario, an architecture, or the user's
-    own by module path.
-
-    Without names: the scenario as it is and all its variants, or every architecture if it has none.
-    """
-    variants = sc.variants(tables)
-    base = {key: value for key, value in tables.items() if key != "variant"}
-    chosen = list(dict.fromkeys(names)) or list(variants) or list(KINDS)
-    specs = [Spec(name, sc.override(base, _changes(name, variants))) for name in chosen]
-    if not names and variants and all(spec.tables != base for spec in specs):
-        specs.insert(0, Spec(str(base.get("scheduler", {}).get("kind", "monolithic")), base))
-    return specs
+def execute(spec: Spec) -> Summary:
+    """Run one from start to end, and write its results if it has a folder."""
+    outcome = complete(spec)
+    assert outcome is not None, "nothing stops it"
+    return outcome.summary
 
 
-def _changes(name: str, variants: Mapping[str, Any]) -> Mapping[str, Any]:
-    if name in variants:
-        return dict(variants[name])
-    if name in KINDS or is_own(name):
-        return {"scheduler.kind": name}
-    raise InputError(
-        f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *KINDS])} (or module:Class)"
-    )
+def complete(spec: Spec, control: Control | None = None) -> Outcome | None:
+    """Run one, or take the results that are in its folder, and write the results; None if the run
+    was stopped before its end."""
+    control = control or Control()
+    stored = stored_summary(spec) if control.resume else None
+    if stored is not None:
+        return Outcome(stored, {})
+    outcome = compute(spec, control)
+    if outcome is not None and spec.folder is not None:
+        write_run(Path(spec.folder), spec, outcome)
+    return outcome
 
 
-def grid_specs(tables: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> list[Spec]:
-    """One run for each combination of values, labelled by the last part of each key unless two are
-    the same."""
-    base = {key: value for key, value in tables.items() if key != "variant"}
-    last = [key.rsplit(".", 1)[-1] for key in axes]
-    names = last if len(set(last)) == len(last) else list(axes)
-    specs = []
-    for values in itertools.product(*axes.values()):
-        changes = dict(zip(axes, values, strict=True))
-        label = ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
-        specs.append(
-            Spec(label or str(base.get("name", "run")), sc.override(base, changes), vary=changes)
-        )
-    return specs
-
-
-def replicated(specs: Sequence[Spec], replicas: int) -> list[Spec]:
-    """Each run with as many seeds, one after the other from its own."""
-    if not 1 <= replicas <= 1000:
-        raise InputError(f"--replicas: expected a number from 1 to 1000, got {replicas}")
-    return [
-        replace(
-            spec, tables=sc.override(spec.tables, {"seed": int(spec.tables.get("seed", 1)) + k})
-        )
-        for spec in specs
-        for k in range(replicas)
-    ]
-
-
-def in_folders(specs: Sequence[Spec], root: Path) -> list[Spec]:
-    """Give each run a folder of its own below `root`, named by its label and seed."""
-    placed: list[Spec] = []
-    used: set[str] = set()
-    for spec in specs:
-        safe = (
-            "".join(c if c.isalnum() or c in "-_.=" else "_" for c in spec.label).strip(".")
-            or "run"
-        )
-        name = f"{safe}-seed{spec.tables.get('seed', 1)}"
-        if name in used:
-            name = f"{name}-{len(used)}"
-        used.add(name)
-        placed.append(replace(spec, folder=str(root / name)))
-    return placed
-
-
-def compute(
-    spec: Spec, progress: Callable[[float], None] = lambda share: None
-) -> tuple[Summary, Tables]:
-    """Run one: its summary, with its times under `timing`, and the tables it leaves if it has a
-    folder."""
+def compute(spec: Spec, control: Control | None = None) -> Outcome | None:
+    """Run one without writing its results; None if it was stopped before its end and has left a
+    snapshot."""
     from murmuration.simulation.engine import run as engine
     from murmuration.simulation.results import summary as results
 
+    control = control or Control()
     wall, cpu = time.perf_counter(), time.process_time()
-    run = engine.prepare(sc.check(spec.tables, str(spec.tables.get("name", "scenario"))))
-    engine.finish(run, progress)
-    summary = results.summary(run, spec.label)
-    timing = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
-    return {
-        **summary,
-        **_varied(spec),
-        "timing": timing,
-    }, {} if spec.folder is None else result_tables(run)
+    run = engine.prepare(spec.scenario)
+    _report_infeasible(run, control)
+    if control.resume:
+        _load_snapshot(spec, run)
+    if not _advance(spec, run, control):
+        return None
+    summary = results.summary(run, spec.label) | _varied(spec)
+    summary["timing"] = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+    return Outcome(summary, {} if spec.folder is None else result_tables(run))
 
 
-def execute(spec: Spec, progress: Callable[[float], None] = lambda share: None) -> Summary:
-    """Run one, and write its results if it has a folder."""
-    summary, tables = compute(spec, progress)
-    if spec.folder is not None:
-        write_run(Path(spec.folder), spec, summary, tables)
-    return summary
+class _StopError(Exception):
+    """Ctrl-C was pressed, and the run is between two pieces."""
+
+
+def _advance(spec: Spec, run: Run, control: Control) -> bool:
+    """Advance to the horizon (True), or to a stop after which there is a snapshot (False)."""
+    from murmuration.simulation.engine import run as engine
+    from murmuration.simulation.results import invariants
+
+    with _interrupts(control.interruptible and spec.folder is not None) as pressed:
+
+        def piece_done(share: float) -> None:
+            if control.check:
+                invariants.check(run)
+            control.progress(share)
+            if pressed:
+                raise _StopError
+
+        try:
+            ended = engine.finish(run, piece_done, control.until_s)
+        except _StopError:
+            ended = False
+    if not ended:
+        _save_snapshot(spec, run, control)
+    if pressed and not ended:
+        raise KeyboardInterrupt
+    return ended
+
+
+@contextmanager
+def _interrupts(wanted: bool) -> Iterator[list[int]]:
+    """Collect Ctrl-C instead of raising it, so that a run stops where its world is consistent. The
+    second one ends the run at once."""
+    pressed: list[int] = []
+    if not wanted:
+        yield pressed
+        return
+
+    def press(number: int, frame: object) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _report_infeasible(run: Run, control: Control) -> None:
+    if run.setup.hopeless:
+        row, reason = next(iter(run.setup.hopeless.items()))
+        count, jobs = len(run.setup.hopeless), run.setup.jobs
+        control.say(
+            f"{count} of {len(jobs)} jobs can never run; the first, {jobs.job_id[row]}: "
+            f"{reason.reason}"
+        )
 
 
 def _varied(spec: Spec) -> Summary:
     return {} if spec.vary is None else {"vary": dict(spec.vary)}
 
 
-def result_tables(run: Any) -> Tables:
+def result_tables(run: Run) -> ResultTables:
     """The tables of a run and its log, by the name of their file."""
     from murmuration.simulation.results import outputs
     from murmuration.simulation.results import summary as results
@@ -166,25 +190,44 @@ def result_tables(run: Any) -> Tables:
     }
 
 
-def write_run(folder: Path, spec: Spec, summary: Summary, tables: Tables) -> None:
-    """The results of a run; the summary last, so that its presence says that the folder is
+def _digest(spec: Spec) -> str:
+    """Names the scenario of a snapshot, so that a run is resumed only from one of its own."""
+    return hashlib.blake2b(repr(spec.tables).encode(), digest_size=8).hexdigest()
+
+
+def _save_snapshot(spec: Spec, run: Run, control: Control) -> None:
+    assert spec.folder is not None, "a run without a folder is not stopped"
+    folder = Path(spec.folder)
+    begin_folder(folder, spec)
+    snapshots.save_run(folder / snapshots.SNAPSHOT, run, _digest(spec))
+    control.say(f"stopped at day {run.now_s / DAY_S:.4g}; the same command with --resume goes on")
+
+
+def _load_snapshot(spec: Spec, run: Run) -> None:
+    path = None if spec.folder is None else Path(spec.folder) / snapshots.SNAPSHOT
+    if path is not None and path.exists():
+        snapshots.load_run(path, run, _digest(spec))
+
+
+def write_run(folder: Path, spec: Spec, outcome: Outcome) -> None:
+    """Write the results of a run; the summary last, so that its presence says that the folder is
     complete."""
     begin_folder(folder, spec)
-    for name, table in tables.items():
+    for name, table in outcome.tables.items():
         if isinstance(table, str):
             files.write_text(folder / name, table)
         else:
             files.write_table(folder / name, table)
-    files.write_json(folder / snapshots.TIMING, summary["timing"])
+    files.write_json(folder / snapshots.TIMING, outcome.summary["timing"])
     files.write_json(
         folder / snapshots.SUMMARY,
-        {k: v for k, v in summary.items() if k not in ("vary", "timing")},
+        {k: v for k, v in outcome.summary.items() if k not in ("vary", "timing")},
     )
     (folder / snapshots.SNAPSHOT).unlink(missing_ok=True)
 
 
 def begin_folder(folder: Path, spec: Spec) -> None:
-    """A folder that says what is run in it, and no longer that it is complete."""
+    """Make a folder say what is run in it, and no longer that it is complete."""
     files.ready_folder(folder)
     for name in (
         snapshots.SUMMARY,
@@ -197,8 +240,8 @@ def begin_folder(folder: Path, spec: Spec) -> None:
     files.write_json(folder / snapshots.SCENARIO, {"label": spec.label, "tables": spec.tables})
 
 
-def stored_spec(folder: Path) -> dict[str, Any]:
-    """What was run in a folder."""
+def stored_tables(folder: Path) -> Mapping[str, Any]:
+    """The label and the scenario's tables of the run in a folder."""
     below = sorted(path.parent for path in folder.glob(f"*/{snapshots.SCENARIO}"))
     if below and not (folder / snapshots.SCENARIO).exists():
         raise InputError(
@@ -211,126 +254,17 @@ def stored_spec(folder: Path) -> dict[str, Any]:
     return stored
 
 
-def finished(spec: Spec) -> Summary | None:
-    """The summary of a run that is already there, if it is of the same scenario."""
+def stored_scenario(folder: Path) -> sc.Scenario:
+    """The scenario of the run in a folder."""
+    return sc.check(stored_tables(folder)["tables"], str(folder / snapshots.SCENARIO))
+
+
+def stored_summary(spec: Spec) -> Summary | None:
+    """The summary of a run that is in its folder already, if it is of the same scenario."""
     if spec.folder is None or not (Path(spec.folder) / snapshots.SUMMARY).exists():
         return None
-    if stored_spec(Path(spec.folder)) != {"label": spec.label, "tables": dict(spec.tables)}:
+    folder = Path(spec.folder)
+    if stored_tables(folder) != {"label": spec.label, "tables": dict(spec.tables)}:
         return None
-    summary: Summary = files.read_json(Path(spec.folder) / snapshots.SUMMARY)
-    return {
-        **summary,
-        **_varied(spec),
-        "timing": files.read_json(Path(spec.folder) / snapshots.TIMING),
-    }
-
-
-def run_all(
-    specs: Sequence[Spec],
-    workers: int,
-    on: str | None = None,
-    resume: bool = False,
-    done: Done = lambda i, s: None,
-) -> list[Summary]:
-    """Run them all, here or elsewhere; the answers are in the order of the specs whatever order
-    they finish in."""
-    answers: dict[int, Summary] = {}
-    for index, spec in enumerate(specs):
-        found = finished(spec) if resume else None
-        if found is not None:
-            answers[index] = found
-            done(index, found)
-    todo = [(index, spec) for index, spec in enumerate(specs) if index not in answers]
-    for index, summary in _elsewhere(todo, workers, on):
-        answers[index] = summary
-        done(index, summary)
-    return [answers[index] for index in range(len(specs))]
-
-
-def _elsewhere(
-    todo: Sequence[tuple[int, Spec]], workers: int, on: str | None
-) -> Iterator[tuple[int, Summary]]:
-    if on is not None:
-        yield from _on_ray(todo, on)
-    elif workers <= 1 or len(todo) <= 1:
-        for index, spec in todo:
-            yield index, execute(spec)
-    else:
-        yield from _on_processes(todo, min(workers, len(todo)))
-
-
-def _on_processes(todo: Sequence[tuple[int, Spec]], workers: int) -> Iterator[tuple[int, Summary]]:
-    """Fresh processes (not forks: libraries with threads do not survive one), each kept for many
-    runs.
-
-    No more runs are handed out than there are processes: after Ctrl-C only those under way are
-    waited for.
-    """
-    import multiprocessing
-    from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-
-    pool = ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet
-    )
-    left, under_way = iter(_mixed(todo)), dict[Future[Summary], int]()
-
-    def hand_out(count: int) -> None:
-        for index, spec in itertools.islice(left, count):
-            under_way[pool.submit(execute, spec)] = index
-
-    try:
-        hand_out(workers)
-        while under_way:
-            ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
-            hand_out(len(ended))
-            for future in ended:
-                yield under_way.pop(future), future.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _mixed(todo: Sequence[tuple[int, Spec]]) -> list[tuple[int, Spec]]:
-    """One run of each architecture first, so that kernels not compiled yet are compiled side by
-    side."""
-    seen: set[bool] = set()
-    first: list[tuple[int, Spec]] = []
-    rest: list[tuple[int, Spec]] = []
-    for index, spec in todo:
-        offers = spec.tables.get("scheduler", {}).get("kind") == "offers"
-        (rest if offers in seen else first).append((index, spec))
-        seen.add(offers)
-    return first + rest
-
-
-def _quiet() -> None:
-    """A worker leaves Ctrl-C to the process that started it."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _on_ray(todo: Sequence[tuple[int, Spec]], address: str) -> Iterator[tuple[int, Summary]]:
-    """The same runs as Ray tasks: on the cluster at this address, or on one started here for
-    `ray`."""
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError(
-            "--on ray: Ray is not installed; install the extra: pip install 'murmuration[ray]'"
-        ) from error
-    if not ray.is_initialized():
-        ray.init(
-            address=None if address == "ray" else address,
-            log_to_driver=False,
-            include_dashboard=False,
-        )
-    # The results come back to be written here: a worker's own disk may be anywhere.
-    remote, specs = ray.remote(compute), dict(todo)
-    waiting = {remote.remote(spec): index for index, spec in todo}
-    while waiting:
-        ready, _ = ray.wait(list(waiting), num_returns=1)
-        index, (summary, tables) = waiting.pop(ready[0]), ray.get(ready[0])
-        folder = specs[index].folder
-        if folder is not None:
-            write_run(Path(folder), specs[index], summary, tables)
-        yield index, summary
+    summary: Summary = files.read_json(folder / snapshots.SUMMARY)
+    return {**summary, **_varied(spec), "timing": files.read_json(folder / snapshots.TIMING)}

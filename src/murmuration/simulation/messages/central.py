@@ -69,6 +69,7 @@ class Host:
 
     name: str
     total: dict[str, int]
+    attributes: dict[str, str | float] = field(default_factory=dict)
     agent: NodeAgent | None = None
     #: The number of the connection on the agent's side, and on the master's; 0 for none.
     connection: int = 0
@@ -105,6 +106,7 @@ class LiveWorld:
         network: Network | None = None,
         agent_timeout_s: float = 10.0,
         margin_s: float = 2.0,
+        attributes: Mapping[str, dict[str, str | float]] | None = None,
     ) -> None:
         self.now = 0.0
         self.settings, self.seed, self.rng = settings, seed, rng
@@ -113,7 +115,10 @@ class LiveWorld:
         self.disk = Disk()
         self.master: LiveMaster | None = None
         self.leases = Leases(agent_timeout_s, margin_s)
-        self.hosts = {name: Host(name, total) for name, total in nodes.items()}
+        described = attributes or {}
+        self.hosts = {
+            name: Host(name, total, described.get(name, {})) for name, total in nodes.items()
+        }
         self.spans: list[Span] = []
         self.facts: list[tuple[float, Any]] = []
         self._began: dict[tuple[str, str], float] = {}
@@ -240,7 +245,13 @@ class LiveWorld:
         """An agent starts and finds what one before it has left."""
         if host.agent is not None:
             return
-        host.agent = NodeAgent(host.name, host.name, host.total, agent_timeout_s=self.timeout_s)
+        host.agent = NodeAgent(
+            host.name,
+            host.name,
+            host.total,
+            attributes=host.attributes,
+            agent_timeout_s=self.timeout_s,
+        )
         found = [
             Found(start.launch.framework, run, start.launch.request, start.ends_s)
             for run, start in host.journal.items()

@@ -3,7 +3,6 @@ with and without."""
 
 from __future__ import annotations
 
-from murmuration.experiments import runs
 from murmuration.experiments.papers.masb.tables import (
     MADE,
     cell,
@@ -14,6 +13,7 @@ from murmuration.experiments.papers.masb.tables import (
     type_bars,
 )
 from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.specs import make_spec
 from murmuration.schedulers.negotiation.messages import Task
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.messages.negotiation import Arrival, Cell
@@ -33,10 +33,10 @@ def run(settings: Settings) -> Reproduction:
     base = cell(settings, days=0.5)
     light = scaled(base, load=LIGHT)
     specs = [
-        runs.Spec("as published", base),
-        runs.Spec("off-loading", sc.override(base, {f"{KEY}.proactive": OFFLOADING})),
-        runs.Spec("light load", light),
-        runs.Spec("light load, idle nodes shared", sc.override(light, {f"{KEY}.underused": 20})),
+        make_spec("as published", base),
+        make_spec("off-loading", sc.override(base, {f"{KEY}.proactive": OFFLOADING})),
+        make_spec("light load", light),
+        make_spec("light load, idle nodes shared", sc.override(light, {f"{KEY}.underused": 20})),
     ]
     found = execute(settings, specs)
     plain, eager = found["as published"], found["off-loading"]

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from murmuration.cluster.allocation_types import NAMES
-from murmuration.experiments import runs
+from murmuration.experiments import parallel
 from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.specs import Spec, make_spec
 from murmuration.reports.charts import Bars
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -70,7 +71,7 @@ def cell(settings: Settings, days: float = 1.0, preset: str = PRESET) -> dict[st
     return sc.override(scaled(tables, share, share), {"seed": settings.seed, "days": length})
 
 
-def execute(settings: Settings, specs: Sequence[runs.Spec]) -> dict[str, Summary]:
+def execute(settings: Settings, specs: Sequence[Spec]) -> dict[str, Summary]:
     """The clusters' figures by label."""
     done: list[int] = []
 
@@ -78,7 +79,7 @@ def execute(settings: Settings, specs: Sequence[runs.Spec]) -> dict[str, Summary
         done.append(index)
         settings.progress("runs", len(done) / len(specs))
 
-    summaries = runs.run_all(list(specs), settings.workers, done=tell)
+    summaries = parallel.run_all(list(specs), settings.workers, done=tell)
     return {spec.label: summary["cluster"] for spec, summary in zip(specs, summaries, strict=True)}
 
 
@@ -111,7 +112,7 @@ def benchmark(settings: Settings) -> Reproduction:
     """Table 3: negotiation beside placements without migration."""
     base, variants = cell(settings, days=0.25), sc.variants(sc.load(PRESET))
     specs = [
-        runs.Spec(name, sc.override(base, variants[name])) for name in ("negotiation", *BASELINES)
+        make_spec(name, sc.override(base, variants[name])) for name in ("negotiation", *BASELINES)
     ]
     found = execute(settings, specs)
     masb = found["negotiation"]
@@ -161,7 +162,7 @@ def _collisions(cluster: Summary) -> Row:
 def performance(settings: Settings) -> Reproduction:
     """Table 4: more load on the same nodes."""
     base = cell(settings)
-    found = execute(settings, [runs.Spec(f"{load:.0%}", scaled(base, load=load)) for load in LOADS])
+    found = execute(settings, [make_spec(f"{load:.0%}", scaled(base, load=load)) for load in LOADS])
     rows = [
         *_overload_rows(found, LOADS, "load {}: overloaded nodes", "25 times"),
         *_used_rows(found["100%"]),
@@ -216,7 +217,7 @@ def compaction(settings: Settings) -> Reproduction:
     """Table 5: fewer nodes for the same load."""
     base = cell(settings)
     found = execute(
-        settings, [runs.Spec(f"{size:.0%}", scaled(base, nodes=size)) for size in SIZES]
+        settings, [make_spec(f"{size:.0%}", scaled(base, nodes=size)) for size in SIZES]
     )
     rows = _overload_rows(found, SIZES, "{} of the nodes: overloaded", "5 times")
     figure = type_bars("Nodes per allocation type as nodes are removed", found)
@@ -232,7 +233,7 @@ def migration_cost(settings: Settings) -> Reproduction:
     for label in COSTS:
         initial, move = (name.lower().replace("|", "-") for name in label.split(", "))
         changes = {"scheduler.negotiation.initial": initial, "scheduler.negotiation.move": move}
-        specs.append(runs.Spec(label, sc.override(base, changes)))
+        specs.append(make_spec(label, sc.override(base, changes)))
     found = execute(settings, specs)
     cost = {label: cluster["migrated_mb_per_min"] / 1000.0 for label, cluster in found.items()}
     rows = [
@@ -275,7 +276,7 @@ def migration_cost(settings: Settings) -> Reproduction:
 def scalability(settings: Settings) -> Reproduction:
     """Table 7: 12,500 to 100,000 nodes."""
     presets = list(CELLS)[: 2 if settings.quick else 4]
-    found = execute(settings, [runs.Spec(name, cell(settings, 0.1, name)) for name in presets])
+    found = execute(settings, [make_spec(name, cell(settings, 0.1, name)) for name in presets])
     base = shares(found[presets[0]])
     rows = []
     for name in presets[1:]:
@@ -293,7 +294,7 @@ def scalability(settings: Settings) -> Reproduction:
 
 def spikes(settings: Settings) -> Reproduction:
     """Table 2: how often a node's load rises by more than a threshold within a minute."""
-    found = execute(settings, [runs.Spec("negotiation", cell(settings, 0.25))])["negotiation"]
+    found = execute(settings, [make_spec("negotiation", cell(settings, 0.25))])["negotiation"]
     scale = CELLS[PRESET] / found["nodes_mean"]
     rows = []
     measured = [value * scale for value in found["spikes_per_min"]]

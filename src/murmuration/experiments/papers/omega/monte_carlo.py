@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from murmuration.experiments import runs, statistics, theory
+from murmuration.experiments import parallel, statistics, theory
 from murmuration.experiments.result import Settings
+from murmuration.experiments.specs import Spec, make_spec, replicate_seeds
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -62,7 +63,7 @@ def curves(
         for label, changes in variants.items():
             for value in x:
                 fixed = {**changes, **at(cell, value), "days": days, "seed": settings.seed}
-                specs += runs.replicated([runs.Spec(label, sc.override(base, fixed))], replicas)
+                specs += replicate_seeds([make_spec(label, sc.override(base, fixed))], replicas)
                 keys += [(cell, label, value)] * replicas
     return _collect(keys, _run(settings, specs), list(variants), tuple(x))
 
@@ -81,14 +82,14 @@ def faster(cell: str, factor: float) -> Mapping[str, Any]:
     }
 
 
-def _run(settings: Settings, specs: list[runs.Spec]) -> list[Point]:
+def _run(settings: Settings, specs: list[Spec]) -> list[Point]:
     done: list[int] = []
 
     def tell(index: int, summary: Point) -> None:
         done.append(index)
         settings.progress("runs", len(done) / len(specs))
 
-    return runs.run_all(specs, settings.workers, done=tell)
+    return parallel.run_all(specs, settings.workers, done=tell)
 
 
 def _collect(
@@ -97,11 +98,13 @@ def _collect(
     labels: list[str],
     x: tuple[float, ...],
 ) -> list[Curve]:
-    found: dict[tuple[str, str, float], list[Point]] = {}
+    replicas: dict[tuple[str, str, float], list[Point]] = {}
     for key, summary in zip(keys, summaries, strict=True):
-        found.setdefault(key, []).append(summary)
+        replicas.setdefault(key, []).append(summary)
     return [
-        Curve(cell, label, x, tuple(statistics.combine(found[cell, label, value]) for value in x))
+        Curve(
+            cell, label, x, tuple(statistics.combine(replicas[cell, label, value]) for value in x)
+        )
         for cell in CELLS
         for label in labels
     ]

@@ -1,0 +1,111 @@
+"""What `murmur compact` and `murmur grow` share: their options, the search and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from murmuration.cli import common
+
+if TYPE_CHECKING:
+    from murmuration.experiments.capacity import Question, Walk
+    from murmuration.experiments.runs import Summary
+    from murmuration.experiments.specs import Spec, Study
+
+SCHEDULERS = click.option(
+    "-s",
+    "--schedulers",
+    metavar="A,B,C",
+    default="",
+    help="Variants, architectures or module:Class; default: the scenario's own.",
+)
+LIMIT = click.option(
+    "--limit",
+    type=float,
+    default=0.005,
+    show_default=True,
+    metavar="SHARE",
+    help="The mean share of nodes that may be overloaded.",
+)
+WAITING = click.option(
+    "--waiting",
+    type=float,
+    default=0.01,
+    show_default=True,
+    metavar="SHARE",
+    help="The share of jobs that may be left waiting beyond those at 100 %.",
+)
+OPTIONS = (
+    LIMIT,
+    WAITING,
+    common.SET,
+    common.SEED,
+    common.DAYS,
+    common.JOBS,
+    common.OUT,
+    common.RESUME,
+    common.JSON,
+)
+
+
+@dataclass(frozen=True)
+class How:
+    """How the runs are made and shown."""
+
+    workers: int | None
+    out: Path | None
+    resume: bool
+    as_json: bool
+
+
+def answer(question: Question, study: Study, schedulers: str, how: How) -> None:
+    """Search with each scheduler, and show the result."""
+    from murmuration.experiments.capacity import check
+    from murmuration.experiments.pages.write import write_walks
+    from murmuration.experiments.specs import variant_specs
+
+    check(question)
+    names = common.split_names(schedulers)
+    specs = variant_specs(study, names) if names else [study.base]
+    folder = common.results_folder(how.out, how.as_json, f"{study.name}-{question.kind}")
+    walks = [_walk(spec, question, how, folder) for spec in specs]
+    if folder is not None:
+        write_walks(folder, study.name, question, walks)
+    _print(question, walks, folder, how.as_json)
+
+
+def _walk(spec: Spec, question: Question, how: How, folder: Path | None) -> Walk:
+    """The search with one scheduler, behind a line that says how far it is: nobody knows where it
+    ends."""
+    from rich.console import Console
+
+    from murmuration.experiments import capacity, parallel
+
+    ahead = how.workers or common.cores()
+    with Console(stderr=True).status(f"{spec.label}: 100 %") as status:
+
+        def done(index: int, summary: Summary) -> None:
+            status.update(f"{summary['scheduler']} %: done")
+
+        def run_all(specs: Sequence[Spec]) -> list[Summary]:
+            return parallel.run_all(specs, ahead, None, how.resume, done)
+
+        return capacity.walk(spec, question, run_all, ahead, folder)
+
+
+def _print(question: Question, walks: Sequence[Walk], folder: Path | None, as_json: bool) -> None:
+    from murmuration.experiments import capacity
+    from murmuration.experiments.pages.capacity import table
+    from murmuration.reports.terminal import comparison_table
+
+    if as_json:
+        common.print_json(capacity.document(question, walks))
+        return
+    common.print_table(comparison_table(*table(walks)))
+    for walk in walks:
+        print(capacity.answer(question, walk))
+    common.say_report(folder)

@@ -1,0 +1,1 @@
+"""The reports of runs: which tables and figures each kind of study is shown with."""

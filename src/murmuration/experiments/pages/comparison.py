@@ -1,0 +1,157 @@
+"""The page of a comparison: several schedulers on one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from murmuration.cluster import allocation_types
+from murmuration.experiments.pages.parts import (
+    FOOTER,
+    Columns,
+    Curves,
+    Summary,
+    facts_of,
+    kind_label,
+    lines,
+    notes_section,
+    overview,
+    rate,
+)
+from murmuration.experiments.statistics import middle
+from murmuration.reports.charts import Bars, Chart
+from murmuration.reports.page import Page, Section, Table
+
+SLO_S = 30.0
+
+
+def comparison(title: str, summaries: Sequence[Summary], series: Mapping[str, Columns]) -> Page:
+    """The report of several schedulers on one workload."""
+    columns, rows = overview(summaries)
+    note = "A mean wait over a saturated queue only grows with the run."
+    table = Table("Each scheduler on the same jobs", columns, rows, note)
+    return Page(
+        title=title,
+        subtitle="Schedulers side by side on one workload",
+        facts=tuple(facts_of(summaries[0])),
+        footer=FOOTER,
+        sections=(
+            Section("At a glance", tables=(table,)),
+            Section("Waiting and busyness", figures=tuple(_bars(h, summaries) for h in HEADLINES)),
+            *_moving(summaries, series),
+            Section("Over time", figures=tuple(_over_time(series))),
+            *notes_section(summaries[0]),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A figure of each workload that is shown as bars."""
+
+    title: str
+    unit: str
+    key: str
+    y_log: bool = False
+    y_percent: bool = False
+    lines: tuple[tuple[str, float], ...] = ()
+
+
+HEADLINES = (
+    Headline(
+        "Mean job wait time",
+        "seconds",
+        "wait_s_mean",
+        y_log=True,
+        lines=((f"SLO {SLO_S:g} s", SLO_S),),
+    ),
+    Headline("Mean time until fully scheduled", "seconds", "wait_full_s_mean", y_log=True),
+    Headline("Scheduler busyness", "share of time", "busy_fraction", y_percent=True),
+    Headline("Conflict fraction", "failed ÷ successful", "conflict_fraction"),
+)
+
+
+def _bars(headline: Headline, summaries: Sequence[Summary]) -> Bars:
+    """One bar per scheduler and workload, with its interval if runs were replicated."""
+    names = list(summaries[0]["workloads"])
+    values = {name: [s["workloads"][name][headline.key] for s in summaries] for name in names}
+    low = tuple(_bounds(values[name], "low") for name in names)
+    high = tuple(_bounds(values[name], "high") for name in names)
+    bounded = any(value is not None for row in low for value in row)
+    return Bars(
+        headline.title,
+        headline.unit,
+        tuple(str(summary["scheduler"]) for summary in summaries),
+        tuple((name, tuple(middle(value) for value in values[name])) for name in names),
+        y_log=headline.y_log,
+        y_percent=headline.y_percent,
+        lines=headline.lines,
+        low=low if bounded else None,
+        high=high if bounded else None,
+    )
+
+
+def _bounds(values: Sequence[Any], side: str) -> tuple[float | None, ...]:
+    """One end of each interval; None where there was a single run."""
+    return tuple(value.get(side) if isinstance(value, dict) else None for value in values)
+
+
+def _moving(summaries: Sequence[Summary], series: Mapping[str, Columns]) -> list[Section]:
+    """How well nodes are filled and what that costs, where some scheduler moves running tasks."""
+    clusters = [summary["cluster"] for summary in summaries]
+    if not any(middle(cluster["migrations_per_min"]) for cluster in clusters):
+        return []
+    groups = tuple(str(summary["scheduler"]) for summary in summaries)
+    kinds = tuple(
+        (
+            kind_label(name),
+            tuple(float(middle(cluster["allocation_types"][name])) for cluster in clusters),
+        )
+        for name in allocation_types.NAMES
+    )
+    moves = (
+        ("migrations", tuple(float(middle(cluster["migrations_per_min"])) for cluster in clusters)),
+    )
+    idle = {k: (v["time_s"], v["nodes.idle"]) for k, v in series.items()}
+    figures = (
+        Bars("Nodes by allocation type", "nodes", groups, kinds),
+        Bars("Migrations", "per minute", groups, moves),
+        lines("Idle nodes", "nodes", idle, False),
+    )
+    return [Section("Packing and migrations", figures=figures)]
+
+
+def _over_time(series: Mapping[str, Columns]) -> Iterator[Chart]:
+    """Utilisation, busyness, conflicts and queues over time, a line per scheduler."""
+    first = next(iter(series.values()))
+    workloads = [name.removesuffix(".busy_s") for name in first if name.endswith(".busy_s")]
+    yield from _utilisation(series, "required")
+    if "used.cpu" in first:
+        yield from _utilisation(series, "used")
+        over = {k: (v["time_s"][1:], v["nodes.overloaded"][1:]) for k, v in series.items()}
+        yield lines("Overloaded nodes", "nodes", over, False)
+    for name in workloads:
+        busy = {k: (v["time_s"], rate(v["time_s"], v[f"{name}.busy_s"])) for k, v in series.items()}
+        yield lines(f"Busyness, {name}", "share of time", busy, True)
+    commits = {f"{name}.commits_failed" for name in workloads}
+    failed = _totals(series, lambda column: column in commits)
+    yield lines("Conflicts so far", "failed job transactions", failed, False)
+    queues = _totals(series, lambda column: column.startswith("queue."))
+    yield lines("Jobs queued", "jobs", queues, False)
+
+
+def _utilisation(series: Mapping[str, Columns], kind: str) -> Iterator[Chart]:
+    for resource, title in (("cpu", "CPU"), ("memory", "Memory")):
+        share = {k: (v["time_s"], v[f"{kind}.{resource}"]) for k, v in series.items()}
+        yield lines(f"{title} {kind}", "share of the cluster", share, True)
+
+
+def _totals(series: Mapping[str, Columns], wanted: Callable[[str], bool]) -> Curves:
+    """The sum of the columns that are wanted, over time."""
+    curves = {}
+    for label, table in series.items():
+        columns = [values for name, values in table.items() if wanted(name)]
+        times = table["time_s"]
+        curves[label] = (times, [sum(column[i] for column in columns) for i in range(len(times))])
+    return curves

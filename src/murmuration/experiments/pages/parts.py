@@ -1,0 +1,125 @@
+"""What the pages of runs share: how a series is read, the table of schedulers, charts over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from murmuration.base.version import __version__
+from murmuration.experiments.statistics import middle
+from murmuration.reports.charts import Chart, Series
+from murmuration.reports.formats import human, percent
+from murmuration.reports.page import Section
+from murmuration.simulation.results import snapshots
+
+if TYPE_CHECKING:
+    from murmuration.experiments.runs import Outcome
+
+Summary = Mapping[str, Any]
+#: A time series by column.
+Columns = dict[str, list[float]]
+#: Lines of a chart by name: their x and their y.
+Curves = Mapping[str, tuple[list[float], list[float]]]
+DAY_S = 86_400.0
+FOOTER = (
+    f"Murmuration {__version__}. Wait: submission to the start of the first attempt. Busyness: "
+    "time spent on attempts. "
+    "Conflict fraction: failed ÷ successful job transactions."
+)
+
+
+def read_series(folder: str | Path) -> Columns:
+    """The time series of a run from its folder: of one that was made by another process or an
+    earlier command."""
+    import polars as pl
+
+    return pl.read_parquet(Path(folder) / snapshots.SERIES).to_dict(as_series=False)
+
+
+def series_of(outcome: Outcome, folder: Path) -> Columns:
+    """The time series of a run, from memory if it was made just now."""
+    table = outcome.tables.get(snapshots.SERIES)
+    if not isinstance(table, dict):
+        return read_series(folder)
+    return {name: column.tolist() for name, column in table.items()}
+
+
+def overview(summaries: Sequence[Summary]) -> tuple[list[str], list[list[object]]]:
+    """The table of a comparison: one row per scheduler, the figures of each workload side by
+    side."""
+    names = list(summaries[0]["workloads"])
+    columns = ["scheduler"]
+    for title in ("wait s", "wait p90 s", "full s", "busy", "conflicts", "left"):
+        columns += [f"{title} {name}" for name in names]
+    columns += ["cpu", "memory"]
+    return columns, [_overview_row(summary, names) for summary in summaries]
+
+
+def _overview_row(summary: Summary, names: Sequence[str]) -> list[object]:
+    def figures(key: str) -> list[object]:
+        return [middle(summary["workloads"][name][key]) for name in names]
+
+    left = [
+        middle(summary["workloads"][name]["jobs_queued"])
+        + middle(summary["workloads"][name]["jobs_abandoned"])
+        for name in names
+    ]
+    required = [percent(middle(summary["cluster"]["required"][name])) for name in ("cpu", "memory")]
+    saturated = any(summary["workloads"][name]["saturated"] for name in names)
+    label = f"{summary['scheduler']} (saturated)" if saturated else summary["scheduler"]
+    return [
+        label,
+        *figures("wait_s_mean"),
+        *figures("wait_s_p90"),
+        *figures("wait_full_s_mean"),
+        *[percent(value, 2) for value in figures("busy_fraction")],
+        *figures("conflict_fraction"),
+        *left,
+        *required,
+    ]
+
+
+def notes_section(summary: Summary) -> list[Section]:
+    """What was assumed and left out when the jobs were read from a trace."""
+    notes = summary.get("notes", [])
+    return [Section("About the trace", text="\n\n".join(notes))] if notes else []
+
+
+def facts_of(summary: Summary) -> list[tuple[str, str]]:
+    """What a reader should see first."""
+    jobs = sum(middle(w["jobs_submitted"]) for w in summary["workloads"].values())
+    tasks = sum(middle(w["tasks_placed"]) for w in summary["workloads"].values())
+    seed = (
+        summary["seed"]
+        if not isinstance(summary["seed"], list)
+        else f"{summary['seed'][0]}–{summary['seed'][-1]}"
+    )
+    return [
+        ("nodes", human(middle(summary["cluster"]["nodes_mean"]))),
+        ("days", human(summary["days"])),
+        ("jobs", f"{jobs:,.0f}"),
+        ("tasks placed", f"{tasks:,.0f}"),
+        ("seed", str(seed)),
+    ]
+
+
+def kind_label(kind: str) -> str:
+    """An allocation type as it is written in text."""
+    return kind.upper() if kind in ("sta", "ta", "pa", "da") else kind
+
+
+def lines(title: str, unit: str, curves: Curves, as_percent: bool) -> Chart:
+    """A chart over the days of a run."""
+    series = tuple(Series(name, [t / DAY_S for t in x], y) for name, (x, y) in curves.items())
+    return Chart(title, "day", unit, series, y_percent=as_percent)
+
+
+def rate(times: list[float], total: list[float], steps: int = 8) -> list[float]:
+    """How fast a running total grows, over a few samples at a time so that single attempts do not
+    show as spikes."""
+    rates = []
+    for i in range(len(times)):
+        j = max(i - steps, 0)
+        rates.append((total[i] - total[j]) / (times[i] - times[j]) if i > j else 0.0)
+    return rates

@@ -1,0 +1,106 @@
+"""The page of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from murmuration.cluster import allocation_types
+from murmuration.experiments.pages.parts import (
+    DAY_S,
+    FOOTER,
+    Columns,
+    Curves,
+    Summary,
+    facts_of,
+    kind_label,
+    lines,
+    notes_section,
+    rate,
+)
+from murmuration.experiments.statistics import middle
+from murmuration.reports.charts import Chart, Series
+from murmuration.reports.page import Page, Section, Table
+
+
+def single(summary: Summary, series: Columns) -> Page:
+    """The report of one run."""
+    names = list(summary["workloads"])
+    rows = [
+        [key.replace("_", " "), *[middle(summary["workloads"][n][key]) for n in names]]
+        for key in summary["workloads"][names[0]]
+    ]
+    tables = (Table("Each workload", ("figure", *names), rows), *_moved(summary["cluster"]))
+    return Page(
+        title=str(summary["scenario"]),
+        subtitle=f"{summary['scheduler']}, seed {summary['seed']}",
+        facts=tuple(facts_of(summary)),
+        footer=FOOTER,
+        sections=(
+            Section("At a glance", tables=tables),
+            Section("Over time", figures=tuple(_figures(names, series))),
+            *notes_section(summary),
+        ),
+    )
+
+
+def _figures(workloads: Sequence[str], series: Columns) -> Iterator[Chart]:
+    measured = any(name.startswith("used.") for name in series)
+    if measured:
+        # The first sample was taken before the tasks of time 0 were placed.
+        series = {name: values[1:] for name, values in series.items()}
+    yield _resources(series, measured)
+    if measured:
+        overloaded = _over_time(series, {"overloaded": "nodes.overloaded"})
+        yield lines("Overloaded nodes", "nodes", overloaded, False)
+    yield _allocation_types(series)
+    queues = {name.removeprefix("queue."): name for name in series if name.startswith("queue.")}
+    yield lines("Jobs queued", "jobs", _over_time(series, queues), False)
+    for chart in _scheduling(workloads, series):
+        if not measured or any(any(line.y) for line in chart.series):
+            yield chart
+
+
+def _over_time(series: Columns, columns: Mapping[str, str]) -> Curves:
+    """Some columns as lines, by the label of each."""
+    return {label: (series["time_s"], series[column]) for label, column in columns.items()}
+
+
+def _resources(series: Columns, measured: bool) -> Chart:
+    names = [name.removeprefix("required.") for name in series if name.startswith("required.")]
+    columns = {name: f"required.{name}" for name in names}
+    if measured:
+        kinds = ("used", "guaranteed", "required")
+        columns = {f"{name} {kind}": f"{kind}.{name}" for name in names for kind in kinds}
+    title = "Resources" if measured else "Resources required"
+    return lines(title, "share of the cluster", _over_time(series, columns), True)
+
+
+def _allocation_types(series: Columns) -> Chart:
+    days = [t / DAY_S for t in series["time_s"]]
+    types = tuple(
+        Series(kind_label(kind), days, series[f"nodes.{kind}"]) for kind in allocation_types.NAMES
+    )
+    return Chart("Nodes by allocation type", "day", "nodes", types)
+
+
+def _scheduling(workloads: Sequence[str], series: Columns) -> tuple[Chart, Chart]:
+    times = series["time_s"]
+    busy = {name: (times, rate(times, series[f"{name}.busy_s"])) for name in workloads}
+    failed = _over_time(series, {name: f"{name}.commits_failed" for name in workloads})
+    return (
+        lines("Busyness", "share of time", busy, True),
+        lines("Conflicts so far", "failed job transactions", failed, False),
+    )
+
+
+def _moved(cluster: Summary) -> list[Table]:
+    """The figures of migrations, where a scheduler moves running tasks."""
+    if not middle(cluster["migrations_per_min"]):
+        return []
+    keys = [
+        key
+        for key in cluster
+        if key.startswith(("migrat", "messages", "searches", "groups", "collision"))
+    ]
+    rows = [[key.replace("_", " "), middle(cluster[key])] for key in keys]
+    return [Table("Tasks that moved", ("figure", "cluster"), rows)]

@@ -1,0 +1,54 @@
+"""The report and the summary that a study leaves in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from murmuration.base import files
+from murmuration.experiments.capacity import Question, Walk, document
+from murmuration.experiments.pages import capacity, comparison, single, sweep
+from murmuration.experiments.pages.parts import Summary, read_series, series_of
+from murmuration.experiments.runs import Outcome
+from murmuration.experiments.specs import Spec
+from murmuration.reports.page import Page, render
+from murmuration.simulation.results import snapshots
+
+REPORT = "report.html"
+
+
+def write_report(folder: Path, page: Page) -> None:
+    files.write_text(folder / REPORT, render(page))
+
+
+def write_single(folder: Path, outcome: Outcome) -> None:
+    """The report of one run; its results are in the folder already."""
+    write_report(folder, single.single(outcome.summary, series_of(outcome, folder)))
+
+
+def write_comparison(
+    folder: Path, name: str, specs: Sequence[Spec], summaries: Sequence[Summary]
+) -> None:
+    """The report and the summary of several schedulers; of replicas the first is drawn over
+    time."""
+    first = {spec.label: spec.folder for spec in reversed(specs) if spec.folder is not None}
+    series = {spec.label: read_series(first[spec.label]) for spec in specs}
+    write_report(folder, comparison.comparison(f"{name}: comparison", summaries, series))
+    _write_summaries(folder, summaries)
+
+
+def write_sweep(folder: Path, name: str, axes: sweep.Axes, summaries: Sequence[Summary]) -> None:
+    """The report and the summary of a grid of runs."""
+    write_report(folder, sweep.sweep(f"{name}: sweep", axes, summaries))
+    _write_summaries(folder, summaries)
+
+
+def _write_summaries(folder: Path, summaries: Sequence[Summary]) -> None:
+    plain = [{k: v for k, v in summary.items() if k != "timing"} for summary in summaries]
+    files.write_json(folder / snapshots.SUMMARY, {"runs": plain})
+
+
+def write_walks(folder: Path, name: str, question: Question, walks: Sequence[Walk]) -> None:
+    """The report and the summary of the search for the fewest nodes or the largest load."""
+    write_report(folder, capacity.page(name, question, walks))
+    files.write_json(folder / snapshots.SUMMARY, document(question, walks))

@@ -1,0 +1,123 @@
+"""Many runs at once: here one after the other, on local processes, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from murmuration.base.errors import InputError
+from murmuration.experiments.runs import Summary, compute, execute, stored_summary, write_run
+from murmuration.experiments.specs import Spec
+
+Done = Callable[[int, Summary], None]
+#: Runs with their place in the order of the answers.
+Numbered = Sequence[tuple[int, Spec]]
+
+
+def run_all(
+    specs: Sequence[Spec],
+    workers: int,
+    on: str | None = None,
+    resume: bool = False,
+    done: Done = lambda i, s: None,
+) -> list[Summary]:
+    """Run them all, here or elsewhere; the summaries are in the order of the specs whatever order
+    they finish in."""
+    summaries: dict[int, Summary] = {}
+    for index, spec in enumerate(specs):
+        stored = stored_summary(spec) if resume else None
+        if stored is not None:
+            summaries[index] = stored
+            done(index, stored)
+    todo = [(index, spec) for index, spec in enumerate(specs) if index not in summaries]
+    for index, summary in _run(todo, workers, on):
+        summaries[index] = summary
+        done(index, summary)
+    return [summaries[index] for index in range(len(specs))]
+
+
+def _run(todo: Numbered, workers: int, on: str | None) -> Iterator[tuple[int, Summary]]:
+    if on is not None:
+        yield from _on_ray(todo, on)
+    elif workers <= 1 or len(todo) <= 1:
+        for index, spec in todo:
+            yield index, execute(spec)
+    else:
+        yield from _on_processes(todo, min(workers, len(todo)))
+
+
+def _on_processes(todo: Numbered, workers: int) -> Iterator[tuple[int, Summary]]:
+    """Fresh processes (not forks: libraries with threads do not survive one), each kept for many
+    runs.
+
+    No more runs are handed out than there are processes: after Ctrl-C only those under way are
+    waited for.
+    """
+    import multiprocessing
+    from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+
+    pool = ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+    )
+    queue, under_way = iter(_spread_kernels(todo)), dict[Future[Summary], int]()
+
+    def hand_out(count: int) -> None:
+        for index, spec in itertools.islice(queue, count):
+            under_way[pool.submit(execute, spec)] = index
+
+    try:
+        hand_out(workers)
+        while under_way:
+            ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            hand_out(len(ended))
+            for future in ended:
+                yield under_way.pop(future), future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _spread_kernels(todo: Numbered) -> Numbered:
+    """One run of each architecture first, so that missing kernels are compiled side by side."""
+    seen: set[str] = set()
+    first: list[tuple[int, Spec]] = []
+    rest: list[tuple[int, Spec]] = []
+    for index, spec in todo:
+        kind = spec.scenario.scheduler.kind
+        (rest if kind in seen else first).append((index, spec))
+        seen.add(kind)
+    return first + rest
+
+
+def _ignore_interrupts() -> None:
+    """A worker leaves Ctrl-C to the process that started it."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _on_ray(todo: Numbered, address: str) -> Iterator[tuple[int, Summary]]:
+    """The same runs as Ray tasks: on the cluster at this address, or on one started here for
+    `ray`."""
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError(
+            "--on ray: Ray is not installed; install the extra: pip install 'murmuration[ray]'"
+        ) from error
+    if not ray.is_initialized():
+        ray.init(
+            address=None if address == "ray" else address,
+            log_to_driver=False,
+            include_dashboard=False,
+        )
+    # The results come back to be written here: a worker's own disk may be anywhere.
+    remote, specs = ray.remote(compute), dict(todo)
+    waiting = {remote.remote(spec): index for index, spec in todo}
+    while waiting:
+        ready, _ = ray.wait(list(waiting), num_returns=1)
+        index, outcome = waiting.pop(ready[0]), ray.get(ready[0])
+        folder = specs[index].folder
+        if folder is not None:
+            write_run(Path(folder), specs[index], outcome)
+        yield index, outcome.summary

@@ -1,0 +1,144 @@
+"""Which runs to make of a scenario: as it is, its variants, a grid of values, several seeds.
+
+A scenario is overridden as tables, because that is what dotted keys such as `scheduler.conflict`
+name; the result is checked once, here, and travels from here on as a `Scenario`. The tables stay
+beside it as the record of what was asked for: they are written to `scenario.json` as they are, and
+`--resume` compares them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from murmuration.base.errors import InputError, did_you_mean
+from murmuration.placement.registry import is_own
+from murmuration.schedulers.architecture import KINDS
+from murmuration.simulation.scenarios import scenario as sc
+
+#: The tables of a scenario, or overrides by dotted key.
+Tables = Mapping[str, Any]
+REPLICAS_MAX = 1000
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One run to be made. Without a folder only its summary is wanted."""
+
+    label: str
+    scenario: sc.Scenario
+    #: The same scenario as it was written, for the record.
+    tables: Tables
+    folder: str | None = None
+    #: What a sweep varied, by key.
+    vary: Tables | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """A scenario as it was read: the run it describes, and its named variants."""
+
+    #: The file or preset, to be named when something is wrong with a variant of it.
+    source: str
+    base: Spec
+    variants: Mapping[str, Tables]
+
+    @property
+    def name(self) -> str:
+        return self.base.scenario.name
+
+
+def read_study(name: str, changes: Tables) -> Study:
+    """Read a preset or a TOML file, with keys overridden."""
+    return make_study(sc.override(sc.load(name), changes), name)
+
+
+def make_study(tables: Tables, source: str = "scenario") -> Study:
+    """A study of a scenario given as tables."""
+    scenario = msgspec.structs.replace(sc.check(tables, source), variant={})
+    plain = {key: value for key, value in tables.items() if key != "variant"}
+    return Study(source, Spec(scenario.scheduler.kind, scenario, plain), sc.variants(tables))
+
+
+def make_spec(
+    label: str, tables: Tables, folder: str | None = None, source: str = "scenario"
+) -> Spec:
+    """One run of a scenario given as tables."""
+    return Spec(label, sc.check(tables, source), tables, folder)
+
+
+def change_spec(spec: Spec, changes: Tables, label: str, source: str = "scenario") -> Spec:
+    """The same run with keys overridden, under another label."""
+    if not changes:
+        return replace(spec, label=label)
+    return make_spec(label, sc.override(spec.tables, changes), source=source)
+
+
+def variant_specs(study: Study, names: Sequence[str]) -> list[Spec]:
+    """One run for each named scheduler: a variant of the scenario, an architecture, or the user's
+    own by module path.
+
+    Without names: the scenario as it is and all its variants, or every architecture if it has none.
+    """
+    base, variants = study.base, study.variants
+    chosen = list(dict.fromkeys(names)) or list(variants) or list(KINDS)
+    changes = {name: _changes(name, variants) for name in chosen}
+    specs = [change_spec(base, changes[name], name, study.source) for name in chosen]
+    if not names and variants and all(spec.tables != base.tables for spec in specs):
+        specs.insert(0, base)
+    return specs
+
+
+def _changes(name: str, variants: Mapping[str, Tables]) -> Tables:
+    if name in variants:
+        return variants[name]
+    if name in KINDS or is_own(name):
+        return {"scheduler.kind": name}
+    raise InputError(
+        f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *KINDS])} (or module:Class)"
+    )
+
+
+def grid_specs(study: Study, axes: Mapping[str, Sequence[Any]]) -> list[Spec]:
+    """One run for each combination of values, labelled by the last part of each key unless two are
+    the same."""
+    last = [key.rsplit(".", 1)[-1] for key in axes]
+    names = last if len(set(last)) == len(last) else list(axes)
+    specs = []
+    for values in itertools.product(*axes.values()):
+        changes = dict(zip(axes, values, strict=True))
+        label = ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
+        spec = change_spec(study.base, changes, label or study.name, study.source)
+        specs.append(replace(spec, vary=changes))
+    return specs
+
+
+def replicate_seeds(specs: Sequence[Spec], replicas: int) -> list[Spec]:
+    """Each run with as many seeds, counted upwards from its own."""
+    if not 1 <= replicas <= REPLICAS_MAX:
+        raise InputError(f"--replicas: expected a number from 1 to {REPLICAS_MAX}, got {replicas}")
+    return [_with_seed(spec, spec.scenario.seed + k) for spec in specs for k in range(replicas)]
+
+
+def _with_seed(spec: Spec, seed: int) -> Spec:
+    changed = change_spec(spec, {"seed": seed}, spec.label, spec.scenario.name)
+    return replace(changed, folder=spec.folder, vary=spec.vary)
+
+
+def assign_folders(specs: Sequence[Spec], root: Path) -> list[Spec]:
+    """Give each run a folder of its own below `root`, named by its label and seed."""
+    placed: list[Spec] = []
+    used: set[str] = set()
+    for spec in specs:
+        safe = "".join(c if c.isalnum() or c in "-_.=" else "_" for c in spec.label).strip(".")
+        name = f"{safe or 'run'}-seed{spec.scenario.seed}"
+        if name in used:
+            name = f"{name}-{len(used)}"
+        used.add(name)
+        placed.append(replace(spec, folder=str(root / name)))
+    return placed
