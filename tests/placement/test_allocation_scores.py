@@ -18,7 +18,8 @@ from murmuration.placement.allocation_scores import (
     SRAS,
     SRAS_BEST,
     SRAS_GAIN,
-    node_score,
+    base_score,
+    compare_scores,
     sias,
     sras,
     weight,
@@ -119,6 +120,11 @@ def test_order_and_missing_resources_do_not_matter(values: list[float]) -> None:
     mixed = np.insert(made[::-1], 1, -1.0)
     assert sias(mixed) == pytest.approx(sias(made), abs=1e-12)
     assert sras(mixed) == pytest.approx(sras(made), abs=1e-12)
+
+
+def node_score(kind: int, after: Loads, before: Loads, idle: bool) -> float:
+    without = 0.0 if idle else base_score(kind, before)
+    return compare_scores(kind, base_score(kind, after), without, idle)
 
 
 @settings(max_examples=150, deadline=None)

@@ -79,15 +79,17 @@ def sras(loads: Loads) -> float:
     return (1.0 - (high - low) / FULL) * 0.98 + 0.01
 
 
-def node_score(kind: int, after: Loads, before: Loads, idle: bool) -> float:
-    """The score of a node for a task, by its loads with the task and without it; `idle`: it runs
-    nothing now."""
-    if kind == SIAS and idle:
-        return IDLE_SCORE
-    score = sias(after) if kind in (SIAS, SIAS_GAIN) else sras(after)
-    if idle or kind in (SIAS, SRAS):
-        return score
-    return score - (sias(before) if kind == SIAS_GAIN else sras(before))
+def base_score(kind: int, loads: Loads) -> float:
+    """The score behind a kind: the initial one, or that of re-allocation."""
+    return sias(loads) if kind in (SIAS, SIAS_GAIN) else sras(loads)
+
+
+def compare_scores(kind: int, with_task: float, without: float, idle: bool) -> float:
+    """The score of a node for a task by its scores with and without it; `idle`: it runs nothing
+    now, and its score without the task is 0."""
+    if kind in (SIAS_GAIN, SRAS_GAIN):
+        return with_task - without
+    return IDLE_SCORE if idle and kind == SIAS else with_task
 
 
 def weight(score: float, kind: int) -> float:

@@ -13,21 +13,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.base.jit import helper, inlined
+from murmuration.base.jit import helper, inlined, tree
 from murmuration.base.random import next_double as plain_next_double
 from murmuration.placement import allocation_scores
-from murmuration.placement.allocation_scores import IDLE_SCORE, SIAS, SIAS_GAIN, SRAS_GAIN
+from murmuration.placement.allocation_scores import SIAS, SIAS_GAIN
+from murmuration.schedulers.negotiation import candidates as plain_candidates
 from murmuration.schedulers.negotiation import rules
+from murmuration.schedulers.negotiation.candidates import UNSUITED
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 
 Array = NDArray[Any]
 
 next_double = helper(plain_next_double)
-sias = helper(allocation_scores.sias)
 sras = helper(allocation_scores.sras)
+base_score = tree(allocation_scores.base_score)
 weight = helper(allocation_scores.weight)
 accepts = helper(rules.accepts)
 fits_at_all = helper(rules.fits_at_all)
+holds = tree(plain_candidates.holds)
+rate_scores = tree(plain_candidates.rate_scores)
 
 # Rows of `views`: as reported to the node's own broker, and as other brokers last heard of it.
 REPORTED, EXCHANGED = range(2)
@@ -186,16 +190,6 @@ class Cell(NamedTuple):
 
 
 @helper
-def score(kind: int, loads: Array) -> float:
-    return sias(loads) if kind in (SIAS, SIAS_GAIN) else sras(loads)
-
-
-@helper
-def is_gain(kind: int) -> bool:
-    return kind in (SIAS_GAIN, SRAS_GAIN)
-
-
-@helper
 def see(c: Cell, view: int, node: int) -> None:
     """A node's report, as it is now, reaches a view. An idle node has no score yet; one that is
     gone looks full."""
@@ -209,7 +203,7 @@ def see(c: Cell, view: int, node: int) -> None:
         c.firm_views[view, node, r] = total - c.guaranteed[node, r]
         c.loads[r] = c.views[view, node, r]
     for kind in range(2):
-        c.scores[view, node, kind] = 0.0 if idle else score(2 * kind, c.loads)
+        c.scores[view, node, kind] = 0.0 if idle else base_score(2 * kind, c.loads)
     c.idle[node] = idle and there
     if not there:
         c.views[view, node, 0] = 2.0
@@ -260,32 +254,20 @@ def list_underused(c: Cell) -> None:
 def value_in_view(
     c: Cell, view: int, kind: int, node: int, request: Array, use: Array, production: bool
 ) -> float:
-    """What a broker thinks of a node for a task: its score with the task (or the gain), −9 where it
-    does not suit."""
+    """What a broker thinks of a node for a task: its score with the task (or the gain), `UNSUITED`
+    where it does not suit."""
     amounts = request if kind in (SIAS, SIAS_GAIN) else use
     suits = True
     for r in range(request.shape[0]):
         load = c.views[view, node, r]
         c.loads[r] = load + amounts[r] * c.inverse[node, r] if load >= 0.0 else -1.0
-        suits &= request[r] <= c.total[node, r]
-        if production:
-            suits &= request[r] <= c.firm_views[view, node, r]
-    value = -9.0
+        unreserved = c.firm_views[view, node, r]
+        suits &= holds(request[r], c.total[node, r], unreserved, production)
+    value = UNSUITED
     if suits:
-        base = c.scores[view, node, 0 if kind in (SIAS, SIAS_GAIN) else 1]
-        value = rated(kind, score(kind, c.loads), base, c.idle[node])
+        without = c.scores[view, node, 0 if kind in (SIAS, SIAS_GAIN) else 1]
+        value = rate_scores(kind, base_score(kind, c.loads), without, c.idle[node])
     return value
-
-
-@helper
-def rated(kind: int, with_task: float, without: float, idle: bool) -> float:
-    """A score, or the gain over what the node scores without the task; −9 for super-tight and
-    overloaded nodes."""
-    if with_task <= 0.0:
-        return -9.0
-    if is_gain(kind):
-        return with_task - without
-    return IDLE_SCORE if idle and kind == SIAS else with_task
 
 
 @inlined
@@ -329,7 +311,7 @@ def gather(
         if not (reported if view == REPORTED else exchanged):
             continue
         value = value_in_view(c, view, kind, node, request, use, production)
-        if value > -9.0:
+        if value > UNSUITED:
             sum_ = enlist(c, kind, node, value, size, sum_)
             size += 1
             if size >= limit:
@@ -353,7 +335,7 @@ def always_scored(
             node = c.pool[1, (start + k) % count]
             if node != source and (mask.shape[0] == 0 or mask[node]):
                 value = value_in_view(c, REPORTED, kind, node, request, use, production)
-                if value > -9.0:
+                if value > UNSUITED:
                     sum_ = enlist(c, kind, node, value, size, sum_)
                     size += 1
     return size, sum_
@@ -405,13 +387,14 @@ def ask(c: Cell, kind: int, count: int, request: Array, use: Array, production: 
                 total, free = c.total[node, r], c.asked[0, node, r]
                 idle &= free == total
                 c.loads[r] = (total - free + amounts[r]) * c.inverse[node, r] if total > 0 else -1.0
-            with_task = score(kind, c.loads)
+            with_task = base_score(kind, c.loads)
             for r in range(request.shape[0]):
                 if c.total[node, r] > 0:
                     c.loads[r] -= amounts[r] * c.inverse[node, r]
-            without = 0.0 if idle else score(kind, c.loads)
+            without = 0.0 if idle else base_score(kind, c.loads)
+            value = rate_scores(kind, with_task, without, idle)
             c.candidates[accepted] = node
-            c.values[accepted] = max(weight(rated(kind, with_task, without, idle), kind), 1e-6)
+            c.values[accepted] = max(weight(value, kind), 1e-6)
             accepted += 1
     return accepted
 

@@ -1,7 +1,8 @@
 """Candidate nodes: which nodes could take a task, how well, and a draw among them in which better
 ones are likelier.
 
-Plain functions over arrays that kernels compile as they are (`cluster.jit.tree`).
+Plain functions over arrays that kernels compile as they are (`base.jit.tree`); the bulk round calls
+the same ones.
 """
 
 from __future__ import annotations
@@ -11,11 +12,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.placement.allocation_scores import SIAS, SIAS_GAIN, SRAS, node_score, weight
+from murmuration.placement.allocation_scores import (
+    SIAS,
+    SIAS_GAIN,
+    base_score,
+    compare_scores,
+    weight,
+)
 from murmuration.schedulers.negotiation.rules import fits_at_all
 
 Array = NDArray[Any]
 UNSUITABLE, SUITABLE, FORCED = range(3)
+#: The value of a node that a task does not suit: below every score and every gain.
+UNSUITED = -9.0
+
+
+def holds(request: int, total: int, unreserved: int, production: bool) -> bool:
+    """Whether a node has enough of one resource for a task if it were emptier; a production task
+    needs its full request of what no other production task may claim (goal IV)."""
+    return request <= total and (not production or request <= unreserved)
+
+
+def suits(total: Array, guaranteed: Array, request: Array, production: bool) -> bool:
+    """The same for all resources."""
+    for r in range(total.shape[0]):
+        if not holds(request[r], total[r], total[r] - guaranteed[r], production):
+            return False
+    return True
+
+
+def rate_scores(kind: int, with_task: float, without: float, idle: bool) -> float:
+    """A node's value for a task, by its scores with and without it: the score, or the gain;
+    `UNSUITED` where it would be super-tight or worse."""
+    if with_task <= 0.0:
+        return UNSUITED
+    return compare_scores(kind, with_task, without, idle)
 
 
 def rate(
@@ -28,8 +59,8 @@ def rate(
     after: Array,
     before: Array,
 ) -> float:
-    """How likely a node is drawn for a task, by its score as if it had it; 0 where it would be
-    super-tight or worse.
+    """How likely a node is drawn for a task, relative to others; 0 where it would be super-tight or
+    worse.
 
     An initial score adds what the task requests to what the node's tasks use, the other what the
     task uses (5.2).
@@ -39,17 +70,10 @@ def rate(
         more = request[r] if initial else use[r]
         before[r] = used[r] / total[r] if total[r] > 0 else -1.0
         after[r] = (used[r] + more) / total[r] if total[r] > 0 else -1.0
-    if node_score(SIAS if initial else SRAS, after, before, False) <= 0.0:
-        return 0.0
-    return weight(node_score(kind, after, before, tasks == 0), kind)
-
-
-def holds_production(total: Array, guaranteed: Array, request: Array) -> bool:
-    """Whether one more production task fits at its full request (goal IV)."""
-    for r in range(total.shape[0]):
-        if guaranteed[r] + request[r] > total[r]:
-            return False
-    return True
+    idle = tasks == 0
+    without = 0.0 if idle else base_score(kind, before)
+    value = rate_scores(kind, base_score(kind, after), without, idle)
+    return weight(value, kind) if value > UNSUITED else 0.0
 
 
 def rate_nodes(
@@ -81,7 +105,7 @@ def rate_nodes(
         weights[i] = 0.0
         if count >= limit or not allowed[i] or not fits_at_all(total[i], request):
             continue
-        if not production or holds_production(total[i], guaranteed[i], request):
+        if suits(total[i], guaranteed[i], request, production):
             weights[i] = rate(kind, total[i], used[i], tasks[i], use, request, after, before)
         fit[i] = SUITABLE if weights[i] > 0.0 else FORCED
         count += fit[i] == SUITABLE
