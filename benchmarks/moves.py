@@ -20,7 +20,7 @@ import numpy as np
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import Problem, new_violations, problem_of
 from murmuration.assignment.search.ejection import Room, make_room
-from murmuration.assignment.search.exact import Exact, fewest_exactly
+from murmuration.assignment.search.exact import Exact, solve_fewest_moves
 
 TYPES = np.array([[1000, 1750], [2000, 3500], [4000, 7000], [8000, 14000]])
 
@@ -61,7 +61,7 @@ def timed(problem: Problem) -> tuple[Room, float]:
 def judged(problem: Problem, found: Room, effort: float) -> tuple[Exact, float]:
     start = time.process_time()
     placed = found.node_of[-1] >= 0
-    exact = fewest_exactly(problem, effort, found.node_of if placed else None)
+    exact = solve_fewest_moves(problem, effort, found.node_of if placed else None)
     return exact, time.process_time() - start
 
 
@@ -76,7 +76,7 @@ def small(count: int, effort: float) -> None:
             continue
         found, spent = timed(problem)
         exact, exact_spent = judged(problem, found, effort)
-        if exact.impossible:
+        if exact.infeasible:
             continue
         ours.append(spent)
         theirs.append(exact_spent)

@@ -21,13 +21,13 @@ import numpy as np
 from benchmarks_peers import PEERS
 
 from murmuration.assignment import objectives as of
-from murmuration.assignment.evaluate import COUNT, evaluate, evaluate_all
-from murmuration.assignment.objectives import NAMES, Objective, power_of
+from murmuration.assignment.evaluate import evaluate, evaluate_all
+from murmuration.assignment.objectives import COUNT, NAMES, Objective, power_of
 from murmuration.assignment.packed import Work, pack
 from murmuration.assignment.problem import Problem, problem_of
 from murmuration.assignment.search.archive import Archive
 from murmuration.assignment.search.construct import RECIPES, construct
-from murmuration.assignment.search.improve import improve, place_left, relieve
+from murmuration.assignment.search.improve import improve, place_unplaced, relieve
 from murmuration.assignment.search.search import Search, Settings
 from murmuration.assignment.state import load, new_state
 from murmuration.base.random import state as random_state
@@ -121,7 +121,7 @@ class Shared:
     def repair(self, placement: Any) -> Any:
         load(self.work.packed, self.state, placement.astype(np.int32))
         relieve(self.work.packed, self.state, self.weights, self.bits)
-        place_left(self.work.packed, self.state, self.weights, self.bits)
+        place_unplaced(self.work.packed, self.state, self.weights, self.bits)
         return self.state.x.copy()
 
     def measure(self, placements: Any) -> tuple[Any, Any]:
@@ -188,7 +188,7 @@ def ours(shared: Shared, seconds: float, seed: int) -> list[tuple[float, Any]]:
 
     search.remember = noted  # type: ignore[method-assign]
     while time.process_time() - began < seconds:
-        search.generation()
+        search.next_generation()
     return [*track, (time.process_time() - began, search.archive.front.copy())]
 
 

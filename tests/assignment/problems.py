@@ -9,12 +9,12 @@ from murmuration.assignment.problem import (
     APART,
     SPREAD,
     TOGETHER,
-    Integers,
     Problem,
     Rule,
     problem_of,
     violations,
 )
+from murmuration.base.arrays import Integers
 
 
 def random_problem(

@@ -22,7 +22,7 @@ from murmuration.assignment.problem import (
     problem_of,
 )
 from murmuration.assignment.search.ejection import make_room
-from murmuration.assignment.search.exact import fewest_exactly
+from murmuration.assignment.search.exact import solve_fewest_moves
 from murmuration.assignment.search.fewest import fewest_moves
 
 
@@ -83,8 +83,8 @@ def test_chains_against_every_placement(problem: Problem) -> None:
 @given(crowded())
 def test_the_exact_solver_against_every_placement(problem: Problem) -> None:
     best = fewest_of_all(problem)
-    found = fewest_exactly(problem, 5.0)
-    assert found.impossible == (best is None)
+    found = solve_fewest_moves(problem, 5.0)
+    assert found.infeasible == (best is None)
     assert found.moves == best and found.proved == (best is not None)
 
 
@@ -102,7 +102,7 @@ def cluster(seed: int, tasks: int = 60, nodes: int = 12) -> Problem:
 @pytest.mark.parametrize("seed", range(8))
 def test_chains_reach_what_the_exact_solver_proves(seed: int) -> None:
     problem = cluster(seed)
-    exact = fewest_exactly(problem, 20.0)
+    exact = solve_fewest_moves(problem, 20.0)
     found = make_room(pack(problem))
     assert exact.proved and exact.moves is not None and exact.moves >= 2
     assert found.node_of[-1] >= 0
@@ -125,7 +125,7 @@ def test_a_chain_of_three() -> None:
     problem = problem_of([[9], [7], [5], [3]], [[7], [5], [3], [9]], [0, 1, 2, -1])
     found = make_room(pack(problem))
     assert found.node_of.tolist() == [1, 2, 3, 0]
-    assert fewest_exactly(problem, 5.0)[1:] == (3, 3, False)
+    assert solve_fewest_moves(problem, 5.0)[1:] == (3, 3, False)
 
 
 def test_several_tasks_together() -> None:
@@ -140,7 +140,7 @@ def test_what_cannot_be_placed_is_left_and_nothing_moves() -> None:
     problem = problem_of([[10], [10]], [[6], [6], [9]], [0, 1, -1])
     found = make_room(pack(problem))
     assert found.node_of.tolist() == [0, 1, -1]
-    assert fewest_exactly(problem, 5.0).impossible
+    assert solve_fewest_moves(problem, 5.0).infeasible
 
 
 def bound_to(kind: str, **others: Any) -> Problem:
@@ -152,11 +152,11 @@ def bound_to(kind: str, **others: Any) -> Problem:
     )
 
 
-@pytest.mark.parametrize(("kind", "most"), [(TOGETHER, 0), (SPREAD, 2), (APART, 1)])
-def test_rules_are_kept(kind: str, most: int) -> None:
-    problem = bound_to(kind, most=most)
+@pytest.mark.parametrize(("kind", "limit"), [(TOGETHER, 0), (SPREAD, 2), (APART, 1)])
+def test_rules_are_kept(kind: str, limit: int) -> None:
+    problem = bound_to(kind, limit=limit)
     found = make_room(pack(problem))
-    exact = fewest_exactly(problem, 5.0)
+    exact = solve_fewest_moves(problem, 5.0)
     assert not new_violations(problem, found.node_of)
     assert exact.moves == fewest_of_all(problem)
 
@@ -172,7 +172,7 @@ def test_pinned_tasks_stay() -> None:
         [[10], [9]], [[6], [3], [8]], [0, 1, -1], pinned=whole([1, 1, 0]).astype(bool)
     )
     assert make_room(pack(stuck)).node_of.tolist() == [0, 1, -1]
-    assert fewest_exactly(stuck, 5.0).impossible
+    assert solve_fewest_moves(stuck, 5.0).infeasible
 
 
 def test_the_plan_says_what_is_proved() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from tests.assignment.problems import SEEDS, random_problem
 
-from murmuration.assignment.moves import check, order
+from murmuration.assignment.moves import check, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import problem_of, used
@@ -26,8 +26,8 @@ def test_no_step_breaks_anything_and_the_steps_end_in_the_plan(seed: int) -> Non
     )
     search.seed()
     search.run()
-    wanted = work.restored(search.archive.placements[0])
-    found = order(work, wanted)
+    wanted = work.restore(search.archive.placements[0])
+    found = order_moves(work, wanted)
     assert check(problem, found) == []
     free = [t for t in range(len(problem.tasks)) if t not in found.blocked and wanted[t] >= 0]
     assert (found.node_of[free] == wanted[free]).all()
@@ -35,14 +35,14 @@ def test_no_step_breaks_anything_and_the_steps_end_in_the_plan(seed: int) -> Non
 
 def test_two_tasks_change_places_over_a_third_node() -> None:
     problem = problem_of([[10, 10], [10, 10], [6, 6]], [[6, 6], [6, 6]], [0, 1])
-    found = order(pack(problem), np.array([1, 0]))
+    found = order_moves(pack(problem), np.array([1, 0]))
     assert [(step.node, step.detour) for step in found.steps] == [(2, True), (0, False), (1, False)]
     assert check(problem, found) == [] and found.moved == 2 and not found.blocked
 
 
 def test_without_a_third_node_the_swap_is_impossible() -> None:
     problem = problem_of([[10, 10], [10, 10], [5, 5]], [[6, 6], [6, 6]], [0, 1])
-    found = order(pack(problem), np.array([1, 0]))
+    found = order_moves(pack(problem), np.array([1, 0]))
     assert found.steps == () and set(found.blocked) == {0, 1}
     assert found.node_of.tolist() == [0, 1]
 
@@ -60,7 +60,7 @@ def test_the_steps_of_a_wave_fit_whatever_ends_first(seed: int) -> None:
         Settings(population=8, evaluations=40),
     )
     search.seed()
-    found = order(work, work.restored(search.archive.placements[0]))
+    found = order_moves(work, work.restore(search.archive.placements[0]))
     node_of = problem.node_of.copy()
     for wave in sorted({step.wave for step in found.steps}):
         steps = [step for step in found.steps if step.wave == wave]

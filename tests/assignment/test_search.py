@@ -42,7 +42,7 @@ def test_nothing_in_the_archive_breaks_what_was_not_broken(seed: int) -> None:
     search.seed()
     search.run()
     for row in search.archive.placements[: search.archive.count]:
-        assert new_violations(problem, work.restored(row)) == []
+        assert new_violations(problem, work.restore(row)) == []
 
 
 @settings(max_examples=25, deadline=None)
@@ -65,7 +65,7 @@ def test_greedy_placements_of_an_empty_cluster_are_allowed(seed: int) -> None:
     )
     work = pack(empty)
     for name in RECIPES:
-        found = violations(empty, work.restored(construct(work, name)))
+        found = violations(empty, work.restore(construct(work, name)))
         # The first of those that must lie together may lie alone until others come, wherever they
         # go.
         assert [v for v in found if v.kind != "together"] == []
@@ -131,7 +131,7 @@ def test_the_literal_search_leaves_containers_out() -> None:
     paper."""
     work = pack(instance(FAMILIES["A1"], 1))
     outcome = literal.search(work, literal.Literal(population=40, generations=40, partitions=4))
-    kubernetes = of.values(work.problem, work.restored(construct(work, "kubernetes")))
+    kubernetes = of.values(work.problem, work.restore(construct(work, "kubernetes")))
     chosen = outcome.values[outcome.trade_off()]
     assert chosen[of.UNPLACED] > 10 and chosen[of.CROWDING] < kubernetes[of.CROWDING]
     assert outcome.values[outcome.fullest(), of.UNPLACED] <= chosen[of.UNPLACED]

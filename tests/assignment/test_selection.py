@@ -12,13 +12,13 @@ from tests.assignment.problems import SEEDS
 from murmuration.assignment.search.archive import Archive
 from murmuration.assignment.search.selection import (
     associate,
+    finest_partition,
     hypervolume,
-    normalised,
-    partitions_for,
-    ranks,
+    normalise,
+    rank_fronts,
     reference_points,
+    select_survivors,
     sov,
-    survivors,
 )
 
 pymoo = pytest.importorskip("pymoo")
@@ -30,14 +30,14 @@ def test_fronts_are_pymoos(seed: int, objectives: int, count: int) -> None:
     from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
 
     values = np.random.default_rng(seed).integers(0, 6, (count, objectives)).astype(float)
-    found = ranks(values, np.zeros(count))
+    found = rank_fronts(values, np.zeros(count))
     for rank, front in enumerate(NonDominatedSorting().do(values)):
         assert sorted(front) == np.flatnonzero(found == rank).tolist()
 
 
 def test_less_bad_comes_before_better() -> None:
     values = np.array([[1.0, 1.0], [9.0, 9.0], [5.0, 5.0]])
-    assert ranks(values, np.array([2.0, 0.0, 0.0])).tolist() == [2, 1, 0]
+    assert rank_fronts(values, np.array([2.0, 0.0, 0.0])).tolist() == [2, 1, 0]
 
 
 @pytest.mark.parametrize(("objectives", "partitions"), [(2, 5), (3, 4), (4, 6), (5, 3)])
@@ -47,7 +47,7 @@ def test_reference_points_are_pymoos(objectives: int, partitions: int) -> None:
     theirs = get_reference_directions("das-dennis", objectives, n_partitions=partitions)
     ours = reference_points(objectives, partitions)
     assert sorted(map(tuple, ours.round(9))) == sorted(map(tuple, theirs.round(9)))
-    assert len(reference_points(objectives, partitions_for(objectives, 100))) <= 100
+    assert len(reference_points(objectives, finest_partition(objectives, 100))) <= 100
 
 
 @settings(max_examples=30, deadline=None)
@@ -80,8 +80,8 @@ def test_niches_are_pymoos(seed: int) -> None:
 def test_survivors_hold_whole_fronts_first(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 8, (40, 3)).astype(float)
-    kept = survivors(values, np.zeros(40), reference_points(3, 4), 15, rng)
-    rank = ranks(values, np.zeros(40))
+    kept = select_survivors(values, np.zeros(40), reference_points(3, 4), 15, rng)
+    rank = rank_fronts(values, np.zeros(40))
     assert len(set(kept.tolist())) == 15
     left = np.setdiff1d(np.arange(40), kept)
     assert rank[kept].max() <= rank[left].min() or rank[kept].max() == rank[left].min()
@@ -92,8 +92,10 @@ def test_survivors_spread_over_the_niches() -> None:
     points = reference_points(3, 3)
     crowd = np.array([[0.02, 0.02, 0.96]]) + np.random.default_rng(1).random((50, 3)) * 1e-3
     values = np.concatenate([points, crowd])
-    kept = survivors(values, np.zeros(len(values)), points, len(points), np.random.default_rng(2))
-    niches = associate(normalised(values, np.ones(len(values), dtype=bool)), points)[0]
+    kept = select_survivors(
+        values, np.zeros(len(values)), points, len(points), np.random.default_rng(2)
+    )
+    niches = associate(normalise(values, np.ones(len(values), dtype=bool)), points)[0]
     assert len(set(niches[kept].tolist())) >= len(points) - 1
 
 
@@ -111,11 +113,11 @@ def test_the_archive_is_the_front_of_all_it_was_shown(seed: int, count: int) -> 
     for value in values:
         archive.add(value, 0.0, np.zeros(1, dtype=np.int32))
     unique = np.unique(values, axis=0)
-    expected = unique[ranks(unique, np.zeros(len(unique))) == 0]
+    expected = unique[rank_fronts(unique, np.zeros(len(unique))) == 0]
     assert sorted(map(tuple, archive.front)) == sorted(map(tuple, expected))
 
 
-def test_a_full_archive_never_loses_the_best_of_an_objective() -> None:
+def test_a_full_archive_never_loses_the_choose_best_an_objective() -> None:
     archive = Archive(1, 2)
     archive.values, archive.placements = archive.values[:50], archive.placements[:50]
     rng = np.random.default_rng(3)

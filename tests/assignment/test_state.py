@@ -10,8 +10,9 @@ import numpy as np
 from hypothesis import given, settings
 from tests.assignment.problems import SEEDS, random_problem, settled
 
-from murmuration.assignment.evaluate import COUNT, evaluate_one
-from murmuration.assignment.moves import go
+from murmuration.assignment.evaluate import evaluate_one
+from murmuration.assignment.moves import shift
+from murmuration.assignment.objectives import COUNT
 from murmuration.assignment.packed import Packed, pack
 from murmuration.assignment.problem import new_violations
 from murmuration.assignment.state import State, change, legal, load, new_state, swap_change
@@ -47,7 +48,7 @@ def test_a_move_changes_what_a_full_evaluation_says(seed: int) -> None:
             continue
         before = evaluate_one(work.packed, state.x) @ weights
         told = changes(work.packed, state, weights, task, node)
-        go(work.packed, state, task, node)
+        shift(work.packed, state, task, node)
         np.testing.assert_allclose(
             told, evaluate_one(work.packed, state.x) @ weights - before, atol=1e-6
         )
@@ -68,8 +69,8 @@ def test_a_swap_changes_what_a_full_evaluation_says(seed: int) -> None:
             continue
         before = evaluate_one(work.packed, state.x) @ weights
         told = swaps(work.packed, state, weights, task, other)
-        go(work.packed, state, task, b)
-        go(work.packed, state, other, a)
+        shift(work.packed, state, task, b)
+        shift(work.packed, state, other, a)
         np.testing.assert_allclose(
             told, evaluate_one(work.packed, state.x) @ weights - before, atol=1e-6
         )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from tests.assignment.problems import SEEDS, random_problem
 
-from murmuration.assignment.moves import Step, order
+from murmuration.assignment.moves import Step, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import APART, Problem, Rule, problem_of
@@ -35,7 +35,7 @@ def steps_of(problem: Problem) -> tuple[Step, ...]:
         Settings(population=8, evaluations=40),
     )
     search.seed()
-    return order(work, work.restored(search.archive.placements[0])).steps
+    return order_moves(work, work.restore(search.archive.placements[0])).steps
 
 
 def times(found: Rehearsal) -> list[tuple[float, float]]:
@@ -43,8 +43,8 @@ def times(found: Rehearsal) -> list[tuple[float, float]]:
 
 
 def test_a_swap_over_a_third_node_takes_its_time() -> None:
-    found = rehearse(SWAP, order(pack(SWAP), np.array([1, 0])).steps)
-    assert times(found) == [(0, 2), (2, 6), (6, 8)] and not found.wrong
+    found = rehearse(SWAP, order_moves(pack(SWAP), np.array([1, 0])).steps)
+    assert times(found) == [(0, 2), (2, 6), (6, 8)] and not found.errors
     assert (found.seconds, found.one_by_one, found.at_once) == (8, 8, 1)
     assert found.megabytes == 250 + 500 + 250 and found.above == found.overfull == 0
     # While the second task is on its way the third node is full; before, the first two were at 60
@@ -70,7 +70,7 @@ def test_a_swap_over_a_third_node_takes_its_time() -> None:
 def test_a_wrong_order_is_found(steps: list[Step], sentence: str) -> None:
     """The first would work if its steps changed places: an order must be right as it is written."""
     found = rehearse(SWAP, steps)
-    assert len(found.wrong) == 1 and found.wrong[0].startswith(sentence)
+    assert len(found.errors) == 1 and found.errors[0].startswith(sentence)
     assert found.above == 0, "the table lets nobody in who does not fit"
 
 
@@ -90,7 +90,7 @@ def test_constraints_rules_and_pins_are_heeded() -> None:
         (Step(0, 0, 2), "task-0 may not go to node-2"),
         (Step(2, 0, 1), "task-2 may not go to node-1"),
     ):
-        assert rehearse(problem, [step]).wrong == [f"step 1: {sentence}"]
+        assert rehearse(problem, [step]).errors == [f"step 1: {sentence}"]
 
 
 def test_budgets_and_rules_hold_back_only_their_own() -> None:
@@ -119,10 +119,10 @@ def test_who_is_new_is_there_at_once_and_who_is_displaced_is_copied() -> None:
 def test_what_was_overfull_before_may_be_so_but_not_more() -> None:
     problem = problem_of([[4, 4], [4, 4]], [[3, 1], [3, 1], [0, 1], [1, 1]], [0, 0, 1, 1])
     found = rehearse(problem, [Step(2, 1, 0)])
-    assert not found.wrong and (found.overfull, found.above) == (1, 0), (
+    assert not found.errors and (found.overfull, found.above) == (1, 0), (
         "it asks for nothing that is short"
     )
-    assert "cannot go to node-0" in rehearse(problem, [Step(3, 1, 0)]).wrong[0]
+    assert "cannot go to node-0" in rehearse(problem, [Step(3, 1, 0)]).errors[0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -133,7 +133,7 @@ def test_the_orders_of_plans_are_right_at_every_instant(seed: int) -> None:
     problem = random_problem(seed)
     steps = steps_of(problem)
     found = rehearse(problem, steps, rate=1e-6)
-    assert not found.wrong and found.above == 0
+    assert not found.errors and found.above == 0
     instants = sorted({0.0, *found.start.tolist(), *found.end.tolist()})
     at_first = summed(problem, steps, found, -1.0)[0]
     for a, b in pairwise(instants):
@@ -183,4 +183,4 @@ def test_an_order_shuffled_is_right_only_if_every_step_fits_in_its_turn(seed: in
         if origin >= 0:
             use[origin] -= asked
         node_of[task] = node
-    assert (not rehearse(problem, steps).wrong) == right
+    assert (not rehearse(problem, steps).errors) == right

@@ -1,62 +1,77 @@
-"""All objectives of many placements, compiled: a few nanoseconds per task."""
+"""All objectives of many placements, compiled: a few nanoseconds per task.
+
+`objectives.values` says what each number means; this computes the same in one pass over the tasks
+and one over the nodes per placement, without branches where the data decides them at random.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.assignment import objectives as of
-from murmuration.assignment.packed import Packed, Placement
+from murmuration.assignment.objectives import (
+    COST,
+    COUNT,
+    CROWDING,
+    IMBALANCE,
+    MEGABYTES,
+    MOVES,
+    NODES,
+    POWER,
+    PRIORITY,
+    REPLICAS,
+    UNPLACED,
+    ZONES,
+)
+from murmuration.assignment.packed import Packed
+from murmuration.base.arrays import Amounts, Counts, Floats, Placement, Placements
 from murmuration.base.jit import compiled, inlined
 
-Array = NDArray[Any]
-COUNT = len(of.NAMES)
-CROWDING, REPLICAS, POWER, IMBALANCE, UNPLACED, MOVES = range(6)
-COST, NODES, PRIORITY, ZONES, MEGABYTES = range(6, 11)
 
-
-def evaluate(
-    packed: Packed, placements: NDArray[np.int32], full: bool = True
-) -> tuple[Array, Array]:
-    """The objectives of each placement, and how many nodes each overloads; `full` adds what lies
-    beyond the six."""
-    found = np.zeros((len(placements), COUNT))
+def evaluate(packed: Packed, placements: Placements, full: bool = True) -> tuple[Floats, Counts]:
+    """The objectives of each placement, a column for each of `objectives.NAMES`, and how many nodes
+    each overloads; without `full`, the columns beyond the paper's six and `nodes` stay zero."""
+    assert placements.shape[1] == len(packed.request), "one node per task"
+    values = np.zeros((len(placements), COUNT))
     overloaded = np.zeros(len(placements), dtype=np.int64)
-    evaluate_all(packed, placements, full, found, overloaded)
-    return found, overloaded
+    evaluate_all(packed, placements, full, values, overloaded)
+    return values, overloaded
 
 
-def evaluate_one(packed: Packed, placement: Placement) -> Array:
-    found: Array = evaluate(packed, placement[None])[0][0]
-    return found
+def evaluate_one(packed: Packed, placement: Placement) -> Floats:
+    """The objectives of one placement."""
+    values: Floats = evaluate(packed, placement[None])[0][0]
+    return values
 
 
 @compiled
-def evaluate_all(p: Packed, placements: Array, full: bool, found: Array, overloaded: Array) -> None:
+def evaluate_all(
+    p: Packed, placements: Placements, full: bool, values: Floats, overloaded: Counts
+) -> None:
     nodes, resources = p.total.shape
     # One row more than there are nodes, the first: tasks without a node need no branch.
     used = np.empty((nodes + 1, resources), dtype=np.int64)
     count = np.empty(nodes + 1, dtype=np.int64)
     marks = np.zeros(nodes + 1, dtype=np.int64)
     for k in range(placements.shape[0]):
-        x, out = placements[k], found[k]
+        x, out = placements[k], values[k]
         used[:] = 0
         count[:] = 0
-        out[MOVES] = fill(p, x, used, count)
+        out[MOVES] = sum_tasks(p, x, used, count)
         out[UNPLACED] = count[0]
-        out[REPLICAS] = replicas(p, x, marks) + x.shape[0] - count[0]
-        overloaded[k] = by_node(p, used[1:], count[1:], out)
+        # Σ 1 + 2 + … + k is the number of pairs and the number of tasks.
+        out[REPLICAS] = count_replica_pairs(p, x, marks) + x.shape[0] - count[0]
+        overloaded[k] = evaluate_nodes(p, used[1:], count[1:], out)
         if full:
-            further(p, x, count[1:], marks, out)
+            evaluate_rest(p, x, count[1:], marks, out)
 
 
 @inlined
-def fill(p: Packed, x: Array, used: Array, count: Array) -> int:
-    """One pass over the tasks: what each node has to give; returns the tasks that moved."""
+def sum_tasks(p: Packed, x: Placement, used: Amounts, count: Counts) -> int:
+    """One pass over the tasks: what each node has to give and how many it runs; returns the tasks
+    that moved."""
     moved = 0
     if used.shape[1] == 2:
+        # CPU and memory alone is the usual case; spelt out, it is compiled without an inner loop.
         for t in range(x.shape[0]):
             # Unsigned, so that no index is tested for being negative.
             n = np.uint64(x[t] + 1)
@@ -69,41 +84,49 @@ def fill(p: Packed, x: Array, used: Array, count: Array) -> int:
             count[n] += 1
             for r in range(used.shape[1]):
                 used[n, r] += p.request[t, r]
+    # A loop of its own, which the compiler turns into vector instructions.
     for t in range(x.shape[0]):
         moved += (p.start[t] >= 0) & (x[t] != p.start[t])
     return moved
 
 
 @inlined
-def replicas(p: Packed, x: Array, marks: Array) -> int:
-    """Every pair of tasks of one service on one node; Σ 1 + 2 + … + k is these and the tasks
-    placed."""
-    found = 0
+def count_replica_pairs(p: Packed, x: Placement, marks: Counts) -> int:
+    """Pairs of tasks of one service that share a node.
+
+    Small services are compared pair by pair from a list made once, which needs no memory but the
+    placement. The pairs of a large one grow with the square of its size, so those are counted with
+    a mark per node.
+    """
+    pairs = 0
     for k in range(p.pairs.shape[0]):
         i, j = p.pairs[k, 0], p.pairs[k, 1]
-        found += (x[i] == x[j]) & (x[i] >= 0)
+        pairs += (x[i] == x[j]) & (x[i] >= 0)
     for k in range(p.big_groups.shape[0]):
         g = p.big_groups[k]
-        found += counted(x, p.first[g], p.first[g + 1], marks)
-    return found
+        pairs += count_pairs_by_marks(x, p.first[g], p.first[g + 1], marks)
+    return pairs
 
 
 @inlined
-def counted(x: Array, begin: int, end: int, marks: Array) -> int:
-    found = 0
+def count_pairs_by_marks(x: Placement, begin: int, end: int, marks: Counts) -> int:
+    """Pairs of tasks in a stretch that share a node: each task pairs with those met there before.
+    `marks` is zero before and after, and only the entries touched are cleared."""
+    pairs = 0
     for i in range(begin, end):
         if x[i] >= 0:
-            found += marks[x[i]]
+            pairs += marks[x[i]]
             marks[x[i]] += 1
     for i in range(begin, end):
         if x[i] >= 0:
             marks[x[i]] = 0
-    return found
+    return pairs
 
 
 @inlined
-def by_node(p: Packed, used: Array, count: Array, out: Array) -> int:
-    """Crowding, power and imbalance; returns the nodes that are asked for more than they have."""
+def evaluate_nodes(p: Packed, used: Amounts, count: Counts, out: Floats) -> int:
+    """Crowding, power, imbalance and nodes in use; returns the nodes that are asked for more than
+    they have."""
     crowding, watts, gaps, in_use, over = 0, 0.0, 0.0, 0, 0
     for n in range(used.shape[0]):
         tasks = count[n]
@@ -111,6 +134,7 @@ def by_node(p: Packed, used: Array, count: Array, out: Array) -> int:
         on = tasks > 0
         in_use += on
         cpu, memory = used[n, 0] * p.inverse[n, 0], used[n, 1] * p.inverse[n, 1]
+        # Multiplied by a flag instead of branching: whether a node is in use is anybody's guess.
         watts += (on | (not p.power_off)) * (p.idle[n] + p.span[n] * (cpu + memory) * 0.5)
         gaps += on * (p.both[n] * abs(cpu - memory))
         too_much = (used[n, 0] > p.total[n, 0]) | (used[n, 1] > p.total[n, 1])
@@ -125,7 +149,9 @@ def by_node(p: Packed, used: Array, count: Array, out: Array) -> int:
 
 
 @inlined
-def further(p: Packed, x: Array, count: Array, marks: Array, out: Array) -> None:
+def evaluate_rest(p: Packed, x: Placement, count: Counts, marks: Counts, out: Floats) -> None:
+    """Cost, priority, zones and megabytes. Zones are marked as nodes are above; there are no more
+    of them than nodes, so the same marks serve."""
     cost, left, zones, mega = 0.0, 0.0, 0, 0.0
     for n in range(count.shape[0]):
         if count[n] > 0:

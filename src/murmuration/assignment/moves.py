@@ -1,25 +1,40 @@
 """From where the tasks are to where they should be, one allowed step after the other.
 
-A step starts only when its node has room for the task while everything else is where the steps
-before left it, and no rule is broken then. Where moves wait for each other in a ring, one of them
-makes a detour over a third node; where no node has room for that, the moves are said to be
-impossible and their tasks stay.
+**What a step may rely on.** A step starts only when its node has room for the task while everything
+else is where the steps before left it, and no rule is broken then. A task never waits outside the
+cluster for room to appear, because in a real one it would be down meanwhile.
+
+**How the order comes about.** All moves that are allowed now are made; that frees room and makes
+others possible; and so on, until nothing is left or every move that is left waits for another. In
+that case they wait in a ring (two tasks that change places between full nodes, say), and one of
+them makes a *detour*: to a third node with room, from which it goes to its target later. A detour
+is made only if it lets another move happen at once, so each one brings the end nearer and the loop
+ends. Where no detour helps, the moves that are left are impossible and their tasks stay.
+
+The result is not the shortest order there is: finding that is hard, and a detour is rare. It is
+checked step by step by `check`, and carried out in virtual time by `planning.rehearsal`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from murmuration.assignment.packed import Packed, Work
-from murmuration.assignment.problem import Integers, Problem, describe, new_violations, used
-from murmuration.assignment.state import State, enter, leave, legal, load, new_state, whole
+from murmuration.assignment.problem import Problem, describe, new_violations, used
+from murmuration.assignment.state import (
+    State,
+    legal,
+    load,
+    new_state,
+    place_task,
+    remove_task,
+    whole,
+)
+from murmuration.base.arrays import Flags, Indices, Integers
 from murmuration.base.jit import loop_kernel
-
-Array = NDArray[Any]
 
 
 class Step(NamedTuple):
@@ -34,61 +49,73 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Order:
+class MoveOrder:
     """Steps in order, the placement they end in, and the tasks whose moves are impossible."""
 
     steps: tuple[Step, ...]
-    node_of: Integers
+    node_of: Indices
     blocked: tuple[int, ...]
 
     @property
     def moved(self) -> int:
-        """Tasks that end on another node than the one they were on."""
+        """Tasks that were on a node and are moved."""
         return len({step.task for step in self.steps if step.origin >= 0})
 
 
-def order(work: Work, node_of: Integers) -> Order:
+def order_moves(work: Work, node_of: Indices) -> MoveOrder:
     """Steps from the present placement to another one."""
     packed = work.packed
     state = new_state(packed)
     load(packed, state, packed.start.astype(np.int32))
     target = work.placement(node_of).astype(np.int64)
     pending = np.flatnonzero((target != packed.start) & (target >= 0))
-    # Small tasks first make room for large ones last; what frees an overfull node goes before all.
+    # Small tasks first: they fit while it is crowded, and make room for large ones.
     pending = pending[np.argsort(packed.request[pending, 1], kind="stable")]
-    found: list[tuple[int, int, int, bool]] = []
+    made: list[Step] = []
     while True:
-        found += _advance(packed, state, target, pending)
+        made += _advance(packed, state, target, pending)
         pending = pending[state.x[pending] != target[pending]]
         if not len(pending):
             break
-        task, node = detour(packed, state, target, pending)
-        if task < 0:
+        detour = _make_detour(packed, state, target, pending)
+        if not detour:
             break
-        home = int(state.x[task])
-        go(packed, state, task, node)
-        freed = _advance(packed, state, target, pending)
-        if not freed:
-            # A rule kept out who should have come: back, and no further.
-            go(packed, state, task, home)
-            break
-        found += [(task, home, node, True), *freed]
-    steps = [Step(int(work.order[t]), a, b, 0, by) for t, a, b, by in found]
+        made += detour
+    steps = [step._replace(task=int(work.order[step.task])) for step in made]
     blocked = tuple(int(work.order[t]) for t in pending)
-    return Order(_waves(work.problem, steps), work.restored(state.x), blocked)
+    return MoveOrder(_number_waves(work.problem, steps), work.restore(state.x), blocked)
 
 
-def _advance(
-    packed: Packed, state: State, target: Integers, pending: Integers
-) -> list[tuple[int, int, int, bool]]:
+def _advance(packed: Packed, state: State, target: Indices, pending: Indices) -> list[Step]:
+    """Make the moves that are possible; tasks in packed order."""
     steps = np.empty((len(pending), 3), dtype=np.int64)
-    count = run(packed, state, target, pending, steps)
-    return [(int(t), int(a), int(b), False) for t, a, b in steps[:count]]
+    count = make_moves(packed, state, target, pending, steps)
+    return [Step(int(t), int(a), int(b)) for t, a, b in steps[:count]]
+
+
+def _make_detour(packed: Packed, state: State, target: Indices, pending: Indices) -> list[Step]:
+    """Send a task over a third node, and make the moves that allows; empty, and nothing changed, if
+    none does."""
+    task, node = find_detour(packed, state, target, pending)
+    if task < 0:
+        return []
+    home = int(state.x[task])
+    shift(packed, state, task, node)
+    freed = _advance(packed, state, target, pending)
+    if not freed:
+        # The task on its detour took part in a rule that now keeps out who should have come: it
+        # goes back, and no other detour is tried.
+        shift(packed, state, task, home)
+        return []
+    return [Step(task, home, node, detour=True), *freed]
 
 
 @loop_kernel
-def run(p: Packed, s: State, target: Array, pending: Array, steps: Array) -> int:
-    """Every move that is allowed now, then those it makes possible; returns how many."""
+def make_moves(p: Packed, s: State, target: Indices, pending: Indices, steps: Integers) -> int:
+    """Make every move that is allowed now, then those it makes possible; returns how many.
+
+    A task reaches its target once, so there are no more steps than pending tasks.
+    """
     count, before = 0, -1
     while count != before:
         before = count
@@ -99,33 +126,34 @@ def run(p: Packed, s: State, target: Array, pending: Array, steps: Array) -> int
                 steps[count, 0], steps[count, 1], steps[count, 2] = t, s.x[t], n
                 count += 1
                 if s.x[t] >= 0:
-                    leave(p, s, t)
-                enter(p, s, t, n)
+                    remove_task(p, s, t)
+                place_task(p, s, t, n)
     return count
 
 
 @loop_kernel
-def go(p: Packed, s: State, t: int, n: int) -> None:
+def shift(p: Packed, s: State, t: int, n: int) -> None:
+    """Move a task to a node, from its node or from none."""
     if s.x[t] >= 0:
-        leave(p, s, t)
-    enter(p, s, t, n)
+        remove_task(p, s, t)
+    place_task(p, s, t, n)
 
 
 @loop_kernel
-def detour(p: Packed, s: State, target: Array, pending: Array) -> tuple[int, int]:
-    """A task that could wait on a third node, and so let another one in; (−1, −1) if there is
-    none."""
+def find_detour(p: Packed, s: State, target: Indices, pending: Indices) -> tuple[int, int]:
+    """A task that could wait on a third node and so let another one in, and that node; (−1, −1) if
+    there is none."""
     for k in range(pending.shape[0]):
         t = pending[k]
         home = whole(s.x[t])
         if home < 0:
             continue
-        leave(p, s, t)
+        remove_task(p, s, t)
         helps = False
         for other in range(pending.shape[0]):
             u = pending[other]
             helps |= u != t and target[u] == home and legal(p, s, u, home)
-        enter(p, s, t, home)
+        place_task(p, s, t, home)
         if not helps:
             continue
         for n in range(p.total.shape[0]):
@@ -134,47 +162,57 @@ def detour(p: Packed, s: State, target: Array, pending: Array) -> tuple[int, int
     return -1, -1
 
 
-def _waves(problem: Problem, steps: list[Step]) -> tuple[Step, ...]:
-    """Steps that may run side by side get one number: room without what others free, budgets, no
-    task twice."""
-    ruled = np.zeros(len(problem.tasks), dtype=np.bool_)
-    for rule in problem.rules:
-        ruled[rule.holders] = ruled[rule.targets] = True
+def _number_waves(problem: Problem, steps: list[Step]) -> tuple[Step, ...]:
+    """Give steps that may run side by side one number.
+
+    A step joins the wave of those before it if it fits without the room they free (they may not
+    have ended), its disruption budget lets one more task be on the way, and no other step of the
+    wave moves the same task. Who takes part in a rule waits for all before it: what a rule allows
+    depends on where others are.
+    """
+    ruled = _mark_ruled(problem)
     free = problem.total - used(problem, problem.node_of)
     freed = np.zeros_like(free)
     down = np.zeros(len(problem.budget), dtype=np.int64)
-    busy: set[int] = set()
-    wave, found = 1, []
+    moving: set[int] = set()
+    wave, numbered = 1, []
     for step in steps:
         request, budget = problem.request[step.task], problem.budget_of[step.task]
         stopped = budget >= 0 and step.origin >= 0 and down[budget] >= problem.budget[budget]
         fits = bool(((request <= free[step.node]) | (request == 0)).all())
-        if not fits or stopped or step.task in busy or (ruled[step.task] and busy):
+        if not fits or stopped or step.task in moving or (ruled[step.task] and moving):
             wave += 1
-            free, freed, busy = free + freed, np.zeros_like(freed), set()
+            free, freed, moving = free + freed, np.zeros_like(freed), set()
             down[:] = 0
         free[step.node] -= request
-        busy.add(step.task)
+        moving.add(step.task)
         if step.origin >= 0:
             freed[step.origin] += request
             if budget >= 0:
                 down[budget] += 1
-        found.append(step._replace(wave=wave))
-    return tuple(found)
+        numbered.append(step._replace(wave=wave))
+    return tuple(numbered)
 
 
-def check(problem: Problem, found: Order) -> list[str]:
-    """What is wrong with an order of moves: the oracle of tests, and the last look before a plan is
-    shown."""
+def _mark_ruled(problem: Problem) -> Flags:
+    """The tasks that take part in a rule."""
+    ruled = np.zeros(len(problem.tasks), dtype=np.bool_)
+    for rule in problem.rules:
+        ruled[rule.members] = True
+    return ruled
+
+
+def check(problem: Problem, order: MoveOrder) -> list[str]:
+    """What is wrong with an order of moves by the plain rules of `problem`: the oracle of tests."""
     node_of = problem.node_of.copy()
-    wrong = []
-    for step in found.steps:
+    errors = []
+    for step in order.steps:
         if node_of[step.task] != step.origin:
-            wrong.append(f"{problem.tasks[step.task]} is not where the step begins")
+            errors.append(f"{problem.tasks[step.task]} is not where the step begins")
         before = node_of.copy()
         node_of[step.task] = step.node
         if worse := new_violations(problem, node_of, before):
-            wrong.append(describe(problem, worse))
-    if not np.array_equal(node_of, found.node_of):
-        wrong.append("the steps do not end where they should")
-    return wrong
+            errors.append(describe(problem, worse))
+    if not np.array_equal(node_of, order.node_of):
+        errors.append("the steps do not end where they should")
+    return errors

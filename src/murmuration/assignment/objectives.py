@@ -1,54 +1,152 @@
 """What a plan is judged by, each to be made small, written with plain NumPy.
 
-The first six are Kapellmeister's; the others are ours. `value` is the reference the compiled
-evaluation is held to, and the place to read what a name means. "Everything placed" is a constraint
-of the search, not something it trades away.
+The first six are Kapellmeister's; the others are ours. "Everything placed" is a constraint of the
+search, not something it trades away.
+
+`BUILT_IN` is the one list of objectives: their order, what they mean, and the plain function that
+defines each. Columns of values and weights everywhere are numbered by this list. A new objective is
+one entry. Without more it is evaluated by its plain function, as a user's own is: a search measures
+it and selects by it, but its local moves do not see it. To let them, set `compiled`, compute it in
+`evaluate` (the tests hold it to the plain function), and add what one move changes to
+`state.change` and `state.swap_change`.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from murmuration.assignment.problem import Floats, Integers, Problem, used
+from murmuration.assignment.problem import Problem, used
+from murmuration.base.arrays import Counts, Flags, Floats, Indices, Integers
 from murmuration.base.errors import InputError, unknown
+from murmuration.base.loading import is_module_path, load_object
 
-CROWDING, REPLICAS, POWER, IMBALANCE, UNPLACED, MOVES = range(6)
-COST, NODES, PRIORITY, ZONES, MEGABYTES = range(6, 11)
+#: A user's objective: a number for a problem and a placement.
+Function = Callable[[Problem, Indices], float]
 
-NAMES = (
-    "crowding",
-    "replicas",
-    "power",
-    "imbalance",
-    "unplaced",
-    "moves",
-    "cost",
-    "nodes",
-    "priority",
-    "zones",
-    "megabytes",
+
+@dataclass(frozen=True)
+class Measured:
+    """A placement as objectives read it, with the counts that several of them need."""
+
+    problem: Problem
+    node_of: Indices
+    placed: Flags
+    moved: Flags
+    #: Tasks on each node.
+    counts: Counts
+    power_off: bool
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """An objective of this program: its name, what it means, and the function that defines it."""
+
+    name: str
+    meaning: str
+    value: Callable[[Measured], float]
+    #: Whether `evaluate` and the local moves of `state` compute it too.
+    compiled: bool = False
+
+
+def sum_triangular(counts: Counts) -> float:
+    """1 + 2 + … + k for each count, summed."""
+    return float((counts * (counts + 1) // 2).sum())
+
+
+def _replicas_together(group: Indices, place: Indices) -> float:
+    """Σ 1 + 2 + … + k over every group and place that has k of the group's tasks."""
+    pairs, counts = np.unique(np.stack([group, place]), axis=1, return_counts=True)
+    return sum_triangular(counts) if pairs.size else 0.0
+
+
+def _crowding(m: Measured) -> float:
+    return sum_triangular(m.counts)
+
+
+def _replicas(m: Measured) -> float:
+    return _replicas_together(m.problem.group[m.placed], m.node_of[m.placed])
+
+
+def _power(m: Measured) -> float:
+    load = np.nan_to_num(shares(m.problem, m.node_of)[:, :2]).sum(axis=1) / 2
+    watts = m.problem.idle_watts + (m.problem.peak_watts - m.problem.idle_watts) * load
+    return float(watts[m.counts > 0].sum() if m.power_off else watts.sum())
+
+
+def _imbalance(m: Measured) -> float:
+    share = shares(m.problem, m.node_of)[m.counts > 0, :2]
+    return float(100 * np.nan_to_num(np.abs(share[:, 0] - share[:, 1])).sum() / max(len(share), 1))
+
+
+def _unplaced(m: Measured) -> float:
+    return float((~m.placed).sum())
+
+
+def _moves(m: Measured) -> float:
+    return float(m.moved.sum())
+
+
+def _cost(m: Measured) -> float:
+    return float(m.problem.price[m.counts > 0].sum())
+
+
+def _nodes(m: Measured) -> float:
+    return float((m.counts > 0).sum())
+
+
+def _priority(m: Measured) -> float:
+    return float(priority_weight(m.problem)[~m.placed].sum())
+
+
+def _zones(m: Measured) -> float:
+    zone = m.problem.zone_of[m.node_of[m.placed]]
+    return _replicas_together(m.problem.group[m.placed], zone)
+
+
+def _megabytes(m: Measured) -> float:
+    return float(m.problem.megabytes[m.moved].sum())
+
+
+BUILT_IN = (
+    BuiltIn("crowding", "sum over nodes of 1 + 2 + … + tasks on it", _crowding, True),
+    BuiltIn(
+        "replicas", "sum over nodes and services of 1 + 2 + … + replicas on it", _replicas, True
+    ),
+    BuiltIn("power", "watts, linear between a node's idle and peak draw", _power, True),
+    BuiltIn(
+        "imbalance",
+        "mean over nodes in use of the gap between free shares of CPU and memory, in percent",
+        _imbalance,
+        True,
+    ),
+    BuiltIn("unplaced", "tasks without a node", _unplaced, True),
+    BuiltIn("moves", "tasks that change node", _moves, True),
+    BuiltIn("cost", "price per hour of the nodes in use", _cost, True),
+    BuiltIn("nodes", "nodes in use", _nodes, True),
+    BuiltIn("priority", "tasks without a node, weighted by priority", _priority, True),
+    BuiltIn("zones", "sum over zones and services of 1 + 2 + … + replicas in it", _zones, True),
+    BuiltIn("megabytes", "memory of the tasks that change node, in MB", _megabytes, True),
 )
-MEANINGS = {
-    "crowding": "sum over nodes of 1 + 2 + … + tasks on it",
-    "replicas": "sum over nodes and services of 1 + 2 + … + replicas on it",
-    "power": "watts, linear between a node's idle and peak draw",
-    "imbalance": "mean over nodes in use of the gap between free shares of CPU and memory, in "
-    "percent",
-    "unplaced": "tasks without a node",
-    "moves": "tasks that change node",
-    "cost": "price per hour of the nodes in use",
-    "nodes": "nodes in use",
-    "priority": "tasks without a node, weighted by priority",
-    "zones": "sum over zones and services of 1 + 2 + … + replicas in it",
-    "megabytes": "memory of the tasks that change node, in MB",
-}
-Own = Callable[[Problem, Integers], float]
+NAMES = tuple(entry.name for entry in BUILT_IN)
+COUNT = len(NAMES)
+MEANINGS = {entry.name: entry.meaning for entry in BUILT_IN}
+
+# The column of each, as kernels need it: a plain integer, looked up so that the order is written
+# once.
+CROWDING = NAMES.index("crowding")
+REPLICAS = NAMES.index("replicas")
+POWER = NAMES.index("power")
+IMBALANCE = NAMES.index("imbalance")
+UNPLACED = NAMES.index("unplaced")
+MOVES = NAMES.index("moves")
+COST = NAMES.index("cost")
+NODES = NAMES.index("nodes")
+PRIORITY = NAMES.index("priority")
+ZONES = NAMES.index("zones")
+MEGABYTES = NAMES.index("megabytes")
 
 
 @dataclass(frozen=True)
@@ -58,10 +156,11 @@ class Objective:
 
     name: str
     weight: float = 1.0
-    function: Own | None = None
+    function: Function | None = None
 
     @property
     def index(self) -> int:
+        """The column kernels compute it in; −1 if only its function can."""
         return NAMES.index(self.name) if self.function is None else -1
 
 
@@ -71,22 +170,32 @@ def parse_objective(text: str, where: str = "--objective") -> Objective:
     name, separator, number = text.partition("=")
     name = name.strip()
     weight = _positive(number, f"{where} {name}") if separator else 1.0
-    if ":" in name:
+    if is_module_path(name):
         return Objective(name, weight, _load(name, where))
     if name not in NAMES:
         raise InputError(f"{where}: {unknown('objective', name, NAMES)}")
-    return Objective(name, weight)
+    return built_in(name, weight)
+
+
+def built_in(name: str, weight: float = 1.0) -> Objective:
+    """An objective of `BUILT_IN`: by its column where kernels compute it, else by its function."""
+    entry = BUILT_IN[NAMES.index(name)]
+    if entry.compiled:
+        return Objective(name, weight)
+    return Objective(name, weight, lambda problem, node_of: entry.value(measure(problem, node_of)))
 
 
 def parse_limit(text: str) -> tuple[int, float]:
-    """`moves=20`, as written after `--limit`: the place of the objective and the most it may
-    reach."""
+    """`moves=20`, as written after `--limit`: the column of the objective and the highest value it
+    may have."""
     name, separator, number = text.partition("=")
+    name = name.strip()
     if not separator:
         raise InputError(f"--limit: expected NAME=MOST such as moves=20, got {text!r}")
-    if name.strip() not in NAMES:
-        raise InputError(f"--limit: {unknown('objective', name.strip(), NAMES)}")
-    return NAMES.index(name.strip()), _positive(number, f"--limit {name.strip()}", zero=True)
+    known = [entry.name for entry in BUILT_IN if entry.compiled]
+    if name not in known:
+        raise InputError(f"--limit: {unknown('objective', name, known)}")
+    return NAMES.index(name), _positive(number, f"--limit {name}", zero=True)
 
 
 def _positive(text: str, where: str, zero: bool = False) -> float:
@@ -101,68 +210,32 @@ def _positive(text: str, where: str, zero: bool = False) -> float:
     return value
 
 
-def _load(name: str, where: str) -> Own:
-    module, _, attribute = name.partition(":")
-    # The folder a command is given from is where people keep their own modules.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"{where} {name}: cannot be imported: {error}") from error
-    if not callable(found):
+def _load(name: str, where: str) -> Function:
+    function: Function = load_object(name, f"{where} {name}")
+    if not callable(function):
         raise InputError(f"{where} {name}: expected a function of a problem and a placement")
-    return found  # type: ignore[no-any-return]
+    return function
 
 
-def triangular(counts: Any) -> float:
-    """1 + 2 + … + k for each count, summed."""
-    counts = np.asarray(counts, dtype=np.int64)
-    return float((counts * (counts + 1) // 2).sum())
-
-
-def values(problem: Problem, node_of: Integers, power_off: bool = False) -> Floats:
-    """All built-in objectives of a placement, in the order of `NAMES`."""
+def measure(problem: Problem, node_of: Indices, power_off: bool = False) -> Measured:
+    """A placement with the counts that objectives are computed from."""
     placed = node_of >= 0
     counts = np.bincount(node_of[placed], minlength=len(problem.total))
     moved = (problem.node_of >= 0) & (node_of != problem.node_of)
-    return np.array(
-        [
-            triangular(counts),
-            _together(problem.group[placed], node_of[placed]),
-            _power(problem, node_of, counts, power_off),
-            _imbalance(problem, node_of, counts),
-            float((~placed).sum()),
-            float(moved.sum()),
-            float(problem.price[counts > 0].sum()),
-            float((counts > 0).sum()),
-            float(priority_weight(problem)[~placed].sum()),
-            _together(problem.group[placed], problem.zone_of[node_of[placed]]),
-            float(problem.megabytes[moved].sum()),
-        ]
-    )
+    return Measured(problem, node_of, placed, moved, counts, power_off)
 
 
-def _together(group: Integers, place: Integers) -> float:
-    pairs, counts = np.unique(np.stack([group, place]), axis=1, return_counts=True)
-    return triangular(counts) if pairs.size else 0.0
+def values(problem: Problem, node_of: Integers, power_off: bool = False) -> Floats:
+    """All built-in objectives of a placement, in the order of `NAMES`: the reference the compiled
+    evaluation is held to."""
+    measured = measure(problem, node_of, power_off)
+    return np.array([entry.value(measured) for entry in BUILT_IN])
 
 
 def shares(problem: Problem, node_of: Integers) -> Floats:
     """The used share of each resource of each node; NaN for what a node does not have."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(problem.total > 0, used(problem, node_of) / problem.total, np.nan)
-
-
-def _power(problem: Problem, node_of: Integers, counts: Integers, power_off: bool) -> float:
-    load = np.nan_to_num(shares(problem, node_of)[:, :2]).sum(axis=1) / 2
-    watts = problem.idle_watts + (problem.peak_watts - problem.idle_watts) * load
-    return float(watts[counts > 0].sum() if power_off else watts.sum())
-
-
-def _imbalance(problem: Problem, node_of: Integers, counts: Integers) -> float:
-    share = shares(problem, node_of)[counts > 0, :2]
-    return float(100 * np.nan_to_num(np.abs(share[:, 0] - share[:, 1])).sum() / max(len(share), 1))
 
 
 def priority_weight(problem: Problem) -> Floats:

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from murmuration.base.arrays import Amounts, Flags, Floats, Indices, Integers
 
 UNPLACED = -1
 #: What a rule between tasks asks for.
@@ -32,17 +29,20 @@ class Rule:
     """A rule between tasks, by domain: a node, a zone, or whatever else `domain_of` parts the nodes
     into (−1: none).
 
-    apart: beside each holder at most `most` targets lie in its domain (itself not counted).
+    A rule speaks of *holders*, the tasks that have it, and *targets*, the tasks it is about; a task
+    may be both, and then is no target to itself.
+
+    apart: beside each holder at most `limit` targets lie in its domain.
     together: beside each holder lies at least one target; the only target of all may lie alone.
-    spread: a domain with a holder has at most `most` targets more than the emptiest of the domains.
+    spread: a domain with a holder has at most `limit` targets more than the emptiest domain.
     """
 
     kind: str
     name: str
-    holders: Integers
-    targets: Integers
-    domain_of: Integers
-    most: int = 0
+    holders: Indices
+    targets: Indices
+    domain_of: Indices
+    limit: int = 0
     #: Domains that have no node, and so hold nothing.
     extra: int = 0
 
@@ -51,12 +51,12 @@ class Rule:
         return int(self.domain_of.max(initial=-1)) + 1 + self.extra
 
     @cached_property
-    def members(self) -> Integers:
+    def members(self) -> Indices:
         """The tasks the rule speaks of."""
         return np.union1d(self.holders, self.targets)
 
     @cached_property
-    def parts(self) -> tuple[Integers, Integers, Integers]:
+    def parts(self) -> tuple[Indices, Indices, Indices]:
         """Targets, holders that are no targets, and those that are both."""
         both = np.intersect1d(self.holders, self.targets)
         return self.targets, np.setdiff1d(self.holders, both), both
@@ -73,6 +73,44 @@ class Violation(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Source:
+    """What a snapshot says of its tasks beyond the arrays, for messages and for whoever writes the
+    moves in the snapshot's format. Each tuple has one entry per task."""
+
+    #: The format of the snapshot: "kubernetes", "toml", "openb" or "containers".
+    format: str
+    #: The service a task is a replica of; in Kubernetes "namespace/kind/name" of its controller.
+    services: tuple[str, ...]
+    #: Why a task may not be moved; empty if it may.
+    pin_reasons: tuple[str, ...]
+    #: Whether a task belongs to its node and goes with it, as a daemon set's pod does.
+    bound_to_node: tuple[bool, ...]
+
+    def subset(self, keep: Flags) -> Source:
+        """The same for some of the tasks."""
+        rows = np.flatnonzero(keep).tolist()
+        return Source(
+            self.format,
+            tuple(self.services[t] for t in rows),
+            tuple(self.pin_reasons[t] for t in rows),
+            tuple(self.bound_to_node[t] for t in rows),
+        )
+
+
+#: The columns of a problem that have one entry per task.
+PER_TASK = (
+    "request",
+    "node_of",
+    "class_of",
+    "group",
+    "pinned",
+    "budget_of",
+    "priority",
+    "megabytes",
+)
+
+
+@dataclass(frozen=True)
 class Problem:
     """Nodes, tasks, where the tasks are now, and what binds them.
 
@@ -84,27 +122,35 @@ class Problem:
     resources: tuple[str, ...]
     nodes: tuple[str, ...]
     tasks: tuple[str, ...]
-    total: Integers
-    request: Integers
-    node_of: Integers
+    total: Amounts
+    request: Amounts
+    node_of: Indices
     allowed: Flags
-    class_of: Integers
-    group: Integers
+    class_of: Indices
+    group: Indices
     pinned: Flags
-    budget_of: Integers
+    budget_of: Indices
     budget: Integers
     rules: tuple[Rule, ...]
     priority: Integers
     megabytes: Floats
-    zone_of: Integers
+    zone_of: Indices
     price: Floats
     idle_watts: Floats
     peak_watts: Floats
     #: What a reader of the plan should know about the snapshot.
     notes: tuple[str, ...] = ()
-    #: What the snapshot's format says beyond these arrays, for whoever writes the moves in that
-    #: format.
-    details: Any = field_of(default=None, compare=False)
+    #: Where the problem was read from; None if it was made from arrays.
+    source: Source | None = field_of(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        nodes, tasks = len(self.nodes), len(self.tasks)
+        assert self.total.shape == (nodes, len(self.resources)), "one row of totals per node"
+        assert self.request.shape == (tasks, len(self.resources)), "one request per task"
+        assert all(len(getattr(self, name)) == tasks for name in PER_TASK), "one entry per task"
+        assert self.allowed.shape[1] == nodes, "one flag per class and node"
+        assert self.node_of.max(initial=-1) < nodes, "a task lies on a node that is not there"
+        assert self.source is None or len(self.source.services) == tasks, "a source of other tasks"
 
     @property
     def movable(self) -> Flags:
@@ -135,10 +181,27 @@ class Problem:
 
     def may_use(self, task: int) -> Flags:
         """The nodes a task may lie on: those its class allows, and the one it is on."""
-        found: Flags = self.allowed[self.class_of[task]].copy()
+        nodes: Flags = self.allowed[self.class_of[task]].copy()
         if self.node_of[task] >= 0:
-            found[self.node_of[task]] = True
-        return found
+            nodes[self.node_of[task]] = True
+        return nodes
+
+    def subset(self, keep: Flags) -> Problem:
+        """The same problem with some of its tasks. A rule whose holders or targets are all left out
+        is left out with them."""
+        place = np.cumsum(keep) - 1
+        rules = []
+        for rule in self.rules:
+            holders, targets = (place[tasks[keep[tasks]]] for tasks in (rule.holders, rule.targets))
+            if len(holders) and len(targets):
+                rules.append(replace(rule, holders=holders, targets=targets))
+        return replace(
+            self,
+            tasks=tuple(self.tasks[t] for t in np.flatnonzero(keep).tolist()),
+            rules=tuple(rules),
+            source=None if self.source is None else self.source.subset(keep),
+            **{name: getattr(self, name)[keep] for name in PER_TASK},
+        )
 
 
 def problem_of(
@@ -176,12 +239,12 @@ def problem_of(
     return Problem(total=total, request=request, **plain)
 
 
-def used(problem: Problem, node_of: Integers) -> Integers:
+def used(problem: Problem, node_of: Indices) -> Amounts:
     """What the placed tasks ask of each node."""
-    found = np.zeros_like(problem.total)
+    amounts = np.zeros_like(problem.total)
     placed = node_of >= 0
-    np.add.at(found, node_of[placed], problem.request[placed])
-    return found
+    np.add.at(amounts, node_of[placed], problem.request[placed])
+    return amounts
 
 
 def violations(problem: Problem, node_of: Integers) -> list[Violation]:
@@ -191,13 +254,15 @@ def violations(problem: Problem, node_of: Integers) -> list[Violation]:
 
 def _of_tasks(problem: Problem, node_of: Integers) -> list[Violation]:
     """Nodes with more asked of them than they have, and tasks that may not lie where they are."""
-    found = _over_capacity(problem, node_of)
     allowed = (
         problem.allowed[problem.class_of, node_of] | (node_of == problem.node_of) | (node_of < 0)
     )
-    found += [Violation("constraint", int(task), -1, 1) for task in np.flatnonzero(~allowed)]
-    fixed = ~problem.movable & (problem.node_of >= 0) & (node_of != problem.node_of)
-    return found + [Violation("pinned", int(task), -1, 1) for task in np.flatnonzero(fixed)]
+    moved_though_fixed = ~problem.movable & (problem.node_of >= 0) & (node_of != problem.node_of)
+    return [
+        *_over_capacity(problem, node_of),
+        *(Violation("constraint", int(task), -1, 1) for task in np.flatnonzero(~allowed)),
+        *(Violation("pinned", int(task), -1, 1) for task in np.flatnonzero(moved_though_fixed)),
+    ]
 
 
 def _of_rules(problem: Problem, node_of: Integers, rules: Iterable[int]) -> list[Violation]:
@@ -221,36 +286,50 @@ def broken(rule: Rule, node_of: Integers) -> dict[int, int]:
     in domain 0."""
     targets, alone, twice = (Counter(domains_of(rule, tasks, node_of)) for tasks in rule.parts)
     if rule.kind == APART:
-        beside = {d: targets[d] - (0 if alone[d] else 1) - rule.most for d in {**alone, **twice}}
+        # A holder that is a target does not count against itself; where another holder lies that is
+        # none, all targets count.
+        beside = {d: targets[d] - (0 if alone[d] else 1) - rule.limit for d in {**alone, **twice}}
         return {d: by for d, by in beside.items() if by > 0}
     if rule.kind == TOGETHER:
-        only = int((node_of[rule.targets] >= 0).sum()) == 1
-        lonely = [d for d in alone if targets[d] == 0] + [
-            d for d in twice if targets[d] < 2 and not only
-        ]
-        # Nobody is beside a holder that lies in no domain.
-        places = node_of[rule.holders]
-        outside = int((rule.domain_of[places[places >= 0]] < 0).sum())
-        return {**dict.fromkeys(lonely, 1), **({rule.domains: outside} if outside else {})}
-    least = min((targets[d] for d in range(rule.domains)), default=0)
-    # One number for the whole rule: what makes the worst no worse may fill another domain.
-    skew = max((targets[d] - least - rule.most for d in {**alone, **twice}), default=0)
+        return _broken_together(rule, node_of, targets, alone, twice)
+    emptiest = min((targets[d] for d in range(rule.domains)), default=0)
+    # One number for the whole rule: what makes the worst domain no worse may fill another one.
+    skew = max((targets[d] - emptiest - rule.limit for d in {**alone, **twice}), default=0)
     return {0: skew} if skew > 0 else {}
+
+
+def _broken_together(
+    rule: Rule,
+    node_of: Indices,
+    targets: Counter[int],
+    alone: Counter[int],
+    twice: Counter[int],
+) -> dict[int, int]:
+    """Domains whose holders have no target beside them. The only placed target of all may lie
+    alone, or the first replica of a service could never be placed."""
+    only = int((node_of[rule.targets] >= 0).sum()) == 1
+    lonely = [d for d in alone if targets[d] == 0] + [
+        d for d in twice if targets[d] < 2 and not only
+    ]
+    # A holder in no domain has nobody beside it; all of these count as one domain after the last.
+    places = node_of[rule.holders]
+    outside = int((rule.domain_of[places[places >= 0]] < 0).sum())
+    return {**dict.fromkeys(lonely, 1), **({rule.domains: outside} if outside else {})}
 
 
 def domains_of(rule: Rule, tasks: Integers, node_of: Integers) -> list[int]:
     """The domain of each of these tasks that lies in one."""
     nodes = node_of[tasks]
     domains = rule.domain_of[nodes[nodes >= 0]]
-    found: list[int] = domains[domains >= 0].tolist()
-    return found
+    inside: list[int] = domains[domains >= 0].tolist()
+    return inside
 
 
 def new_violations(
     problem: Problem, node_of: Integers, since: Integers | None = None
 ) -> list[Violation]:
-    """What a placement breaks that was not broken as much before: a plan never adds to what it
-    found."""
+    """What a placement breaks that was not broken as much before: a cluster may break rules
+    already, and a plan must not make that worse."""
     before = problem.node_of if since is None else since
     more = _more(_of_tasks(problem, node_of), _of_tasks(problem, before))
     return more + new_broken(problem, np.flatnonzero(node_of != before), node_of, before)
@@ -261,11 +340,11 @@ def new_broken(
 ) -> list[Violation]:
     """The rules among them; one that speaks of none of the tasks that moved is as broken as it was.
 
-    Nobody becomes lonely by what happens elsewhere: a domain that kept its tasks is left out, as
-    Kubernetes does.
+    A task that must lie together with others does not become lonely by what happens in other
+    domains: a domain that kept its tasks is left out, as Kubernetes does.
     """
-    found = _of_rules(problem, node_of, problem.rules_of(moved))
-    more = _more(found, _of_rules(problem, before, {v.subject for v in found}))
+    after = _of_rules(problem, node_of, problem.rules_of(moved))
+    more = _more(after, _of_rules(problem, before, {v.subject for v in after}))
     return [
         v
         for v in more
@@ -273,9 +352,10 @@ def new_broken(
     ]
 
 
-def _more(found: list[Violation], old: list[Violation]) -> list[Violation]:
-    amounts = {v[:3]: v.amount for v in old}
-    return [v for v in found if v.amount > amounts.get(v[:3], 0)]
+def _more(after: list[Violation], before: list[Violation]) -> list[Violation]:
+    """The violations that are new, or greater than they were."""
+    amounts = {v[:3]: v.amount for v in before}
+    return [v for v in after if v.amount > amounts.get(v[:3], 0)]
 
 
 def _touched(rule: Rule, domain: int, before: Integers, after: Integers) -> bool:
@@ -293,19 +373,21 @@ def feasible(problem: Problem, node_of: Integers) -> bool:
     return not violations(problem, node_of)
 
 
-def describe(problem: Problem, found: Sequence[Violation], most: int = 5) -> str:
+def describe(problem: Problem, listed: Sequence[Violation], max_shown: int = 5) -> str:
     """Violations for people."""
-    words = [_sentence(problem, v) for v in found[:most]]
-    return "; ".join([*words, f"and {len(found) - most} more"] if len(found) > most else words)
+    words = [_sentence(problem, v) for v in listed[:max_shown]]
+    more = len(listed) - max_shown
+    return "; ".join([*words, f"and {more} more"] if more > 0 else words)
 
 
-def _sentence(problem: Problem, found: Violation) -> str:
-    if found.kind == "capacity":
+def _sentence(problem: Problem, violation: Violation) -> str:
+    if violation.kind == "capacity":
         return (
-            f"{problem.nodes[found.subject]} has more {problem.resources[found.domain]} asked "
-            "of it than it has"
+            f"{problem.nodes[violation.subject]} has more {problem.resources[violation.domain]} "
+            "asked of it than it has"
         )
-    if found.kind in ("constraint", "pinned"):
-        why = "may not lie where it is put" if found.kind == "constraint" else "may not be moved"
-        return f"{problem.tasks[found.subject]} {why}"
-    return f"{problem.rules[found.subject].name} is broken"
+    if violation.kind == "constraint":
+        return f"{problem.tasks[violation.subject]} may not lie where it is put"
+    if violation.kind == "pinned":
+        return f"{problem.tasks[violation.subject]} may not be moved"
+    return f"{problem.rules[violation.subject].name} is broken"

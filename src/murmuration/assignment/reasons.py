@@ -6,38 +6,32 @@ from collections import Counter
 
 import numpy as np
 
-from murmuration.assignment.problem import Integers, Problem, broken, used
+from murmuration.assignment.problem import Problem, broken, used
+from murmuration.base.arrays import Amounts, Indices
 from murmuration.base.resources import format_amount
 
 
-def why_unplaced(problem: Problem, node_of: Integers, task: int) -> str:
+def why_unplaced(problem: Problem, node_of: Indices, task: int) -> str:
     """One sentence: how many nodes refuse a task for which reason, the most frequent first."""
     free = problem.total - used(problem, node_of)
-    request = problem.request[task]
     usable = problem.may_use(task)
-    found: Counter[str] = Counter()
+    objections: Counter[str] = Counter()
     for node in range(len(problem.nodes)):
-        found[
-            _objection(problem, node_of, task, node, free[node], request, bool(usable[node]))
-        ] += 1
+        if usable[node]:
+            reason = _object_to(problem, node_of, task, node, free[node])
+        else:
+            reason = "its constraints, a taint or a cordon exclude"
+        objections[reason] += 1
     parts = [
         f"{count} {'node' if count == 1 else 'nodes'} {reason}"
-        for reason, count in found.most_common()
+        for reason, count in objections.most_common()
     ]
     return "; ".join(parts)
 
 
-def _objection(
-    problem: Problem,
-    node_of: Integers,
-    task: int,
-    node: int,
-    free: Integers,
-    request: Integers,
-    usable: bool,
-) -> str:
-    if not usable:
-        return "its constraints, a taint or a cordon exclude"
+def _object_to(problem: Problem, node_of: Indices, task: int, node: int, free: Amounts) -> str:
+    """Why a node the task may use does not take it: too small, too full, or forbidden by a rule."""
+    request = problem.request[task]
     short = np.flatnonzero((request > free) & (request > 0))
     if len(short):
         r = int(short[0])
@@ -45,10 +39,10 @@ def _objection(
         if request[r] > problem.total[node, r]:
             return f"smaller than the {format_amount(name, int(request[r]))} it asks for"
         return f"without {format_amount(name, int(request[r]))} free"
-    there = node_of.copy()
-    there[task] = node
+    after = node_of.copy()
+    after[task] = node
     for index in problem.rules_of(np.array([task])):
         rule = problem.rules[index]
-        if sum(broken(rule, there).values()) > sum(broken(rule, node_of).values()):
+        if sum(broken(rule, after).values()) > sum(broken(rule, node_of).values()):
             return f"forbidden by a rule ({rule.name})"
     return "that would take it, but only in another order"

@@ -1,9 +1,21 @@
 """A placement with everything kept up to date that the change of one move needs, compiled.
 
-`change` says by how much a weighted sum of objectives changes when a task goes to a node,
-`swap_change` when two tasks change places; both look at the two nodes and the task's replicas only.
+A local search tries millions of moves and makes few of them. So the question "what if" must be
+cheap, and may not walk over the cluster: `change` says by how much a weighted sum of objectives
+changes when a task goes to a node, `swap_change` when two tasks change places; both look at the two
+nodes and the task's replicas only. What they need is kept in `State` and changed by `place_task`
+and `remove_task`, which are the only ones to write it (`ejection` has variants that keep less).
+
 `legal` answers for capacity, constraints and rules, so that a search that asks it first never
-leaves what is allowed.
+leaves what is allowed. Its three parts differ in cost: capacity and constraints are a few
+comparisons, rules may look at many tasks. Loops therefore ask `fits` and `may_use` first, then
+whether a move is worth making, and `ruled_out` last.
+
+What a rule allows is not "the rule holds afterwards" but "the move breaks nothing that was not
+broken": real clusters break rules, because Kubernetes checks them only when a pod is scheduled.
+
+Kernels take the packed problem `p`, the state `s`, tasks `t` and `u`, nodes `n`, `a` (from) and `b`
+(to), and weights `w` with one number per objective.
 """
 
 from __future__ import annotations
@@ -11,9 +23,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.assignment.evaluate import (
+from murmuration.assignment.objectives import (
     COST,
     CROWDING,
     IMBALANCE,
@@ -26,14 +37,23 @@ from murmuration.assignment.evaluate import (
     UNPLACED,
     ZONES,
 )
-from murmuration.assignment.packed import HOLDER, TARGET, Packed
+from murmuration.assignment.packed import HOLDER, KINDS, TARGET, Packed
+from murmuration.assignment.problem import APART as APART_NAME
+from murmuration.assignment.problem import TOGETHER as TOGETHER_NAME
+from murmuration.base.arrays import (
+    Amounts,
+    Counts,
+    Floats,
+    Placement,
+    SmallIntegers,
+    Weights,
+)
 from murmuration.base.jit import helper, inlined, loop_kernel
 
-Array = NDArray[Any]
 #: A whole number or a flag of one type, so that no kernel is compiled twice for a literal.
 whole: Any = np.int64
 flag: Any = np.bool_
-APART, TOGETHER, SPREAD = 0, 1, 2
+APART, TOGETHER = KINDS[APART_NAME], KINDS[TOGETHER_NAME]
 #: Places in `State.sums`: gaps of the nodes in use, and how many are.
 GAPS, IN_USE = 0, 1
 
@@ -41,21 +61,21 @@ GAPS, IN_USE = 0, 1
 class State(NamedTuple):
     """One placement, its nodes and its counters."""
 
-    x: NDArray[np.int32]
-    free: NDArray[np.int64]
-    tasks: NDArray[np.int64]
-    gap: NDArray[np.float64]
-    big: NDArray[np.int32]
-    big_zone: NDArray[np.int32]
-    targets: NDArray[np.int64]
-    alone: NDArray[np.int64]
-    twice: NDArray[np.int64]
-    rule_total: NDArray[np.int64]
-    sums: NDArray[np.float64]
+    x: Placement  # task: its node, −1 for none
+    free: Amounts  # node × resource: total less the requests of its tasks; negative if overfull
+    tasks: Counts  # node: how many tasks it has
+    gap: Floats  # node: gap between its free shares of CPU and memory; 0 if it has no task
+    big: SmallIntegers  # large service × node: replicas there
+    big_zone: SmallIntegers  # large service × zone: replicas there
+    targets: SmallIntegers  # counter of a rule and domain: targets there, holders or not
+    alone: SmallIntegers  # the same: holders there that are no targets
+    twice: SmallIntegers  # the same: holders there that are targets too
+    rule_total: Counts  # rule: targets that have a node, in a domain or not
+    sums: Floats  # GAPS: sum of `gap`; IN_USE: nodes with a task
 
 
 def new_state(p: Packed) -> State:
-    """Room for a placement; `load` fills it."""
+    """A state in which nothing is placed; `load` makes it that of a placement."""
     nodes, tasks = len(p.total), len(p.request)
     zones = int(p.zone_of.max(initial=0)) + 1
     counted = p.rule_at >= 0
@@ -91,6 +111,7 @@ def gap_with(p: Packed, s: State, n: int, cpu: int, memory: int) -> float:
 
 @helper
 def count_rules(p: Packed, s: State, t: int, n: int, by: int) -> None:
+    """Count a task in (`by` 1) or out (−1) of the counters of its rules at a node."""
     for k in range(p.rule_first[t], p.rule_first[t + 1]):
         rule, role = p.rule_list[k], p.rule_role[k]
         if role & TARGET:
@@ -109,6 +130,7 @@ def count_rules(p: Packed, s: State, t: int, n: int, by: int) -> None:
 
 @helper
 def count_group(p: Packed, s: State, t: int, n: int, by: int) -> None:
+    """Count a task in or out of the replicas of its service at a node, if the service is large."""
     k = p.big[p.group[t]]
     if k >= 0:
         s.big[k, n] += by
@@ -117,13 +139,18 @@ def count_group(p: Packed, s: State, t: int, n: int, by: int) -> None:
 
 @helper
 def renew_gap(p: Packed, s: State, n: int) -> None:
+    """Compute a node's gap again, and the sum of all with it.
+
+    The sum collects rounding errors of about 1e-16 a move; `load`, which every child and every
+    start of a search goes through, computes it from nothing.
+    """
     s.sums[GAPS] -= s.gap[n]
     s.gap[n] = gap_at(p, s, n) if s.tasks[n] > 0 else 0.0
     s.sums[GAPS] += s.gap[n]
 
 
 @helper
-def leave(p: Packed, s: State, t: int) -> None:
+def remove_task(p: Packed, s: State, t: int) -> None:
     """Take a task from its node."""
     n = whole(s.x[t])
     s.x[t] = -1
@@ -138,7 +165,7 @@ def leave(p: Packed, s: State, t: int) -> None:
 
 
 @helper
-def enter(p: Packed, s: State, t: int, n: int) -> None:
+def place_task(p: Packed, s: State, t: int, n: int) -> None:
     """Put a task that has no node on one."""
     s.x[t] = n
     for r in range(s.free.shape[1]):
@@ -152,7 +179,7 @@ def enter(p: Packed, s: State, t: int, n: int) -> None:
 
 
 @loop_kernel
-def load(p: Packed, s: State, x: Array) -> None:
+def load(p: Packed, s: State, x: Placement) -> None:
     """Make the state that of a placement."""
     s.x[:] = -1
     for n in range(s.tasks.shape[0]):
@@ -186,11 +213,14 @@ def load(p: Packed, s: State, x: Array) -> None:
 
 @inlined
 def may_use(p: Packed, t: int, n: int) -> bool:
+    """Whether a task's constraints allow a node; where it was, it may always go back."""
     return p.allowed[p.class_of[t], n] or p.start[t] == n  # type: ignore[no-any-return]
 
 
 @inlined
 def fits(p: Packed, s: State, t: int, n: int) -> bool:
+    """Whether a node has room; a task that asks for none of a resource fits where it is
+    overdrawn."""
     enough = True
     for r in range(s.free.shape[1]):
         enough &= p.request[t, r] <= s.free[n, r] or p.request[t, r] == 0
@@ -208,7 +238,7 @@ def fits_without(p: Packed, s: State, t: int, n: int, u: int) -> bool:
 
 
 @helper
-def found_in(p: Packed, s: State, rule: int, d: int) -> tuple[int, int, int]:
+def count_in_domain(p: Packed, s: State, rule: int, d: int) -> tuple[int, int, int]:
     """Targets, holders that are no targets, and holders that are, in a domain of a rule."""
     targets, alone, twice = 0, 0, 0
     at = p.rule_at[rule]
@@ -226,26 +256,33 @@ def found_in(p: Packed, s: State, rule: int, d: int) -> tuple[int, int, int]:
 
 @helper
 def apart_allows(p: Packed, s: State, rule: int, role: int, to: int) -> bool:
-    targets, alone, twice = found_in(p, s, rule, to)
+    """Whether a rule that keeps tasks apart holds in a domain once a task has come there.
+
+    Only the domain it comes to is looked at: leaving one never breaks such a rule.
+    """
+    targets, alone, twice = count_in_domain(p, s, rule, to)
     targets += 1 if role & TARGET else 0
     alone += 1 if role == HOLDER else 0
     twice += 1 if role == HOLDER | TARGET else 0
-    most = p.rule_most[rule]
-    return not ((alone > 0 and targets > most) or (twice > 0 and targets - 1 > most))
+    limit = p.rule_limit[rule]
+    return not ((alone > 0 and targets > limit) or (twice > 0 and targets - 1 > limit))
 
 
 @helper
-def lonely(alone: int, twice: int, targets: int, total: int) -> bool:
+def is_lonely(alone: int, twice: int, targets: int, total: int) -> bool:
+    """Whether a domain has a holder with no target beside it; the only target of all may lie
+    alone."""
     return (alone > 0 and targets == 0) or (twice > 0 and targets < 2 and total != 1)
 
 
 @helper
-def leaves_alone(p: Packed, s: State, rule: int, to: int) -> bool:
-    """Whether the only target so far, allowed to lie alone, would lie elsewhere than a second one,
-    and so no longer.
+def strands_first(p: Packed, s: State, rule: int, to: int) -> bool:
+    """Whether placing a second target in domain `to` leaves the first one alone in another domain.
 
-    As Kubernetes has it, nobody becomes lonely by what happens elsewhere: only a domain that a task
-    came to or left.
+    While it is the only target, the first may lie alone; with a second one elsewhere it may not any
+    more. Kubernetes does not mind, because it looks at a pod's rules only when that pod is
+    scheduled. So this counts only where the plan itself changed the first one's domain: if it lies
+    as it did before the plan, the snapshot might as well have had the second one.
     """
     key, domain = p.rule_key[rule], -1
     for k in range(p.rule_tasks_first[rule], p.rule_tasks_first[rule + 1]):
@@ -264,7 +301,8 @@ def leaves_alone(p: Packed, s: State, rule: int, to: int) -> bool:
 def together_allows(
     p: Packed, s: State, rule: int, role: int, origin: int, to: int, placed: bool
 ) -> bool:
-    """Neither the task is lonely where it goes, nor those it leaves who were not."""
+    """Whether the task has a target beside it where it goes, and those it leaves do not lose their
+    last one; who was lonely before may stay so."""
     mine = 1 if role & TARGET else 0
     total = s.rule_total[rule] + (0 if placed else mine)
     holder, both = (1 if role == HOLDER else 0), (1 if role == HOLDER | TARGET else 0)
@@ -272,32 +310,32 @@ def together_allows(
         return False
     ok = True
     if to >= 0:
-        targets, alone, twice = found_in(p, s, rule, to)
-        ok = not lonely(alone + holder, twice + both, targets + mine, total)
+        targets, alone, twice = count_in_domain(p, s, rule, to)
+        ok = not is_lonely(alone + holder, twice + both, targets + mine, total)
     if origin >= 0:
-        targets, alone, twice = found_in(p, s, rule, origin)
-        after = lonely(alone - holder, twice - both, targets - mine, total)
-        ok &= not after or lonely(alone, twice, targets, total)
+        targets, alone, twice = count_in_domain(p, s, rule, origin)
+        after = is_lonely(alone - holder, twice - both, targets - mine, total)
+        ok &= not after or is_lonely(alone, twice, targets, total)
     if mine and not placed and s.rule_total[rule] == 1:
-        ok &= not leaves_alone(p, s, rule, to)
+        ok &= not strands_first(p, s, rule, to)
     return ok
 
 
 @helper
-def skew(p: Packed, s: State, rule: int, role: int, origin: int, to: int) -> int:
+def skew_after(p: Packed, s: State, rule: int, role: int, origin: int, to: int) -> int:
     """By how much the fullest domain with a holder exceeds the emptiest, once the task has gone
-    from one to another."""
-    most, least = 0, 1 << 60
+    from one domain to another (−1: none)."""
+    fullest, emptiest = 0, 1 << 60
     mine = 1 if role & TARGET else 0
     holds = 1 if role & HOLDER else 0
     for d in range(p.rule_domains[rule]):
         at = p.rule_at[rule] + d
-        there = (1 if d == to else 0) - (1 if d == origin else 0)
-        targets = s.targets[at] + mine * there
-        least = min(least, targets)
-        if s.alone[at] + s.twice[at] + holds * there > 0:
-            most = max(most, targets)
-    return most - least
+        arrives = (1 if d == to else 0) - (1 if d == origin else 0)
+        targets = s.targets[at] + mine * arrives
+        emptiest = min(emptiest, targets)
+        if s.alone[at] + s.twice[at] + holds * arrives > 0:
+            fullest = max(fullest, targets)
+    return fullest - emptiest
 
 
 @helper
@@ -318,8 +356,9 @@ def obeys(p: Packed, s: State, t: int, n: int) -> bool:
         elif kind == TOGETHER:
             ok &= together_allows(p, s, rule, role, come, to, flag(origin >= 0))
         else:
-            after = skew(p, s, rule, role, come, to)
-            ok &= after <= p.rule_most[rule] or after <= skew(p, s, rule, role, -1, -1)
+            after = skew_after(p, s, rule, role, come, to)
+            # Where the spread is broken already, a move may leave it as bad, not make it worse.
+            ok &= after <= p.rule_limit[rule] or after <= skew_after(p, s, rule, role, -1, -1)
         if not ok:
             break
     return ok
@@ -327,7 +366,7 @@ def obeys(p: Packed, s: State, t: int, n: int) -> bool:
 
 @inlined
 def ruled_out(p: Packed, s: State, t: int, n: int) -> bool:
-    """Whether a rule keeps a task from a node: dear to answer where there are many, so it is asked
+    """Whether a rule keeps a task from a node: expensive where there are many, so it is asked
     last."""
     return p.rule_first[t] < p.rule_first[t + 1] and not obeys(p, s, t, n)
 
@@ -340,37 +379,40 @@ def legal(p: Packed, s: State, t: int, n: int) -> bool:
 
 @inlined
 def replicas_on(p: Packed, s: State, t: int, n: int) -> int:
+    """Tasks of the same service on a node."""
     g = p.group[t]
     k = p.big[g]
-    found = 0
+    count = 0
     if k >= 0:
-        found += s.big[k, n]
+        count += s.big[k, n]
     else:
         for i in range(p.first[g], p.first[g + 1]):
-            found += s.x[i] == n
-    return found
+            count += s.x[i] == n
+    return count
 
 
 @helper
 def replicas_in(p: Packed, s: State, t: int, zone: int) -> int:
+    """Tasks of the same service in a zone."""
     g = p.group[t]
     k = p.big[g]
-    found = 0
+    count = 0
     if k >= 0:
-        found += s.big_zone[k, zone]
+        count += s.big_zone[k, zone]
     else:
         for i in range(p.first[g], p.first[g + 1]):
-            found += s.x[i] >= 0 and p.zone_of[s.x[i]] == zone
-    return found
+            count += s.x[i] >= 0 and p.zone_of[s.x[i]] == zone
+    return count
 
 
 @inlined
 def watts(p: Packed, t: int, n: int) -> float:
+    """What a task adds to the draw of a node that is on."""
     return p.span[n] * 0.5 * (p.request[t, 0] * p.inverse[n, 0] + p.request[t, 1] * p.inverse[n, 1])  # type: ignore[no-any-return]
 
 
 @inlined
-def moving_change(p: Packed, w: Array, t: int, a: int, b: int) -> float:
+def moving_change(p: Packed, w: Weights, t: int, a: int, b: int) -> float:
     """What going from a to b changes of the tasks and megabytes that have moved."""
     home = p.start[t]
     away = 0.0
@@ -380,10 +422,11 @@ def moving_change(p: Packed, w: Array, t: int, a: int, b: int) -> float:
 
 
 @inlined
-def change(p: Packed, s: State, w: Array, t: int, b: int) -> float:
+def change(p: Packed, s: State, w: Weights, t: int, b: int) -> float:
     """By how much the weighted sum changes when a task goes to node b, from its node or from
     none."""
     a = s.x[t]
+    # Nodes begin to count with their first task and stop with their last.
     fresh = s.tasks[b] == 0
     last = a >= 0 and s.tasks[a] == 1
     d = w[CROWDING] * (s.tasks[b] + 1)
@@ -417,9 +460,9 @@ def change(p: Packed, s: State, w: Array, t: int, b: int) -> float:
 
 
 @inlined
-def swap_change(p: Packed, s: State, w: Array, t: int, u: int) -> float:
+def swap_change(p: Packed, s: State, w: Weights, t: int, u: int) -> float:
     """By how much the weighted sum changes when two placed tasks of different services change
-    places."""
+    places. Crowding, cost, nodes and unplaced tasks stay as they are."""
     a, b = s.x[t], s.x[u]
     d = w[POWER] * (watts(p, t, b) - watts(p, t, a) + watts(p, u, a) - watts(p, u, b))
     if w[IMBALANCE] != 0.0:

@@ -110,8 +110,10 @@ def plan(
         )
         return
     from murmuration.assignment.objectives import parse_limit, parse_objective
+    from murmuration.base.loading import look_beside
     from murmuration.planning.plan import Options
 
+    look_beside(snapshot)
     options = Options(
         tuple(parse_objective(text) for text in objectives),
         tuple(parse_limit(text) for text in limits),
@@ -211,20 +213,22 @@ def _run(
 def _write(found: Any, told: dict[str, Any], folder: Path) -> None:
     from murmuration.base import files
     from murmuration.planning.page import page
-    from murmuration.planning.script import script
+    from murmuration.planning.script import can_be_scripted, script
     from murmuration.reports.page import render
 
     files.ready_folder(folder)
     files.write_json(
         folder / "plan.json", {key: value for key, value in told.items() if key != "timing"}
     )
-    files.write_text(folder / "moves.sh", script(found, f"moves for {told['snapshot']}"))
-    (folder / "moves.sh").chmod(0o755)
+    if can_be_scripted(found):
+        files.write_text(folder / "moves.sh", script(found, f"moves for {told['snapshot']}"))
+        (folder / "moves.sh").chmod(0o755)
     files.write_text(folder / "report.html", render(page(found, told)))
 
 
 def _show(found: Any, told: dict[str, Any], folder: Path | None) -> None:
     from murmuration.planning.document import rehearsal_sentence, table
+    from murmuration.planning.script import can_be_scripted
     from murmuration.reports.terminal import comparison_table
 
     common.print_table(comparison_table(*table(found, ("kubernetes", "pymoo"))))
@@ -243,7 +247,8 @@ def _show(found: Any, told: dict[str, Any], folder: Path | None) -> None:
     if told["moves"]:
         common.say(rehearsal_sentence(found.rehearsal))
     if folder is not None:
-        common.say(f"moves: {folder / 'moves.sh'}; report: {folder / 'report.html'}")
+        moves = f"moves: {folder / 'moves.sh'}; " if can_be_scripted(found) else ""
+        common.say(f"{moves}report: {folder / 'report.html'}")
 
 
 def summary(told: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean
-from murmuration.placement.registry import is_own
+from murmuration.placement.registry import is_user_defined
 from murmuration.schedulers.architecture import KINDS
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -97,7 +97,7 @@ def variant_specs(study: Study, names: Sequence[str]) -> list[Spec]:
 def _changes(name: str, variants: Mapping[str, Tables]) -> Tables:
     if name in variants:
         return variants[name]
-    if name in KINDS or is_own(name):
+    if name in KINDS or is_user_defined(name):
         return {"scheduler.kind": name}
     raise InputError(
         f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *KINDS])} (or module:Class)"

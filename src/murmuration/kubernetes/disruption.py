@@ -12,9 +12,12 @@ from murmuration.kubernetes.objects import Object, name_of, namespace_of
 from murmuration.kubernetes.selectors import selects
 
 
-def budgets_of(things: Sequence[Object], tasks: Sequence[TaskEntry]) -> tuple[list[int], list[str]]:
-    """What each budget leaves, pods told which is theirs; and what is worth saying about them."""
-    left: list[int] = []
+def apply_budgets(
+    things: Sequence[Object], tasks: Sequence[TaskEntry]
+) -> tuple[list[int], list[str]]:
+    """How many disruptions each budget allows now, and notes about those that allow none. Sets the
+    budget of the tasks each selects, and pins those that two select."""
+    budgets: list[int] = []
     notes = []
     for thing in things:
         where = f"PodDisruptionBudget {name_of(thing)}"
@@ -30,19 +33,20 @@ def budgets_of(things: Sequence[Object], tasks: Sequence[TaskEntry]) -> tuple[li
             if task.budget >= 0:
                 # The eviction API refuses a pod that two budgets select.
                 task.pinned = task.pinned or "two disruption budgets select it"
-            task.budget = len(left)
-        left.append(allowed)
+            task.budget = len(budgets)
+        budgets.append(allowed)
         running = sum(bool(task.node) and not task.pinned for task in mine)
         if allowed == 0 and running:
             notes.append(f"{running} pods stay where they are: {where} allows no disruption now")
-    return left, notes
+    return budgets, notes
 
 
 def _allowed(thing: Object, running: int, where: str) -> int:
-    """What the controller says, else what the budget's own numbers mean for the pods that run."""
-    told = (thing.get("status") or {}).get("disruptionsAllowed")
-    if isinstance(told, int) and not isinstance(told, bool):
-        return max(told, 0)
+    """The number the disruption controller reports, else what the budget's limits mean for the pods
+    that run."""
+    reported = (thing.get("status") or {}).get("disruptionsAllowed")
+    if isinstance(reported, int) and not isinstance(reported, bool):
+        return max(reported, 0)
     spec = thing.get("spec") or {}
     if spec.get("maxUnavailable") is not None:
         return min(_count(spec["maxUnavailable"], running, where), running)

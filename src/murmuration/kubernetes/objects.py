@@ -18,20 +18,21 @@ MAKERS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "J
 
 def read_objects(source: Source) -> list[Object]:
     """Every object of a file, lists opened."""
-    found = [item for document in _documents(source) for item in _opened(document, source)]
-    if not found:
+    objects = [item for document in _documents(source) for item in _open_lists(document, source)]
+    if not objects:
         raise InputError(f"{source.path}: expected Kubernetes objects, found none")
-    return found
+    return objects
 
 
 def looks_like_objects(source: Source) -> bool:
-    """Told by the first lines: a JSON object or array, or YAML with the two keys every object
-    has."""
+    """Whether a file holds objects, by its first lines: a JSON object or array, or YAML with the
+    two keys every object has."""
     text = source.data[:4096].decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
     return text[:1] in "{[" or text.startswith("---") or "apiVersion:" in text or "kind:" in text
 
 
 def _documents(source: Source) -> list[Any]:
+    """The JSON or YAML documents of a file."""
     text = source.data.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] in (b"{", b"["):
         try:
@@ -66,17 +67,18 @@ def _yaml(source: Source) -> list[Any]:
         ) from None
 
 
-def _opened(document: Any, source: Source) -> Iterator[Object]:
+def _open_lists(document: Any, source: Source) -> Iterator[Object]:
+    """The objects in a document; lists in lists are opened."""
     if isinstance(document, list):
         for item in document:
-            yield from _opened(item, source)
+            yield from _open_lists(item, source)
     elif isinstance(document, Mapping) and isinstance(document.get("items"), list):
         # Items of a typed list, such as a PodList, need not repeat their kind.
         kind = str(document.get("kind", ""))
         kind = kind.removesuffix("List") if kind not in ("", "List") else ""
         for item in document["items"]:
             named = {"kind": kind, **item} if isinstance(item, Mapping) and kind else item
-            yield from _opened(named, source)
+            yield from _open_lists(named, source)
     elif (
         isinstance(document, Mapping)
         and document.get("kind")
@@ -105,26 +107,27 @@ def namespace_of(thing: Object) -> str:
 
 def pods_to_place(things: list[Object]) -> list[Object]:
     """New pods: pods as they are, without a node, and those a Deployment or the like would make."""
-    found: list[Object] = []
+    pods: list[Object] = []
     for thing in things:
         if thing["kind"] == "Pod":
-            found.append(_unplaced(thing))
+            pods.append(_without_node(thing))
         elif thing["kind"] in MAKERS:
-            found += _made(thing)
+            pods += _replicas(thing)
         else:
             raise InputError(
                 f"--place: expected pods or what makes them ({', '.join(MAKERS)}), got a "
                 f"{thing['kind']}"
             )
-    return found
+    return pods
 
 
-def _unplaced(pod: Object) -> Object:
+def _without_node(pod: Object) -> Object:
     spec = {key: value for key, value in (pod.get("spec") or {}).items() if key != "nodeName"}
     return {**pod, "spec": spec, "status": {"phase": "Pending"}}
 
 
-def _made(maker: Object) -> list[Object]:
+def _replicas(maker: Object) -> list[Object]:
+    """The pods a controller would make of its template."""
     spec = maker.get("spec") or {}
     template = spec.get("template")
     if not isinstance(template, Mapping):

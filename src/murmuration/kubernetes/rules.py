@@ -2,49 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from murmuration.assignment.problem import APART, SPREAD, TOGETHER, Flags, Integers, Rule
+from murmuration.assignment.problem import APART, SPREAD, TOGETHER, Rule
 from murmuration.assignment.snapshots.builder import NodeEntry, TaskEntry
+from murmuration.base.arrays import Flags, Indices
 from murmuration.base.errors import InputError
 from murmuration.kubernetes.objects import namespace_of
 from murmuration.kubernetes.selectors import requirements_of, selects
 
+#: One affinity term or spread constraint, as Kubernetes writes it.
+Term = Mapping[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST = "kubernetes.io/hostname"
 
 
-def _terms(task: TaskEntry, part: str) -> list[Mapping[str, Any]]:
+def _terms(task: TaskEntry, part: str) -> list[Term]:
     affinity = (task.source.get("spec") or {}).get("affinity") or {}
     return list((affinity.get(part) or {}).get(REQUIRED) or ())
 
 
-def _spreads(task: TaskEntry) -> list[Mapping[str, Any]]:
+def _spreads(task: TaskEntry) -> list[Term]:
     listed = (task.source.get("spec") or {}).get("topologySpreadConstraints") or ()
     return [c for c in listed if c.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
 
 
-def _key(task: TaskEntry, term: Mapping[str, Any]) -> str:
+def _key(task: TaskEntry, term: Term) -> str:
     """What makes two pods' terms the same rule: namespace, term, and the labels it takes from the
     pod itself."""
-    own = {
+    labels = {
         key: task.labels.get(key)
         for key in (*_listed(term, "matchLabelKeys"), *_listed(term, "mismatchLabelKeys"))
     }
     return msgspec.json.encode(
-        [namespace_of(task.source), term, own], order="deterministic"
+        [namespace_of(task.source), term, labels], order="deterministic"
     ).decode()
 
 
-def _listed(term: Mapping[str, Any], key: str) -> list[str]:
+def _listed(term: Term, key: str) -> list[str]:
     return [str(value) for value in term.get(key) or ()]
 
 
-def _selector(task: TaskEntry, term: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _selector(task: TaskEntry, term: Term) -> Term | None:
     """The label selector of a term, with what it takes from the labels of the pod that has it."""
     selector = term.get("labelSelector")
     if selector is None:
@@ -56,9 +60,7 @@ def _selector(task: TaskEntry, term: Mapping[str, Any]) -> Mapping[str, Any] | N
     return {"matchExpressions": wants}
 
 
-def _targets(
-    task: TaskEntry, term: Mapping[str, Any], tasks: Sequence[TaskEntry], where: str
-) -> Integers:
+def _targets(task: TaskEntry, term: Term, tasks: Sequence[TaskEntry], where: str) -> Indices:
     selector = _selector(task, term)
     spaces = {str(space) for space in term.get("namespaces") or ()}
     # The labels of namespaces are not in a snapshot: a selector of namespaces is taken to mean all
@@ -66,33 +68,33 @@ def _targets(
     everywhere = term.get("namespaceSelector") is not None
     if not spaces and not everywhere:
         spaces = {namespace_of(task.source)}
-    found = [
+    targets = [
         k
         for k, other in enumerate(tasks)
         if (everywhere or namespace_of(other.source) in spaces)
         and selects(selector, other.labels, where)
     ]
-    return np.array(found, dtype=np.int64)
+    return np.array(targets, dtype=np.int64)
 
 
-def _domains(nodes: Sequence[NodeEntry], key: str, usable: Flags | None = None) -> Integers:
+def _domains(nodes: Sequence[NodeEntry], key: str, usable: Flags | None = None) -> Indices:
     """Which part of the cluster each node is in by a label; −1 without it."""
     values: dict[str, int] = {}
-    found = np.full(len(nodes), -1, dtype=np.int64)
+    domains = np.full(len(nodes), -1, dtype=np.int64)
     for k, node in enumerate(nodes):
         if key in node.labels and (usable is None or usable[k]):
-            found[k] = values.setdefault(node.labels[key], len(values))
-    return found
+            domains[k] = values.setdefault(node.labels[key], len(values))
+    return domains
 
 
 def rules_of(
-    tasks: Sequence[TaskEntry], nodes: Sequence[NodeEntry], masks: dict[Any, Flags]
+    tasks: Sequence[TaskEntry], nodes: Sequence[NodeEntry], masks: dict[Hashable, Flags]
 ) -> list[Rule]:
     """Every distinct rule. Pods that must lie where a label is are kept to the nodes that have
     it."""
     rules: list[Rule] = []
     for kind, part in ((APART, "podAntiAffinity"), (TOGETHER, "podAffinity")):
-        for holders, term in _grouped(tasks, lambda task, part=part: _terms(task, part)):
+        for holders, term in _group_terms(tasks, partial(_terms, part=part)):
             first = tasks[holders[0]]
             where = f"pod {first.name}: {part}"
             key = str(term.get("topologyKey") or "")
@@ -103,25 +105,28 @@ def rules_of(
                 _keep_to(tasks, holders, domains >= 0, masks, key)
             targets = _targets(first, term, tasks, where)
             rules.append(Rule(kind, f"{where} by {key}", np.array(holders), targets, domains))
-    for holders, term in _grouped(tasks, _spreads):
+    for holders, term in _group_terms(tasks, _spreads):
         rules.append(_spread(tasks, holders, term, nodes, masks))
     return [*rules, *_ports(tasks, nodes)]
 
 
-def _grouped(tasks: Sequence[TaskEntry], terms: Any) -> list[tuple[list[int], Mapping[str, Any]]]:
-    found: dict[str, tuple[list[int], Mapping[str, Any]]] = {}
+def _group_terms(
+    tasks: Sequence[TaskEntry], terms: Callable[[TaskEntry], Sequence[Term]]
+) -> list[tuple[list[int], Term]]:
+    """Each distinct term with the tasks that have it: replicas of a service share their rules."""
+    groups: dict[str, tuple[list[int], Term]] = {}
     for k, task in enumerate(tasks):
         for term in terms(task):
-            found.setdefault(_key(task, term), ([], term))[0].append(k)
-    return list(found.values())
+            groups.setdefault(_key(task, term), ([], term))[0].append(k)
+    return list(groups.values())
 
 
 def _spread(
     tasks: Sequence[TaskEntry],
     holders: list[int],
-    term: Mapping[str, Any],
+    term: Term,
     nodes: Sequence[NodeEntry],
-    masks: dict[Any, Flags],
+    masks: dict[Hashable, Flags],
 ) -> Rule:
     first = tasks[holders[0]]
     where, key, skew = (
@@ -145,7 +150,7 @@ def _keep_to(
     tasks: Sequence[TaskEntry],
     holders: list[int],
     labelled: Flags,
-    masks: dict[Any, Flags],
+    masks: dict[Hashable, Flags],
     key: str,
 ) -> None:
     """Take nodes without a label from pods whose rule needs it."""
@@ -174,15 +179,15 @@ def _ports(tasks: Sequence[TaskEntry], nodes: Sequence[NodeEntry]) -> list[Rule]
             users.setdefault(port, []).append(k)
     by_node = np.arange(len(nodes))
     return [
-        Rule(APART, f"host port {port} ({protocol})", np.array(found), np.array(found), by_node)
-        for (port, protocol), found in users.items()
-        if len(found) > 1
+        Rule(APART, f"host port {port} ({protocol})", np.array(holders), np.array(holders), by_node)
+        for (port, protocol), holders in users.items()
+        if len(holders) > 1
     ]
 
 
 def check_affinity(tasks: Sequence[TaskEntry]) -> None:
-    """Refuse what can never be: a pod that must and must not lie with the same pods, and pods that
-    wait in a ring."""
+    """Refuse rules nothing can meet: a pod that must and must not lie with the same pods, and pods
+    that wait for each other in a ring."""
     for task in tasks:
         apart = {_same(term) for term in _terms(task, "podAntiAffinity")}
         if any(_same(term) in apart for term in _terms(task, "podAffinity")):
@@ -192,7 +197,7 @@ def check_affinity(tasks: Sequence[TaskEntry]) -> None:
     _check_ring(tasks)
 
 
-def _same(term: Mapping[str, Any]) -> str:
+def _same(term: Term) -> str:
     parts = [
         term.get("labelSelector"),
         term.get("topologyKey"),

@@ -9,18 +9,18 @@ pods on volumes the snapshot does not show.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from murmuration.assignment.problem import Flags
 from murmuration.assignment.snapshots.additions import new_nodes
 from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEntry
+from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
 from murmuration.base.resources import parse_quantity
-from murmuration.kubernetes.disruption import budgets_of
+from murmuration.kubernetes.disruption import apply_budgets
 from murmuration.kubernetes.objects import Object, name_of, namespace_of
 from murmuration.kubernetes.rules import check_affinity, rules_of
 from murmuration.kubernetes.selectors import (
@@ -47,10 +47,9 @@ def snapshot_of(things: Sequence[Object], add: Sequence[str] = ()) -> Snapshot:
     for thing in things:
         kinds.setdefault(str(thing["kind"]), []).append(thing)
     if "Node" not in kinds:
-        found = ", ".join(sorted(kinds))
         raise InputError(
             "the cluster is empty: expected Node objects (kubectl get nodes,pods,pdb -A), found "
-            f"{found}"
+            f"{', '.join(sorted(kinds))}"
         )
     nodes = [_node(thing) for thing in kinds["Node"]]
     for entry, like in new_nodes(add, nodes):
@@ -64,7 +63,7 @@ def snapshot_of(things: Sequence[Object], add: Sequence[str] = ()) -> Snapshot:
     _distinct("pod", [task.name for task in tasks])
     _check_nodes(tasks, {node.name for node in nodes})
     check_affinity(tasks)
-    budgets, blocked = budgets_of(kinds.get("PodDisruptionBudget", ()), tasks)
+    budgets, blocked = apply_budgets(kinds.get("PodDisruptionBudget", ()), tasks)
     masks = _masks(tasks, kinds["Node"], nodes)
     rules = rules_of(tasks, nodes, masks)
     return Snapshot(nodes, tasks, masks, rules, budgets, _notes(tasks, blocked), "kubernetes")
@@ -89,15 +88,15 @@ def _node(thing: Object) -> NodeEntry:
     if not amounts or "cpu" not in amounts or "memory" not in amounts:
         raise InputError(f"node {name}: expected status.allocatable with cpu and memory")
     labels = {HOST: str(name), **(thing["metadata"].get("labels") or {})}
-    told = {**(thing["metadata"].get("annotations") or {}), **labels}
+    marks = {**(thing["metadata"].get("annotations") or {}), **labels}
     zone = next((labels[key] for key in ZONES if key in labels), "")
     kind = next((labels[key] for key in TYPES if key in labels), "")
-    price = parse_quantity(told[PRICE], f"node {name}: {PRICE}") if PRICE in told else None
+    price = parse_quantity(marks[PRICE], f"node {name}: {PRICE}") if PRICE in marks else None
     watts = None
-    if IDLE in told and PEAK in told:
+    if IDLE in marks and PEAK in marks:
         watts = (
-            parse_quantity(told[IDLE], f"node {name}: {IDLE}"),
-            parse_quantity(told[PEAK], f"node {name}: {PEAK}"),
+            parse_quantity(marks[IDLE], f"node {name}: {IDLE}"),
+            parse_quantity(marks[PEAK], f"node {name}: {PEAK}"),
         )
     return NodeEntry(str(name), amounts, labels, zone, price, watts, kind)
 
@@ -138,7 +137,7 @@ def _task(pod: Object, volumes: Callable[[Object], Any]) -> TaskEntry:
         priority,
         labels=metadata.get("labels") or {},
         source=pod,
-        of_node=pinned in (DAEMON, STATIC),
+        bound_to_node=pinned in (DAEMON, STATIC),
     )
 
 
@@ -186,20 +185,20 @@ def requests(spec: Mapping[str, Any], name: str) -> dict[str, float]:
     together: Counter[str] = Counter()
     for amounts in containers:
         together.update(amounts)
-    most: dict[str, float] = {}
+    init: dict[str, float] = {}
     for container in spec.get("initContainers") or ():
         amounts = _container(container, name)
         if container.get("restartPolicy") == "Always":
             together.update(amounts)
             continue
         for key, amount in amounts.items():
-            most[key] = max(most.get(key, 0.0), amount)
-    found = {key: max(together[key], most.get(key, 0.0)) for key in {*together, *most}}
+            init[key] = max(init.get(key, 0.0), amount)
+    asked = {key: max(together[key], init.get(key, 0.0)) for key in {*together, *init}}
     whole = (spec.get("resources") or {}).get("requests") or {}
-    found.update({key: _quantity(value, name, key) for key, value in whole.items()})
+    asked.update({key: _quantity(value, name, key) for key, value in whole.items()})
     for key, value in (spec.get("overhead") or {}).items():
-        found[key] = found.get(key, 0.0) + _quantity(value, name, key)
-    return {**{"cpu": 0.0, "memory": 0.0}, **found, "pods": 1.0}
+        asked[key] = asked.get(key, 0.0) + _quantity(value, name, key)
+    return {"cpu": 0.0, "memory": 0.0, **asked, "pods": 1.0}
 
 
 def _container(container: Mapping[str, Any], pod: str) -> dict[str, float]:
@@ -239,7 +238,7 @@ def _volumes(kinds: Mapping[str, list[Object]]) -> Callable[[Object], Any]:
     }
 
     def selectors(pod: Object) -> list[Any] | None:
-        found: list[Any] = []
+        required_terms: list[Any] = []
         for volume in (pod.get("spec") or {}).get("volumes") or ():
             claim_name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
             if claim_name is None:
@@ -249,27 +248,27 @@ def _volumes(kinds: Mapping[str, list[Object]]) -> Callable[[Object], Any]:
             if bound is None:
                 return None
             required = ((bound.get("spec") or {}).get("nodeAffinity") or {}).get("required")
-            found += [required] if required else []
-        return found
+            required_terms += [required] if required else []
+        return required_terms
 
     return selectors
 
 
 def _masks(
     tasks: Sequence[TaskEntry], things: Sequence[Object], nodes: Sequence[NodeEntry]
-) -> dict[Any, Flags]:
+) -> dict[Hashable, Flags]:
     """The nodes open to each kind of pod: schedulable, tolerated, selected."""
     open_nodes = [_schedulable(thing) for thing in things]
     taints = [(thing.get("spec") or {}).get("taints") or [] for thing in things]
-    found: dict[Any, Flags] = {"pinned": np.ones(len(nodes), dtype=np.bool_)}
+    masks: dict[Hashable, Flags] = {"pinned": np.ones(len(nodes), dtype=np.bool_)}
     for task in tasks:
-        if task.wants in found:
+        if task.wants in masks:
             continue
-        selector, required, tolerations, volumes = msgspec.json.decode(task.wants)
+        selector, required, tolerations, volumes = msgspec.json.decode(str(task.wants))
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
         spec = {"nodeSelector": selector, "affinity": affinity}
         where = f"pod {task.name}: node affinity"
-        found[task.wants] = np.array(
+        masks[task.wants] = np.array(
             [
                 usable
                 and tolerated(mine, tolerations)
@@ -281,7 +280,7 @@ def _masks(
             ],
             dtype=np.bool_,
         )
-    return found
+    return masks
 
 
 def _schedulable(thing: Object) -> bool:

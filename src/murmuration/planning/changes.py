@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from murmuration.assignment.problem import Integers, Problem
-from murmuration.assignment.snapshots.builder import Snapshot
-from murmuration.assignment.snapshots.folding import subset
+from murmuration.assignment.problem import Problem
+from murmuration.base.arrays import Amounts
 from murmuration.base.errors import InputError, unknown
 
 
 class Removed(NamedTuple):
-    """A cluster without some nodes: whose tasks need a new node, and who is stranded there and
-    why."""
+    """A cluster without some nodes: the tasks that need a new node with the name of the old one,
+    and those that cannot leave theirs with the reason."""
 
     problem: Problem
     displaced: dict[int, str]
@@ -24,55 +23,53 @@ class Removed(NamedTuple):
 
 
 def without(problem: Problem, names: Sequence[str]) -> Removed:
-    """The tasks of removed nodes have no node any more; what runs on every node goes with its
-    node."""
+    """Take nodes out of a cluster: their tasks have no node any more, and those that cannot be
+    moved are stranded."""
     for name in names:
         if name not in problem.nodes:
             raise InputError(f"--remove: {unknown('node', name, problem.nodes)}")
     gone = np.array([name in names for name in problem.nodes])
     if gone.all():
         raise InputError("--remove: expected at least one node to be left")
-    there = (problem.node_of >= 0) & gone[problem.node_of]
-    reasons = _reasons(problem)
-    stranded = {problem.tasks[t]: reasons[t] for t in np.flatnonzero(there) if reasons[t]}
+    affected = (problem.node_of >= 0) & gone[problem.node_of]
+    reasons = _why_fixed(problem)
+    stranded = {problem.tasks[t]: reasons[t] for t in np.flatnonzero(affected) if reasons[t]}
     keep = np.array(
-        [not (there[t] and reasons[t]) for t in range(len(problem.tasks))], dtype=np.bool_
+        [not (affected[t] and reasons[t]) for t in range(len(problem.tasks))], dtype=np.bool_
     )
-    left = subset(problem, keep)
-    moved = there[keep]
-    displaced = {int(t): problem.nodes[left.node_of[t]] for t in np.flatnonzero(moved)}
-    node_of = np.where(moved, -1, left.node_of)
-    allowed = left.allowed & ~gone
-    total = np.where(gone[:, None], 0, left.total)
-    pinned = left.pinned & ~moved
-    return Removed(
-        replace(left, node_of=node_of, allowed=allowed, total=total, pinned=pinned),
-        displaced,
-        stranded,
+    rest = problem.subset(keep)
+    moving = affected[keep]
+    displaced = {int(t): problem.nodes[rest.node_of[t]] for t in np.flatnonzero(moving)}
+    # The nodes stay in the arrays, so that numbers and names keep their meaning: they have nothing
+    # to give and nobody may use them.
+    changed = replace(
+        rest,
+        node_of=np.where(moving, -1, rest.node_of),
+        allowed=rest.allowed & ~gone,
+        total=np.where(gone[:, None], 0, rest.total),
+        pinned=rest.pinned & ~moving,
     )
+    assert not gone[changed.node_of[changed.node_of >= 0]].any(), "a task is left on a removed node"
+    return Removed(changed, displaced, stranded)
 
 
-def _reasons(problem: Problem) -> list[str]:
+def _why_fixed(problem: Problem) -> list[str]:
     """Why a task cannot be moved, by task; empty if it can."""
     movable = problem.movable
-    told = (
-        [task.pinned for task in problem.details.tasks]
-        if isinstance(problem.details, Snapshot)
-        else []
-    )
-    words = []
+    pin_reasons = problem.source.pin_reasons if problem.source is not None else ()
+    reasons = []
     for t in range(len(problem.tasks)):
         if movable[t]:
-            words.append("")
+            reasons.append("")
         elif problem.pinned[t]:
-            words.append(told[t] if told and told[t] else "it is pinned")
+            reasons.append((pin_reasons[t] if pin_reasons else "") or "it is pinned")
         else:
-            words.append("its disruption budget allows no disruption now")
-    return words
+            reasons.append("its disruption budget allows no disruption now")
+    return reasons
 
 
-def with_task(problem: Problem, request: Integers) -> Problem:
-    """The same problem with one task more, a service of its own that has no node yet."""
+def with_task(problem: Problem, request: Amounts) -> Problem:
+    """The same problem with one task more, the only one of its service, that has no node yet."""
     one = {
         "request": request[None].astype(np.int64),
         "node_of": [-1],
@@ -87,4 +84,4 @@ def with_task(problem: Problem, request: Integers) -> Problem:
         name: np.concatenate([getattr(problem, name), np.asarray(more)])
         for name, more in one.items()
     }
-    return replace(problem, tasks=(*problem.tasks, "new"), **columns)
+    return replace(problem, tasks=(*problem.tasks, "new"), source=None, **columns)

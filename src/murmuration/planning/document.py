@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from murmuration.assignment.moves import Step
-from murmuration.assignment.problem import Floats
 from murmuration.assignment.search.construct import LABELS
+from murmuration.base.arrays import Floats
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import Rehearsal
 
@@ -18,7 +18,7 @@ FRONT_MAX = 500
 
 
 def document(plan: Plan, name: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Everything a program would want to know about a plan."""
+    """The whole plan for a program: `plan.json`, and what `--json` prints."""
     problem = plan.problem
     return {
         "snapshot": name,
@@ -33,7 +33,7 @@ def document(plan: Plan, name: str, extra: dict[str, Any] | None = None) -> dict
         "front": _front(plan),
         "moves": [move(plan, k, step) for k, step in enumerate(plan.order.steps, 1)],
         "moved": plan.order.moved,
-        "rehearsal": rehearsed(plan),
+        "rehearsal": describe_rehearsal(plan.rehearsal),
         "fewest_moves": None if plan.fewest is None else plan.fewest.moves,
         "fewest_moves_bound": None if plan.fewest is None else plan.fewest.bound,
         "impossible": [problem.tasks[t] for t in plan.order.blocked],
@@ -68,7 +68,7 @@ def _front(plan: Plan) -> list[dict[str, float]]:
 
 
 def move(plan: Plan, number: int, step: Step) -> dict[str, Any]:
-    """One step for a program."""
+    """One step: its number, its wave, where the task goes from and to, and when."""
     problem = plan.problem
     origin = problem.nodes[step.origin] if step.origin >= 0 else plan.displaced.get(step.task)
     kind = "detour" if step.detour else "place" if origin is None else "move"
@@ -84,50 +84,46 @@ def move(plan: Plan, number: int, step: Step) -> dict[str, Any]:
     }
 
 
-def rehearsed(plan: Plan) -> dict[str, Any]:
-    """What came of carrying the steps out in virtual time; loads are shares of the fullest node."""
-    found = plan.rehearsal
+def describe_rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
+    """The result of carrying the steps out in virtual time; loads are shares of the fullest
+    node."""
     return {
-        "rate_mb_per_s": found.rate,
-        "seconds": round(found.seconds, 3),
-        "seconds_one_by_one": round(found.one_by_one, 3),
-        "moves_at_once_max": found.at_once,
-        "megabytes": round(found.megabytes, 3),
-        "load_before": found.load_before,
-        "load_max": found.load,
-        "nodes_above_total_before": found.overfull,
-        "nodes_above_total": found.above,
-        "wrong": found.wrong,
+        "rate_mb_per_s": rehearsal.rate,
+        "seconds": round(rehearsal.seconds, 3),
+        "seconds_one_by_one": round(rehearsal.one_by_one, 3),
+        "moves_at_once_max": rehearsal.at_once,
+        "megabytes": round(rehearsal.megabytes, 3),
+        "load_before": rehearsal.load_before,
+        "load_max": rehearsal.load,
+        "nodes_above_total_before": rehearsal.overfull,
+        "nodes_above_total": rehearsal.above,
+        "wrong": rehearsal.errors,
     }
 
 
-def rehearsal_sentence(found: Rehearsal) -> str:
+def rehearsal_sentence(rehearsal: Rehearsal) -> str:
     """The rehearsal in one line."""
-    above = f"{found.above or 'none'} above its total"
-    if found.overfull:
-        above = f"{found.above or 'none'} of {found.overfull} overfull nodes got fuller"
+    above = f"{rehearsal.above or 'none'} above its total"
+    if rehearsal.overfull:
+        above = f"{rehearsal.above or 'none'} of {rehearsal.overfull} overfull nodes got fuller"
     loads = (
-        f"the fullest node was at {found.load_before:.0%} and on the way at "
-        f"{found.load:.0%}, {above}"
+        f"the fullest node was at {rehearsal.load_before:.0%} and on the way at "
+        f"{rehearsal.load:.0%}, {above}"
     )
-    if not found.megabytes:
+    if not rehearsal.megabytes:
         return f"rehearsed: nothing has to be copied; {loads}"
     return (
-        f"rehearsed at {found.rate:g} MB/s a move: {_duration(found.seconds)} for "
-        f"{_size(found.megabytes)} "
-        f"({_duration(found.one_by_one)} one by one), at most {found.at_once} at once; {loads}"
+        f"rehearsed at {rehearsal.rate:g} MB/s a move: {_duration(rehearsal.seconds)} for "
+        f"{_size(rehearsal.megabytes)} ({_duration(rehearsal.one_by_one)} one by one), "
+        f"at most {rehearsal.at_once} at once; {loads}"
     )
 
 
 def _duration(seconds: float) -> str:
     minutes = seconds / 60
-    return (
-        f"{seconds:.3g} s"
-        if minutes < 2
-        else f"{minutes:.0f} min"
-        if minutes < 120
-        else f"{minutes / 60:.1f} h"
-    )
+    if minutes < 2:
+        return f"{seconds:.3g} s"
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def _size(megabytes: float) -> str:
@@ -135,18 +131,18 @@ def _size(megabytes: float) -> str:
 
 
 def table(plan: Plan, only: Sequence[str] = ()) -> tuple[list[str], list[list[object]]]:
-    """Before, what others would do from nothing (all of them, or these), and what was chosen, with
-    its change."""
+    """The columns and rows of the table of objectives: before, the baselines (all of them, or
+    `only` these), and the chosen placement with its change."""
     baselines = [name for name in plan.baselines if not only or name in only]
     columns = ["objective", "before", *(LABELS[name] for name in baselines), "chosen", "change"]
     wanted = {objective.name for objective in plan.objectives}
     rows: list[list[object]] = []
     for k, name in enumerate(plan.names):
-        told = [plan.before[k], *(plan.baselines[n][k] for n in baselines), plan.values[k]]
+        values = [plan.before[k], *(plan.baselines[n][k] for n in baselines), plan.values[k]]
         change = _row(plan, k)["change"]
         shown = "" if change is None else f"{change:+.1%}" if abs(change) >= 5e-4 else "0 %"
         mark = f"{name} *" if name in wanted else name
-        rows.append([mark, *(_short(v) for v in told), shown])
+        rows.append([mark, *(_short(v) for v in values), shown])
     return columns, rows
 
 

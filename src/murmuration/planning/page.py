@@ -10,8 +10,8 @@ import numpy as np
 
 from murmuration.assignment import objectives as of
 from murmuration.assignment.objectives import MEANINGS, shares
-from murmuration.assignment.problem import Floats
 from murmuration.assignment.search.construct import LABELS
+from murmuration.base.arrays import Floats
 from murmuration.base.version import __version__
 from murmuration.planning.document import rehearsal_sentence, table
 from murmuration.planning.plan import LABEL, Plan
@@ -24,32 +24,32 @@ MOVES_SHOWN = 500
 PAIRS = 10
 
 
-def page(plan: Plan, told: dict[str, Any]) -> Page:
-    """The whole report; `told` is the plan's document."""
-    sections = [_objectives(plan), _nodes(plan), _moves(told)]
-    if told["moves"]:
+def page(plan: Plan, document: dict[str, Any]) -> Page:
+    """The whole report; `document` is the plan as `plan.json` has it."""
+    sections = [_objectives(plan), _nodes(plan), _moves(document)]
+    if document["moves"]:
         sections.append(_rehearsal(plan))
     if len(plan.front) > 1 and len(plan.objectives) > 1:
         sections += [*_front(plan), _search(plan)]
-    if told["unplaced"] or told.get("stranded") or told["notes"]:
-        sections.append(_remarks(told))
-    bound = told["fewest_moves_bound"]
+    if document["unplaced"] or document.get("stranded") or document["notes"]:
+        sections.append(_remarks(document))
+    bound = document["fewest_moves_bound"]
     facts = [
-        ("nodes", f"{told['nodes']:,}"),
-        ("tasks", f"{told['tasks']:,}"),
+        ("nodes", f"{document['nodes']:,}"),
+        ("tasks", f"{document['tasks']:,}"),
         (
             "moves",
-            f"{told['moved']:,}"
-            + ("; no plan has fewer" if bound is not None and bound == told["moved"] else ""),
+            f"{document['moved']:,}"
+            + ("; no plan has fewer" if bound is not None and bound == document["moved"] else ""),
         ),
-        ("without a node", f"{len(told['unplaced']):,}"),
-        ("placements looked at", f"{told['evaluations']:,}"),
+        ("without a node", f"{len(document['unplaced']):,}"),
+        ("placements looked at", f"{document['evaluations']:,}"),
     ]
     footer = (
         f"Murmuration {__version__}. {LABEL.capitalize()}: it holds for the snapshot it was "
         "made from."
     )
-    return Page(f"Plan for {told['snapshot']}", LABEL, tuple(facts), tuple(sections), footer)
+    return Page(f"Plan for {document['snapshot']}", LABEL, tuple(facts), tuple(sections), footer)
 
 
 def _objectives(plan: Plan) -> Section:
@@ -78,23 +78,23 @@ def _nodes(plan: Plan) -> Section:
     return Section("Every node", "", (Fills("Requested share of every node", parts, rows, note),))
 
 
-def _moves(told: dict[str, Any]) -> Section:
+def _moves(document: dict[str, Any]) -> Section:
     rows = [
         [m["step"], m["wave"], m["kind"], m["task"], m["from"], m["to"]]
-        for m in told["moves"][:MOVES_SHOWN]
+        for m in document["moves"][:MOVES_SHOWN]
     ]
     text = (
         "Steps of one wave may run side by side; the next wave waits for it. No step "
         "overloads a node on the way."
     )
-    if told["impossible"]:
+    if document["impossible"]:
         text += (
-            f" {len(told['impossible'])} moves wait for each other and no third node has "
+            f" {len(document['impossible'])} moves wait for each other and no third node has "
             "room: they are left out."
         )
     note = (
-        f"{MOVES_SHOWN} of {len(told['moves']):,} steps."
-        if len(told["moves"]) > MOVES_SHOWN
+        f"{MOVES_SHOWN} of {len(document['moves']):,} steps."
+        if len(document["moves"]) > MOVES_SHOWN
         else ""
     )
     columns = ("step", "wave", "kind", "task", "from", "to")
@@ -103,8 +103,8 @@ def _moves(told: dict[str, Any]) -> Section:
 
 def _rehearsal(plan: Plan) -> Section:
     """How many moves are under way and how full the fullest node is, from the first to the last."""
-    found = plan.rehearsal
-    at, under_way, load = _stairs(found)
+    rehearsal = plan.rehearsal
+    at, under_way, load = _stairs(rehearsal)
     note = "A move counts on both nodes until it ends."
     charts = (
         Chart("Moves under way", "seconds", "moves", (Series("moves", at, under_way),), note=note),
@@ -117,15 +117,17 @@ def _rehearsal(plan: Plan) -> Section:
             y_percent=True,
         ),
     )
-    text = rehearsal_sentence(found)
-    return Section("Rehearsal", f"{text[0].upper()}{text[1:]}.", charts if found.seconds else ())
+    text = rehearsal_sentence(rehearsal)
+    return Section(
+        "Rehearsal", f"{text[0].upper()}{text[1:]}.", charts if rehearsal.seconds else ()
+    )
 
 
-def _stairs(found: Rehearsal) -> tuple[list[float], list[float], list[float]]:
+def _stairs(rehearsal: Rehearsal) -> tuple[list[float], list[float], list[float]]:
     """Times, moves under way and the fullest node's load: of one time the last count and the
     highest load."""
-    known: dict[float, tuple[float, float]] = {0.0: (0.0, found.load_before)}
-    for moment in found.moments:
+    known: dict[float, tuple[float, float]] = {0.0: (0.0, rehearsal.load_before)}
+    for moment in rehearsal.moments:
         highest = max(known[moment.at][1], moment.load) if moment.at in known else moment.load
         known[moment.at] = float(moment.under_way), highest
     corners: list[tuple[float, float, float]] = []
@@ -197,11 +199,11 @@ def _search(plan: Plan) -> Section:
     )
 
 
-def _remarks(told: dict[str, Any]) -> Section:
+def _remarks(document: dict[str, Any]) -> Section:
     rows = [
         ["without a node", entry["task"], entry["reason"]]
-        for entry in told["unplaced"][:MOVES_SHOWN]
+        for entry in document["unplaced"][:MOVES_SHOWN]
     ]
-    rows += [["stranded", entry["task"], entry["reason"]] for entry in told.get("stranded", [])]
-    rows += [["note", "", note] for note in told["notes"]]
+    rows += [["stranded", entry["task"], entry["reason"]] for entry in document.get("stranded", [])]
+    rows += [["note", "", note] for note in document["notes"]]
     return Section("Remarks", "", (), (Table("", ("what", "task", "why"), rows),))

@@ -1,6 +1,6 @@
 """pymoo's NSGA-III on the same problem, from the same first population and with the same repair and
-evaluations: what a general library finds, beside the plan. pymoo is no dependency of ours; whoever
-wants the comparison installs it."""
+evaluations: the result of a general library, beside the plan. pymoo is no dependency of ours;
+whoever wants the comparison installs it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.assignment.problem import Integers
 from murmuration.assignment.search.search import Search
-from murmuration.assignment.search.selection import partitions_for, sov
+from murmuration.assignment.search.selection import finest_partition, sov
+from murmuration.base.arrays import Integers
 from murmuration.base.errors import InputError
 
 NAME = "pymoo"
@@ -33,9 +33,9 @@ def pymoo_placement(search: Search, population: int) -> Integers:
     search.seed()
     first, movable = search.placements, search.work.packed.movable
 
-    class Mended(Repair):  # type: ignore[misc]
+    class RepairPlacement(Repair):  # type: ignore[misc]
         def _do(self, problem: Any, rows: Any, **more: Any) -> Any:
-            return np.array([search.repaired(whole(row)) for row in np.rint(rows)])[:, movable]
+            return np.array([search.repair(whole(row)) for row in np.rint(rows)])[:, movable]
 
     class Placing(Problem):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -49,7 +49,7 @@ def pymoo_placement(search: Search, population: int) -> Integers:
             values, bad = search.measure(placements)
             out["F"], out["G"] = (
                 values,
-                (bad + [0.0 if search.allowed(x) else 1e9 for x in placements])[:, None],
+                (bad + [0.0 if search.is_allowed(x) else 1e9 for x in placements])[:, None],
             )
 
     def whole(row: Any) -> Any:
@@ -59,16 +59,18 @@ def pymoo_placement(search: Search, population: int) -> Integers:
 
     count = len(search.objectives)
     points = get_reference_directions(
-        "das-dennis", count, n_partitions=partitions_for(count, population)
+        "das-dennis", count, n_partitions=finest_partition(count, population)
     )
-    mutation = PM(prob=1.0, prob_var=min(1.0, 2.0 / len(movable)), vtype=float, repair=Mended())
+    mutation = PM(
+        prob=1.0, prob_var=min(1.0, 2.0 / len(movable)), vtype=float, repair=RepairPlacement()
+    )
     algorithm = NSGA3(
         points,
         pop_size=max(population, len(points)),
         sampling=first[:, movable],
         mutation=mutation,
         crossover=SinglePointCrossover(prob=1.0),
-        repair=Mended(),
+        repair=RepairPlacement(),
         eliminate_duplicates=False,
     )
     last = minimize(
@@ -79,6 +81,8 @@ def pymoo_placement(search: Search, population: int) -> Integers:
         verbose=False,
     ).pop
     values, bad = last.get("F"), last.get("G")[:, 0]
-    least = np.flatnonzero(bad == bad.min())
+    allowed = np.flatnonzero(bad == bad.min())
     weights = np.array([objective.weight for objective in search.objectives])
-    return search.work.restored(whole(last.get("X")[least[sov(values[least], weights).argmin()]]))
+    return search.work.restore(
+        whole(last.get("X")[allowed[sov(values[allowed], weights).argmin()]])
+    )

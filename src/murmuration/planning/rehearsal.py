@@ -1,11 +1,24 @@
 """The moves of a plan carried out in virtual time: how long they take, how many at once, and that
 no node overflows.
 
-A move copies a task's memory at a given rate and counts on both nodes until it ends; a new task is
-there at once. A step may overtake an earlier one only where that cannot matter: one that comes to a
-node leaves room for those that should have come before, and one that leaves it waits until these
-have begun. So no step ever lives on room the order does not give it, and a wrong order gets stuck
-here instead of overloading a node there.
+**Time.** A move copies a task's memory at a given rate and counts on both nodes until it ends; a
+new task runs at once.
+
+**Order.** The steps of a plan are right one after the other, but carrying them out that way would
+take hours. A step may overtake an earlier one only where that cannot matter:
+
+- a step to a node leaves room there for the earlier steps to it that have not begun;
+- a step from a node waits until all earlier steps to that node have begun, because those were
+  ordered when the task was still there, and the room it frees is not theirs;
+- steps of one task, or of tasks under one rule, run one after the other;
+- a disruption budget lets no more of its tasks be on the way than it allows.
+
+So no step ever uses room that the order does not give it, and a wrong order gets stuck here instead
+of overloading a node later.
+
+**Two witnesses.** `_Stage` runs the steps on `ClusterState`, the table of the whole program, which
+refuses what does not fit. `_replay` then goes through what happened with plain sums and looks at
+every node's load at every moment. An error of either stops the plan.
 """
 
 from __future__ import annotations
@@ -18,15 +31,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from murmuration.assignment.moves import Step
-from murmuration.assignment.problem import (
-    Flags,
-    Floats,
-    Integers,
-    Problem,
-    describe,
-    new_broken,
-    used,
-)
+from murmuration.assignment.problem import Problem, describe, new_broken, used
+from murmuration.base.arrays import Flags, Floats, Integers
 from murmuration.base.resources import Resources, format_amount
 from murmuration.cluster.state import Assignment, ClusterState
 
@@ -48,7 +54,7 @@ class Moment:
 
 @dataclass
 class Rehearsal:
-    """What happened. Nothing is `wrong` if every step could be made and no node was above its total
+    """The result. There are no `errors` if every step could be made and no node was above its total
     on the way.
 
     A node the snapshot shows above its total (`overfull`) must not get fuller.
@@ -64,7 +70,7 @@ class Rehearsal:
     #: Nodes that were above their total on the way, or fuller than before if they were above it
     #: then.
     above: int = 0
-    wrong: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
@@ -100,11 +106,11 @@ def rehearse(
     )
     stage = _Stage(problem, steps, megabytes / rate)
     stage.run()
-    found = Rehearsal(
-        rate, stage.start, stage.end, float(megabytes.sum()), stage.moments, wrong=stage.wrong
+    rehearsal = Rehearsal(
+        rate, stage.start, stage.end, float(megabytes.sum()), stage.moments, errors=stage.errors
     )
-    _replay(problem, steps, found)
-    return found
+    _replay(problem, steps, rehearsal)
+    return rehearsal
 
 
 class _Stage:
@@ -117,9 +123,10 @@ class _Stage:
         self.node_of, self.movable = problem.node_of.copy(), problem.movable
         self.start, self.end = (np.full(len(steps), np.nan) for _ in range(2))
         self.moments: list[Moment] = []
-        self.wrong: list[str] = []
+        self.errors: list[str] = []
         self.now = 0.0
         self.under_way: list[tuple[float, int]] = []
+        #: Tasks of each budget that are on the way.
         self.down: Counter[int] = Counter()
         #: Steps to each node that have not begun.
         self.coming: dict[int, list[int]] = {}
@@ -133,23 +140,24 @@ class _Stage:
     def run(self) -> None:
         """Begin whatever may begin, then let time pass until the next steps end."""
         self._begin_all()
-        while self.under_way and not self.wrong:
+        while self.under_way and not self.errors:
             self.now = self.under_way[0][0]
             while self.under_way and self.under_way[0][0] == self.now:
                 self._finish(heapq.heappop(self.under_way)[1])
             self._begin_all()
-        if not self.wrong and np.isnan(self.start).any():
-            self.wrong.append(self._stuck(int(np.isnan(self.start).argmax())))
+        if not self.errors and np.isnan(self.start).any():
+            self.errors.append(self._stuck(int(np.isnan(self.start).argmax())))
         self.table.check()
 
     def _begin_all(self) -> None:
         """The ready in their order; one that begins may make others ready."""
-        while self.ready and not self.wrong:
+        while self.ready and not self.errors:
             self._begin(heapq.heappop(self.ready))
 
     def _begin(self, k: int) -> None:
         step, budget = self.steps[k], int(self.problem.budget_of[self.steps[k].task])
-        if self._kept(step, budget):
+        assert np.isnan(self.start[k]), "a step begins once"
+        if self._is_over_budget(step, budget):
             self.held.setdefault(("budget", budget), []).append(k)
             return
         if not self._take_room(k, step):
@@ -162,7 +170,7 @@ class _Stage:
         self.moments.append(Moment(self.now, k, True))
         self._release(self.after_start[k])
 
-    def _kept(self, step: Step, budget: int) -> bool:
+    def _is_over_budget(self, step: Step, budget: int) -> bool:
         """Whether a disruption budget lets no more of its tasks go now."""
         return budget >= 0 and step.origin >= 0 and self.down[budget] >= self.problem.budget[budget]
 
@@ -194,18 +202,19 @@ class _Stage:
         after = self.node_of.copy()
         after[step.task] = step.node
         broken = new_broken(problem, np.array([step.task]), after, self.node_of)
-        told = [describe(problem, broken)] if broken else []
+        errors = [describe(problem, broken)] if broken else []
         if self.node_of[step.task] != step.origin:
-            told.append(f"{problem.tasks[step.task]} is not where the step begins")
+            errors.append(f"{problem.tasks[step.task]} is not where the step begins")
         if not problem.may_use(step.task)[step.node] or not self.movable[step.task]:
-            told.append(f"{problem.tasks[step.task]} may not go to {problem.nodes[step.node]}")
-        self.wrong += [f"step {k + 1}: {sentence}" for sentence in told]
+            errors.append(f"{problem.tasks[step.task]} may not go to {problem.nodes[step.node]}")
+        self.errors += [f"step {k + 1}: {sentence}" for sentence in errors]
 
     def _finish(self, k: int) -> None:
         step, budget = self.steps[k], int(self.problem.budget_of[self.steps[k].task])
         if step.origin >= 0:
             self.table.end_migration(str(step.task), moved=True)
             self.down[budget] -= 1
+            assert self.down[budget] >= 0, "more of a budget ended than began"
         self.node_of[step.task] = step.node
         self.end[k] = self.now
         self.moments.append(Moment(self.now, k, False))
@@ -225,7 +234,7 @@ class _Stage:
         before it is done."""
         step, problem = self.steps[k], self.problem
         what = f"step {k + 1}: {problem.tasks[step.task]} cannot go to {problem.nodes[step.node]}"
-        if self._kept(step, int(problem.budget_of[step.task])):
+        if self._is_over_budget(step, int(problem.budget_of[step.task])):
             return f"{what}: its disruption budget allows none of its pods to go"
         free = self.table.free[step.node]
         short = np.flatnonzero(
@@ -257,42 +266,42 @@ def _assignment(problem: Problem, task: int, node: int) -> Assignment:
 def _prerequisites(
     problem: Problem, steps: Sequence[Step]
 ) -> tuple[list[list[int]], list[list[int]], Integers]:
-    """For each step those that wait for its start, those that wait for its end, and for how many it
-    waits itself."""
+    """For each step the later ones that wait for its start, those that wait for its end, and for
+    how many it waits itself."""
     after_start: list[list[int]] = [[] for _ in steps]
     after_end: list[list[int]] = [[] for _ in steps]
     waits = np.zeros(len(steps), dtype=np.int64)
-    came: dict[int, list[int]] = {}
-    moved: dict[tuple[str, int], int] = {}
+    arrivals: dict[int, list[int]] = {}
+    last: dict[tuple[str, int], int] = {}
     for k, step in enumerate(steps):
-        # From a node once all who come before have begun; of one task, or under one rule, one after
-        # the other.
-        starts = came.get(step.origin, [])
+        # From a node once all earlier steps to it have begun; of one task, or under one rule, one
+        # after the other.
+        starts = arrivals.get(step.origin, [])
         lines = [
             ("task", step.task),
             *(("rule", rule) for rule in problem.rules_of(np.array([step.task]))),
         ]
-        ends = {moved[line] for line in lines if line in moved}
+        ends = {last[line] for line in lines if line in last}
         for before, waiting in ((starts, after_start), (ends, after_end)):
             for other in before:
                 waiting[other].append(k)
         waits[k] = len(starts) + len(ends)
-        came.setdefault(step.node, []).append(k)
-        moved.update(dict.fromkeys(lines, k))
+        arrivals.setdefault(step.node, []).append(k)
+        last.update(dict.fromkeys(lines, k))
     return after_start, after_end, waits
 
 
-def _replay(problem: Problem, steps: Sequence[Step], found: Rehearsal) -> None:
-    """What happened once more, on plain sums: the load of the fullest node at every moment, and who
-    was above."""
+def _replay(problem: Problem, steps: Sequence[Step], rehearsal: Rehearsal) -> None:
+    """Go through what happened with plain sums: note the load of the fullest node at every moment,
+    and the nodes that were above their total."""
     use = used(problem, problem.node_of)
-    most = np.maximum(problem.total, use)
+    limit = np.maximum(problem.total, use)
     known = problem.total > 0
     share = np.divide(use, problem.total, out=np.zeros(use.shape), where=known).max(axis=1)
-    found.overfull = int((use > problem.total).any(axis=1).sum())
-    found.load_before, under_way = float(share.max(initial=0.0)), 0
-    moments, above, takes_time = list[Moment](), set[int](), found.takes_time
-    for moment in found.moments:
+    rehearsal.overfull = int((use > problem.total).any(axis=1).sum())
+    rehearsal.load_before, under_way = float(share.max(initial=0.0)), 0
+    moments, above, takes_time = list[Moment](), set[int](), rehearsal.takes_time
+    for moment in rehearsal.moments:
         step = steps[moment.step]
         node, sign = (step.node, 1) if moment.began else (step.origin, -1)
         under_way += sign if takes_time[moment.step] else 0
@@ -301,10 +310,10 @@ def _replay(problem: Problem, steps: Sequence[Step], found: Rehearsal) -> None:
             share[node] = (use[node][known[node]] / problem.total[node][known[node]]).max(
                 initial=0.0
             )
-            if (use[node] > most[node]).any():
+            if (use[node] > limit[node]).any():
                 above.add(node)
-                found.wrong.append(
+                rehearsal.errors.append(
                     f"step {moment.step + 1}: {problem.nodes[node]} is above its total"
                 )
         moments.append(Moment(moment.at, moment.step, moment.began, under_way, float(share.max())))
-    found.moments, found.above = moments, len(above)
+    rehearsal.moments, rehearsal.above = moments, len(above)

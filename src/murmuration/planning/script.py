@@ -1,15 +1,17 @@
 """The moves as a shell script of `kubectl` commands.
 
 A pod cannot be sent to a node: it is evicted, its controller makes another, and the scheduler puts
-that where it may. So the script closes every node, opens the one a pod should go to, evicts the pod
-through the eviction API, which heeds disruption budgets, waits until as many pods of its controller
-are ready as before, and closes the node again.
+that where it may. So the script cordons every node, uncordons the one a pod should go to, evicts
+the pod through the eviction API, which respects disruption budgets, waits until one more pod of its
+controller is ready on that node than before, and cordons the node again. Whatever happens, the
+nodes that were schedulable before are uncordoned at the end.
+
+Only a snapshot of Kubernetes can be carried out with `kubectl`; for others there is no script.
 """
 
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 from murmuration.assignment.moves import Step
 from murmuration.planning.plan import LABEL, Plan
@@ -71,6 +73,11 @@ for node in $open_before; do $kubectl cordon "$node" >/dev/null; done
 """
 
 
+def can_be_scripted(plan: Plan) -> bool:
+    """Whether the plan is for a Kubernetes cluster."""
+    return plan.problem.source is not None and plan.problem.source.format == "kubernetes"
+
+
 def script(plan: Plan, title: str) -> str:
     """The text of `moves.sh`."""
     lines = [_line(plan, number, step) for number, step in enumerate(plan.order.steps, 1)]
@@ -91,5 +98,6 @@ def _line(plan: Plan, number: int, step: Step) -> str:
 
 
 def _owner(plan: Plan, task: int) -> str:
-    entry: Any = plan.problem.details.tasks[task] if plan.problem.details is not None else None
-    return str(entry.service).rpartition("/")[2] if entry is not None else plan.problem.tasks[task]
+    """The name of the controller that makes a pod again once it is evicted."""
+    assert plan.problem.source is not None, "only plans of a snapshot are written as scripts"
+    return plan.problem.source.services[task].rpartition("/")[2]

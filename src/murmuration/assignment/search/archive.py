@@ -1,16 +1,20 @@
 """The best placements met so far: what no other dominates, and never without the best of each
-objective."""
+objective.
+
+NSGA-III keeps a population of fixed size and forgets good placements that have no niche; the
+archive does not. It is what a plan is chosen from. Its arrays are made once, with room for a fixed
+number of bytes, and thinned where the front is dense when they are full.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.assignment.problem import Floats
+from murmuration.base.arrays import Floats, Indices, Placement, Placements
 
-#: What the placements of an archive may take.
+#: How much memory the placements of an archive may take, and how many there may be.
 BYTES_MAX = 96_000_000
 PLACEMENTS_MAX = 2000
 
@@ -23,7 +27,7 @@ class Archive:
     objectives: int
     bad: float = np.inf
     values: Floats = field(init=False)
-    placements: NDArray[np.int32] = field(init=False)
+    placements: Placements = field(init=False)
     count: int = 0
 
     def __post_init__(self) -> None:
@@ -35,7 +39,7 @@ class Archive:
     def front(self) -> Floats:
         return self.values[: self.count]
 
-    def add(self, values: Floats, bad: float, placement: NDArray[np.int32]) -> bool:
+    def add(self, values: Floats, bad: float, placement: Placement) -> bool:
         """Keep a placement unless one that is kept is as good in everything."""
         if bad > self.bad:
             return False
@@ -53,27 +57,27 @@ class Archive:
         self.count += 1
         return True
 
-    def _keep(self, rows: NDArray[np.int64]) -> None:
+    def _keep(self, rows: Indices) -> None:
         self.values[: len(rows)] = self.values[rows]
         self.placements[: len(rows)] = self.placements[rows]
         self.count = len(rows)
 
     def _thin(self) -> None:
-        """Drop the tenth that lies closest to others; the best of each objective stays."""
-        gaps = crowding(self.front)
-        order = np.argsort(-gaps, kind="stable")
+        """Drop the tenth that lies closest to others; the best of each objective stays, because its
+        distance is infinite."""
+        order = np.argsort(-crowding_distance(self.front), kind="stable")
         self._keep(np.sort(order[: self.count - max(1, self.count // 10)]))
 
 
-def crowding(values: Floats) -> Floats:
-    """How far the neighbours of each point are, over all objectives; the ends of each are
-    infinitely far."""
-    found = np.zeros(len(values))
+def crowding_distance(values: Floats) -> Floats:
+    """NSGA-II's crowding distance: how far apart the neighbours of each point are, summed over the
+    objectives; infinite for the lowest value of each."""
+    distance = np.zeros(len(values))
     for k in range(values.shape[1]):
         order = np.argsort(values[:, k], kind="stable")
         column = values[order, k]
-        found[order[0]] = np.inf
+        distance[order[0]] = np.inf
         span = column[-1] - column[0]
         if span > 0 and len(order) > 2:
-            found[order[1:-1]] += (column[2:] - column[:-2]) / span
-    return found
+            distance[order[1:-1]] += (column[2:] - column[:-2]) / span
+    return distance

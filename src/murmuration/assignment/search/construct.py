@@ -1,34 +1,43 @@
 """Placements made greedily, one task after the other: Kubernetes' scores, first fit, and what a
 search starts from.
 
-Every one takes what is pinned as it is and puts the other tasks on nodes by its rule, from nothing;
-a node is used only where capacity, constraints and rules allow it, as Kubernetes' filters do. Ties
-go to the first node.
+Every one takes what is pinned as it is and puts the other tasks on nodes by its rule, as if they
+had none; a node is used only where capacity, constraints and rules allow it, as Kubernetes' filters
+do. Ties go to the first node.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.assignment.packed import Packed, Placement, Work
+from murmuration.assignment.packed import Packed, Work
 from murmuration.assignment.state import (
     State,
-    enter,
     fits,
     gap_with,
     load,
     may_use,
     new_state,
+    place_task,
     ruled_out,
     watts,
 )
+from murmuration.base.arrays import Indices, Placement
 from murmuration.base.jit import inlined, loop_kernel
 
-Array = NDArray[Any]
-LEAST, MOST, BALANCED, FIRST, BEST, POWER, FEWEST, GAP = range(8)
+#: The rules by which a node is chosen, as `score` knows them.
+(
+    LEAST_ALLOCATED,
+    MOST_ALLOCATED,
+    BALANCED,
+    FIRST,
+    BEST_FIT,
+    LEAST_POWER,
+    FEWEST_TASKS,
+    SMALLEST_GAP,
+) = range(8)
 
 
 class Recipe(NamedTuple):
@@ -40,15 +49,15 @@ class Recipe(NamedTuple):
 
 #: The first four stand beside every plan.
 RECIPES = {
-    "kubernetes": Recipe(LEAST, False),
-    "most-allocated": Recipe(MOST, False),
+    "kubernetes": Recipe(LEAST_ALLOCATED, False),
+    "most-allocated": Recipe(MOST_ALLOCATED, False),
     "balanced": Recipe(BALANCED, False),
     "first-fit-decreasing": Recipe(FIRST, True),
-    "kubernetes-decreasing": Recipe(LEAST, True),
-    "best-fit-decreasing": Recipe(BEST, True),
-    "least-power": Recipe(POWER, True),
-    "fewest-tasks": Recipe(FEWEST, True),
-    "smallest-gap": Recipe(GAP, True),
+    "kubernetes-decreasing": Recipe(LEAST_ALLOCATED, True),
+    "best-fit-decreasing": Recipe(BEST_FIT, True),
+    "least-power": Recipe(LEAST_POWER, True),
+    "fewest-tasks": Recipe(FEWEST_TASKS, True),
+    "smallest-gap": Recipe(SMALLEST_GAP, True),
 }
 BASELINES = ("kubernetes", "most-allocated", "balanced", "first-fit-decreasing")
 LABELS = {
@@ -67,11 +76,11 @@ def construct(work: Work, name: str) -> Placement:
     start = packed.start.astype(np.int32)
     start[packed.movable] = -1
     load(packed, state, start)
-    fill(packed, state, _order(work, recipe.decreasing), recipe.rule)
+    fill(packed, state, _order_tasks(work, recipe.decreasing), recipe.rule)
     return state.x
 
 
-def _order(work: Work, decreasing: bool) -> Array:
+def _order_tasks(work: Work, decreasing: bool) -> Indices:
     """Movable tasks as they stand in the snapshot, or the largest first, by the largest share of an
     average node."""
     movable = work.packed.movable
@@ -86,50 +95,55 @@ def _order(work: Work, decreasing: bool) -> Array:
 
 
 @loop_kernel
-def fill(p: Packed, s: State, order: Array, rule: int) -> int:
-    """Put tasks on nodes in turn; returns how many found none."""
-    left = 0
+def fill(p: Packed, s: State, order: Indices, rule: int) -> int:
+    """Put tasks on nodes in turn; returns how many have none.
+
+    Rules between tasks are asked about only for a node that would be the best so far: they cost
+    more than the score.
+    """
+    unplaced = 0
     for k in range(order.shape[0]):
         t = order[k]
-        best, most = -1, 0.0
+        best, best_value = -1, 0.0
         for n in range(p.total.shape[0]):
             if not (fits(p, s, t, n) and may_use(p, t, n)):
                 continue
             value = score(p, s, t, n, rule)
-            if (best < 0 or value > most) and not ruled_out(p, s, t, n):
-                best, most = n, value
+            if (best < 0 or value > best_value) and not ruled_out(p, s, t, n):
+                best, best_value = n, value
                 if rule == FIRST:
                     break
         if best >= 0:
-            enter(p, s, t, best)
+            place_task(p, s, t, best)
         else:
-            left += 1
-    return left
+            unplaced += 1
+    return unplaced
 
 
 @inlined
 def score(p: Packed, s: State, t: int, n: int, rule: int) -> float:
     """How good a node is for a task; the first three in Kubernetes' whole numbers."""
-    found = 0.0
-    if rule in (LEAST, MOST):
+    value = 0.0
+    if rule in (LEAST_ALLOCATED, MOST_ALLOCATED):
         points, had = 0, 0
         for r in range(2):
             if p.total[n, r] > 0:
                 free = max(s.free[n, r] - p.request[t, r], 0)
-                points += ((free if rule == LEAST else p.total[n, r] - free) * 100) // p.total[n, r]
+                part = free if rule == LEAST_ALLOCATED else p.total[n, r] - free
+                points += (part * 100) // p.total[n, r]
                 had += 1
-        found = float(points // max(had, 1))
+        value = float(points // max(had, 1))
     elif rule == BALANCED:
         cpu = (p.total[n, 0] - s.free[n, 0] + p.request[t, 0]) * p.inverse[n, 0]
         memory = (p.total[n, 1] - s.free[n, 1] + p.request[t, 1]) * p.inverse[n, 1]
-        found = np.floor((1.0 - abs(min(cpu, 1.0) - min(memory, 1.0)) / 2.0) * 100.0)
-    elif rule == BEST:
+        value = np.floor((1.0 - abs(min(cpu, 1.0) - min(memory, 1.0)) / 2.0) * 100.0)
+    elif rule == BEST_FIT:
         for r in range(s.free.shape[1]):
-            found -= (s.free[n, r] - p.request[t, r]) * p.inverse[n, r]
-    elif rule == POWER:
-        found = -watts(p, t, n)
-    elif rule == FEWEST:
-        found = -float(s.tasks[n])
-    elif rule == GAP:
-        found = -gap_with(p, s, n, p.request[t, 0], p.request[t, 1])
-    return found
+            value -= (s.free[n, r] - p.request[t, r]) * p.inverse[n, r]
+    elif rule == LEAST_POWER:
+        value = -watts(p, t, n)
+    elif rule == FEWEST_TASKS:
+        value = -float(s.tasks[n])
+    elif rule == SMALLEST_GAP:
+        value = -gap_with(p, s, n, p.request[t, 0], p.request[t, 1])
+    return value

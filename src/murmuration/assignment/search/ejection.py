@@ -1,13 +1,36 @@
 """Room for a task that fits on no node, with as few moves as possible: a search through chains of
 ejections.
 
-To open a node for a task, tasks are taken from it until the first fits; what was taken looks for
-another node, which may have to be opened in turn. The number of tasks that may be taken grows from
-one, so the first chain found has the fewest moves unless the bound on evaluations cut a smaller
-number short. No random number is drawn: the plan repeats.
+**The idea.** To open a node for a task, tasks are taken from it until the first fits; what was
+taken looks for another node, which may have to be opened in turn. The number of tasks that may be
+taken grows from zero (iterative deepening), so the first chain that works has the fewest moves
+unless the bound on evaluations cut a smaller number short. No random number is drawn: the plan
+repeats.
 
-A task is taken only if leaving breaks no rule whatever becomes of it: one that must lie together
-with others, or is spread, stays. New tasks obey all their rules.
+**The search** is depth-first with backtracking, written as a stack of *frames* because a compiled
+kernel that makes no arrays cannot recurse. There are two kinds of frames:
+
+- SETTLE finds a node for one waiting task. First nodes that have room, the fullest first; only if
+  there is none, a node to open. So tasks are taken from nodes only where nothing else helps.
+- TAKE opens a node: it takes one task from it, and if that is not enough a further TAKE frame takes
+  another, from behind the first in the node's list, so that no set of tasks is tried twice.
+
+Both kinds are called again and again by `place_with`. A call first takes back what the frame did
+before (the last try led nowhere, or it would not be called), then tries the next possibility and
+returns True, and the next frame is on top of it; or there is none left, it returns False, and the
+frame below goes on. The search has succeeded when a SETTLE frame has placed its task and nobody is
+waiting.
+
+**What keeps it small.** A frame knows how many moves are left and how many of the waiting tasks are
+*hard*: had room nowhere when they were first looked at, so that each needs at least one more move.
+A task is not taken if that makes more hard tasks than moves left. With one move left only a task
+whose leaving is enough is taken. A node is opened only if its largest tasks by each resource, as
+many as may be taken, would free enough. Waiting tasks are settled hard ones first, then by size:
+who is most likely to fail fails early.
+
+**Rules.** A task is taken only if leaving breaks no rule whatever becomes of it: one that must lie
+together with others, or is spread, stays. New tasks obey all their rules. The counters of rules are
+kept, other parts of `State` are not, and are computed again at the end.
 """
 
 from __future__ import annotations
@@ -15,50 +38,56 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from murmuration.assignment.packed import KINDS, Packed, Work
-from murmuration.assignment.problem import APART, Flags, Integers, new_violations
+from murmuration.assignment.problem import APART, new_violations
 from murmuration.assignment.state import State, count_rules, fits, load, may_use, new_state, obeys
+from murmuration.base.arrays import Flags, Floats, Indices, Integers
 from murmuration.base.jit import compiled, inlined
 
-Array = NDArray[Any]
 #: Steps of the search for each number of moves, over all tasks and for one; the most moves that are
 #: looked for.
 EVALUATIONS, EVALUATIONS_MIN, MOVES_MAX = 200_000, 100, 12
-#: A move is taken, opened for and settled.
+#: Every move needs a frame that takes the task and one that settles it, and may open a node.
 DEPTH = 3 * MOVES_MAX + 3
 #: Where a task fits at once, so many of the fullest nodes are tried.
 CLOSEST = 3
+#: Whether a task had room on another node when it was first looked at.
 UNKNOWN, HARD, EASY = -1, 0, 1
-#: A frame of the search finds a node for a task, or takes tasks from one; its numbers:
+#: The kinds of frames.
 SETTLE, TAKE = 0, 1
+#: The numbers of a frame:
+#: KIND; TASK, which it settles or opens a node for; NODE, tried last or being opened; NEXT, where
+#: it goes on in its list of nodes or tasks; COUNT, how many tasks wait beside its own; MOVES, how
+#: many are left; HARDS, how many of the waiting are hard; WHICH, for SETTLE where its task stood
+#: among the waiting, for TAKE the task it took (−1: none); ENTERED, whether its task is on the node
+#: now; FITTED, for SETTLE how many nodes with room were tried, −1 if there was none.
 KIND, TASK, NODE, NEXT, COUNT, MOVES, HARDS, WHICH, ENTERED, FITTED = range(10)
 
 
 class Chain(NamedTuple):
     """What a search of chains works on beside the placement."""
 
-    first: Integers  # node + 1: where the tasks begin that were on it
-    tasks: Integers
+    first: Indices  # node + 1: where the tasks begin that were on it
+    tasks: Indices
     may_leave: Flags
-    size: NDArray[np.float64]  # task: its largest share of a mean node
-    waiting: Integers  # tasks taken and not placed yet
-    ease: Integers  # task: whether some other node had room for it at the start
-    order: Integers  # nodes, those that lack least for the new task first
+    size: Floats  # task: its largest share of a mean node
+    waiting: Indices  # tasks taken and not placed yet
+    ease: Integers  # task: UNKNOWN, HARD or EASY
+    order: Indices  # nodes, those that lack least for the new task first
     frames: Integers  # depth × numbers of a frame
-    gap: NDArray[np.float64]  # depth: what the last node tried would have left
+    gap: Floats  # depth: what the last node tried would have left
 
 
 class Room(NamedTuple):
     """A placement with as many new tasks as possible, and how many tasks it moves."""
 
-    node_of: Integers
+    node_of: Indices
     moves: int
 
 
 def make_room(work: Work, evaluations: int = EVALUATIONS) -> Room:
-    """Place what has no node, largest first, each with the fewest moves; what finds no room stays
+    """Place what has no node, largest first, each with the fewest moves; what fits nowhere stays
     without."""
     p = work.packed
     s = new_state(p)
@@ -68,36 +97,39 @@ def make_room(work: Work, evaluations: int = EVALUATIONS) -> Room:
     waiting = [t for t in p.movable.tolist() if x[t] < 0]
     # The bound is shared: where hundreds wait, most of them wait in vain.
     each = max(evaluations // max(len(waiting), 1), min(evaluations, EVALUATIONS_MIN))
-    hopeless: set[bytes] = set()
+    # Tasks like one that failed are not tried until a placement has changed something.
+    infeasible: set[bytes] = set()
     for t in sorted(waiting, key=lambda t: (-size[t], t)):
         alike = np.append(
             p.request[t], [p.class_of[t], *p.rule_list[p.rule_first[t] : p.rule_first[t + 1]]]
         ).tobytes()
-        if alike in hopeless:
+        if alike in infeasible:
             continue
         if _place(work, s, t, size, each):
-            hopeless.clear()
+            infeasible.clear()
         else:
-            hopeless.add(alike)
-    found = work.restored(s.x)
-    moved = (work.problem.node_of >= 0) & (found != work.problem.node_of)
-    return Room(found, int(moved.sum()))
+            infeasible.add(alike)
+    node_of = work.restore(s.x)
+    moved = (work.problem.node_of >= 0) & (node_of != work.problem.node_of)
+    return Room(node_of, int(moved.sum()))
 
 
-def _place(work: Work, s: State, t: int, size: Array, evaluations: int) -> bool:
+def _place(work: Work, s: State, t: int, size: Floats, evaluations: int) -> bool:
     """Place one task, or leave all as it was; whether it was placed."""
     p, before = work.packed, s.x.copy()
-    chain = _chain(p, s, t, size)
+    chain = _new_chain(p, s, t, size)
     for moves in range(MOVES_MAX + 1):
         if place_with(p, s, chain, t, moves, evaluations):
-            found = s.x.copy()
-            worse = bool(new_violations(work.problem, work.restored(found), work.restored(before)))
-            load(p, s, before if worse else found)
+            after = s.x.copy()
+            # The kernel looks at each move by itself; the plain rules have the last word.
+            worse = bool(new_violations(work.problem, work.restore(after), work.restore(before)))
+            load(p, s, before if worse else after)
             return not worse
+        assert np.array_equal(s.x, before), "a search that fails leaves all as it was"
     return False
 
 
-def _chain(p: Packed, s: State, t: int, size: Array) -> Chain:
+def _new_chain(p: Packed, s: State, t: int, size: Floats) -> Chain:
     """The search of one task's chain, from the placement as it is."""
     placed = np.flatnonzero(s.x >= 0)
     by_node = placed[np.argsort(s.x[placed], kind="stable")]
@@ -105,24 +137,24 @@ def _chain(p: Packed, s: State, t: int, size: Array) -> Chain:
     lacking = np.maximum(p.request[t] - s.free, 0) / np.maximum(p.total, 1)
     may_leave = np.zeros(len(s.x), dtype=np.bool_)
     may_leave[p.movable] = True
-    may_leave[_bound(p)] = False
+    may_leave[_bound_by_rules(p)] = False
     return Chain(
-        first,
-        by_node,
-        may_leave,
-        size,
-        np.zeros(MOVES_MAX + 2, dtype=np.int64),
-        np.full(len(s.x), UNKNOWN),
-        np.argsort(lacking.max(axis=1), kind="stable"),
-        np.zeros((DEPTH, FITTED + 1), dtype=np.int64),
-        np.zeros(DEPTH),
+        first=first,
+        tasks=by_node,
+        may_leave=may_leave,
+        size=size,
+        waiting=np.zeros(MOVES_MAX + 2, dtype=np.int64),
+        ease=np.full(len(s.x), UNKNOWN),
+        order=np.argsort(lacking.max(axis=1), kind="stable"),
+        frames=np.zeros((DEPTH, FITTED + 1), dtype=np.int64),
+        gap=np.zeros(DEPTH),
     )
 
 
-def _bound(p: Packed) -> Integers:
+def _bound_by_rules(p: Packed) -> Indices:
     """Tasks whose leaving could break a rule."""
     task = np.repeat(np.arange(len(p.rule_first) - 1), np.diff(p.rule_first))
-    bound: Integers = task[p.rule_kind[p.rule_list] != KINDS[APART]]
+    bound: Indices = task[p.rule_kind[p.rule_list] != KINDS[APART]]
     return bound
 
 
@@ -132,7 +164,7 @@ def place_with(p: Packed, s: State, c: Chain, t: int, moves: int, evaluations: i
     c.waiting[0] = t
     c.ease[t] = HARD
     depth, left = 0, evaluations
-    look_after(c, 0, 1, moves, 1)
+    push_settle(c, 0, 1, moves, 1)
     while depth >= 0:
         left -= 1
         frame = c.frames[depth]
@@ -150,9 +182,12 @@ def place_with(p: Packed, s: State, c: Chain, t: int, moves: int, evaluations: i
 
 
 @inlined
-def look_after(c: Chain, depth: int, count: int, moves: int, hard: int) -> None:
-    """A frame that finds a node for one of the waiting tasks: one that had room nowhere, else the
-    largest."""
+def push_settle(c: Chain, depth: int, count: int, moves: int, hard: int) -> None:
+    """A frame that finds a node for one of the waiting tasks: a hard one, else the largest.
+
+    The task is taken out of the list by moving the last one to its place; `try_node` puts both back
+    when the frame gives up.
+    """
     which = 0
     for k in range(1, count):
         t, u = c.waiting[k], c.waiting[which]
@@ -172,7 +207,11 @@ def look_after(c: Chain, depth: int, count: int, moves: int, hard: int) -> None:
 @inlined
 def try_node(p: Packed, s: State, c: Chain, depth: int, left: int) -> bool:
     """The next node for a waiting task: one with room, the fullest first; if there is none, one to
-    open."""
+    open.
+
+    The last task to be settled needs one node with room and no more: where it lies changes nothing
+    for others. When nothing is left of the evaluations, every frame only takes back what it did.
+    """
     frame = c.frames[depth]
     t, count, moves = frame[TASK], frame[COUNT], frame[MOVES]
     if frame[ENTERED] == 1:
@@ -185,14 +224,15 @@ def try_node(p: Packed, s: State, c: Chain, depth: int, left: int) -> bool:
             frame[NODE], frame[ENTERED] = n, 1
             frame[FITTED] += 1
             if count > 0:
-                look_after(c, depth + 1, count, moves, frame[HARDS])
+                push_settle(c, depth + 1, count, moves, frame[HARDS])
             return True
+        # No node had room at all: from now on nodes are opened. Else all with room were tried.
         frame[FITTED] = -1 if frame[FITTED] == 0 else CLOSEST
     while left >= 0 and frame[FITTED] == -1 and moves > 0 and frame[NEXT] < c.order.shape[0]:
         n = c.order[frame[NEXT]]
         frame[NEXT] += 1
         if may_use(p, t, n) and n != p.start[t] and could_hold(p, s, c, t, n, moves):
-            open_node(c, depth + 1, t, n, c.first[n], count, moves, frame[HARDS])
+            push_take(c, depth + 1, t, n, c.first[n], count, moves, frame[HARDS])
             return True
     c.waiting[count] = c.waiting[frame[WHICH]]
     c.waiting[frame[WHICH]] = t
@@ -200,10 +240,11 @@ def try_node(p: Packed, s: State, c: Chain, depth: int, left: int) -> bool:
 
 
 @inlined
-def open_node(
+def push_take(
     c: Chain, depth: int, t: int, n: int, begin: int, count: int, moves: int, hard: int
 ) -> None:
-    """A frame that takes tasks from a node until another fits there."""
+    """A frame that takes tasks from a node, from place `begin` of the list on, until another fits
+    there."""
     frame = c.frames[depth]
     frame[KIND], frame[TASK], frame[NODE], frame[NEXT] = TAKE, t, n, begin
     frame[COUNT], frame[MOVES], frame[HARDS], frame[ENTERED], frame[WHICH] = (
@@ -229,6 +270,7 @@ def try_taking(p: Packed, s: State, c: Chain, depth: int, left: int) -> bool:
     while left >= 0 and moves > 0 and frame[NEXT] < c.first[n + 1]:
         u = c.tasks[frame[NEXT]]
         frame[NEXT] += 1
+        # Who came to this node during the search is not in its list, and who left is not there.
         if s.x[u] != n or not c.may_leave[u] or (moves == 1 and not covers(p, s, t, u, n)):
             continue
         hard = frame[HARDS] + is_hard(p, s, c, u)
@@ -240,15 +282,16 @@ def try_taking(p: Packed, s: State, c: Chain, depth: int, left: int) -> bool:
         if room_for(p, s, t, n):
             put(p, s, t, n)
             frame[ENTERED] = 1
-            look_after(c, depth + 1, count + 1, moves - 1, hard)
+            push_settle(c, depth + 1, count + 1, moves - 1, hard)
         else:
-            open_node(c, depth + 1, t, n, frame[NEXT], count + 1, moves - 1, hard)
+            push_take(c, depth + 1, t, n, frame[NEXT], count + 1, moves - 1, hard)
         return True
     return False
 
 
 @inlined
 def put(p: Packed, s: State, t: int, n: int) -> None:
+    """Put a task on a node, keeping only what this search reads."""
     s.x[t] = n
     for r in range(s.free.shape[1]):
         s.free[n, r] -= p.request[t, r]
@@ -258,6 +301,7 @@ def put(p: Packed, s: State, t: int, n: int) -> None:
 
 @inlined
 def take(p: Packed, s: State, t: int) -> None:
+    """Take a task from its node, keeping only what this search reads."""
     n: Any = np.int64(s.x[t])
     s.x[t] = -1
     for r in range(s.free.shape[1]):
@@ -276,7 +320,12 @@ def room_for(p: Packed, s: State, t: int, n: int) -> bool:
 
 @inlined
 def is_hard(p: Packed, s: State, c: Chain, t: int) -> int:
-    """1 if no node but its own had room for a task when this was first asked."""
+    """1 if no node but its own had room for a task when this was first asked.
+
+    Room may have appeared since, so a hard task may need no further move after all, and a chain may
+    be passed over. What it prunes is worth more: without it, most of the time goes into chains that
+    take more tasks than they can settle.
+    """
     if c.ease[t] == UNKNOWN:
         c.ease[t] = HARD
         for n in range(p.total.shape[0]):
@@ -289,17 +338,19 @@ def is_hard(p: Packed, s: State, c: Chain, t: int) -> int:
 @inlined
 def closest(p: Packed, s: State, t: int, after: float, passed: int) -> tuple[int, float]:
     """The next node with room for a task, by what would be left there, then by number; −1 if there
-    is none."""
-    best, least = -1, np.inf
+    is none. `after` and `passed` are the gap and number of the one before, so that no list of nodes
+    has to be kept."""
+    best, best_gap = -1, np.inf
     for n in range(p.total.shape[0]):
         if n == p.start[t] or not fits(p, s, t, n):
             continue
         gap = 0.0
         for r in range(p.total.shape[1]):
             gap += (s.free[n, r] - p.request[t, r]) * p.inverse[n, r]
-        if gap < least and (gap > after or (gap == after and n > passed)) and room_for(p, s, t, n):
-            best, least = n, gap
-    return best, least
+        later = gap > after or (gap == after and n > passed)
+        if gap < best_gap and later and room_for(p, s, t, n):
+            best, best_gap = n, gap
+    return best, best_gap
 
 
 @inlined
@@ -314,7 +365,7 @@ def covers(p: Packed, s: State, t: int, u: int, n: int) -> bool:
 @inlined
 def could_hold(p: Packed, s: State, c: Chain, t: int, n: int, moves: int) -> bool:
     """Whether taking as many tasks as may be taken, the largest by each resource, could make a task
-    fit on a node."""
+    fit on a node. A bound: the largest by CPU and by memory may be different tasks."""
     enough = True
     for r in range(p.total.shape[1]):
         largest = 0

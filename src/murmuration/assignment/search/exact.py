@@ -1,8 +1,18 @@
 """The fewest moves that place every new task, proved: the problem as a model for OR-Tools' CP-SAT,
 an extra.
 
-A move of an existing task costs one; what stays is free, so a good plan given as a hint is improved
-or confirmed. With time left the answer is "so many, and no plan has fewer"; without, it is a bound.
+**The model.** A Boolean for each task and each node it may lie on; exactly one of a task's is true.
+Capacity is a linear constraint per node and resource, and a rule a few linear constraints per
+domain, made conditional by a large constant: "if this holder is here, then at most so many targets
+are". A move of an existing task costs one, what stays is free.
+
+**What is broken already may stay so.** A cluster may exceed a node's capacity or a rule before the
+plan; the limit of each constraint is the larger of what is allowed and what is there now, as
+`problem.new_violations` has it, or the model would have no solution and prove nothing.
+
+**What an answer means.** A good plan given as a hint is improved or confirmed. If the bound equals
+the number of moves, no plan has fewer; else the bound is what is proved so far. Effort is counted
+by the solver's deterministic time on one thread, so the answer repeats on any machine.
 """
 
 from __future__ import annotations
@@ -16,45 +26,49 @@ from murmuration.assignment.problem import (
     APART,
     SPREAD,
     TOGETHER,
-    Integers,
     Problem,
     Rule,
     broken,
     new_violations,
     used,
 )
+from murmuration.base.arrays import Indices
 from murmuration.base.errors import InputError
 
 #: Variables, tasks × nodes, beyond which a model is not built: it would neither be solved nor fit.
 SIZE_MAX = 400_000
+#: For each task and node the Boolean that says whether the task lies there.
+Variables = dict[tuple[int, int], Any]
 EXTRA = "the exact solver is OR-Tools; install it with: pip install 'murmuration[plan]'"
 
 
 class Exact(NamedTuple):
-    """The best placement found (None: none), its moves, and the fewest any placement can have
-    (None: not known)."""
+    """The best placement the solver has (None: none), its moves, and the fewest any placement can
+    have (None: not known)."""
 
-    node_of: Integers | None
+    node_of: Indices | None
     moves: int | None
     bound: int | None
     #: No placement holds all tasks at all.
-    impossible: bool = False
+    infeasible: bool = False
 
     @property
     def proved(self) -> bool:
+        """Whether no placement has fewer moves."""
         return self.moves is not None and self.moves == self.bound
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Whether the solver is installed."""
     return find_spec("ortools") is not None
 
 
-def small_enough(problem: Problem) -> bool:
+def is_small_enough(problem: Problem) -> bool:
+    """Whether a model of the problem would be of a size the solver can work on."""
     return len(problem.request) * len(problem.total) <= SIZE_MAX
 
 
-def fewest_exactly(problem: Problem, effort: float, hint: Integers | None = None) -> Exact:
+def solve_fewest_moves(problem: Problem, effort: float, hint: Indices | None = None) -> Exact:
     """Solve for the fewest moves with every task placed.
 
     `effort` is the solver's own count of its work, about a second each: unlike a time limit, it
@@ -64,13 +78,13 @@ def fewest_exactly(problem: Problem, effort: float, hint: Integers | None = None
         from ortools.sat.python import cp_model
     except ImportError:
         raise InputError(EXTRA) from None
-    if not small_enough(problem):
+    if not is_small_enough(problem):
         return Exact(None, None, None)
     model = cp_model.CpModel()
-    lies = _variables(model, problem)
-    _fit(model, problem, lies)
+    lies = _add_variables(model, problem)
+    _add_capacity(model, problem, lies)
     for rule in problem.rules:
-        _RULES[rule.kind](model, problem, rule, lies)
+        _ADD_RULE[rule.kind](model, problem, rule, lies)
     moved = [
         1 - lies[t, n] for t, n in enumerate(problem.node_of.tolist()) if n >= 0 and (t, n) in lies
     ]
@@ -82,10 +96,10 @@ def fewest_exactly(problem: Problem, effort: float, hint: Integers | None = None
     solver.parameters.max_deterministic_time = effort
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
-    return _answer(problem, lies, solver, solver.solve(model))
+    return _read_answer(problem, lies, solver, solver.solve(model))
 
 
-def _answer(problem: Problem, lies: dict[tuple[int, int], Any], solver: Any, status: Any) -> Exact:
+def _read_answer(problem: Problem, lies: Variables, solver: Any, status: Any) -> Exact:
     from ortools.sat.python import cp_model
 
     if status == cp_model.INFEASIBLE:
@@ -97,14 +111,14 @@ def _answer(problem: Problem, lies: dict[tuple[int, int], Any], solver: Any, sta
     for (t, n), variable in lies.items():
         if solver.value(variable):
             node_of[t] = n
-    assert not new_violations(problem, node_of)
+    assert not new_violations(problem, node_of), "the model allows what the plain rules do not"
     moves = int(((problem.node_of >= 0) & (node_of != problem.node_of)).sum())
     return Exact(node_of, moves, bound)
 
 
-def _variables(model: Any, problem: Problem) -> dict[tuple[int, int], Any]:
+def _add_variables(model: Any, problem: Problem) -> Variables:
     """One for each task and each node it may lie on; a task lies on exactly one."""
-    lies: dict[tuple[int, int], Any] = {}
+    lies: Variables = {}
     movable = problem.movable
     for t, at in enumerate(problem.node_of.tolist()):
         if movable[t]:
@@ -117,7 +131,8 @@ def _variables(model: Any, problem: Problem) -> dict[tuple[int, int], Any]:
             nodes = [at] if at >= 0 else []
         for n in nodes:
             lies[t, n] = model.new_bool_var(f"{t}@{n}")
-        # A task that may not be placed at all is nobody's fault and stays without a node.
+        # A fixed task without a node stays without one; a movable one that fits nowhere makes the
+        # model infeasible, by an "exactly one" of nothing.
         if nodes or movable[t]:
             model.add_exactly_one([lies[t, n] for n in nodes])
     return lies
@@ -127,7 +142,7 @@ def _holds(problem: Problem, t: int, n: int) -> bool:
     return bool((problem.request[t] <= problem.total[n]).all())
 
 
-def _fit(model: Any, problem: Problem, lies: dict[tuple[int, int], Any]) -> None:
+def _add_capacity(model: Any, problem: Problem, lies: Variables) -> None:
     """No node is asked for more than it has; one that is already is asked for no more than now."""
     limit = np.maximum(problem.total, used(problem, problem.node_of))
     on: list[list[int]] = [[] for _ in range(len(problem.total))]
@@ -141,56 +156,59 @@ def _fit(model: Any, problem: Problem, lies: dict[tuple[int, int], Any]) -> None
             model.add(sum(terms) <= int(limit[n, r]))
 
 
-def _in_domain(
-    rule: Rule, tasks: Integers, d: int, lies: dict[tuple[int, int], Any]
-) -> dict[int, list[Any]]:
+def _in_domain(rule: Rule, tasks: Indices, d: int, lies: Variables) -> dict[int, list[Any]]:
     """For each of the tasks, the variables that put it into a domain."""
     nodes = np.flatnonzero(rule.domain_of == d).tolist()
-    found = {t: [lies[t, n] for n in nodes if (t, n) in lies] for t in tasks.tolist()}
-    return {t: variables for t, variables in found.items() if variables}
+    inside = {t: [lies[t, n] for n in nodes if (t, n) in lies] for t in tasks.tolist()}
+    return {t: variables for t, variables in inside.items() if variables}
 
 
 def _sum(variables: dict[int, list[Any]], without: int = -1) -> Any:
-    return sum(variable for t, found in variables.items() if t != without for variable in found)
+    """How many of the tasks are there, one of them not counted."""
+    return sum(variable for t, of_task in variables.items() if t != without for variable in of_task)
 
 
-def _apart(model: Any, problem: Problem, rule: Rule, lies: dict[tuple[int, int], Any]) -> None:
+def _add_apart(model: Any, problem: Problem, rule: Rule, lies: Variables) -> None:
+    """Beside each holder in a domain lie at most so many targets."""
     for d in range(rule.domains):
         targets = _in_domain(rule, rule.targets, d, lies)
-        # What is broken already may stay as it is.
-        most = max(rule.most, _beside_now(problem, rule, d))
+        limit = max(rule.limit, _present_limit(problem, rule, d))
         for t, here in _in_domain(rule, rule.holders, d, lies).items():
             others = len(targets) - (t in targets)
-            if others > most:
-                model.add(_sum(targets, without=t) <= most + (others - most) * (1 - sum(here)))
+            if others > limit:
+                # If the holder is elsewhere, the right-hand side is all the others: no constraint.
+                model.add(_sum(targets, without=t) <= limit + (others - limit) * (1 - sum(here)))
 
 
-def _beside_now(problem: Problem, rule: Rule, d: int) -> int:
-    found = broken(rule, problem.node_of)
+def _present_limit(problem: Problem, rule: Rule, d: int) -> int:
+    """The limit of a rule in a domain, raised by as much as it is broken there now."""
+    excess = broken(rule, problem.node_of)
     # A spread is broken as a whole.
-    return rule.most + found.get(0 if rule.kind == SPREAD else d, 0)
+    return rule.limit + excess.get(0 if rule.kind == SPREAD else d, 0)
 
 
-def _together(model: Any, problem: Problem, rule: Rule, lies: dict[tuple[int, int], Any]) -> None:
+def _add_together(model: Any, problem: Problem, rule: Rule, lies: Variables) -> None:
+    """A holder is in a domain only if another target is."""
+    # The only target of all may lie alone.
     if len(rule.targets) == 1:
         return
     for d in range(rule.domains):
-        if _beside_now(problem, rule, d) > rule.most:
+        if _present_limit(problem, rule, d) > rule.limit:
             continue
         targets = _in_domain(rule, rule.targets, d, lies)
         for t, here in _in_domain(rule, rule.holders, d, lies).items():
             model.add(sum(here) <= _sum(targets, without=t))
 
 
-def _spread(model: Any, problem: Problem, rule: Rule, lies: dict[tuple[int, int], Any]) -> None:
+def _add_spread(model: Any, problem: Problem, rule: Rule, lies: Variables) -> None:
     """Each domain with a holder has at most so many targets more than the emptiest."""
-    least = model.new_int_var(0, len(rule.targets), "least")
+    emptiest = model.new_int_var(0, len(rule.targets), "emptiest")
     for d in range(rule.domains):
         targets = _in_domain(rule, rule.targets, d, lies)
-        model.add(least <= _sum(targets))
-        allowed = rule.most + _beside_now(problem, rule, d) - rule.most
+        model.add(emptiest <= _sum(targets))
+        limit = _present_limit(problem, rule, d)
         for here in _in_domain(rule, rule.holders, d, lies).values():
-            model.add(_sum(targets) <= least + allowed + len(rule.targets) * (1 - sum(here)))
+            model.add(_sum(targets) <= emptiest + limit + len(rule.targets) * (1 - sum(here)))
 
 
-_RULES = {APART: _apart, TOGETHER: _together, SPREAD: _spread}
+_ADD_RULE = {APART: _add_apart, TOGETHER: _add_together, SPREAD: _add_spread}

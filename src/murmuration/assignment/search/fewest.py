@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.assignment import objectives as of
-from murmuration.assignment.evaluate import COUNT
 from murmuration.assignment.packed import Work
-from murmuration.assignment.problem import Integers, Problem
+from murmuration.assignment.problem import Problem
 from murmuration.assignment.search.ejection import make_room
-from murmuration.assignment.search.exact import available, fewest_exactly, small_enough
-from murmuration.assignment.search.improve import place_left
+from murmuration.assignment.search.exact import is_available, is_small_enough, solve_fewest_moves
+from murmuration.assignment.search.improve import place_unplaced
 from murmuration.assignment.state import load, new_state
+from murmuration.base.arrays import Indices
 from murmuration.base.random import state as random_state
 
 
@@ -21,19 +21,19 @@ class Fewest(NamedTuple):
     """A placement, how many tasks it moves, and the fewest any placement of as many tasks could;
     None if not proved."""
 
-    node_of: Integers
+    node_of: Indices
     moves: int
     bound: int | None
 
 
 def fewest_moves(work: Work, seed: int, exact_effort: float) -> Fewest:
-    """Without moving anything, if that can be, each task on the node that stays most even; else by
-    ejections.
+    """Place every task that has no node with the fewest moves of others.
 
-    With some effort to spend, the exact solver confirms or improves the number of moves where the
-    problem is small.
+    First without moving anything, each task on the node whose CPU and memory stay most even. Where
+    that leaves tasks unplaced, by chains of ejections. With some effort to spend, the exact solver
+    confirms or improves the number of moves where the problem is small.
     """
-    node_of = _beside(work, seed)
+    node_of = _place_beside(work, seed)
     if (node_of >= 0).all():
         return Fewest(node_of, 0, 0)
     room = make_room(work)
@@ -41,44 +41,40 @@ def fewest_moves(work: Work, seed: int, exact_effort: float) -> Fewest:
     if (room.node_of < 0).sum() < waiting:
         node_of = room.node_of
     moves = int(((work.problem.node_of >= 0) & (node_of != work.problem.node_of)).sum())
-    found = Fewest(node_of, moves, _bound(work.problem, node_of))
-    return (
-        found
-        if exact_effort <= 0 or found.moves == found.bound
-        else _confirmed(work.problem, found, exact_effort)
-    )
+    fewest = Fewest(node_of, moves, _lower_bound(work.problem, node_of))
+    if exact_effort <= 0 or fewest.moves == fewest.bound:
+        return fewest
+    return _confirm(work.problem, fewest, exact_effort)
 
 
-def _beside(work: Work, seed: int) -> Integers:
-    """The new tasks beside the others as they are."""
+def _place_beside(work: Work, seed: int) -> Indices:
+    """Place the new tasks and leave the others where they are."""
     packed = work.packed
-    weights = np.zeros(COUNT)
+    weights = np.zeros(of.COUNT)
     weights[[of.UNPLACED, of.IMBALANCE, of.REPLICAS, of.CROWDING]] = 1e6, 1.0, 0.1, 0.01
     state = new_state(packed)
     load(packed, state, packed.start.astype(np.int32))
-    place_left(packed, state, weights, random_state(seed, "plan", "place"))
-    return work.restored(state.x)
+    place_unplaced(packed, state, weights, random_state(seed, "plan", "place"))
+    return work.restore(state.x)
 
 
-def _bound(problem: Problem, node_of: Integers) -> int | None:
-    """A single new task that fits nowhere takes a move at least; for several, it is not so
-    plain."""
+def _lower_bound(problem: Problem, node_of: Indices) -> int | None:
+    """The fewest moves any plan can have, where that is plain: a single new task that fits nowhere
+    takes at least one."""
     alone = (problem.node_of < 0).sum() == 1
     return 1 if alone and (node_of >= 0).all() else None
 
 
-def _confirmed(problem: Problem, found: Fewest, effort: float) -> Fewest:
-    """What the exact solver says; nothing new if it is not installed or the problem too large for
-    it."""
-    if not available() or not small_enough(problem):
-        return found
-    complete = bool((found.node_of >= 0).all())
-    exact = fewest_exactly(problem, effort, found.node_of if complete else None)
+def _confirm(problem: Problem, fewest: Fewest, effort: float) -> Fewest:
+    """Ask the exact solver for a better plan or a bound; nothing new if it is not installed or the
+    problem too large for it."""
+    if not is_available() or not is_small_enough(problem):
+        return fewest
+    complete = bool((fewest.node_of >= 0).all())
+    exact = solve_fewest_moves(problem, effort, fewest.node_of if complete else None)
     if exact.node_of is None or exact.moves is None:
-        return found._replace(bound=exact.bound if complete else found.bound)
-    better = not complete or exact.moves < found.moves
-    return (
-        Fewest(exact.node_of, exact.moves, exact.bound)
-        if better
-        else found._replace(bound=exact.bound)
-    )
+        # A bound is for placing every task; it says nothing of a plan that places some of them.
+        return fewest._replace(bound=exact.bound if complete else fewest.bound)
+    if not complete or exact.moves < fewest.moves:
+        return Fewest(exact.node_of, exact.moves, exact.bound)
+    return fewest._replace(bound=exact.bound)

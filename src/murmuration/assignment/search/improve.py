@@ -1,68 +1,87 @@
 """Local search and recombination, compiled: every placement they make is allowed, so nothing has to
 be repaired after.
 
-A task that loses its place is put back on the best of a few nodes drawn at random, else on the best
-of all; a child that cannot place all that its parent placed is given up for its parent.
+A local search makes *shifts* (a task to a node) and *swaps* (two tasks change places). A swap
+reaches what no chain of shifts does on full nodes. Swaps are left to tasks without rules and of
+different services: what a rule would say of two tasks that move at once cannot be told from its
+counters, and two replicas that change places change nothing.
+
+A crossover takes a stretch of tasks from another parent. Replicas of a service lie side by side, so
+a stretch takes most services whole. A task that loses its place by it is put on the best of a few
+nodes drawn at random, else on the best of all; a child that cannot place all that its parent placed
+is given up for its parent. So a search never trades away that everything is placed.
+
+A search that wants fewer nodes in use (by nodes, cost, or power with nodes switched off) cannot get
+there by single moves: each one from a node makes things worse until the last. `vacate` empties a
+whole node and looks at the sum.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
-from murmuration.assignment.evaluate import COST, NODES
+from murmuration.assignment.objectives import COST, NODES
 from murmuration.assignment.packed import Packed
 from murmuration.assignment.state import (
     State,
     change,
-    enter,
     fits,
     fits_without,
     flag,
-    leave,
     legal,
     load,
     may_use,
+    place_task,
+    remove_task,
     ruled_out,
     swap_change,
     whole,
 )
+from murmuration.base.arrays import (
+    Floats,
+    Indices,
+    Placement,
+    Placements,
+    RandomState,
+    Weights,
+)
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.base.random import next_double as plain_next_double
 
-Array = NDArray[Any]
 next_double = helper(plain_next_double)
-#: A gain below this is rounding.
-LEAST_GAIN = -1e-12
-#: What counts as a change of a single objective, in its own unit.
+#: A change must be below this to be a gain; what is nearer to zero is rounding, and would let a
+#: search go round in a circle.
+GAIN = -1e-12
+#: What counts as a change of a single objective, in the unit of that objective.
 TOLERANCE = 1e-9
+#: Nodes drawn at random for a task before all are looked at.
 SAMPLED = 12
 
 
 @inlined
-def draw(rng: Array, count: int) -> int:
+def draw(rng: RandomState, count: int) -> int:
+    """A number from 0 to `count` − 1."""
     return int(next_double(rng) * count)
 
 
 @inlined
-def plain_task(p: Packed, t: int) -> bool:
+def has_no_rule(p: Packed, t: int) -> bool:
+    """Whether a task takes part in no rule."""
     return p.rule_first[t] == p.rule_first[t + 1]  # type: ignore[no-any-return]
 
 
 @inlined
-def try_shift(p: Packed, s: State, w: Array, t: int, b: int) -> bool:
+def try_shift(p: Packed, s: State, w: Weights, t: int, b: int) -> bool:
+    """Move a task to a node if that is allowed and better."""
     done = False
     if (
         b != s.x[t]
         and fits(p, s, t, b)
         and may_use(p, t, b)
-        and change(p, s, w, t, b) < LEAST_GAIN
+        and change(p, s, w, t, b) < GAIN
         and not ruled_out(p, s, t, b)
     ):
         if s.x[t] >= 0:
-            leave(p, s, t)
-        enter(p, s, t, b)
+            remove_task(p, s, t)
+        place_task(p, s, t, b)
         done = True
     return done
 
@@ -80,32 +99,33 @@ def may_swap(p: Packed, s: State, t: int, u: int) -> bool:
         and fits_without(p, s, u, a, t)
         and may_use(p, t, b)
         and may_use(p, u, a)
-        and plain_task(p, t)
-        and plain_task(p, u)
+        and has_no_rule(p, t)
+        and has_no_rule(p, u)
     )
 
 
 @helper
 def swap(p: Packed, s: State, t: int, u: int) -> None:
+    """Let two placed tasks change places."""
     a, b = whole(s.x[t]), whole(s.x[u])
-    leave(p, s, t)
-    leave(p, s, u)
-    enter(p, s, t, b)
-    enter(p, s, u, a)
+    remove_task(p, s, t)
+    remove_task(p, s, u)
+    place_task(p, s, t, b)
+    place_task(p, s, u, a)
 
 
 @inlined
-def try_swap(p: Packed, s: State, w: Array, t: int, u: int) -> bool:
+def try_swap(p: Packed, s: State, w: Weights, t: int, u: int) -> bool:
     """Two tasks without rules change places if that is allowed and better."""
     done = False
-    if may_swap(p, s, t, u) and swap_change(p, s, w, t, u) < LEAST_GAIN:
+    if may_swap(p, s, t, u) and swap_change(p, s, w, t, u) < GAIN:
         swap(p, s, t, u)
         done = True
     return done
 
 
 @loop_kernel
-def improve(p: Packed, s: State, w: Array, tries: int, rng: Array) -> int:
+def improve(p: Packed, s: State, w: Weights, tries: int, rng: RandomState) -> int:
     """Random shifts and swaps that make the weighted sum smaller; returns how many were made."""
     nodes, movable = p.total.shape[0], p.movable.shape[0]
     made = 0
@@ -121,7 +141,7 @@ def improve(p: Packed, s: State, w: Array, tries: int, rng: Array) -> int:
 
 
 @helper
-def dominates(p: Packed, s: State, units: Array, t: int, b: int, u: int) -> bool:
+def dominates(p: Packed, s: State, units: Floats, t: int, b: int, u: int) -> bool:
     """Whether a shift to b, or a swap with u, makes nothing worse and something better.
 
     A row of `units` weighs one objective alone.
@@ -135,7 +155,7 @@ def dominates(p: Packed, s: State, units: Array, t: int, b: int, u: int) -> bool
 
 
 @loop_kernel
-def refine(p: Packed, s: State, units: Array, tries: int, rng: Array) -> int:
+def refine(p: Packed, s: State, units: Floats, tries: int, rng: RandomState) -> int:
     """Random shifts and swaps that make nothing worse and something better; returns how many were
     made."""
     nodes, movable = p.total.shape[0], p.movable.shape[0]
@@ -149,8 +169,8 @@ def refine(p: Packed, s: State, units: Array, tries: int, rng: Array) -> int:
                 and s.x[t] != b
                 and dominates(p, s, units, t, b, whole(-1))
             ):
-                leave(p, s, t)
-                enter(p, s, t, b)
+                remove_task(p, s, t)
+                place_task(p, s, t, b)
                 made += 1
         elif may_swap(p, s, t, u) and dominates(p, s, units, t, b, whole(u)):
             swap(p, s, t, u)
@@ -159,42 +179,45 @@ def refine(p: Packed, s: State, units: Array, tries: int, rng: Array) -> int:
 
 
 @loop_kernel
-def best_node(p: Packed, s: State, w: Array, t: int, sampled: int, in_use: bool, rng: Array) -> int:
-    """The best other node a task may use, of some drawn at random, else of all; −1 if there is
-    none."""
+def best_node(
+    p: Packed, s: State, w: Weights, t: int, sampled: int, in_use: bool, rng: RandomState
+) -> int:
+    """The best other node a task may use, of some drawn at random, else of all (with `in_use`, of
+    those that have a task); −1 if there is none."""
     nodes = p.total.shape[0]
-    best, least = -1, 0.0
+    best, best_value = -1, 0.0
     for k in range(sampled + nodes):
         if k == sampled and best >= 0:
             break
         n = draw(rng, nodes) if k < sampled else k - sampled
         if n != s.x[t] and (s.tasks[n] > 0 or not in_use) and fits(p, s, t, n) and may_use(p, t, n):
             value = change(p, s, w, t, n)
-            if (best < 0 or value < least) and not ruled_out(p, s, t, n):
-                best, least = n, value
+            if (best < 0 or value < best_value) and not ruled_out(p, s, t, n):
+                best, best_value = n, value
     return best
 
 
 @helper
-def change_by(p: Packed, s: State, w: Array, t: int, n: int) -> float:
+def change_of_shift(p: Packed, s: State, w: Weights, t: int, n: int) -> float:
+    """`change`, compiled once for kernels in which inlining it would cost more than it saves."""
     return change(p, s, w, t, n)
 
 
 @loop_kernel
-def put_back(p: Packed, s: State, w: Array, out: Array, count: int, rng: Array) -> int:
-    """Give the tasks of a list nodes, in turn; returns how many are left without."""
-    left = 0
+def place_list(p: Packed, s: State, w: Weights, out: Indices, count: int, rng: RandomState) -> int:
+    """Give the first `count` tasks of a list nodes, in turn; returns how many are left without."""
+    unplaced = 0
     for k in range(count):
         n = best_node(p, s, w, out[k], whole(SAMPLED), flag(False), rng)
         if n >= 0:
-            enter(p, s, out[k], n)
+            place_task(p, s, out[k], n)
         else:
-            left += 1
-    return left
+            unplaced += 1
+    return unplaced
 
 
 @loop_kernel
-def relieve(p: Packed, s: State, w: Array, rng: Array) -> int:
+def relieve(p: Packed, s: State, w: Weights, rng: RandomState) -> int:
     """Move tasks from nodes that are asked for more than they have to others; returns how many were
     moved."""
     moved = 0
@@ -209,54 +232,70 @@ def relieve(p: Packed, s: State, w: Array, rng: Array) -> int:
         if over:
             n = best_node(p, s, w, t, whole(SAMPLED), flag(False), rng)
             if n >= 0:
-                leave(p, s, t)
-                enter(p, s, t, n)
+                remove_task(p, s, t)
+                place_task(p, s, t, n)
                 moved += 1
     return moved
 
 
 @loop_kernel
-def place_left(p: Packed, s: State, w: Array, rng: Array) -> int:
-    """Give every task without a node the best one; returns how many are left."""
-    left = 0
+def place_unplaced(p: Packed, s: State, w: Weights, rng: RandomState) -> int:
+    """Give every task without a node the best one; returns how many have none still."""
+    unplaced = 0
     for k in range(p.movable.shape[0]):
         t = p.movable[k]
         if s.x[t] < 0:
             n = best_node(p, s, w, t, whole(0), flag(False), rng)
             if n >= 0:
-                enter(p, s, t, n)
+                place_task(p, s, t, n)
             else:
-                left += 1
-    return left
+                unplaced += 1
+    return unplaced
 
 
 @loop_kernel
 def cross(
-    p: Packed, s: State, other: Array, w: Array, begin: int, end: int, rng: Array, out: Array
+    p: Packed,
+    s: State,
+    other: Placement,
+    w: Weights,
+    begin: int,
+    end: int,
+    rng: RandomState,
+    out: Indices,
 ) -> int:
-    """Take the nodes of a stretch of tasks from another parent; returns how many tasks lost their
-    place by it."""
+    """Take the nodes of a stretch of tasks from another parent; returns how many tasks are left
+    without a node by it.
+
+    All of them leave before the first comes, so that they do not stand in each other's way. Tasks
+    with rules keep their places: together they might break one although each may come by itself.
+    `out` is room for a list of tasks.
+    """
     count = 0
     for t in range(begin, end):
-        if s.x[t] >= 0 and other[t] >= 0 and other[t] != s.x[t] and plain_task(p, t):
+        if s.x[t] >= 0 and other[t] >= 0 and other[t] != s.x[t] and has_no_rule(p, t):
             out[count] = t
             count += 1
     for k in range(count):
-        leave(p, s, out[k])
+        remove_task(p, s, out[k])
     left = whole(0)
     for k in range(count):
         t, n = out[k], whole(other[out[k]])
         if legal(p, s, t, n):
-            enter(p, s, t, n)
+            place_task(p, s, t, n)
         else:
             out[left] = t
             left += 1
-    return put_back(p, s, w, out, left, rng)
+    return place_list(p, s, w, out, left, rng)
 
 
 @loop_kernel
-def vacate(p: Packed, s: State, w: Array, rng: Array, out: Array) -> bool:
-    """Empty a node into others in use, if that makes the weighted sum smaller."""
+def vacate(p: Packed, s: State, w: Weights, rng: RandomState, out: Indices) -> bool:
+    """Empty a node into others in use, if that makes the weighted sum smaller.
+
+    The node is the one with the fewest tasks of a few drawn. If it cannot be emptied, or the sum of
+    all changes is no gain, its tasks go back in the opposite order.
+    """
     n = draw(rng, p.total.shape[0])
     for _ in range(3):
         m = draw(rng, p.total.shape[0])
@@ -271,16 +310,16 @@ def vacate(p: Packed, s: State, w: Array, rng: Array, out: Array) -> bool:
         if b < 0:
             done = False
             break
-        total += change_by(p, s, w, t, b)
+        total += change_of_shift(p, s, w, t, b)
         out[count] = t
         count += 1
-        leave(p, s, t)
-        enter(p, s, t, b)
-    if done and s.tasks[n] == 0 and total < LEAST_GAIN:
+        remove_task(p, s, t)
+        place_task(p, s, t, b)
+    if done and s.tasks[n] == 0 and total < GAIN:
         return True
     for k in range(count - 1, -1, -1):
-        leave(p, s, out[k])
-        enter(p, s, out[k], n)
+        remove_task(p, s, out[k])
+        place_task(p, s, out[k], n)
     return False
 
 
@@ -288,16 +327,16 @@ def vacate(p: Packed, s: State, w: Array, rng: Array, out: Array) -> bool:
 def breed(
     p: Packed,
     s: State,
-    parents: Array,
-    pairs: Array,
-    weights: Array,
+    parents: Placements,
+    pairs: Indices,
+    weights: Weights,
     tries: int,
-    rng: Array,
-    out: Array,
-    children: Array,
+    rng: RandomState,
+    out: Indices,
+    children: Placements,
 ) -> None:
-    """One child of each pair of parents: crossover, then local search in the child's own
-    direction."""
+    """One child of each pair of parents: crossover, then local search by the child's weights, a row
+    of `weights` each."""
     tasks = p.request.shape[0]
     for c in range(children.shape[0]):
         w = weights[c]

@@ -1,12 +1,15 @@
-"""The genetic search: NSGA-III whose children are improved by local search, seeded, with an
+"""The genetic search: NSGA-III whose offspring are improved by local search, seeded, with an
 archive.
 
-Each child has a direction of its own, a weighting of the objectives; crossover puts it together
-from two parents that are good in that direction and local search takes it further. That local
-search, with the change of one move computed from two nodes, is what makes the front good; speed
-alone does not. Every placement is allowed from the start, so "everything placed" is never traded
-away. The search ends after a number of evaluations and so repeats exactly; a time limit, which is
-the caller's, only stops it.
+Each child has its own direction, a weighting of the objectives; crossover puts it together from two
+parents that are good in that direction and local search takes it further. That local search, with
+the change of one move computed from two nodes, is what makes the front good; speed alone does not.
+Every placement is allowed from the start, so "everything placed" is never traded away. The search
+ends after a number of evaluations and so repeats exactly; a time limit, which is the caller's, only
+stops it.
+
+Placements are in packed order here (`packed.Work`). Two sources of random numbers are kept apart: a
+NumPy generator for the decisions of this module, and the state kernels draw from.
 """
 
 from __future__ import annotations
@@ -16,33 +19,42 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from murmuration.assignment import objectives as of
-from murmuration.assignment.evaluate import COUNT, evaluate
-from murmuration.assignment.objectives import Objective
-from murmuration.assignment.packed import Placement, Work
-from murmuration.assignment.problem import SPREAD, Floats, Integers, broken, new_violations
+from murmuration.assignment.evaluate import evaluate
+from murmuration.assignment.objectives import COUNT, Objective
+from murmuration.assignment.packed import Work
+from murmuration.assignment.problem import SPREAD, broken, new_violations
 from murmuration.assignment.search.archive import Archive
 from murmuration.assignment.search.construct import RECIPES, construct
-from murmuration.assignment.search.improve import breed, improve, place_left, refine, relieve
-from murmuration.assignment.search.selection import partitions_for, reference_points, survivors
+from murmuration.assignment.search.improve import (
+    breed,
+    improve,
+    place_unplaced,
+    refine,
+    relieve,
+)
+from murmuration.assignment.search.selection import (
+    finest_partition,
+    reference_points,
+    select_survivors,
+)
 from murmuration.assignment.state import load, new_state
+from murmuration.base.arrays import Floats, Indices, Placement, Placements, Scores, Weights
 from murmuration.base.random import generator
 from murmuration.base.random import state as random_state
 
-Placements = NDArray[np.int32]
 #: What a task without a node weighs against everything else.
 EVERYTHING = 1e9
-#: Local moves tried for a child, per task; children made at a time; rounds of the search for what
-#: beats the reference.
+#: Local moves tried for a child, per task; children made at a time; rounds of the search for a
+#: placement that beats the reference.
 TRIES, BATCH, ROUNDS = 10, 8, 24
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How far a search goes: at most so many placements evaluated (None: by size), or until it is
-    told to stop."""
+    """How far a search goes: at most so many placements evaluated (None: by size), or until
+    `stopped` says so."""
 
     population: int = 92
     evaluations: int | None = None
@@ -54,8 +66,8 @@ class Settings:
 
 @dataclass
 class Search:
-    """A search under way. `values` has a column per objective wanted, `all_values` one per built-in
-    objective."""
+    """A search under way: the population (`placements`, their `values` with a column per objective
+    wanted, and how `bad` each is), and the archive of the best."""
 
     work: Work
     objectives: Sequence[Objective]
@@ -63,7 +75,7 @@ class Search:
     archive: Archive = field(init=False)
     placements: Placements = field(init=False)
     values: Floats = field(init=False)
-    bad: Floats = field(init=False)
+    bad: Scores = field(init=False)
     evaluations: int = 0
     history: list[dict[str, list[float]]] = field(default_factory=list)
 
@@ -71,8 +83,8 @@ class Search:
         packed = self.work.packed
         self.state = new_state(packed)
         self.rng = generator(self.settings.seed, "plan")
-        #: By what a task without a node is placed: even use of CPU and memory, then few tasks on a
-        #: node.
+        #: The weights by which a task without a node is placed: even use of CPU and memory, then
+        #: few tasks on a node.
         self.even = np.zeros(COUNT)
         self.even[of.IMBALANCE], self.even[of.CROWDING] = 1.0, 1e-3
         self.bits = random_state(self.settings.seed, "plan", "moves")
@@ -81,10 +93,10 @@ class Search:
         self.columns = np.array([objective.index for objective in self.objectives])
         self.built_in = np.flatnonzero(self.columns >= 0)
         self.points = reference_points(
-            len(self.objectives), partitions_for(len(self.objectives), self.settings.population)
+            len(self.objectives), finest_partition(len(self.objectives), self.settings.population)
         )
 
-    def measure(self, placements: Placements) -> tuple[Floats, Floats]:
+    def measure(self, placements: Placements) -> tuple[Floats, Scores]:
         """The objectives wanted, and how bad each placement is: tasks left, nodes overloaded,
         limits passed."""
         everything, overloaded = evaluate(self.work.packed, placements)
@@ -94,26 +106,28 @@ class Search:
         for k, objective in enumerate(self.objectives):
             if objective.function is not None:
                 values[:, k] = [
-                    objective.function(self.work.problem, self.work.restored(x)) for x in placements
+                    objective.function(self.work.problem, self.work.restore(x)) for x in placements
                 ]
         bad = overloaded * 1e6 + everything[:, of.PRIORITY] * 1e3
-        for index, most in self.settings.limits:
-            bad += np.maximum(everything[:, index] - most, 0.0) / max(most, 1.0)
+        for index, limit in self.settings.limits:
+            bad += np.maximum(everything[:, index] - limit, 0.0) / max(limit, 1.0)
         return values, bad
 
-    def weights(self, directions: Floats) -> Floats:
+    def weights(self, directions: Floats) -> Weights:
         """Directions over the objectives wanted as weights over all, each in units of its range so
         far."""
         seen = self.archive.front if self.archive.count > 1 else self.values
         span = seen.max(axis=0) - seen.min(axis=0)
         span = np.where(span > 0, span, np.maximum(np.abs(seen).max(axis=0) * 0.01, 1e-9))
-        found = np.zeros((len(directions), COUNT))
-        found[:, self.columns[self.built_in]] = (directions / span)[:, self.built_in]
-        for index, most in self.settings.limits:
-            found[:, index] += 1.0 / max(most, 1.0)
-        found[:, of.UNPLACED] += EVERYTHING
-        found[:, of.PRIORITY] += EVERYTHING
-        return found
+        weights = np.zeros((len(directions), COUNT))
+        weights[:, self.columns[self.built_in]] = (directions / span)[:, self.built_in]
+        # What is limited weighs a little although nobody wants it small, or local search would
+        # ignore the limit.
+        for index, limit in self.settings.limits:
+            weights[:, index] += 1.0 / max(limit, 1.0)
+        weights[:, of.UNPLACED] += EVERYTHING
+        weights[:, of.PRIORITY] += EVERYTHING
+        return weights
 
     def directions(self, count: int) -> Floats:
         """Reference points, blurred: between them lies most of the front."""
@@ -122,80 +136,83 @@ class Search:
         return np.asarray(blurred / blurred.sum(axis=1, keepdims=True))
 
     def seed(self, more: Sequence[Placement] = ()) -> None:
-        """The first population: what is there, every greedy recipe, and others improved from
-        these."""
-        seeds = [
-            self.repaired(self.mended(x)) for x in [self.work.packed.start.astype(np.int32), *more]
-        ]
-        # Made from nothing, they may leave a pinned task without those it must lie with.
-        seeds += [
-            x
-            for x in (self.repaired(construct(self.work, name)) for name in RECIPES)
-            if self.allowed(x)
-        ]
+        """Make the first population: the present placement, `more`, and every greedy recipe."""
+        start = self.work.packed.start.astype(np.int32)
+        seeds = [self.start_from(x) for x in [start, *more]]
+        # Recipes place every task that may move from nothing, and so may leave a pinned task
+        # without those it must lie with.
+        constructed = [self.repair(construct(self.work, name)) for name in RECIPES]
+        seeds += [x for x in constructed if self.is_allowed(x)]
         self.placements = np.array(seeds, dtype=np.int32)
         self.values, self.bad = self.measure(self.placements)
         self.remember(self.placements, self.values, self.bad)
         self.record()
 
-    def repaired(self, placement: Placement) -> Placement:
-        """With every task placed that can be, and no node overloaded where that can be helped."""
+    def repair(self, placement: Placement) -> Placement:
+        """Place every task that can be placed, and relieve overloaded nodes where that can be
+        done."""
         packed = self.work.packed
         load(packed, self.state, placement)
         relieve(packed, self.state, self.even, self.bits)
-        place_left(packed, self.state, self.even, self.bits)
+        place_unplaced(packed, self.state, self.even, self.bits)
         return self.state.x.copy()
 
-    def start_of(self, placement: Placement) -> Placement:
+    def start_from(self, placement: Placement) -> Placement:
         """Where the search for something better than a placement begins."""
-        return self.repaired(self.mended(placement))
+        return self.repair(self.mend_rules(placement))
 
-    def mended(self, placement: Placement) -> Placement:
-        """Without the tasks by which rules are broken already, where other nodes would take
-        them."""
+    def mend_rules(self, placement: Placement) -> Placement:
+        """Move the tasks by which rules are broken already to nodes that would take them, where
+        there are any.
+
+        Local search never breaks a rule, but its single moves seldom mend one: all tasks concerned
+        leave first, then each is placed where the rules allow it.
+        """
         problem, packed = self.work.problem, self.work.packed
-        node_of = self.work.restored(placement)
+        node_of = self.work.restore(placement)
         out = np.zeros(len(node_of), dtype=np.bool_)
         for rule in problem.rules:
-            wrong = list(broken(rule, node_of))
-            if not wrong:
+            domains = list(broken(rule, node_of))
+            if not domains:
                 continue
             members = rule.members[node_of[rule.members] >= 0]
-            inside = np.isin(rule.domain_of[node_of[members]], wrong)
+            inside = np.isin(rule.domain_of[node_of[members]], domains)
             out[members if rule.kind == SPREAD else members[inside]] = True
         out &= problem.movable & (node_of >= 0)
         if not out.any():
             return placement
         load(packed, self.state, self.work.placement(np.where(out, -1, node_of)))
-        place_left(packed, self.state, self.even, self.bits)
-        # Whoever finds no other node stays, broken as it is.
-        found = self.work.restored(self.state.x)
-        mended = self.work.placement(np.where(found < 0, node_of, found))
-        return mended if self.allowed(mended) else placement
+        place_unplaced(packed, self.state, self.even, self.bits)
+        # A task that no other node takes stays where it was, although that breaks the rule.
+        after = self.work.restore(self.state.x)
+        mended = self.work.placement(np.where(after < 0, node_of, after))
+        return mended if self.is_allowed(mended) else placement
 
-    def allowed(self, placement: Placement) -> bool:
-        """Whether no rule is broken more than in what is there; without rules the kernels answer
-        for everything."""
+    def is_allowed(self, placement: Placement) -> bool:
+        """Whether no rule is broken more than in the present placement; without rules the kernels
+        answer for everything."""
         problem = self.work.problem
-        return not problem.rules or not new_violations(problem, self.work.restored(placement))
+        return not problem.rules or not new_violations(problem, self.work.restore(placement))
 
-    def remember(self, placements: Placements, values: Floats, bad: Floats) -> None:
+    def remember(self, placements: Placements, values: Floats, bad: Scores) -> None:
+        """Add placements to the archive."""
         for x, value, how_bad in zip(placements, values, bad, strict=True):
             self.archive.add(value, float(how_bad), x)
 
-    def generation(self) -> None:
-        """As many children as the population holds, and the best of both."""
-        litters: list[tuple[Placements, Floats, Floats]] = []
+    def next_generation(self) -> None:
+        """Breed as many children as the population holds, and keep the best of both."""
+        batches: list[tuple[Placements, Floats, Scores]] = []
         for _ in range(0, self.settings.population, BATCH):
-            born = self.litter(BATCH)
-            values, bad = self.measure(born)
-            self.remember(born, values, bad)
-            litters.append((born, values, bad))
-            if self.over():
+            offspring = self.breed_offspring(BATCH)
+            values, bad = self.measure(offspring)
+            self.remember(offspring, values, bad)
+            batches.append((offspring, values, bad))
+            if self.is_over():
                 break
-        columns = zip((self.placements, self.values, self.bad), *litters, strict=True)
+        columns = zip((self.placements, self.values, self.bad), *batches, strict=True)
         self.placements, self.values, self.bad = (np.concatenate(column) for column in columns)
-        kept = survivors(self.values, self.bad, self.points, self.settings.population, self.rng)
+        size = self.settings.population
+        kept = select_survivors(self.values, self.bad, self.points, size, self.rng)
         self.placements, self.values, self.bad = (
             self.placements[kept],
             self.values[kept],
@@ -203,11 +220,12 @@ class Search:
         )
         self.record()
 
-    def litter(self, count: int) -> Placements:
+    def breed_offspring(self, count: int) -> Placements:
+        """Children, each of two parents that are good in its direction."""
         directions = self.directions(count)
         span = np.maximum(np.ptp(self.values, axis=0), 1e-12)
         scaled = (self.values - self.values.min(axis=0)) / span
-        pairs = np.array([self.parents(scaled @ direction) for direction in directions])
+        pairs = np.array([self.choose_parents(scaled @ direction) for direction in directions])
         children = np.empty((count, self.placements.shape[1]), dtype=np.int32)
         tries = self.settings.tries * max(len(self.work.packed.movable), 1)
         breed(
@@ -216,44 +234,50 @@ class Search:
             self.placements,
             pairs,
             self.weights(directions),
-            tries,
-            self.bits,
-            self.scratch,
-            children,
+            tries=tries,
+            rng=self.bits,
+            out=self.scratch,
+            children=children,
         )
         return children
 
-    def parents(self, merit: Floats) -> Integers:
-        """The best of a few drawn at random, less bad before better, and a second one likewise."""
-        found = []
+    def choose_parents(self, merit: Scores) -> Indices:
+        """Two tournaments: the best of a quarter of the population drawn at random, less bad before
+        lower merit."""
+        winners = []
         for _ in range(2):
             drawn = self.rng.integers(len(merit), size=max(2, len(merit) // 4))
-            found.append(min(drawn.tolist(), key=lambda k: (self.bad[k], merit[k])))
-        return np.array(found)
+            winners.append(min(drawn.tolist(), key=lambda k: (self.bad[k], merit[k])))
+        return np.array(winners)
 
-    def toward(self, reference: Floats, start: Placement, rounds: int = ROUNDS) -> None:
-        """Look for a placement no worse than the reference in anything: what is worse weighs more
-        in the next round."""
+    def approach(self, reference: Floats, start: Placement, rounds: int = ROUNDS) -> None:
+        """Look for a placement no worse than the reference in anything.
+
+        A front is wide and the corner of it that beats a given placement in everything is small; a
+        population may never come there. So local search goes out from the start with a direction
+        that turns: an objective that came out worse than the reference weighs more in the next
+        round, the others less.
+        """
         packed = self.work.packed
         direction = np.full(len(self.objectives), 1.0 / len(self.objectives))
         for _ in range(rounds):
             load(packed, self.state, start)
             tries = self.settings.tries * max(len(packed.movable), 1)
             improve(packed, self.state, self.weights(direction[None])[0], tries, self.bits)
-            found = self.state.x[None].copy()
-            values, bad = self.measure(found)
-            self.remember(found, values, bad)
+            improved = self.state.x[None].copy()
+            values, bad = self.measure(improved)
+            self.remember(improved, values, bad)
             worse = values[0] > reference + 1e-9 * np.abs(reference)
-            if self.over():
+            if self.is_over():
                 return
             direction = np.where(worse, direction * 2.0, direction * 0.8)
             direction /= direction.sum()
             # Once nothing is worse, go on from there.
-            start = start if worse.any() else found[0]
+            start = start if worse.any() else improved[0]
 
-    def refined(self, start: Placement) -> None:
-        """Look around a placement for what makes nothing worse: where all others trade, this may
-        still be better."""
+    def refine_from(self, start: Placement) -> None:
+        """Look around a placement for moves that make nothing worse and something better: what a
+        weighted sum trades away, this keeps."""
         counted = [k for k in self.columns.tolist() if k >= 0 and k not in (of.MOVES, of.MEGABYTES)]
         units = np.eye(COUNT)[counted]
         load(self.work.packed, self.state, start)
@@ -264,12 +288,12 @@ class Search:
             ROUNDS * self.settings.tries * len(start),
             self.bits,
         )
-        found = self.state.x[None].copy()
-        self.remember(found, *self.measure(found))
+        refined = self.state.x[None].copy()
+        self.remember(refined, *self.measure(refined))
 
     def record(self) -> None:
-        """The least, mean and largest value of each objective in the population, for the figures
-        over generations."""
+        """Note the lowest, mean and highest value of each objective in the population, for the
+        figures over generations."""
         self.history.append(
             {
                 "low": self.values.min(axis=0).tolist(),
@@ -285,11 +309,12 @@ class Search:
         each = self.settings.tries * max(len(self.work.packed.movable), 1)
         return int(np.clip(1e8 // each, 200, 5000))
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
+        """Whether the budget is spent or the caller says stop."""
         return self.evaluations >= self.budget() or self.settings.stopped()
 
     def run(self, progress: Callable[[float], Any] = lambda share: None) -> None:
         """Generations until the budget or the time is spent."""
-        while not self.over() and len(self.work.packed.movable):
-            self.generation()
+        while not self.is_over() and len(self.work.packed.movable):
+            self.next_generation()
             progress(min(self.evaluations / self.budget(), 1.0))

@@ -1,25 +1,38 @@
 """Choosing among placements with several objectives: dominance, NSGA-III's reference points, and
-one from the front."""
+one from the front.
+
+**Survival in NSGA-III** (Deb and Jain, 2014). Whole fronts survive while they fit; of the first
+that does not, those survive that keep the population spread out. With many objectives nearly
+everything is non-dominated and a distance between neighbours says little, so the spread is measured
+against *reference points* fixed beforehand, evenly on the plane where normalised objectives sum to
+one. Each placement belongs to the niche of the reference line it is nearest to, and the emptiest
+niches are filled first.
+
+Objectives have different units, so each is normalised between the *ideal* point (the lowest value
+of each) and the *intercepts*: where the plane through the extreme placements of the front meets the
+axes. The extreme placement of an axis minimises the largest weighted objective with all other axes
+weighted a million times. That plane need not exist (extremes coincide) or may meet an axis at a
+useless place; then the largest value of the front is used.
+
+**Constraints first.** `bad` is how far a placement is from being allowed; less bad dominates
+whatever the objectives say, so that what cannot be used never crowds out what can.
+"""
 
 from __future__ import annotations
 
 import math
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.assignment.problem import Flags, Floats, Integers
+from murmuration.base.arrays import Flags, Floats, Indices, Integers, Scores, Weights
 from murmuration.base.jit import compiled
-
-Array = NDArray[Any]
 
 
 @compiled
-def ranks(values: Array, bad: Array) -> Array:
-    """The front each placement belongs to, 0 the best: less bad dominates, then no worse everywhere
-    and better once."""
+def rank_fronts(values: Floats, bad: Scores) -> Integers:
+    """The front each placement belongs to, 0 the best: those nobody dominates, then those nobody
+    else dominates once these are gone, and so on."""
     count, objectives = values.shape
     better = np.zeros((count, count), dtype=np.bool_)
     worse_than = np.zeros(count, dtype=np.int64)
@@ -28,23 +41,25 @@ def ranks(values: Array, bad: Array) -> Array:
             if dominates(values, bad, i, j, objectives):
                 better[i, j] = True
                 worse_than[j] += 1
-    found = np.full(count, -1, dtype=np.int64)
+    rank = np.full(count, -1, dtype=np.int64)
     front, assigned = 0, 0
     while assigned < count:
         for i in range(count):
-            if found[i] < 0 and worse_than[i] == 0:
-                found[i] = front
+            if rank[i] < 0 and worse_than[i] == 0:
+                rank[i] = front
                 assigned += 1
         for i in range(count):
-            if found[i] == front:
+            if rank[i] == front:
                 for j in range(count):
                     worse_than[j] -= better[i, j]
         front += 1
-    return found
+    return rank
 
 
 @compiled
-def dominates(values: Array, bad: Array, i: int, j: int, objectives: int) -> bool:
+def dominates(values: Floats, bad: Scores, i: int, j: int, objectives: int) -> bool:
+    """Whether i is less bad than j; if both are as bad, whether it is no worse in any objective and
+    better in one."""
     if bad[i] != bad[j]:
         return bad[i] < bad[j]  # type: ignore[no-any-return]
     once = False
@@ -64,20 +79,20 @@ def reference_points(objectives: int, partitions: int) -> Floats:
     return np.array(rows, dtype=np.float64) / partitions
 
 
-def partitions_for(objectives: int, most: int) -> int:
+def finest_partition(objectives: int, max_points: int) -> int:
     """The finest division with no more reference points than this."""
-    found = 1
-    while math.comb(found + objectives, objectives - 1) <= most and found < 200:
-        found += 1
-    return found
+    partitions = 1
+    while math.comb(partitions + objectives, objectives - 1) <= max_points and partitions < 200:
+        partitions += 1
+    return partitions
 
 
-def survivors(
-    values: Floats, bad: Floats, points: Floats, size: int, rng: np.random.Generator
-) -> Integers:
+def select_survivors(
+    values: Floats, bad: Scores, points: Floats, size: int, rng: np.random.Generator
+) -> Indices:
     """NSGA-III: whole fronts while they fit, then from the last one those in the emptiest
     niches."""
-    rank = ranks(values, bad)
+    rank = rank_fronts(values, bad)
     order = np.argsort(rank, kind="stable")
     if len(order) <= size:
         return order
@@ -85,14 +100,15 @@ def survivors(
     kept = np.flatnonzero(rank < last)
     candidates = np.flatnonzero(rank == last)
     considered = np.concatenate([kept, candidates])
-    niche, distance = associate(normalised(values[considered], rank[considered] == 0), points)
-    chosen = _niching(niche, distance, len(kept), size - len(kept), len(points), rng)
+    niche, distance = associate(normalise(values[considered], rank[considered] == 0), points)
+    chosen = _fill_niches(niche, distance, len(kept), size - len(kept), len(points), rng)
+    assert len(kept) + len(chosen) == size, "a population keeps its size"
     return np.concatenate([kept, considered[chosen]])
 
 
-def normalised(values: Floats, best: NDArray[np.bool_]) -> Floats:
-    """Objectives between the ideal point and where the plane through the extreme points meets the
-    axes."""
+def normalise(values: Floats, best: Flags) -> Floats:
+    """Objectives in units of the distance from the ideal point to the intercepts; `best` marks the
+    first front, through whose extremes the plane goes."""
     front = values[best] if best.any() else values
     ideal = values.min(axis=0)
     moved = front - ideal
@@ -104,19 +120,21 @@ def normalised(values: Floats, best: NDArray[np.bool_]) -> Floats:
     try:
         plane = np.linalg.solve(extremes, np.ones(count))
         with np.errstate(divide="ignore"):
-            meets = 1.0 / plane
+            intercepts = 1.0 / plane
+        # Beyond the largest value of the front, or almost at the ideal point, the plane is nearly
+        # parallel to an axis and says nothing.
         if (
-            np.isfinite(meets).all()
-            and (meets > 1e-9 * span).all()
-            and (meets <= 1.0001 * span).all()
+            np.isfinite(intercepts).all()
+            and (intercepts > 1e-9 * span).all()
+            and (intercepts <= 1.0001 * span).all()
         ):
-            scale = meets
+            scale = intercepts
     except np.linalg.LinAlgError:
         pass
     return np.asarray((values - ideal) / scale)
 
 
-def associate(values: Floats, points: Floats) -> tuple[Integers, Floats]:
+def associate(values: Floats, points: Floats) -> tuple[Indices, Floats]:
     """The reference line nearest to each placement, and how far it is."""
     unit = points / np.linalg.norm(points, axis=1, keepdims=True)
     along = values @ unit.T
@@ -125,11 +143,11 @@ def associate(values: Floats, points: Floats) -> tuple[Integers, Floats]:
     return niche, np.sqrt(square[np.arange(len(values)), niche])
 
 
-def _niching(
-    niche: Integers, distance: Floats, kept: int, wanted: int, niches: int, rng: np.random.Generator
-) -> Integers:
-    """Candidates, which stand after the kept ones, from the emptiest niches in turn: the nearest,
-    then any."""
+def _fill_niches(
+    niche: Indices, distance: Floats, kept: int, wanted: int, niches: int, rng: np.random.Generator
+) -> Indices:
+    """Choose candidates, which stand after the kept ones, from the emptiest niches in turn: the
+    nearest to the line for a niche that is empty, any for one that is not."""
     count = np.bincount(niche[:kept], minlength=niches)
     waiting = [list[int]() for _ in range(niches)]
     for k in sorted(range(kept, len(niche)), key=lambda k: float(distance[k])):
@@ -137,8 +155,8 @@ def _niching(
     chosen: list[int] = []
     open_niches = [n for n in range(niches) if waiting[n]]
     while len(chosen) < wanted:
-        least = min(count[n] for n in open_niches)
-        n = int(rng.choice([n for n in open_niches if count[n] == least]))
+        fewest = min(count[n] for n in open_niches)
+        n = int(rng.choice([n for n in open_niches if count[n] == fewest]))
         place = 0 if count[n] == 0 else int(rng.integers(len(waiting[n])))
         chosen.append(waiting[n].pop(place))
         count[n] += 1
@@ -147,7 +165,7 @@ def _niching(
     return np.array(chosen, dtype=np.int64)
 
 
-def sov(values: Floats, weights: Floats) -> Floats:
+def sov(values: Floats, weights: Weights) -> Scores:
     """Kapellmeister's single objective value: the weighted mean of objectives normalised over the
     front."""
     low, high = values.min(axis=0), values.max(axis=0)
@@ -155,12 +173,12 @@ def sov(values: Floats, weights: Floats) -> Floats:
     return np.asarray(scaled @ weights / weights.sum())
 
 
-def best_of(
-    front: Floats, weights: Floats, reference: Floats, counted: Flags, or_equal: bool = False
+def choose_best(
+    front: Floats, weights: Weights, reference: Floats, counted: Flags, or_equal: bool = False
 ) -> int:
-    """The best mean normalised objective among those better than the reference in something that
-    counts and worse in nothing, else (with `or_equal`) among those worse in nothing, else among
-    all."""
+    """The row of a front with the best mean normalised objective among those better than the
+    reference in something that counts and worse in nothing, else (with `or_equal`) among those
+    worse in nothing, else among all."""
     merit = sov(front, weights)
     tolerance = 1e-9 * np.abs(reference)
     no_worse = (front <= reference + tolerance)[:, counted].all(axis=1)
@@ -172,7 +190,11 @@ def best_of(
 
 
 def hypervolume(values: Floats, reference: Floats) -> float:
-    """The volume between a front and a reference point, by slices along the last objective."""
+    """The volume between a front and a reference point, by slices along the last objective.
+
+    Exact and simple; its time grows steeply with the number of objectives, which is four in every
+    comparison.
+    """
     inside = values[(values < reference).all(axis=1)]
     if not len(inside):
         return 0.0
@@ -187,12 +209,13 @@ def hypervolume(values: Floats, reference: Floats) -> float:
     for k in range(len(inside)):
         if heights[k + 1] > heights[k]:
             total += (heights[k + 1] - heights[k]) * hypervolume(
-                _front(inside[: k + 1, :-1]), reference[:-1]
+                _keep_nondominated(inside[: k + 1, :-1]), reference[:-1]
             )
     return total
 
 
 def _area(inside: Floats, reference: Floats) -> float:
+    """The same for two objectives: a staircase, from the left."""
     order = np.lexsort((inside[:, 1], inside[:, 0]))
     total, low = 0.0, float(reference[1])
     for x, y in inside[order]:
@@ -202,7 +225,7 @@ def _area(inside: Floats, reference: Floats) -> float:
     return float(total)
 
 
-def _front(values: Floats) -> Floats:
+def _keep_nondominated(values: Floats) -> Floats:
     """Only those no other dominates; of equal ones the first."""
     unique = np.unique(values, axis=0)
-    return np.asarray(unique[ranks(unique, np.zeros(len(unique))) == 0])
+    return np.asarray(unique[rank_fronts(unique, np.zeros(len(unique))) == 0])

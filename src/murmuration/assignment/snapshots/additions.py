@@ -1,4 +1,4 @@
-"""Nodes that are not there yet: of a type one can rent, or like one that is there."""
+"""Nodes a cluster could have: of a type one can rent, or like one it has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def new_nodes(
 ) -> list[tuple[NodeEntry, int | None]]:
     """`m5.large=3` or `node-7=2`, as written after `--add`; with the place of the node each one is
     like."""
-    found: list[tuple[NodeEntry, int | None]] = []
+    added: list[tuple[NodeEntry, int | None]] = []
     taken = {node.name for node in nodes}
     for text in texts:
         name, _, number = text.partition("=")
@@ -30,9 +30,9 @@ def new_nodes(
             while fresh in taken:
                 fresh += "-more"
             taken.add(fresh)
-            made = _of_type(name, fresh, nodes) if like is None else _like(nodes[like], fresh)
-            found.append((made, like))
-    return found
+            entry = _of_type(name, fresh, nodes) if like is None else _like(nodes[like], fresh)
+            added.append((entry, like))
+    return added
 
 
 def _like(node: NodeEntry, name: str) -> NodeEntry:
@@ -45,10 +45,10 @@ def _of_type(kind: str, name: str, nodes: Sequence[NodeEntry]) -> NodeEntry:
         raise InputError(
             f"--add: {unknown('node type or node', kind, [*known, *(node.name for node in nodes)])}"
         )
-    made = known[kind]
+    size = known[kind]
     amounts: dict[str, str | float] = {
-        "cpu": made.cpu,
-        "memory": made.memory_gib * catalogue.GIB,
+        "cpu": size.cpu,
+        "memory": size.memory_gib * catalogue.GIB,
         "pods": 110.0,
     }
-    return NodeEntry(name, amounts, {HOST: name, TYPE: kind}, "", made.price, None, kind)
+    return NodeEntry(name, amounts, {HOST: name, TYPE: kind}, "", size.price, None, kind)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from murmuration.assignment.objectives import power_of
-from murmuration.assignment.problem import Flags, Integers, Problem, Rule
+from murmuration.assignment.problem import Problem, Rule, Source
 from murmuration.assignment.snapshots import catalogue
+from murmuration.base.arrays import Amounts, Flags, Floats, Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 
@@ -34,26 +35,32 @@ class TaskEntry:
 
     name: str
     amounts: Mapping[str, str | float]
+    #: The service it is a replica of.
     service: str
+    #: The node it is on; empty for none.
     node: str = ""
-    wants: Any = None
+    #: The key of `Snapshot.masks`: which nodes it may use. Tasks that ask for the same share it.
+    wants: Hashable = None
+    #: Why it may not be moved; empty if it may.
     pinned: str = ""
     priority: int = 0
+    #: The disruption budget it counts against, −1 for none.
     budget: int = -1
     labels: Mapping[str, str] = field(default_factory=dict)
-    source: Any = None
+    #: The object it was read from, for rules that look deeper; readers that need none leave it.
+    source: Mapping[str, Any] = field(default_factory=dict)
     #: Whether it belongs to its node and goes with it.
-    of_node: bool = False
+    bound_to_node: bool = False
 
 
 @dataclass
 class Snapshot:
-    """Nodes, tasks, and the rules and budgets over them; `mask` answers which nodes what a task
-    wants leaves open."""
+    """Nodes, tasks, and the rules and budgets over them; `masks` says which nodes are open to the
+    tasks with each `wants`."""
 
     nodes: list[NodeEntry]
     tasks: list[TaskEntry]
-    masks: Mapping[Any, Flags]
+    masks: Mapping[Hashable, Flags]
     rules: Sequence[Rule] = ()
     budgets: Sequence[int] = ()
     notes: Sequence[str] = ()
@@ -66,10 +73,10 @@ def problem_from(snapshot: Snapshot) -> Problem:
     if not nodes:
         raise InputError("the cluster is empty: the snapshot has no nodes")
     where = {node.name: index for index, node in enumerate(nodes)}
-    resources = Resources(("cpu", "memory", *_further(tasks)))
+    resources = Resources(("cpu", "memory", *_other_resources(tasks)))
     total = _amounts(resources, [(f"node {node.name}", node.amounts) for node in nodes])
     request = _amounts(resources, [(f"pod {task.name}", task.amounts) for task in tasks])
-    classes: dict[Any, int] = {}
+    classes: dict[Hashable, int] = {}
     class_of = [classes.setdefault(task.wants, len(classes)) for task in tasks]
     everywhere = np.ones(len(nodes), dtype=np.bool_)
     allowed = np.array([snapshot.masks.get(wants, everywhere) for wants in classes] or [everywhere])
@@ -99,7 +106,12 @@ def problem_from(snapshot: Snapshot) -> Problem:
         idle_watts=idle,
         peak_watts=peak,
         notes=tuple(snapshot.notes),
-        details=snapshot,
+        source=Source(
+            snapshot.format,
+            services=tuple(task.service for task in tasks),
+            pin_reasons=tuple(task.pinned for task in tasks),
+            bound_to_node=tuple(task.bound_to_node for task in tasks),
+        ),
     )
 
 
@@ -107,24 +119,24 @@ def _ints(values: Iterable[int]) -> Integers:
     return np.array(list(values), dtype=np.int64)
 
 
-def _further(tasks: Sequence[TaskEntry]) -> list[str]:
+def _other_resources(tasks: Sequence[TaskEntry]) -> list[str]:
     """Resources beyond CPU and memory that a task asks for."""
-    found = dict.fromkeys(name for task in tasks for name, amount in task.amounts.items() if amount)
-    return sorted(name for name in found if name not in ("cpu", "memory"))
+    asked = {name for task in tasks for name, amount in task.amounts.items() if amount}
+    return sorted(asked - {"cpu", "memory"})
 
 
 def _amounts(
     resources: Resources, rows: Sequence[tuple[str, Mapping[str, str | float]]]
-) -> Integers:
-    found = np.zeros((len(rows), len(resources)), dtype=np.int64)
+) -> Amounts:
+    table = np.zeros((len(rows), len(resources)), dtype=np.int64)
     for k, (where, amounts) in enumerate(rows):
         for r, name in enumerate(resources.names):
             if name in amounts:
-                found[k, r] = resources.exact(name, amounts[name], f"{where}: {name}")
-    return found
+                table[k, r] = resources.exact(name, amounts[name], f"{where}: {name}")
+    return table
 
 
-def _watts(nodes: Sequence[NodeEntry], total: Integers) -> tuple[Any, Any]:
+def _watts(nodes: Sequence[NodeEntry], total: Amounts) -> tuple[Floats, Floats]:
     idle, peak = power_of(total[:, 0] / 1e6, total[:, 1] / 1e6)
     for k, node in enumerate(nodes):
         if node.watts is not None:
@@ -132,7 +144,7 @@ def _watts(nodes: Sequence[NodeEntry], total: Integers) -> tuple[Any, Any]:
     return idle, peak
 
 
-def _prices(nodes: Sequence[NodeEntry], total: Integers) -> Any:
+def _prices(nodes: Sequence[NodeEntry], total: Amounts) -> Floats:
     known = catalogue.types()
     prices = []
     for node, (cpu, memory) in zip(nodes, total[:, :2].tolist(), strict=True):

@@ -1,2 +1,1 @@
-"""Snapshots of clusters: Kubernetes objects, our own TOML and Alibaba's files become the one
-`Problem`."""
+"""Snapshots of clusters: Kubernetes objects, our TOML and Alibaba's files become one `Problem`."""

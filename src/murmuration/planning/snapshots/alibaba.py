@@ -7,7 +7,7 @@ day's curve the highest CPU and memory count, so a cluster planned by them is ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from murmuration.assignment.problem import APART, Rule
 from murmuration.assignment.snapshots.additions import new_nodes
 from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEntry
+from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
 from murmuration.workload.detect import open_trace
 from murmuration.workload.formats.source import Source, load
@@ -29,6 +30,7 @@ CONTAINER_FILES = (
 
 
 def is_openb(source: Source) -> bool:
+    """Whether a file is a list of openb's nodes, by its first line."""
     return any("cpu_milli" in line and "sn," in line for line in source.head(1))
 
 
@@ -60,14 +62,14 @@ def _natural(names: Sequence[str], row: Sequence[int]) -> dict[str, str | float]
 
 def _pods(
     trace: Trace, nodes: list[NodeEntry], path: Path
-) -> tuple[list[TaskEntry], dict[object, np.ndarray]]:
+) -> tuple[list[TaskEntry], dict[Hashable, Flags]]:
     from murmuration.cluster.constraints import as_value, node_mask
 
     jobs = trace.jobs
     if jobs is None:
         raise InputError(f"{path}: expected a list of pods")
     attributes = [{key: as_value(value) for key, value in node.labels.items()} for node in nodes]
-    masks: dict[object, np.ndarray] = {
+    masks: dict[Hashable, Flags] = {
         k: node_mask(wanted, attributes) for k, wanted in enumerate(jobs.constraint_sets)
     }
     tasks = [
@@ -80,6 +82,7 @@ def _pods(
 
 
 def find(folder: Path, name: str) -> Path | None:
+    """A file of this name, packed or not."""
     return next(
         (
             path
@@ -97,13 +100,13 @@ def folder_snapshot(folder: Path, add: Sequence[str] = ()) -> Snapshot:
     if nodes is not None and pods is not None:
         return openb(nodes, pods, add)
     files = [find(folder, name) for name in CONTAINER_FILES]
-    found = [path for path in files if path is not None]
-    if len(found) < len(CONTAINER_FILES):
+    present = [path for path in files if path is not None]
+    if len(present) < len(CONTAINER_FILES):
         raise InputError(
             f"{folder}: expected a snapshot, or a folder with openb's lists or "
             f"{', '.join(CONTAINER_FILES)}"
         )
-    return containers(found, add)
+    return containers(present, add)
 
 
 def containers(files: Sequence[Path], add: Sequence[str] = ()) -> Snapshot:
@@ -144,8 +147,9 @@ def containers(files: Sequence[Path], add: Sequence[str] = ()) -> Snapshot:
 def _peaks(
     app: str, cpu: str, memory: str, disk: str, p: str, m: str, pm: str
 ) -> dict[str, str | float]:
-    most = [max(float(point) for point in curve.split("|")) for curve in (cpu, memory)]
-    return {"cpu": most[0], "memory": f"{most[1]:.6f}Gi", "disk": disk, "p": p, "m": m, "pm": pm}
+    """What a container asks for: the highest points of its curves, and the contest's limits."""
+    peaks = [max(float(point) for point in curve.split("|")) for curve in (cpu, memory)]
+    return {"cpu": peaks[0], "memory": f"{peaks[1]:.6f}Gi", "disk": disk, "p": p, "m": m, "pm": pm}
 
 
 def _rows(path: Path, width: int) -> list[list[str]]:

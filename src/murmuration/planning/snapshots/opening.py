@@ -1,4 +1,4 @@
-"""Which snapshot is this? Told by what is in it: Kubernetes objects, our TOML, or Alibaba's
+"""Which format is a snapshot in? Decided by its content: Kubernetes objects, our TOML, or Alibaba's
 tables."""
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from pathlib import Path
 
 from murmuration.assignment.problem import Problem
 from murmuration.assignment.snapshots.builder import Snapshot, problem_from
-from murmuration.assignment.snapshots.folding import folded
+from murmuration.assignment.snapshots.folding import fold_bound_tasks
 from murmuration.base.errors import InputError
 from murmuration.kubernetes import snapshot as kubernetes
 from murmuration.kubernetes.objects import looks_like_objects, pods_to_place, read_objects
-from murmuration.planning.snapshots import alibaba, own
+from murmuration.planning.snapshots import alibaba, toml
 from murmuration.workload.formats.source import load
 
 
 def open_snapshot(path: Path, place: Path | None = None, add: Sequence[str] = ()) -> Problem:
     """The problem in a snapshot, with tasks to be placed and nodes added."""
     try:
-        return folded(problem_from(_snapshot(path, place, add)))
+        return fold_bound_tasks(problem_from(_snapshot(path, place, add)))
     except InputError as error:
         # Every sentence names the file it is about.
         raise (
@@ -36,8 +36,8 @@ def _snapshot(path: Path, place: Path | None, add: Sequence[str]) -> Snapshot:
         return alibaba.folder_snapshot(path, add)
     source = load(path)
     if path.suffix == ".toml":
-        more = own.read_own(load(place)).service if place is not None else ()
-        return own.snapshot_of(own.read_own(source), path, add, more)
+        more = toml.read_toml(load(place)).service if place is not None else ()
+        return toml.snapshot_of(toml.read_toml(source), path, add, more)
     if alibaba.is_openb(source):
         return alibaba.openb(path, place, add)
     if not looks_like_objects(source):

@@ -14,14 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmuration.assignment.moves import order
+from murmuration.assignment.moves import order_moves
 from murmuration.assignment.objectives import Objective, power_of
 from murmuration.assignment.packed import pack
-from murmuration.assignment.problem import Flags, Integers, Problem, problem_of
+from murmuration.assignment.problem import Problem, problem_of
 from murmuration.assignment.search.construct import RECIPES
 from murmuration.assignment.search.ejection import make_room
 from murmuration.assignment.search.search import Search, Settings
-from murmuration.assignment.search.selection import best_of
+from murmuration.assignment.search.selection import choose_best
+from murmuration.base.arrays import Flags, Integers
 from murmuration.base.random import generator
 
 #: Nodes looked at in the search for a chain of moves, for each number of moves; a step looks at all
@@ -136,8 +137,8 @@ def improved(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> Found:
     reference, _ = search.measure(work.placement(given)[None])
     weights = np.array([objective.weight for objective in limits.objectives])
     counted = np.ones(len(weights), dtype=np.bool_)
-    best = best_of(search.archive.front, weights, reference[0], counted)
-    found = work.restored(search.archive.placements[best])[-len(new.node) :]
+    best = choose_best(search.archive.front, weights, reference[0], counted)
+    found = work.restore(search.archive.placements[best])[-len(new.node) :]
     return Found(rows[found] if (found >= 0).all() else new.node, search.evaluations)
 
 
@@ -176,7 +177,7 @@ def moves_for(cluster: Cluster, new: Tasks, nodes_max: int) -> list[Move] | None
     first = len(problem.request) - len(new.node)
     if (target[first:] < 0).any():
         return None
-    steps = order(work, target)
+    steps = order_moves(work, target)
     if (steps.node_of[first:] < 0).any():
         return None
     return [

@@ -3,7 +3,6 @@ other scenario."""
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from murmuration.autoscaling.depas import FORMULAS
 from murmuration.autoscaling.types import RULES, NodeType, Rule, offers
 from murmuration.autoscaling.views import DEGREE_MAX
 from murmuration.base.errors import InputError, did_you_mean, unknown
+from murmuration.base.loading import is_module_path, load_object
 from murmuration.simulation.autoscale.world import ESTIMATES, KINDS
 from murmuration.simulation.scenarios.checks import number
 from murmuration.simulation.scenarios.scenario import Part, convert
@@ -264,14 +264,10 @@ def _rule(name: str) -> Rule:
     """A rule by name, or the user's own as module:function."""
     if name in RULES:
         return RULES[name]
-    module, separator, function = name.partition(":")
-    if not separator:
+    if not is_module_path(name):
         raise unknown("autoscaler.choose", name, [*RULES, "module:function"])
-    try:
-        found: Rule = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"autoscaler.choose: {name!r} cannot be imported: {error}") from error
-    return found
+    rule: Rule = load_object(name, f"autoscaler.choose: {name!r}")
+    return rule
 
 
 def workload(scenario: AutoscaleScenario, source: str = "scenario") -> rates.Rates:

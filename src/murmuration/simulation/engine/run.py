@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.jit import AMOUNTS, FirstClass
+from murmuration.base.loading import load_object
 from murmuration.base.random import load, save
 from murmuration.base.resources import Amounts
 from murmuration.cluster.reasons import Never
 from murmuration.placement import kernels, scores
 from murmuration.placement.decide import decide as checked_decision
 from murmuration.placement.decide import what_failed
-from murmuration.placement.registry import Placement, is_own, load_object, resolve
+from murmuration.placement.registry import Placement, is_user_defined, resolve
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers import architecture as arch
 from murmuration.schedulers.offers.allocators import ALLOCATORS
@@ -187,7 +188,7 @@ def _policy(scenario: sc.Scenario) -> tuple[Placement, sc.Scenario]:
     kind = scenario.scheduler.kind
     if kind in arch.KINDS:
         return resolve(scenario.scheduler.placement), scenario
-    if not is_own(kind):
+    if not is_user_defined(kind):
         raise InputError(f"scheduler.kind: {unknown('scheduler', kind, arch.KINDS)}")
     placement = resolve(kind)
     base = getattr(placement.policy, "architecture", "monolithic")

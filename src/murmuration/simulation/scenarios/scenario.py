@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean, unknown
+from murmuration.base.loading import look_beside
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 
 Quantity = str | int | float
@@ -234,6 +235,7 @@ def load(name: str) -> dict[str, Any]:
     """The raw tables of a preset or a TOML file; paths in it are relative to the file."""
     path = Path(name)
     if path.suffix == ".toml" or path.is_file():
+        look_beside(path)
         return _read(path)
     if name in preset_names():
         return _read(PRESETS / f"{name}.toml")

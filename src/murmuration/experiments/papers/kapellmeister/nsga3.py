@@ -19,8 +19,13 @@ from numpy.typing import NDArray
 from murmuration.assignment import objectives as of
 from murmuration.assignment.evaluate import evaluate
 from murmuration.assignment.packed import Packed, Work
-from murmuration.assignment.problem import Floats, Integers
-from murmuration.assignment.search.selection import ranks, reference_points, sov, survivors
+from murmuration.assignment.search.selection import (
+    rank_fronts,
+    reference_points,
+    select_survivors,
+    sov,
+)
+from murmuration.base.arrays import Floats, Integers
 from murmuration.base.random import generator
 
 Placements = NDArray[np.int32]
@@ -84,11 +89,11 @@ def search(
             np.concatenate([values, found]),
             np.append(bad, how_bad),
         )
-        kept = survivors(values, bad, points, literal.population, rng)
+        kept = select_survivors(values, bad, points, literal.population, rng)
         rows, values, bad = rows[kept], values[kept], bad[kept]
         history.append(_range(values))
         progress((generation + 1) / literal.generations)
-    best = ranks(values, bad) == 0
+    best = rank_fronts(values, bad) == 0
     return Outcome(rows[best], values[best], bad[best], history)
 
 

@@ -17,9 +17,10 @@ from murmuration.assignment import objectives as of
 from murmuration.assignment.evaluate import evaluate_one
 from murmuration.assignment.objectives import NAMES
 from murmuration.assignment.packed import pack
-from murmuration.assignment.problem import Floats, Integers, Problem, used
+from murmuration.assignment.problem import Problem, used
 from murmuration.assignment.search.construct import construct
 from murmuration.assignment.search.fewest import fewest_moves
+from murmuration.base.arrays import Floats, Integers
 from murmuration.experiments.papers.kapellmeister import nsga3 as literal
 from murmuration.experiments.papers.kapellmeister.instances import (
     FAMILIES,
@@ -241,7 +242,7 @@ def reschedule(settings: Settings) -> Reproduction:
 
 def _case(seed: int, quick: bool) -> Moved:
     work = pack(crowded(FAMILIES["A1"], seed, LOAD))
-    start = work.restored(construct(work, "kubernetes"))
+    start = work.restore(construct(work, "kubernetes"))
     problem = with_task(_placed(work.problem, start), _too_large(work.problem, start))
     found = fewest_moves(pack(problem), seed, 0.0)
     fresh = _placed(problem, np.full(len(problem.tasks), -1))
@@ -291,7 +292,7 @@ def _other_rows(cases: list[Moved]) -> list[Row]:
 def _literal_rows(settings: Settings) -> list[Row]:
     """The paper's own search, its sixth objective corrected to the containers that moved."""
     work = pack(crowded(FAMILIES["A1"], settings.seed, LOAD))
-    start = work.restored(construct(work, "kubernetes"))
+    start = work.restore(construct(work, "kubernetes"))
     problem = with_task(_placed(work.problem, start), _too_large(work.problem, start))
     shape = literal.Literal(generations=40 if settings.quick else 200, seed=settings.seed)
     outcome = literal.search(pack(problem), shape, moves=True)

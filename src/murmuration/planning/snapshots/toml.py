@@ -1,4 +1,4 @@
-"""Our own snapshots in TOML: nodes and services, as short as a person would write them.
+"""Snapshots in TOML: nodes and services, as short as a person would write them.
 
 [[node]]
 name = "a"            # or name and count = 3: a-1, a-2, a-3
@@ -6,17 +6,21 @@ cpu = 4
 memory = "16Gi"
 zone = "north"        # also price, idle_watts, peak_watts and attributes = { disk = "ssd" }
 
-[[service]] name = "web" cpu = 0.5 memory = "512Mi" on = ["a", "a", ""]   # the node of each
-replica, "" for none; or replicas = 3 for three without a node constraints = ["disk = ssd"] apart =
-"node"        # or "zone": no two replicas in one pinned = false        # also priority, and
-disruptions: how many may be on the way at once
+[[service]]
+name = "web"
+cpu = 0.5
+memory = "512Mi"
+on = ["a", "a", ""]   # the node of each replica, "" for none; or replicas = 3 for three without one
+constraints = ["disk = ssd"]
+apart = "node"        # or "zone": no two replicas in one
+pinned = false        # also priority, and disruptions: how many may be on the way at once
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -24,6 +28,7 @@ import numpy as np
 from murmuration.assignment.problem import APART, Rule
 from murmuration.assignment.snapshots.additions import new_nodes
 from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEntry
+from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.resources import parse_quantity
 from murmuration.cluster.constraints import as_value, node_mask, parse_constraint
@@ -66,7 +71,8 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
     name: str = ""
 
 
-def read_own(source: Source) -> File:
+def read_toml(source: Source) -> File:
+    """The tables of a file, checked."""
     try:
         return msgspec.convert(tomllib.loads(source.data.decode("utf-8-sig")), File)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -76,8 +82,9 @@ def read_own(source: Source) -> File:
 
 
 def snapshot_of(
-    file: File, path: Any, add: Sequence[str] = (), more: Sequence[Service] = ()
+    file: File, path: Path, add: Sequence[str] = (), more: Sequence[Service] = ()
 ) -> Snapshot:
+    """The snapshot in a file, with nodes added and more services to be placed."""
     nodes = [entry for node in file.node for entry in _nodes(node)]
     nodes += [entry for entry, _ in new_nodes(add, nodes)]
     names = [node.name for node in nodes]
@@ -97,23 +104,26 @@ def snapshot_of(
         tasks += mine
     if len({task.name for task in tasks}) < len(tasks):
         raise InputError(f"{path}: expected each service's name once")
+    return Snapshot(nodes, tasks, _masks(services, nodes, path), rules, budgets, (), "toml")
+
+
+def _masks(
+    services: Sequence[Service], nodes: Sequence[NodeEntry], path: Path
+) -> dict[Hashable, Flags]:
+    """The nodes open to each set of constraints."""
     attributes = [
         {key: as_value(str(value)) for key, value in node.labels.items()} for node in nodes
     ]
-    masks = {
-        tuple(service.constraints): node_mask(
-            [
-                parse_constraint(text, f"{path}: service {service.name}")
-                for text in service.constraints
-            ],
-            attributes,
-        )
-        for service in services
-    }
-    return Snapshot(nodes, tasks, masks, rules, budgets, (), "own")
+    masks: dict[Hashable, Flags] = {}
+    for service in services:
+        where = f"{path}: service {service.name}"
+        constraints = [parse_constraint(text, where) for text in service.constraints]
+        masks[tuple(service.constraints)] = node_mask(constraints, attributes)
+    return masks
 
 
 def _nodes(node: Node) -> list[NodeEntry]:
+    """The entries of a table: one, or `count` of them with numbered names."""
     amounts: dict[str, str | float] = {"cpu": node.cpu, "memory": node.memory, **node.resources}
     labels = {
         **{key: str(value) for key, value in node.attributes.items()},
