@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmuration.autoscaling import overlay
+from murmuration.autoscaling.overlay import GossipRules, Peers
 from murmuration.autoscaling.views import Averages, Views, connect, empty_averages, empty_views
 from murmuration.base import random
+from murmuration.simulation.autoscale.kernels import gossip
 
 DEGREE, EXCHANGE, PROBES = 50, 5, 10
 
@@ -42,21 +43,9 @@ class Net:
 
     def gossip(self, rounds: int) -> None:
         for _ in range(rounds):
-            overlay.gossip(
-                self.views,
-                self.averages,
-                self.up,
-                self.work,
-                self.capacity,
-                self.live,
-                len(self.live),
-                self.rounds,
-                min(EXCHANGE, self.degree),
-                PROBES,
-                self.epoch_rounds,
-                self.loss,
-                self.rng,
-            )
+            peers = Peers(self.up, self.work, self.capacity, self.live, len(self.live))
+            rules = GossipRules(min(EXCHANGE, self.degree), PROBES, self.epoch_rounds, self.loss)
+            gossip(self.views, self.averages, peers, rules, self.rounds, self.rng)
             self.rounds += 1
 
     def crash(self, share: float) -> None:

@@ -10,13 +10,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from murmuration.base.jit import helper
-from murmuration.base.rows import next_double
+from murmuration.base.random import next_double
 
 Array = NDArray[Any]
 
 
-@helper
 def admits(queued: int, running: int, capacity: int, queue_max: float) -> bool:
     """A worker takes a request it can start at once, or while its queue is below the limit per unit
     of capacity.
@@ -26,7 +24,6 @@ def admits(queued: int, running: int, capacity: int, queue_max: float) -> bool:
     return running < capacity or queued < queue_max * capacity
 
 
-@helper
 def weighted(candidates: Array, count: int, capacity: Array, most: int, rng: Array) -> int:
     """Where in a list a node stands that was drawn with a probability in proportion to its
     capacity.
@@ -41,14 +38,12 @@ def weighted(candidates: Array, count: int, capacity: Array, most: int, rng: Arr
             return at
 
 
-@helper
 def forget(candidates: Array, at: int, count: int) -> int:
     """Take one out of a list; returns how many are left."""
     candidates[at] = candidates[count - 1]
     return count - 1
 
 
-@helper
 def draw_some(live: Array, count: int, wanted: int, known: Array, rng: Array) -> int:
     """As many nodes as wanted, drawn without repeats, into `known`; selection sampling, so `live`
     keeps its order."""

@@ -5,13 +5,17 @@ ones, and (2) swaps some links with its oldest neighbour: it gives a fresh link 
 what the other gave up. Links are swapped, not copied, so every node is known by about as many as it
 knows (low-deviation in-degree); probes find a dead link within a few rounds, where age alone would
 take as many rounds as there are links. A message that gets no answer is sent three times.
+
+Plain functions on rows of links: a kernel compiles them and runs whole rounds over all nodes; an
+agent (`worker.py`) calls them on its own row and that of the node it exchanges links with.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from murmuration.autoscaling.views import Array, Averages, Views
-from murmuration.base.jit import helper, loop_kernel
-from murmuration.base.rows import next_double
+from murmuration.base.random import next_double
 
 TRIES = 3
 #: Primes above the largest degree.
@@ -19,7 +23,6 @@ STRIDES = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197,
 WALK_STEPS = 3
 
 
-@helper
 def answers(up: Array, node: int, loss: float, rng: Array) -> bool:
     """Whether a node answers a message; both ways can lose it."""
     if not up[node]:
@@ -32,23 +35,20 @@ def answers(up: Array, node: int, loss: float, rng: Array) -> bool:
     return False
 
 
-@helper
 def knows(node: Array, size: int, wanted: int) -> bool:
     """Whether a view has a link to a node. Counting has no branches, so that it runs in vectors."""
-    found = 0
+    links = 0
     for k in range(size):
-        found += node[k] == wanted
-    return found > 0
+        links += node[k] == wanted
+    return links > 0
 
 
-@helper
 def put(views: Views, owner: int, at: int, node: int, born: int, work: float) -> None:
     views.node[owner, at] = node
     views.about[owner, at].born = born
     views.about[owner, at].work = work
 
 
-@helper
 def drop(views: Views, owner: int, at: int) -> None:
     """Forget a link; the last one takes its place."""
     last = views.size[owner] - 1
@@ -63,7 +63,6 @@ def drop(views: Views, owner: int, at: int) -> None:
     views.size[owner] = last
 
 
-@helper
 def take(views: Views, owner: int, at: int, node: int, born: int, work: float) -> None:
     """Accept a link not known yet: into free room, else in place of the one at `at` that was given
     away."""
@@ -75,28 +74,24 @@ def take(views: Views, owner: int, at: int, node: int, born: int, work: float) -
         put(views, owner, at, node, born, work)
 
 
-@helper
 def meet(views: Views, owner: int, other: int, now: int, work: float) -> None:
     """Accept a link unless it is known."""
     if other != owner and not knows(views.node[owner], views.size[owner], other):
         take(views, owner, -1, other, now, work)
 
 
-@helper
 def stride_of(fraction: float, size: int) -> int:
     """A step, drawn by a fraction, that visits each place of a view once: a prime above any size,
     modulo the size."""
     return int(STRIDES[int(fraction * len(STRIDES))]) % size if size > 0 else 0
 
 
-@helper
 def onward(at: int, step: int, size: int) -> int:
     """One step further round a view; a division would cost more than all the rest."""
     at += step
     return at - size if at >= size else at
 
 
-@helper
 def oldest(about: Array, size: int) -> int:
     """Where the oldest link stands. The least birth first, without branches, so that it runs in
     vectors."""
@@ -109,7 +104,6 @@ def oldest(about: Array, size: int) -> int:
     return at
 
 
-@helper
 def probe(
     views: Views, up: Array, work: Array, owner: int, count: int, loss: float, rng: Array
 ) -> None:
@@ -127,7 +121,6 @@ def probe(
     views.cursor[owner] = at
 
 
-@helper
 def partner(views: Views, up: Array, owner: int, loss: float, rng: Array) -> int:
     """The oldest neighbour that answers, taken out of the view; −1 for none."""
     for _ in range(TRIES):
@@ -142,7 +135,6 @@ def partner(views: Views, up: Array, owner: int, loss: float, rng: Array) -> int
     return -1
 
 
-@helper
 def news(views: Views, giver: int, taker: int, at: int, step: int, count: int) -> int:
     """Which of the links the giver offers are new to the taker, as bits.
 
@@ -158,7 +150,6 @@ def news(views: Views, giver: int, taker: int, at: int, step: int, count: int) -
     return bits
 
 
-@helper
 def trade(views: Views, a: int, at: int, b: int, to: int, to_a: bool, to_b: bool) -> None:
     """Two nodes swap a link each if both are new to the other, so that nobody becomes more or less
     known by it.
@@ -173,7 +164,6 @@ def trade(views: Views, a: int, at: int, b: int, to: int, to_a: bool, to_b: bool
         take(views, b, to, node_a, born_a, work_a)
 
 
-@helper
 def introduce(views: Views, work: Array, owner: int, other: int, to: int, now: int) -> None:
     """A fresh link to the owner for one of the other's; the owner has room where its link to the
     other was."""
@@ -190,7 +180,6 @@ def introduce(views: Views, work: Array, owner: int, other: int, to: int, now: i
     take(views, other, to, owner, now, work[owner])
 
 
-@helper
 def swap(
     views: Views, work: Array, owner: int, other: int, length: int, now: int, rng: Array
 ) -> None:
@@ -214,7 +203,6 @@ def swap(
         meet(views, owner, other, now, work[other])
 
 
-@helper
 def walk(views: Views, up: Array, start: int, rng: Array) -> int:
     """Where a short random walk over live nodes ends."""
     at = start
@@ -227,7 +215,6 @@ def walk(views: Views, up: Array, start: int, rng: Array) -> int:
     return at
 
 
-@helper
 def join(views: Views, up: Array, newcomer: int, introducer: int, now: int, rng: Array) -> None:
     """Random walks find nodes that each take the newcomer in place of a link, and give him that
     one."""
@@ -249,7 +236,6 @@ def join(views: Views, up: Array, newcomer: int, introducer: int, now: int, rng:
             put(views, at, k, newcomer, now, 0.0)
 
 
-@helper
 def average(averages: Averages, a: int, b: int, epoch: int) -> None:
     """Push-pull averaging: both keep half of what they have together. Who joined meanwhile waits
     for the next epoch."""
@@ -262,7 +248,6 @@ def average(averages: Averages, a: int, b: int, epoch: int) -> None:
         averages.capacity[a] = averages.capacity[b] = capacity / 2.0
 
 
-@helper
 def begin_epoch(averages: Averages, work: Array, capacity: Array, node: int, epoch: int) -> None:
     """Keep what the last epoch came to, and start from one's own load again, so that the average
     follows the load."""
@@ -273,44 +258,51 @@ def begin_epoch(averages: Averages, work: Array, capacity: Array, node: int, epo
     averages.capacity[node] = capacity[node]
 
 
-@loop_kernel
+class Peers(NamedTuple):
+    """All nodes of a system: who is up, the work and capacity of each, and the list of those that
+    are live."""
+
+    up: Array
+    work: Array
+    capacity: Array
+    live: Array
+    total: int
+
+
+class GossipRules(NamedTuple):
+    """Links swapped and neighbours probed in a round; rounds of an epoch of averaging, 0 for none;
+    the share of messages lost."""
+
+    exchange: int
+    probes: int
+    epoch_rounds: int
+    loss: float
+
+
 def gossip(
-    views: Views,
-    averages: Averages,
-    up: Array,
-    work: Array,
-    capacity: Array,
-    live: Array,
-    count: int,
-    now: int,
-    length: int,
-    probes: int,
-    epoch_rounds: int,
-    loss: float,
-    rng: Array,
+    views: Views, averages: Averages, peers: Peers, rules: GossipRules, now: int, rng: Array
 ) -> None:
     """One round of every live node, in the order of `live`; `epoch_rounds` 0 leaves averaging
     out."""
-    averaging = epoch_rounds > 0
-    epoch = now // epoch_rounds if averaging else 0
-    if averaging and now % epoch_rounds == 0:
-        for k in range(count):
-            begin_epoch(averages, work, capacity, live[k], epoch)
-    for k in range(count):
-        owner = live[k]
-        if views.size[owner] == 0 and count > 1:
-            other = live[int(next_double(rng) * count)]
+    averaging = rules.epoch_rounds > 0
+    epoch = now // rules.epoch_rounds if averaging else 0
+    if averaging and now % rules.epoch_rounds == 0:
+        for k in range(peers.total):
+            begin_epoch(averages, peers.work, peers.capacity, peers.live[k], epoch)
+    for k in range(peers.total):
+        owner = peers.live[k]
+        if views.size[owner] == 0 and peers.total > 1:
+            other = peers.live[int(next_double(rng) * peers.total)]
             if other != owner:
-                join(views, up, owner, other, now, rng)
-        probe(views, up, work, owner, probes, loss, rng)
-        other = partner(views, up, owner, loss, rng)
+                join(views, peers.up, owner, other, now, rng)
+        probe(views, peers.up, peers.work, owner, rules.probes, rules.loss, rng)
+        other = partner(views, peers.up, owner, rules.loss, rng)
         if other >= 0:
-            swap(views, work, owner, other, length, now, rng)
+            swap(views, peers.work, owner, other, rules.exchange, now, rng)
             if averaging:
                 average(averages, owner, other, epoch)
 
 
-@helper
 def neighbourhood_load(views: Views, work: Array, capacity: Array, owner: int) -> float:
     """The load of a node and its neighbours, averaged by capacity (equation 1), from what was last
     heard of them."""

@@ -5,11 +5,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from murmuration.autoscaling import baselines, depas
-from murmuration.autoscaling.balancer import draw_some
-from murmuration.autoscaling.overlay import gossip, join, neighbourhood_load
+from murmuration.autoscaling import depas
+from murmuration.autoscaling.overlay import GossipRules, Peers
 from murmuration.base.jit import helper, loop_kernel
 from murmuration.base.rows import next_double
+from murmuration.simulation.autoscale.kernels import (
+    act,
+    draw_some,
+    gossip,
+    indicator,
+    join,
+    neighbourhood_load,
+    perfect,
+    proportional,
+    stabilised,
+    work_of,
+)
 from murmuration.simulation.autoscale.requests import dequeue, free_request, next_arrival
 from murmuration.simulation.autoscale.world import (
     BALANCER,
@@ -32,12 +43,6 @@ from murmuration.simulation.autoscale.world import (
     Farm,
 )
 from murmuration.simulation.engine.event_queue import note
-
-indicator = helper(depas.indicator)
-act = helper(depas.act)
-proportional = helper(baselines.proportional)
-stabilised = helper(baselines.stabilised)
-perfect = helper(baselines.perfect)
 
 
 @helper
@@ -310,9 +315,8 @@ def measure_loads(f: Farm, window: int, second: int) -> None:
         counted = f.nodes[slot].counted
         seconds = min(float(window), f.state[0].now - f.nodes[slot].up_at)
         if seconds > 0.0:
-            f.work[slot] = (
-                (counted - f.counts[second % window, slot]) / seconds * f.rules[0].execution_s
-            )
+            before = f.counts[second % window, slot]
+            f.work[slot] = work_of(counted, before, seconds, f.rules[0].execution_s)
         f.counts[second % window, slot] = counted
 
 
@@ -320,21 +324,9 @@ def measure_loads(f: Farm, window: int, second: int) -> None:
 def gossip_round(f: Farm) -> None:
     rules = f.rules[0]
     epoch = rules.epoch_rounds if rules.estimate == GOSSIP else 0
-    gossip(
-        f.views,
-        f.averages,
-        f.up,
-        f.work,
-        f.capacity,
-        f.live,
-        f.state[0].live,
-        f.state[0].round,
-        rules.exchange,
-        rules.probes,
-        epoch,
-        rules.loss,
-        f.rng[OVERLAY],
-    )
+    peers = Peers(f.up, f.work, f.capacity, f.live, f.state[0].live)
+    how = GossipRules(rules.exchange, rules.probes, epoch, rules.loss)
+    gossip(f.views, f.averages, peers, how, f.state[0].round, f.rng[OVERLAY])
     f.state[0].round += 1
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from murmuration.autoscaling.balancer import admits, forget, weighted
-from murmuration.autoscaling.overlay import drop
 from murmuration.base.jit import helper, inlined
 from murmuration.base.rows import next_double
+from murmuration.simulation.autoscale.kernels import admits, drop, forget, weighted
 from murmuration.simulation.autoscale.world import (
     BALANCER,
     BIN_LEAST_S,
