@@ -11,11 +11,12 @@ import click
 
 from murmuration.base.errors import InputError
 from murmuration.cli import common
+from murmuration.simulation.messages import protocols
 
 if TYPE_CHECKING:
     from murmuration.simulation.scenarios.scenario import Scenario
 
-PROTOCOLS = ("negotiation",)
+PROTOCOLS = tuple(protocols.PROTOCOLS)
 SCHEDULES, COUNT = 100, 100
 
 
@@ -102,16 +103,14 @@ def _scenario(scenario: Scenario, count: int, as_json: bool) -> None:
 
 
 def _protocol(protocol: str, schedules: int, seed: int, as_json: bool) -> None:
-    from murmuration.simulation.messages.negotiation import BrokenError
-    from murmuration.simulation.messages.negotiation_faults import run_schedule
-
+    run_schedule = protocols.load_schedule(protocol)
     runs: list[dict[str, Any]] = []
     failures: list[str] = []
     with common.progress(protocol, schedules) as update:
         for n in range(schedules):
             try:
                 runs.append(run_schedule(seed + n))
-            except BrokenError as error:
+            except AssertionError as error:
                 failures.append(str(error))
             update(n + 1)
     totals = {
