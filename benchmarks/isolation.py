@@ -30,8 +30,8 @@ from pathlib import Path
 from murmuration.runtime.node.isolation import (
     Handle,
     Isolation,
-    Limits,
-    TaskSpec,
+    RunLimits,
+    RunSpec,
     choose,
     container,
 )
@@ -80,7 +80,7 @@ class Bare:
         self.base = base
 
     @contextlib.contextmanager
-    def running(self, task: str, command: list[str], limits: Limits) -> Iterator[Path]:
+    def running(self, task: str, command: list[str], limits: RunLimits) -> Iterator[Path]:
         out = self.base / f"{task}.bare"
         with out.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, process_group=0)
@@ -90,7 +90,7 @@ class Bare:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def finished(self, task: str, command: list[str], limits: Limits) -> Path:
+    def finished(self, task: str, command: list[str], limits: RunLimits) -> Path:
         out = self.base / f"{task}.bare"
         with out.open("wb") as file:
             subprocess.run(command, stdout=file, check=True)
@@ -104,14 +104,14 @@ class Isolated:
         self.isolation, self.base, self.name = isolation, base, isolation.name
         self._count = 0
 
-    def start(self, task: str, command: list[str], limits: Limits) -> Handle:
+    def start(self, task: str, command: list[str], limits: RunLimits) -> Handle:
         self._count += 1
         folder = self.base / f"{self.name}-{task}-{self._count}"
         folder.mkdir()
-        return self.isolation.start(TaskSpec(task, command, dict(os.environ), limits, folder))
+        return self.isolation.start(RunSpec(task, command, dict(os.environ), limits, folder))
 
     @contextlib.contextmanager
-    def running(self, task: str, command: list[str], limits: Limits) -> Iterator[Path]:
+    def running(self, task: str, command: list[str], limits: RunLimits) -> Iterator[Path]:
         handle = self.start(task, command, limits)
         try:
             yield handle.folder / "stdout"
@@ -119,7 +119,7 @@ class Isolated:
             self.isolation.clean(handle.folder)
             handle.close()
 
-    def finished(self, task: str, command: list[str], limits: Limits) -> Path:
+    def finished(self, task: str, command: list[str], limits: RunLimits) -> Path:
         handle = self.start(task, command, limits)
         while self.isolation.poll(handle) is None:
             select.select([handle], [], [], 1.0)
@@ -138,7 +138,7 @@ def overhead(ways: list[Way], rounds: int) -> None:
     command = [PYTHON, "-c", COUNT.format(STEPS)]
     for _ in range(rounds):
         for way in ways:
-            out = way.finished("count", command, Limits(cpu=2.0, memory=256 * MB, pids=64))
+            out = way.finished("count", command, RunLimits(cpu=2.0, memory=256 * MB, pids=64))
             spent[way.name].append(float(out.read_text()))
     peer = statistics.median(spent["bare"])
     print(
@@ -158,9 +158,9 @@ def latency(ways: list[Way], rounds: int) -> None:
     server, hog = [PYTHON, "-c", SERVER], ["sh", "-c", HOG]
     for _ in range(rounds):
         for way in ways:
-            with way.running("server", server, Limits(cpu=1.0, memory=256 * MB)) as out:
+            with way.running("server", server, RunLimits(cpu=1.0, memory=256 * MB)) as out:
                 alone[way.name].append(request_time(out))
-                with way.running("hog", hog, Limits(cpu=0.5, memory=256 * MB)):
+                with way.running("hog", hog, RunLimits(cpu=0.5, memory=256 * MB)):
                     time.sleep(0.3)
                     beside[way.name].append(request_time(out))
     print(
@@ -212,7 +212,7 @@ def starts(ways: list[Way], rounds: int) -> None:
         for way in ways:
             count = counts[way.name]
             cpu, wall = cost(
-                lambda way=way: way.finished("true", ["true"], Limits(1.0, 64 * MB, 8)), count
+                lambda way=way: way.finished("true", ["true"], RunLimits(1.0, 64 * MB, 8)), count
             )  # type: ignore[misc]
             used[way.name].append((cpu, wall))
     peer = statistics.median(cpu for cpu, _ in used["bare"])

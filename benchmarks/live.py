@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from murmuration.runtime import supervisor
-from murmuration.runtime.client.requests import Client
+from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
 
 CPU, GB = 1_000_000, 10**9
@@ -95,7 +95,7 @@ def ours(tasks: int) -> tuple[float, float]:
         ]
         supervisor.detached(supervisor.Parts(MasterOptions(folder=folder), agents))
         try:
-            client = Client(Path(folder))
+            client = ApiClient(Path(folder))
 
             def work() -> None:
                 request = {"cpu": 1 / AT_ONCE, "memory": "16Mi"}
@@ -206,7 +206,7 @@ def listings() -> None:
         agent = AgentOptions(folder=folder, name="emulated", resources={}, emulated=nodes)
         supervisor.detached(supervisor.Parts(MasterOptions(folder=folder), [agent]))
         try:
-            client = Client(Path(folder))
+            client = ApiClient(Path(folder))
             body = {
                 "name": "big",
                 "command": ["x"],

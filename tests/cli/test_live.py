@@ -16,6 +16,8 @@ from tests.cli.conftest import SMALL, Murmur
 
 from murmuration.runtime import supervisor
 
+#: How long a test waits for what must come before it fails; it passes as soon as it came.
+LIMIT_S = 200.0
 HELLO = """name = "hello"
 kind = "terminating"            # or "service"
 count = 3
@@ -50,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         text=True,
         env=environment,
         check=True,
-        timeout=60,
+        timeout=LIMIT_S,
     )
     assert json.loads(done.stdout)["url"].startswith("http://127.0.0.1:")
     yield place
@@ -124,7 +126,7 @@ def test_a_service_waits_is_explained_and_killed(live: Murmur, tmp_path: Path) -
     assert "would help: asking for less cpu" in explained
     assert live("wait", "web", "--timeout", "0.2").code == 124
     assert "draining" in live("drain", "node-1").out
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT_S
     while "node-1" in live("ps", "web").out and time.monotonic() < deadline:
         time.sleep(0.05)
     assert "node-1" not in live("ps", "web").out

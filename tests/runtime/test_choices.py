@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.runtime.clusters import LiveCluster, live_cluster, marked, until
+from tests.runtime.clusters import WAIT_S, LiveCluster, live_cluster, marked, until
 from tests.runtime.policies import HighestRank
 
 from murmuration.base.errors import InputError
@@ -79,8 +78,8 @@ def test_up_in_the_foreground_ends_with_ctrl_c(tmp_path: Path) -> None:
         )
         assert again.returncode == 2 and "runs already" in again.stderr
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
-    until(lambda: not marked(folder), 5.0)
+        assert process.wait(WAIT_S) == 0
+    until(lambda: not marked(folder))
     assert (folder / "store.db").exists(), "Ctrl-C keeps what there is; murmur down removes it"
     supervisor.bring_down(folder, keep=False)
 
@@ -104,9 +103,8 @@ def test_a_master_started_by_hand_serves_agents_started_by_hand(tmp_path: Path) 
         cluster.client.post(
             "jobs", body={"name": "j", "command": ["x"], "count": 200}, duration_s=0.05
         )
-        began = time.monotonic()
-        assert cluster.wait("j")["code"] == 0 and time.monotonic() - began < 30
+        assert cluster.wait("j")["code"] == 0
     finally:
         for process in reversed(started):
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(WAIT_S) == 0

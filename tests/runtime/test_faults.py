@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.runtime.clusters import LiveCluster, live_cluster, marked, until
+from tests.runtime.clusters import WAIT_S, LiveCluster, live_cluster, marked, until
 
 from murmuration.base.errors import InputError
 from murmuration.experiments.live import replay_log
@@ -23,17 +23,20 @@ from murmuration.runtime.client.requests import AnswerError
 from murmuration.runtime.folder import NODES
 from murmuration.runtime.locks import hold, holder
 from murmuration.runtime.node.journal import Begun, Journal, Over, Settled
-from murmuration.runtime.node.watchdog import WARDEN_LOCK
+from murmuration.runtime.node.watchdog import WATCHDOG_LOCK
 from murmuration.runtime.options import AgentOptions
 from murmuration.schedulers.central.messages import Ended
 from murmuration.schedulers.offers.messages import Status
 
-TIMEOUT_S = 3.0
+#: A lease long enough that a starved agent does not lose it, short enough to wait for its end.
+TIMEOUT_S = 10.0
+#: A lease that no restart outlasts, however busy the machine is.
+NEVER_S = 3600.0
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    with live_cluster(tmp_path_factory.mktemp("faults"), agent_timeout_s=60.0) as made:
+    with live_cluster(tmp_path_factory.mktemp("faults"), agent_timeout_s=NEVER_S) as made:
         yield made
 
 
@@ -98,10 +101,13 @@ def task_pids(cluster: LiveCluster) -> list[int]:
 def test_a_restarted_agent_finds_its_tasks_and_how_they_ended(
     cluster: LiveCluster, tmp_path: Path
 ) -> None:
-    cluster.submit("outlives", "sh", "-c", "sleep 0.6; exit 5", count=2)
+    go = tmp_path / "go"
+    wait = f"until [ -e {go} ]; do sleep 0.05; done; exit 5"
+    cluster.submit("outlives", "sh", "-c", wait, count=2)
     cluster.running("outlives", 2)
     for part in ("n1", "n2"):
         cluster.kill(part)
+    go.touch()
     found = cluster.wait("outlives")
     assert (found["state"], found["code"]) == ("failed", 5), (
         "the exit code was kept by what outlives an agent"
@@ -143,7 +149,7 @@ def run_agent(options: AgentOptions) -> subprocess.CompletedProcess[str]:
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=30, env=environment, check=False
+        command, capture_output=True, text=True, timeout=WAIT_S, env=environment, check=False
     )
 
 
@@ -154,7 +160,7 @@ def test_the_log_replays_across_restarts(cluster: LiveCluster) -> None:
 
 
 def test_the_tasks_of_a_frozen_agent_end_before_they_run_elsewhere(tmp_path: Path) -> None:
-    """A frozen agent can end nothing: its warden does, before the task runs elsewhere."""
+    """A frozen agent can end nothing: its watchdog does, before the task runs elsewhere."""
     with live_cluster(tmp_path / "c", agents=2, agent_timeout_s=TIMEOUT_S) as cluster:
         cluster.submit("web", "sleep", "300", kind="service")
         (row,) = cluster.running("web", 1)
@@ -174,7 +180,7 @@ def test_the_tasks_of_a_frozen_agent_end_before_they_run_elsewhere(tmp_path: Pat
 
 
 def test_without_a_master_tasks_end_in_time_and_run_again_when_one_is_back(tmp_path: Path) -> None:
-    with live_cluster(tmp_path / "c", agents=1, agent_timeout_s=1.0) as cluster:
+    with live_cluster(tmp_path / "c", agents=1, agent_timeout_s=TIMEOUT_S) as cluster:
         cluster.submit("web", "sleep", "300", kind="service")
         cluster.running("web", 1)
         frozen = cluster.kill("master", signal.SIGSTOP)
@@ -272,14 +278,14 @@ def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     assert holder(path) is None
 
 
-def test_wardens_go_with_their_agents(tmp_path: Path) -> None:
+def test_watchdogs_go_with_their_agents(tmp_path: Path) -> None:
     with live_cluster(tmp_path / "c", agents=1) as cluster:
-        warden = holder(cluster.folder / NODES / "n1" / WARDEN_LOCK)
-        assert warden is not None
+        watchdog = until(lambda: holder(cluster.folder / NODES / "n1" / WATCHDOG_LOCK))
         before = cluster.kill("n1")
         cluster.reborn("n1", before)
-        until(lambda: holder(cluster.folder / NODES / "n1" / WARDEN_LOCK) not in (None, warden))
-        assert len(marked(cluster.folder)) == 4, "supervisor, master, agent and one warden"
-        warden = until(lambda: holder(cluster.folder / NODES / "n1" / WARDEN_LOCK))
-        os.kill(warden, signal.SIGKILL)
-        until(lambda: holder(cluster.folder / NODES / "n1" / WARDEN_LOCK) not in (None, warden))
+        until(lambda: holder(cluster.folder / NODES / "n1" / WATCHDOG_LOCK) not in (None, watchdog))
+        # Supervisor, master, agent and one watchdog.
+        until(lambda: len(marked(cluster.folder)) == 4)
+        watchdog = until(lambda: holder(cluster.folder / NODES / "n1" / WATCHDOG_LOCK))
+        os.kill(watchdog, signal.SIGKILL)
+        until(lambda: holder(cluster.folder / NODES / "n1" / WATCHDOG_LOCK) not in (None, watchdog))

@@ -20,7 +20,7 @@ import numpy as np
 from murmuration.base.errors import InputError
 from murmuration.base.random import generator
 from murmuration.runtime import supervisor
-from murmuration.runtime.client.requests import Client
+from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.master.settings import lease_margin_s, live_settings
 from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
 from murmuration.runtime.store.sqlite import read_log
@@ -42,7 +42,7 @@ from murmuration.workload.nodes import NodeTable
 START_S = 5.0
 NODES_MAX, TASKS_MAX = 10_000, 100_000
 #: How long a job waits for ends that are overdue.
-LATE_S = 5.0
+LATE_S = 60.0
 Tell = Callable[[str], None]
 
 
@@ -114,7 +114,7 @@ def _run(
     emulated = [EmulatedNode(join.node, join.total, join.attributes) for join in joins(nodes)]
     agent = AgentOptions(folder=options.folder, name="emulated", resources={}, emulated=emulated)
     supervisor.detached(supervisor.Parts(options, [agent]))
-    client = Client(Path(options.folder))
+    client = ApiClient(Path(options.folder))
     began = time.monotonic()
     for (at_s, event), before in zip(jobs, ended, strict=True):
         time.sleep(max(0.0, began + at_s - time.monotonic()))

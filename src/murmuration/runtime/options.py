@@ -5,6 +5,11 @@ from __future__ import annotations
 
 import msgspec
 
+#: How tasks can be isolated: containers where that works and plain processes elsewhere, or one of
+#: the two.
+AUTO, PROCESS, RUNC = "auto", "process", "runc"
+ISOLATIONS = (AUTO, PROCESS, RUNC)
+
 
 class MasterOptions(msgspec.Struct, kw_only=True):
     """How a master is started."""
@@ -18,7 +23,7 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     resources: list[str] = []
     seed: int = 1
     agent_timeout_s: float = 60.0
-    isolation: str = "auto"
+    isolation: str = AUTO
 
 
 class EmulatedNode(msgspec.Struct):
@@ -36,7 +41,7 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     name: str
     resources: dict[str, int]
     attributes: dict[str, str | float] = {}
-    isolation: str = "auto"
+    isolation: str = AUTO
     root: str = "/"
     #: These node agents instead, all on one connection.
     emulated: list[EmulatedNode] = []

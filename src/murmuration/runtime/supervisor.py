@@ -16,19 +16,20 @@ from pathlib import Path
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.client.requests import Client
+from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.folder import API, MASTER_LOCK, NODES, TOKEN, UP, write_private
 from murmuration.runtime.locks import hold, holder
 from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.node.executor import folder_name
-from murmuration.runtime.node.isolation.choose import choose
+from murmuration.runtime.node.isolation.choose import list_usable
 from murmuration.runtime.node.isolation.folder import locked
 from murmuration.runtime.node.journal import Journal
-from murmuration.runtime.node.watchdog import AGENT_LOCK, end_warden
+from murmuration.runtime.node.watchdog import AGENT_LOCK, end_watchdog
 from murmuration.runtime.options import AgentOptions, MasterOptions
 
 LOCK = "up.lock"
-READY_S = 30.0
+#: A master on a busy host needs a while: it compiles and imports before it listens.
+READY_S = 180.0
 END_S = 20.0
 RESTART_S = 0.2
 RESTART_MAX_S = 2.0
@@ -71,7 +72,7 @@ class Child:
         self._started = time.monotonic()
 
     def look(self) -> str:
-        """Start it again if it has died; what it said last if it will not come up."""
+        """Start it again if it has died; the error it ended with if it cannot start."""
         assert self._process is not None
         code = self._process.poll()
         now = time.monotonic()
@@ -87,12 +88,12 @@ class Child:
         if now >= self._next:
             self._next = 0.0
             self.start()
-        return self.last_words() if code == 2 else ""
+        return self.last_error() if code == 2 else ""
 
-    def last_words(self) -> str:
+    def last_error(self) -> str:
         text = (self._folder / f"{self.name}.log").read_text(errors="replace")
-        said = [line for line in text.splitlines() if line.startswith("murmur: ")]
-        return said[-1].removeprefix("murmur: ") if said else ""
+        errors = [line for line in text.splitlines() if line.startswith("murmur: ")]
+        return errors[-1].removeprefix("murmur: ") if errors else ""
 
     def end(self, number: int) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -129,11 +130,11 @@ class Supervisor:
 
     def start(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._press)
+            signal.signal(number, self._request_stop)
         for child in (self.master, *self.agents):
             child.start()
 
-    def _press(self, number: int, frame: object) -> None:
+    def _request_stop(self, number: int, frame: object) -> None:
         self._stop = True
 
     def await_ready(self) -> str:
@@ -141,11 +142,11 @@ class Supervisor:
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline and not self._stop:
             for child in (self.master, *self.agents):
-                wrong = child.look()
-                if wrong:
-                    raise InputError(wrong)
+                error = child.look()
+                if error:
+                    raise InputError(error)
             with contextlib.suppress(InputError, OSError):
-                client = Client(self.folder)
+                client = ApiClient(self.folder)
                 if self._names <= {
                     node["node"]
                     for node in client.get("nodes")["nodes"]
@@ -158,14 +159,14 @@ class Supervisor:
         )
 
     def run(self) -> None:
-        """Until told to stop."""
+        """Until a signal asks it to stop."""
         while not self._stop:
             time.sleep(0.1)
             for child in (self.master, *self.agents):
                 child.look()
 
     def end(self) -> None:
-        """The master first, lest it moves tasks from one ending node to the next."""
+        """End the master first, so that it does not move tasks from one ending node to the next."""
         for children in ([self.master], self.agents):
             until = time.monotonic() + END_S
             for child in children:
@@ -189,22 +190,20 @@ def sweep(folder: Path) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     for node in nodes:
-        end_warden(node)
+        end_watchdog(node)
         _clean_tasks(node)
     directory.clear()
 
 
 def _clean_tasks(node: Path) -> None:
-    unsettled = {
+    unrecorded = {
         folder_name(begun.framework, run) for run, begun in Journal(node / "journal").begun.items()
     }
-    ways = [choose("process")]
-    with contextlib.suppress(InputError):
-        ways.append(choose("runc"))
+    isolations = list_usable()
     for task in (node / "tasks").glob("*"):
-        # What has ended was cleaned by its agent; what was to be is in the journal.
-        if locked(task) or task.name in unsettled:
-            for isolation in ways:
+        # What has ended was cleaned by its agent; what was to start is in the journal.
+        if locked(task) or task.name in unrecorded:
+            for isolation in isolations:
                 isolation.clean(task)
 
 
@@ -238,7 +237,7 @@ def _remove(folder: Path) -> None:
 
 
 def attached(parts: Parts, ready: Callable[[str], None]) -> None:
-    """Start a cluster and stay with it until told to stop."""
+    """Start a cluster and stay with it until a signal asks to stop."""
     supervisor = Supervisor(parts)
     supervisor.start()
     try:
@@ -249,7 +248,7 @@ def attached(parts: Parts, ready: Callable[[str], None]) -> None:
 
 
 def main(parts: Parts, ready: int) -> None:
-    """A detached supervisor: what is ready, or wrong, is written to a pipe."""
+    """A detached supervisor: it writes to a pipe that the cluster is ready, or why it is not."""
     pipe = os.fdopen(ready, "w", buffering=1)
 
     def say(url: str) -> None:
@@ -261,7 +260,7 @@ def main(parts: Parts, ready: int) -> None:
     except InputError as error:
         if pipe.closed:
             raise
-        pipe.write(f"wrong {error}\n")
+        pipe.write(f"error {error}\n")
 
 
 def detached(parts: Parts) -> str:
@@ -277,7 +276,7 @@ def detached(parts: Parts) -> str:
         msgspec.json.encode(parts).decode(),
     ]
     with open(Path(parts.master.folder) / "up.log", "ab") as log:
-        # The shell is gone at once, so that whoever called us has no child it did not ask for.
+        # The shell ends at once, so that the caller is left with no child process.
         subprocess.run(
             ["sh", "-c", '"$@" &', "sh", *command],
             stdin=subprocess.DEVNULL,

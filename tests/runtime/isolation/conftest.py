@@ -15,15 +15,17 @@ from murmuration.runtime.node.isolation import (
     Exit,
     Handle,
     Isolation,
-    Limits,
-    TaskSpec,
+    RunLimits,
+    RunSpec,
     choose,
     container,
     processes,
 )
 from murmuration.runtime.node.isolation.interface import task_folder
 
-ROOMY = Limits(cpu=1.0, memory=256 * 2**20)
+#: How long a test waits for what must come before it fails; it passes as soon as it came.
+LIMIT_S = 200.0
+ROOMY = RunLimits(cpu=1.0, memory=256 * 2**20)
 
 
 class House:
@@ -33,25 +35,27 @@ class House:
         self.isolation, self.base = isolation, base
         self.handles: list[Handle] = []
 
-    def spec(self, task: str, *command: str, limits: Limits = ROOMY, **env: str) -> TaskSpec:
+    def spec(self, task: str, *command: str, limits: RunLimits = ROOMY, **env: str) -> RunSpec:
         folder = task_folder(self.base, task)
         folder.mkdir(exist_ok=True)
-        return TaskSpec(task, list(command), env, limits, folder)
+        return RunSpec(task, list(command), env, limits, folder)
 
-    def start(self, task: str, *command: str, limits: Limits = ROOMY, **env: str) -> Handle:
+    def start(self, task: str, *command: str, limits: RunLimits = ROOMY, **env: str) -> Handle:
         handle = self.isolation.start(self.spec(task, *command, limits=limits, **env))
         self.handles.append(handle)
         return handle
 
-    def shell(self, task: str, script: str, limits: Limits = ROOMY, **env: str) -> Handle:
+    def shell(self, task: str, script: str, limits: RunLimits = ROOMY, **env: str) -> Handle:
         return self.start(task, "sh", "-c", script, limits=limits, **env)
 
-    def wait(self, handle: Handle, seconds: float = 30.0) -> Exit:
+    def wait(self, handle: Handle, seconds: float = LIMIT_S) -> Exit:
         until(lambda: self.isolation.poll(handle) is not None, seconds)
         assert handle.ended is not None
         return handle.ended
 
-    def run(self, task: str, script: str, limits: Limits = ROOMY, **env: str) -> tuple[Exit, str]:
+    def run(
+        self, task: str, script: str, limits: RunLimits = ROOMY, **env: str
+    ) -> tuple[Exit, str]:
         handle = self.shell(task, script, limits, **env)
         return self.wait(handle), self.output(task)
 
@@ -65,7 +69,7 @@ class House:
             handle.close()
 
 
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = LIMIT_S) -> None:
     """Wait for what must come; how long it takes proves nothing."""
     deadline = time.monotonic() + seconds
     while not holds():

@@ -14,7 +14,7 @@ import pytest
 from tests.runtime.isolation.conftest import House, left_behind, until
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.node.isolation import Exit, Limits, StartFailed, choose, container
+from murmuration.runtime.node.isolation import Exit, RunLimits, StartFailed, choose, container
 
 
 def test_what_a_task_writes_stays_in_its_folder(runc: House) -> None:
@@ -154,7 +154,7 @@ def test_a_folder_that_cannot_be_used_is_told(runc: House) -> None:
 
 def test_a_limit_too_small_to_start_in_is_told(runc: House) -> None:
     with pytest.raises(StartFailed, match=r"container: .*memory"):
-        runc.shell("a", "sleep 300", limits=Limits(memory=4096))
+        runc.shell("a", "sleep 300", limits=RunLimits(memory=4096))
 
 
 def test_a_launch_cut_off_before_its_last_step_is_noticed(
@@ -163,7 +163,7 @@ def test_a_launch_cut_off_before_its_last_step_is_noticed(
     """`create` leaves what a runc leaves that is killed at the wrong moment: a container nobody
     will ever begin."""
     monkeypatch.setattr(container, "LAUNCH", container.LAUNCH.replace("run --detach", "create"))
-    monkeypatch.setattr(container, "WORD_S", 0.3)
+    monkeypatch.setattr(container, "REPORT_S", 0.3)
     with pytest.raises(StartFailed, match="container"):
         runc.shell("a", "echo ran")
     spec = runc.spec("b", "echo", "ran")
@@ -171,6 +171,6 @@ def test_a_launch_cut_off_before_its_last_step_is_noticed(
     with pytest.raises(StartFailed, match="container"):
         runc.isolation.start(spec)
     monkeypatch.undo()
-    monkeypatch.setattr(container, "WORD_S", 0.3)
+    monkeypatch.setattr(container, "REPORT_S", 0.3)
     assert runc.isolation.recover(spec.folder) is None
     assert runc.output("b") == ""

@@ -14,7 +14,7 @@ import pytest
 from tests.runtime.isolation.conftest import ROOMY, House, until
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.node.isolation import Exit, StartFailed, TaskSpec, shim
+from murmuration.runtime.node.isolation import Exit, RunSpec, StartFailed, shim
 from murmuration.runtime.node.isolation import folder as files
 
 
@@ -86,7 +86,7 @@ def test_an_empty_command_is_refused(home: House) -> None:
 
 def test_a_name_that_leaves_the_folder_is_refused(home: House) -> None:
     with pytest.raises(InputError, match="task"):
-        home.isolation.start(TaskSpec("../a", ["true"], {}, ROOMY, home.base))
+        home.isolation.start(RunSpec("../a", ["true"], {}, ROOMY, home.base))
 
 
 @pytest.mark.parametrize("folder", ["absent", "file", "link", "relative"])
@@ -95,7 +95,7 @@ def test_a_folder_that_is_none_is_refused(home: House, tmp_path: Path, folder: s
     (tmp_path / "link").symlink_to(home.base)
     place = Path("tests") if folder == "relative" else tmp_path / folder
     with pytest.raises(StartFailed, match="expected a folder by its whole path"):
-        home.isolation.start(TaskSpec("a", ["true"], {}, ROOMY, place))
+        home.isolation.start(RunSpec("a", ["true"], {}, ROOMY, place))
 
 
 @pytest.mark.parametrize("name", ["state", "stdout", "stderr", "work"])

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.runtime.isolation.conftest import House, until
+from tests.runtime.isolation.conftest import LIMIT_S, House, until
 
 from murmuration.runtime.node.isolation import Exit, Handle, StartFailed, container, processes
 from murmuration.runtime.node.isolation import folder as files
@@ -21,7 +21,7 @@ from murmuration.runtime.node.isolation import folder as files
 AGENT = """
 import importlib, os, signal, sys
 from pathlib import Path
-from murmuration.runtime import isolation
+from murmuration.runtime.node import isolation
 name, folder, when, module, function = sys.argv[1:]
 
 def die(*_, **__):
@@ -35,8 +35,8 @@ if module:
     last = lambda *a, **k: (real(*a, **k), die())
     setattr(place, function.split(".")[-1], die if when == "before" else last)
 command = ["sh", "-c", "echo ran >> ran; sleep 300"]
-limits = isolation.Limits(0.5, 2**27)
-isolation.choose(name).start(isolation.TaskSpec("a", command, {}, limits, Path(folder)))
+limits = isolation.RunLimits(0.5, 2**27)
+isolation.choose(name).start(isolation.RunSpec("a", command, {}, limits, Path(folder)))
 die()
 """
 HERE = "murmuration.runtime.node.isolation"
@@ -92,7 +92,8 @@ def test_an_agent_killed_at_any_step_of_a_launch(home: House, k: int) -> None:
     step = STEPS[name][k]
     folder = home.spec("a").folder
     with agent(name, folder, step) as crashed:
-        assert crashed.wait(60) == -signal.SIGKILL, crashed.stderr.read() if crashed.stderr else ""
+        code = crashed.wait(LIMIT_S)
+        assert code == -signal.SIGKILL, crashed.stderr.read() if crashed.stderr else ""
     found = home.isolation.recover(folder)
     if runs(name, step):
         assert found is not None and home.isolation.poll(found) is None
@@ -151,7 +152,7 @@ def cut_off(folder: Path, delay_s: float) -> None:
 def test_a_task_goes_on_while_no_agent_is_there_and_its_end_is_known(home: House) -> None:
     folder = home.spec("a").folder
     with agent(home.isolation.name, folder, ("", "", "")) as crashed:
-        crashed.wait(60)
+        crashed.wait(LIMIT_S)
     found = home.isolation.recover(folder)
     assert found is not None
     home.handles.append(found)
@@ -175,13 +176,13 @@ def sleepers(handle: Handle) -> list[int]:
 FULL = """
 import sys, time
 from pathlib import Path
-from murmuration.runtime.isolation import *
+from murmuration.runtime.node.isolation import *
 disk = Path(sys.argv[1])
 first, second = disk / "first", disk / "second"
 first.mkdir(); second.mkdir()
 plain = choose("process")
 fill = ["sh", "-c", "cat /dev/zero > big; touch full; sleep 0.2; exit 9"]
-spec = lambda folder: TaskSpec("a", fill, {}, Limits(), folder)
+spec = lambda folder: RunSpec("a", fill, {}, RunLimits(), folder)
 handle = plain.start(spec(first))
 while not (first / "work/full").exists():
     time.sleep(0.01)
@@ -204,7 +205,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     words += [str(tmp_path), sys.executable, FULL]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     shown = subprocess.run(
-        words, env=environment, capture_output=True, text=True, check=True, timeout=60
+        words, env=environment, capture_output=True, text=True, check=True, timeout=LIMIT_S
     )
     refused, code = shown.stdout.splitlines()
     assert refused.endswith("No space left on device") and code == "9"

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.runtime.isolation.conftest import LIMIT_S
 
 from murmuration.runtime.node.isolation import shim
-from murmuration.runtime.node.isolation.shim import State
+from murmuration.runtime.node.isolation.shim import ShimState
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
 
@@ -25,14 +26,14 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
     return words
 
 
-def run(shell: list[str], place: Path, *command: str) -> tuple[State, str, str]:
+def run(shell: list[str], place: Path, *command: str) -> tuple[ShimState, str, str]:
     """What the shim said, and what was written to both outputs."""
     state = place.parent / "state"
     words = [*shell, *shim.arguments("a", str(place), None, list(command))[1:]]
     with state.open("wb") as file:
         opener = ["sh", "-c", 'exec 3>&0 0</dev/null; exec "$@"', "sh", *words]
         done = subprocess.run(
-            opener, stdin=file, capture_output=True, text=True, check=False, timeout=30
+            opener, stdin=file, capture_output=True, text=True, check=False, timeout=LIMIT_S
         )
     assert done.returncode in (0, 1, 127)
     return shim.read(state.read_text()), done.stdout, done.stderr
@@ -70,7 +71,7 @@ def test_output_is_the_commands(shell: list[str], tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_said(shell: list[str], tmp_path: Path) -> None:
-    assert run(shell, tmp_path, "nonesuch")[0] == State(
+    assert run(shell, tmp_path, "nonesuch")[0] == ShimState(
         failed="command nonesuch: not found, or not a program"
     )
     assert run(shell, tmp_path, str(tmp_path))[0].failed
@@ -88,7 +89,7 @@ def test_a_search_of_the_path_changes_nothing_for_the_command(
 
 @given(st.text())
 def test_any_text_can_be_read(text: str) -> None:
-    assert isinstance(shim.read(text), State)
+    assert isinstance(shim.read(text), ShimState)
 
 
 @given(st.integers(1, 4_194_304), st.integers(0, 255), st.integers(0, 40))

@@ -22,7 +22,7 @@ from murmuration.cli.live.up import node_resources, parse_attributes
 @click.option(
     "--attribute", multiple=True, metavar="KEY=VALUE", help="An attribute, for constraints."
 )
-@click.option("--isolation", default="auto", show_default=True, help="auto, process or runc.")
+@click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
 @click.option("--root", default="/", show_default=True, help="Root folder of containers.")
 @click.option(
     "--emulate",

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from murmuration.cli import common
+from murmuration.runtime.options import ISOLATIONS
 
 if TYPE_CHECKING:
-    from murmuration.runtime.client.requests import Client
+    from murmuration.runtime.client.requests import ApiClient
 
 DIR = click.option(
     "--dir",
@@ -22,6 +23,7 @@ DIR = click.option(
     metavar="DIR",
     help="The cluster's folder (default: MURMUR_DIR, else ~/.murmur).",
 )
+ISOLATION_HELP = f"{', '.join(ISOLATIONS[:-1])} or {ISOLATIONS[-1]}."
 CLIENT = (DIR, common.JSON)
 _COLOURS = {
     "running": "32",
@@ -37,10 +39,10 @@ _COLOURS = {
 }
 
 
-def client(folder: Path | None) -> Client:
-    from murmuration.runtime.client.requests import Client
+def client(folder: Path | None) -> ApiClient:
+    from murmuration.runtime.client.requests import ApiClient
 
-    return Client(folder)
+    return ApiClient(folder)
 
 
 def print_rows(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -69,7 +69,7 @@ MEMORY_SHARE = 0.9
     metavar="KEY=VALUE",
     help="An attribute of each node, for constraints.",
 )
-@click.option("--isolation", default="auto", show_default=True, help="auto, process or runc.")
+@click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
 @click.option(
     "--agent-timeout",
     "agent_timeout_s",
@@ -99,13 +99,12 @@ def up(
     """Start a cluster on this host: a master and node agents, nothing to set up before."""
     from murmuration.runtime import supervisor
     from murmuration.runtime.folder import find_folder
-    from murmuration.runtime.node.isolation.choose import NAMES
-    from murmuration.runtime.options import AgentOptions, MasterOptions
+    from murmuration.runtime.options import ISOLATIONS, AgentOptions, MasterOptions
 
-    if isolation not in NAMES:
+    if isolation not in ISOLATIONS:
         from murmuration.base.errors import unknown
 
-        raise unknown("isolation", isolation, NAMES)
+        raise unknown("isolation", isolation, ISOLATIONS)
     place = find_folder(folder)
     amounts = node_resources(agents, cpu, memory, extra)
     attributes = parse_attributes(attribute)

@@ -38,14 +38,14 @@ def wait(job: str, timeout_s: float | None, folder: Path | None, as_json: bool) 
 def wait_for(client: Any, job: str, timeout_s: float | None = None) -> dict[str, Any]:
     """Ask until the job has ended or the time is up; a master that is starting again is waited
     for."""
-    from murmuration.runtime.client.requests import AnswerError, Client
+    from murmuration.runtime.client.requests import AnswerError, ApiClient
 
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     away_since: float | None = None
     while True:
         left = ASK_S if deadline is None else min(ASK_S, max(0.0, deadline - time.monotonic()))
         try:
-            found: dict[str, Any] = Client(client.folder).get("jobs", job, wait_s=left)
+            found: dict[str, Any] = ApiClient(client.folder).get("jobs", job, wait_s=left)
             away_since = None
             if found["ended"] or (deadline is not None and time.monotonic() >= deadline):
                 return found

@@ -29,7 +29,7 @@ class AnswerError(InputError):
         self.status, self.field, self.sentence = status, field, sentence
 
 
-class Client:
+class ApiClient:
     """Talks to the cluster of a folder."""
 
     def __init__(self, folder: Path | None = None) -> None:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.client.requests import Client
+from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.folder import find_folder
 from murmuration.runtime.net.directory import FolderDirectory, no_cluster
 from murmuration.runtime.net.sockets import dial
@@ -223,7 +223,9 @@ class SharedStateScheduler(Scheduler):
 
         self.send(SyncTable(self.name))
         table = self._await(Table)
-        told = {row["node"]: row["attributes"] for row in Client(self.folder).get("nodes")["nodes"]}
+        told = {
+            row["node"]: row["attributes"] for row in ApiClient(self.folder).get("nodes")["nodes"]
+        }
         self._seen = {row.node: row.sequence for row in table.rows}
         names = tuple(row.node for row in table.rows)
         shape = (len(names), len(self._names))

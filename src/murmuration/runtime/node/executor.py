@@ -25,9 +25,9 @@ from murmuration.runtime.net.wire import Output
 from murmuration.runtime.node.isolation import (
     Handle,
     Isolation,
-    Limits,
+    RunLimits,
+    RunSpec,
     StartFailed,
-    TaskSpec,
     task_folder,
 )
 from murmuration.runtime.node.isolation.folder import locked
@@ -58,12 +58,12 @@ class Executor:
     """The runs of one node agent."""
 
     def __init__(
-        self, folder: Path, isolation: Isolation, warden_acted: Callable[[], float], tell: Tell
+        self, folder: Path, isolation: Isolation, watchdog_acted: Callable[[], float], tell: Tell
     ) -> None:
         self.folder, self.isolation, self._tell = folder, isolation, tell
-        #: When a warden last ended tasks here: an end by force since the start of a run was then
-        #: none of its own.
-        self._warden_acted = warden_acted
+        #: When a watchdog last killed tasks here: a run that was killed since it started did not
+        #: fail by itself.
+        self._watchdog_acted = watchdog_acted
         self._began: dict[str, float] = {}
         self._slow: set[asyncio.Task[None]] = set()
         self._handles: dict[str, Handle] = {}
@@ -71,7 +71,7 @@ class Executor:
         self._done: deque[Path] = deque()
         # A process starts in a millisecond, a container in a tenth of a second: that must not hold
         # up heartbeats.
-        self._threads = None if isolation.name == "process" else ThreadPoolExecutor(4, "start")
+        self._threads = ThreadPoolExecutor(4, "start") if isolation.is_slow else None
         folder.mkdir(parents=True, exist_ok=True)
         self._journal = Journal(folder.parent / "journal")
 
@@ -144,11 +144,11 @@ class Executor:
             return
         self._folders[launch.run] = folder
         cpu, memory = launch.request[0] / MICRO, launch.request[1]
-        spec = TaskSpec(
+        spec = RunSpec(
             launch.run,
             list(launch.order.command),
             environment,
-            Limits(cpu, memory, PIDS_MAX),
+            RunLimits(cpu, memory, PIDS_MAX),
             folder,
         )
         if self._threads is None:
@@ -157,20 +157,21 @@ class Executor:
             self._later(self._start_slowly(launch.run, spec))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something slow beside the loop; a task nobody holds could be forgotten half-way."""
+        """Do something slow beside the loop. The task is held, because asyncio keeps only a weak
+        reference to it."""
         task = asyncio.get_running_loop().create_task(work)
         self._slow.add(task)
         task.add_done_callback(self._slow.discard)
 
-    async def _start_slowly(self, run: str, spec: TaskSpec) -> None:
+    async def _start_slowly(self, run: str, spec: RunSpec) -> None:
         result = await asyncio.get_running_loop().run_in_executor(
             self._threads, _try, self.isolation, spec
         )
         self._started(run, *result)
 
-    def _started(self, run: str, handle: Handle | None, wrong: str) -> None:
+    def _started(self, run: str, handle: Handle | None, error: str) -> None:
         if handle is None:
-            self._tell(Exited(run, reason=wrong, started=False))
+            self._tell(Exited(run, reason=error, started=False))
             return
         self._handles[run] = handle
         self._began[run] = time.monotonic()
@@ -201,27 +202,27 @@ class Executor:
             asyncio.get_running_loop().remove_reader(handle.pidfd)
         end = self.isolation.poll(handle)
         if end is None:
-            # Its watcher spoke too soon; the next look will tell.
+            # The descriptor became readable before the exit code was written; `poll` looks again.
             return
         del self._handles[run]
         handle.close()
-        told = Exited(run, end.code, end.signal, end.reason)
-        if self._warden_acted() > self._began.pop(run, float("-inf")) and end.code != 0:
-            told = Exited(run, reason=AWAY)
+        exited = Exited(run, end.code, end.signal, end.reason)
+        if self._watchdog_acted() > self._began.pop(run, float("-inf")) and end.code != 0:
+            exited = Exited(run, reason=AWAY)
         if self._threads is None:
             self.isolation.clean(handle.folder)
-            self._tell(told)
+            self._tell(exited)
         else:
-            self._later(self._clean_slowly(handle.folder, told))
+            self._later(self._clean_slowly(handle.folder, exited))
 
-    async def _clean_slowly(self, folder: Path, told: Exited) -> None:
+    async def _clean_slowly(self, folder: Path, exited: Exited) -> None:
         try:
             await asyncio.get_running_loop().run_in_executor(
                 self._threads, self.isolation.clean, folder
             )
         except OSError as error:
-            log.warning("something of %s is left: %s", told.run, error)
-        self._tell(told)
+            log.warning("something of %s is left: %s", exited.run, error)
+        self._tell(exited)
 
     def poll(self) -> None:
         """Once a second: graces end, limits are watched, and ends that nobody noticed are."""
@@ -235,7 +236,7 @@ class Executor:
             self._journal.write(Over(ended))
 
     def forget(self, run: str) -> None:
-        """The end is recorded: only the output is kept, and that not for ever."""
+        """The end is recorded: only the output is kept, for the last runs."""
         with contextlib.suppress(OSError):
             self._journal.write(Settled(run))
         folder = self._folders.pop(run, None)
@@ -272,7 +273,7 @@ class Executor:
             os.close(descriptor)
 
 
-def _try(isolation: Isolation, spec: TaskSpec) -> tuple[Handle | None, str]:
+def _try(isolation: Isolation, spec: RunSpec) -> tuple[Handle | None, str]:
     try:
         return isolation.start(spec), ""
     except (StartFailed, InputError, OSError) as error:
@@ -288,9 +289,9 @@ def _sentence(error: Exception) -> str:
 
 
 def ports(asked: tuple[int, ...]) -> dict[str, str]:
-    """The ports of a task, as it is told of them; 0 becomes a free one, and one that is taken is
-    refused."""
+    """The environment that names the ports of a task; 0 becomes a free one, and one that is in use
+    is refused."""
     if not asked:
         return {}
-    found = find_ports(asked)
-    return {"MURMUR_PORT": str(found[0]), "MURMUR_PORTS": ",".join(map(str, found))}
+    free = find_ports(asked)
+    return {"MURMUR_PORT": str(free[0]), "MURMUR_PORTS": ",".join(map(str, free))}

@@ -2,7 +2,7 @@
 recorded.
 
 Lines are only added, each in one write, so a line that was cut off was never acted on. An agent
-that starts again reads it, and writes it anew without what is settled.
+that starts again reads it, and writes a fresh one without what is settled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Settled(msgspec.Struct, frozen=True, tag=True):
     run: str
 
 
-#: Settled runs after which the journal is written anew.
+#: Settled runs after which a fresh journal is written.
 SETTLED_MAX = 5000
 Line = Begun | Over | Settled
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Line)
@@ -54,7 +54,7 @@ class Journal:
             for text in path.read_bytes().splitlines():
                 with contextlib.suppress(msgspec.DecodeError):
                     self._take(_decoder.decode(text))
-        self._write_anew()
+        self._rewrite()
 
     def write(self, line: Line) -> None:
         """Add a line; an OSError says that it is not there."""
@@ -65,7 +65,7 @@ class Journal:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._take(line)
         if self._settled > SETTLED_MAX:
-            self._write_anew()
+            self._rewrite()
 
     def _take(self, line: Line) -> None:
         match line:
@@ -78,7 +78,7 @@ class Journal:
                 self.begun.pop(run, None)
                 self.over.pop(run, None)
 
-    def _write_anew(self) -> None:
+    def _rewrite(self) -> None:
         """Only what is not settled, in a file that takes the old one's place."""
         fresh = self._path.with_suffix(".new")
         lines: list[Line] = [*self.begun.values(), *map(Over, self.over.values())]

@@ -26,7 +26,13 @@ from murmuration.runtime.net.wire import Hello, HelloAnswer, ReadOutput
 from murmuration.runtime.node.emulated import EmulatedExecutor
 from murmuration.runtime.node.executor import Executor
 from murmuration.runtime.node.isolation.choose import choose
-from murmuration.runtime.node.watchdog import AGENT_LOCK, Lease, end_warden, has_ended, start_warden
+from murmuration.runtime.node.watchdog import (
+    AGENT_LOCK,
+    Lease,
+    end_watchdog,
+    has_ended,
+    start_watchdog,
+)
 from murmuration.runtime.options import AgentOptions, EmulatedNode
 from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.agent import (
@@ -80,7 +86,7 @@ class Hosted:
         self.executor = Executor(folder / "tasks", isolation, self._lease.acted, self.tell)
         self._lease.write(time.monotonic() + 60.0)
         self.folder = folder
-        self._warden = start_warden(folder, folder / "tasks", isolation)
+        self._watchdog = start_watchdog(folder, folder / "tasks", isolation)
         return (folder / "identity").read_text()
 
     def begin(self) -> None:
@@ -91,11 +97,13 @@ class Hosted:
         self._set_timer()
 
     def look(self) -> None:
-        """Once a second: at the tasks, and at the warden, which must not be gone."""
+        """Once a second: at the tasks, and at the watchdog, which must not be gone."""
         self.executor.poll()
-        if isinstance(self.executor, Executor) and has_ended(self._warden):
-            log.warning("the warden was gone")
-            self._warden = start_warden(self.folder, self.folder / "tasks", self.executor.isolation)
+        if isinstance(self.executor, Executor) and has_ended(self._watchdog):
+            log.warning("the watchdog was gone")
+            self._watchdog = start_watchdog(
+                self.folder, self.folder / "tasks", self.executor.isolation
+            )
 
     def tell(self, event: Any) -> None:
         """Hand an event to the state machine and do what it says."""
@@ -143,7 +151,7 @@ class Hosted:
         if self._timer is not None:
             self._timer.cancel()
         if isinstance(self.executor, Executor):
-            end_warden(self.folder)
+            end_watchdog(self.folder)
 
 
 class AgentProcess:

@@ -1,9 +1,9 @@
-"""The warden: a small process beside a node agent that ends its tasks when the lease is over and
-the agent cannot.
+"""The watchdog of a node: a small process beside its agent that fences the node. When the lease is
+over and the agent has not ended its tasks, the watchdog does.
 
-A node agent that hangs or was killed cannot end its tasks, and after a while the master runs them
-elsewhere. The lease is a time in a file, by the clock all processes of a host share; the warden
-reads it and keeps the promise.
+A node agent that hangs or was killed cannot end its tasks, and after a while the master starts them
+elsewhere; without a watchdog they would then run twice. The lease is a time in a file, by the clock
+that all processes of a host share. The agent writes it, the watchdog reads it once a second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from murmuration.runtime.locks import hold, holder
 from murmuration.runtime.node.isolation import Isolation
 from murmuration.runtime.node.isolation.folder import locked
 
-AGENT_LOCK, WARDEN_LOCK, LEASE = "agent.lock", "warden.lock", "lease"
+#: The lock keeps its old name: an agent must find the watchdog of one of an earlier version.
+AGENT_LOCK, WATCHDOG_LOCK, LEASE = "agent.lock", "warden.lock", "lease"
 #: The agent is given this long after the end of the lease to do it itself.
 LATE_S = 0.5
 LOOK_S = 1.0
@@ -27,7 +28,7 @@ _TIME = struct.Struct("d")
 
 
 class Lease:
-    """The file with the end of the lease, and when a warden has last ended tasks for it."""
+    """The file with the end of the lease, and when a watchdog last ended tasks for it."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / LEASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -52,9 +53,9 @@ class Lease:
         return float(_TIME.unpack(data)[0]) if len(data) == _TIME.size else default
 
 
-def start_warden(folder: Path, tasks: Path, isolation: Isolation) -> int:
-    """Fork a warden; it takes the place of one an agent before this one may have left."""
-    end_warden(folder)
+def start_watchdog(folder: Path, tasks: Path, isolation: Isolation) -> int:
+    """Fork a watchdog; it replaces the one that an earlier agent may have left."""
+    end_watchdog(folder)
     pid = os.fork()
     if pid == 0:
         try:
@@ -64,16 +65,16 @@ def start_warden(folder: Path, tasks: Path, isolation: Isolation) -> int:
     return pid
 
 
-def has_ended(warden: int) -> bool:
+def has_ended(watchdog: int) -> bool:
     try:
-        return os.waitpid(warden, os.WNOHANG)[0] != 0
+        return os.waitpid(watchdog, os.WNOHANG)[0] != 0
     except ChildProcessError:
         return True
 
 
-def end_warden(folder: Path) -> None:
-    """End the warden of a node, if there is one."""
-    pid = holder(folder / WARDEN_LOCK)
+def end_watchdog(folder: Path) -> None:
+    """End the watchdog of a node, if there is one."""
+    pid = holder(folder / WATCHDOG_LOCK)
     if pid is None:
         return
     with contextlib.suppress(ProcessLookupError):
@@ -81,18 +82,18 @@ def end_warden(folder: Path) -> None:
     for _ in range(200):
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-        if holder(folder / WARDEN_LOCK) is None:
+        if holder(folder / WATCHDOG_LOCK) is None:
             return
         time.sleep(0.01)
 
 
 def _watch(folder: Path, tasks: Path, isolation: Isolation) -> None:
     os.setsid()
-    # What the agent has open is not ours to keep open, least of all its lock.
+    # Close what the agent has open, above all its lock.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    hold(folder / WARDEN_LOCK, "a warden")
+    hold(folder / WATCHDOG_LOCK, "a watchdog")
     lease = Lease(folder)
     while True:
         time.sleep(LOOK_S)

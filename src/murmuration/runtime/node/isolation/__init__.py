@@ -8,9 +8,9 @@ from murmuration.runtime.node.isolation.interface import (
     Exit,
     Handle,
     Isolation,
-    Limits,
+    RunLimits,
+    RunSpec,
     StartFailed,
-    TaskSpec,
     task_folder,
 )
 
@@ -18,9 +18,9 @@ __all__ = [
     "Exit",
     "Handle",
     "Isolation",
-    "Limits",
+    "RunLimits",
+    "RunSpec",
     "StartFailed",
-    "TaskSpec",
     "choose",
     "task_folder",
 ]

@@ -18,7 +18,7 @@ import msgspec
 
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation import shim
-from murmuration.runtime.node.isolation.interface import Limits, TaskSpec
+from murmuration.runtime.node.isolation.interface import RunLimits, RunSpec
 
 #: Under the task's folder: the bundle, and in it the layers of the overlay.
 BUNDLE, ROOT, UPPER, SCRATCH, TMP, RUNC, LOG = (
@@ -63,7 +63,7 @@ NETWORK_FILES = ("/etc/hosts", "/etc/resolv.conf")
 
 
 def write(
-    spec: TaskSpec, environment: dict[str, str], cgroup: str, lower: Path, hidden: Iterable[Path]
+    spec: RunSpec, environment: dict[str, str], cgroup: str, lower: Path, hidden: Iterable[Path]
 ) -> Path:
     """Make the bundle. Only its owner may read it: it holds the task's environment."""
     place = spec.folder / BUNDLE
@@ -79,7 +79,7 @@ def write(
 
 
 def configuration(
-    spec: TaskSpec, environment: dict[str, str], cgroup: str, lower: Path, hidden: Iterable[Path]
+    spec: RunSpec, environment: dict[str, str], cgroup: str, lower: Path, hidden: Iterable[Path]
 ) -> dict[str, Any]:
     """runc's configuration of one task (OCI runtime specification)."""
     powers = [f"CAP_{name}" for name in CAPABILITIES]
@@ -107,7 +107,7 @@ def configuration(
     }
 
 
-def resources(limits: Limits) -> dict[str, Any]:
+def resources(limits: RunLimits) -> dict[str, Any]:
     """Limits in the kernel's terms: a ceiling per tenth of a second, and a weight below it; no swap
     beside memory."""
     found: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}

@@ -9,21 +9,19 @@ from pathlib import Path
 
 from murmuration.base.errors import InputError, unknown
 from murmuration.runtime.node.isolation.container import Container, missing
-from murmuration.runtime.node.isolation.interface import Isolation, Limits, StartFailed, TaskSpec
+from murmuration.runtime.node.isolation.interface import Isolation, RunLimits, RunSpec, StartFailed
 from murmuration.runtime.node.isolation.plain import PlainProcess
-
-AUTO = "auto"
-NAMES = (AUTO, PlainProcess.name, Container.name)
+from murmuration.runtime.options import AUTO, ISOLATIONS
 
 
 def choose(
     name: str = AUTO, root: Path = Path("/"), hidden: Iterable[Path] = (), trial: Path | None = None
 ) -> Isolation:
     """`auto`: containers where they can be run, else plain processes. `hidden` folders look empty
-    in a container; in the folder `trial`, if given, one container is tried before `auto` settles
-    for them."""
-    if name not in NAMES:
-        raise unknown("isolation", name, NAMES)
+    in a container; in the folder `trial`, if given, one container is tried before `auto` chooses
+    them."""
+    if name not in ISOLATIONS:
+        raise unknown("isolation", name, ISOLATIONS)
     if name == PlainProcess.name:
         return PlainProcess()
     reason = missing(root)
@@ -34,13 +32,19 @@ def choose(
     return Container(root, hidden)
 
 
+def list_usable() -> list[Isolation]:
+    """Every isolation this user can have here: tasks of any of them may have to be cleaned up."""
+    containers: list[Isolation] = [] if missing() else [Container()]
+    return [PlainProcess(), *containers]
+
+
 def works(container: Container, trial: Path) -> bool:
     """Whether a container starts here: a disk that cannot carry an overlay, say, shows only
     then."""
     with tempfile.TemporaryDirectory(prefix="trial-", dir=trial) as folder:
         try:
             container.start(
-                TaskSpec("trial", ["sh", "-c", ":"], {}, Limits(), Path(folder))
+                RunSpec("trial", ["sh", "-c", ":"], {}, RunLimits(), Path(folder))
             ).close()
         except StartFailed:
             return False

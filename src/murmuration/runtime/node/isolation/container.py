@@ -24,18 +24,19 @@ from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation.ending import Ending, has_ended
 from murmuration.runtime.node.isolation.interface import (
     OUT_OF_MEMORY,
+    EndOrder,
     Exit,
     Handle,
-    Limits,
-    Order,
+    RunLimits,
+    RunSpec,
     StartFailed,
-    TaskSpec,
 )
 from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH, spawn
+from murmuration.runtime.options import RUNC
 
 LAUNCH_S = 60.0
-#: How long a shim may take for its first word once nobody has to do anything for it.
-WORD_S = 5.0
+#: How long a shim may take for its first report once its launch has ended.
+REPORT_S = 5.0
 ENDING_S = 30.0
 #: Arguments: the bundle, options of the overlay. Descriptor 3, the lock, goes on to the container.
 LAUNCH = f"""cd "$1" || exit 1
@@ -53,10 +54,11 @@ def missing(root: Path = Path("/")) -> str:
             return f"{program} is not installed"
     if not (root / "bin/sh").exists():
         return f"the root folder {root} has no /bin/sh"
-    found = cgroups.find()
-    if isinstance(found, str):
-        return found
-    own = Path(found.folders("task").get("memory") or found.folders("task")[""]).parent
+    groups = cgroups.find()
+    if isinstance(groups, str):
+        return groups
+    folders = groups.folders("task")
+    own = Path(folders.get("memory") or folders[""]).parent
     return "" if os.access(own, os.W_OK) else f"control groups cannot be made in {own}"
 
 
@@ -64,22 +66,23 @@ class Container(Ending):
     """Tasks as runc containers over the node's root or a given one; `hidden` folders of the node
     look empty to them."""
 
-    name = "runc"
+    name = RUNC
+    is_slow = True
 
     def __init__(self, root: Path = Path("/"), hidden: Iterable[Path] = ()) -> None:
         self._root, self._hidden = root.resolve(), [path.resolve() for path in hidden]
         if any(sign in str(self._root) for sign in ":,\\"):
             raise StartFailed(f"root folder {root}: expected a path without : , and \\")
-        found = cgroups.find()
+        groups = cgroups.find()
         if reason := missing(self._root):
             raise StartFailed(reason)
-        assert not isinstance(found, str)
-        if isinstance(found, cgroups.Version2):
-            found.prepare()
-        self._cgroups = found
+        assert not isinstance(groups, str)
+        if isinstance(groups, cgroups.Version2):
+            groups.prepare()
+        self._cgroups = groups
         processes.become_parent()
 
-    def start(self, spec: TaskSpec) -> Handle:
+    def start(self, spec: RunSpec) -> Handle:
         files.check(spec)
         name = group_name(spec.task, spec.folder)
         folders = self._cgroups.folders(name)
@@ -91,9 +94,9 @@ class Container(Ending):
                 path = self._cgroups.runc_path(name)
                 place = bundle.write(spec, environment, path, self._root, self._hidden)
                 code = launch(place, opened, self._root)
-            said = heard(spec.folder) if code == 0 else files.state(spec.folder)
-            if code != 0 or said.pid is None:
-                raise StartFailed(why(spec, code, said))
+            report = await_shim(spec.folder) if code == 0 else files.state(spec.folder)
+            if code != 0 or report.pid is None:
+                raise StartFailed(explain_failure(spec, code, report))
         except files.TakenError:
             raise
         except StartFailed:
@@ -105,7 +108,7 @@ class Container(Ending):
         record = files.record(folder, self.name)
         if record is None:
             return None
-        if heard(folder).pid is None:
+        if await_shim(folder).pid is None:
             self.clean(folder)
         handle = self._found(record.task, folder, record.limits, record.cgroups)
         return None if handle.ended and handle.ended.lost else handle
@@ -114,13 +117,13 @@ class Container(Ending):
         if handle.ended is None and has_ended(handle):
             handle.ended = self._finish(handle)
         elif handle.ended is None:
-            self._press(handle)
+            self._carry_on(handle)
         return handle.ended
 
     def usage(self, handle: Handle) -> tuple[float, int]:
         if not handle.ended:
-            handle.spent = self._cgroups.usage(handle.cgroups)
-        return handle.spent
+            handle.used = self._cgroups.usage(handle.cgroups)
+        return handle.used
 
     def clean(self, folder: Path) -> None:
         record = files.record(folder, self.name)
@@ -142,7 +145,9 @@ class Container(Ending):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle.fileno(), signal.SIGKILL)
 
-    def _found(self, task: str, folder: Path, limits: Limits, folders: cgroups.Folders) -> Handle:
+    def _found(
+        self, task: str, folder: Path, limits: RunLimits, folders: cgroups.Folders
+    ) -> Handle:
         """The container of a folder, by its groups: running, or ended."""
         order = files.order(folder)
         handle = Handle(task, folder, 0, limits, child=False, order=order, cgroups=folders)
@@ -160,11 +165,11 @@ class Container(Ending):
         if handle.pid:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(handle.pid, os.WNOHANG)
-        handle.spent = (self._cgroups.usage(handle.cgroups)[0], 0)
+        handle.used = (self._cgroups.usage(handle.cgroups)[0], 0)
         ended = files.exit_of(handle.folder, handle.order)
         if handle.order is None and ended.code != 0 and self._cgroups.oom_kills(handle.cgroups):
             # Noted, since the group that knows is about to go.
-            handle.order = Order(OUT_OF_MEMORY, 0.0)
+            handle.order = EndOrder(OUT_OF_MEMORY, 0.0)
             files.give_order(handle.folder, handle.order)
             ended = files.exit_of(handle.folder, handle.order)
         return ended
@@ -203,14 +208,14 @@ def launch(place: Path, opened: files.Files, lower: Path) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def heard(folder: Path) -> shim.State:
-    """The shim's first word, or none if nobody is on the way to it: whoever cut off a launch may
-    have left a container that waits for ever to be told to begin."""
+def await_shim(folder: Path) -> shim.ShimState:
+    """What the shim reports first; empty if no launch is on the way to one. A launch that was cut
+    off may have left a container that waits indefinitely for its start."""
     while True:
-        coming = bool(launchers(folder))
-        said = files.await_state(folder, WORD_S)
-        if said != shim.State() or not coming:
-            return said
+        launching = bool(launchers(folder))
+        report = files.await_state(folder, REPORT_S)
+        if report != shim.ShimState() or not launching:
+            return report
 
 
 def launchers(folder: Path) -> set[int]:
@@ -221,10 +226,10 @@ def launchers(folder: Path) -> set[int]:
     }
 
 
-def why(spec: TaskSpec, code: int, said: shim.State) -> str:
-    """Why a container does not run, in the words of whoever stopped it."""
-    if said.failed:
-        return said.failed
+def explain_failure(spec: RunSpec, code: int, report: shim.ShimState) -> str:
+    """Why a container does not run: as the shim reports, or as runc has logged."""
+    if report.failed:
+        return report.failed
     log = (
         files.read_bytes(spec.folder / bundle.BUNDLE / bundle.LOG).decode(errors="replace").strip()
     )

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation import processes
-from murmuration.runtime.node.isolation.interface import KILLED, Handle, Order
+from murmuration.runtime.node.isolation.interface import KILLED, EndOrder, Handle
 
 
 class Ending(ABC):
@@ -29,7 +29,7 @@ class Ending(ABC):
         if handle.ended or has_ended(handle) or files.state(handle.folder).code is not None:
             return  # it has ended by itself, and is to say so
         if handle.order is None:
-            handle.order = Order(reason, time.monotonic() + grace_s)
+            handle.order = EndOrder(reason, time.monotonic() + grace_s)
             files.give_order(handle.folder, handle.order)
         if grace_s > 0:
             self._ask(handle)
@@ -43,7 +43,7 @@ class Ending(ABC):
         handle.asked = any(processes.command_line(pid) not in (shim, b"") for pid in others)
         processes.send(others, signal.SIGTERM)
 
-    def _press(self, handle: Handle) -> None:
+    def _carry_on(self, handle: Handle) -> None:
         """Carry on with an order: its grace may be over, or it came before the command."""
         if handle.order and time.monotonic() >= handle.order.deadline:
             self._end(handle)

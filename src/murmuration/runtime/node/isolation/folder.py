@@ -21,11 +21,11 @@ import msgspec
 from murmuration.runtime.node.isolation import shim
 from murmuration.runtime.node.isolation.interface import (
     LOST,
+    EndOrder,
     Exit,
-    Limits,
-    Order,
+    RunLimits,
+    RunSpec,
     StartFailed,
-    TaskSpec,
     checked_name,
 )
 
@@ -45,7 +45,7 @@ class Record(msgspec.Struct, frozen=True):
 
     isolation: str
     task: str
-    limits: Limits
+    limits: RunLimits
     cgroups: dict[str, str] = {}
 
 
@@ -57,7 +57,7 @@ class Files(msgspec.Struct, frozen=True):
     stderr: int
 
 
-def check(spec: TaskSpec) -> None:
+def check(spec: RunSpec) -> None:
     """A task that can be started: a name, a command, an environment that fits, a folder of its
     own."""
     checked_name(spec.task)
@@ -73,7 +73,7 @@ def check(spec: TaskSpec) -> None:
 
 
 @contextlib.contextmanager
-def opened(spec: TaskSpec, record: Record) -> Iterator[Files]:
+def opened(spec: RunSpec, record: Record) -> Iterator[Files]:
     """Take the folder: everything is written and the lock held, or the reason is said. Never
     through a link."""
     fds: list[int] = []
@@ -107,14 +107,14 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def read_bytes(path: Path, most: int = READ_BYTES_MAX) -> bytes:
+def read_bytes(path: Path, size_max: int = READ_BYTES_MAX) -> bytes:
     """The beginning of a file of the folder, empty if it is no plain file or not there."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        return os.read(fd, most)
+        return os.read(fd, size_max)
     except OSError:
         return b""
     finally:
@@ -122,7 +122,7 @@ def read_bytes(path: Path, most: int = READ_BYTES_MAX) -> bytes:
 
 
 def record(folder: Path, isolation: str) -> Record | None:
-    """What this isolation started here; None if it did not, or was killed before it had said so."""
+    """What this isolation started here; None if it did not, or was killed before it wrote so."""
     line, end, _ = read_bytes(folder / STATE).partition(b"\n")
     try:
         found = msgspec.json.decode(line if end else b"", type=Record)
@@ -131,8 +131,8 @@ def record(folder: Path, isolation: str) -> Record | None:
     return found if found.isolation == isolation else None
 
 
-def state(folder: Path) -> shim.State:
-    """What the shim has said, after the first line."""
+def state(folder: Path) -> shim.ShimState:
+    """What the shim has reported, after the first line."""
     return shim.read(read_bytes(folder / STATE).partition(b"\n")[2].decode(errors="replace"))
 
 
@@ -151,36 +151,35 @@ def locked(folder: Path) -> bool:
     return False
 
 
-def await_state(folder: Path, seconds: float) -> shim.State:
-    """The first word of a shim that is on its way; empty if it ends before it has spoken, or is too
-    slow."""
+def await_state(folder: Path, seconds: float) -> shim.ShimState:
+    """What a shim on its way reports first; empty if it ends without a report, or is too slow."""
     deadline = time.monotonic() + seconds
     while True:
-        held, said = locked(folder), state(folder)
-        if said != shim.State() or not held or time.monotonic() > deadline:
-            return said
+        held, report = locked(folder), state(folder)
+        if report != shim.ShimState() or not held or time.monotonic() > deadline:
+            return report
         time.sleep(0.002)
 
 
-def give_order(folder: Path, order: Order) -> None:
+def give_order(folder: Path, order: EndOrder) -> None:
     """Note that a task is to end and why, for an agent that comes after this one; a full disk does
     not save it."""
     with contextlib.suppress(OSError):
         _write(folder / ORDER, msgspec.json.encode(order))
 
 
-def order(folder: Path) -> Order | None:
+def order(folder: Path) -> EndOrder | None:
     try:
-        return msgspec.json.decode(read_bytes(folder / ORDER), type=Order)
+        return msgspec.json.decode(read_bytes(folder / ORDER), type=EndOrder)
     except msgspec.DecodeError:
         return None
 
 
-def exit_of(folder: Path, given: Order | None, reason: str = "") -> Exit:
+def exit_of(folder: Path, given: EndOrder | None, reason: str = "") -> Exit:
     """How the task of a folder ended that nobody holds any more."""
-    said = state(folder)
+    report = state(folder)
     reason = given.reason if given else reason
-    if said.code is not None:
-        signal = said.signal
-        return Exit(said.code if signal is None else None, signal, reason)
+    if report.code is not None:
+        signal = report.signal
+        return Exit(report.code if signal is None else None, signal, reason)
     return Exit(None, KILL_SIGNAL if reason else None, reason or LOST)

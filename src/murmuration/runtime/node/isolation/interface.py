@@ -4,7 +4,7 @@ nothing behind.
 Everything an isolation knows of a task lies in the task's folder, so an agent that was killed in
 the middle of anything can be replaced by one that knows nothing. No method waits for a task.
 `start`, `recover` and `clean` take time (some milliseconds for a process, up to a tenth of a second
-for a container) and may be called from any thread.
+for a container, see `is_slow`) and may be called from any thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StartFailed(Exception):  # noqa: N818 - it is an answer, not a fault
     """The task does not run, and nothing of it is left; the sentence says why."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RunLimits(msgspec.Struct, frozen=True):
     """What a task may use; zero is no limit."""
 
     cpu: float = 0.0
@@ -38,14 +38,14 @@ class Limits(msgspec.Struct, frozen=True):
     pids: int = 0
 
 
-class TaskSpec(msgspec.Struct, frozen=True):
+class RunSpec(msgspec.Struct, frozen=True):
     """One task to start. The folder exists, belongs to this task alone and takes its output, state
     and work."""
 
     task: str
     command: list[str]
     env: dict[str, str]
-    limits: Limits
+    limits: RunLimits
     folder: Path
 
 
@@ -62,9 +62,9 @@ class Exit(msgspec.Struct, frozen=True):
         return self.code is None and self.signal is None
 
 
-class Order(msgspec.Struct, frozen=True):
-    """A task is to end, for this reason; from `deadline` (the system's monotonic clock) on by
-    force."""
+class EndOrder(msgspec.Struct, frozen=True):
+    """A task is to end, for this reason; it is killed after `deadline` (of the system's monotonic
+    clock)."""
 
     reason: str
     deadline: float
@@ -77,12 +77,13 @@ class Handle(msgspec.Struct, eq=False):
     task: str
     folder: Path
     pid: int
-    limits: Limits
+    limits: RunLimits
     child: bool = True  # of this process, so its number is not given away before it is waited for
     ended: Exit | None = None
-    order: Order | None = None
+    order: EndOrder | None = None
     asked: bool = False
-    spent: tuple[float, int] = (0.0, 0)
+    #: CPU seconds and bytes of memory when it was measured last.
+    used: tuple[float, int] = (0.0, 0)
     watched: float = 0.0
     cgroups: dict[str, str] = {}
     pidfd: int = -1
@@ -104,8 +105,10 @@ class Isolation(Protocol):
     """One way to run tasks. `name` is what a user chooses it by."""
 
     name: str
+    #: Starting and cleaning take so long that they must not hold up an event loop.
+    is_slow: bool
 
-    def start(self, spec: TaskSpec) -> Handle:
+    def start(self, spec: RunSpec) -> Handle:
         """Returns when the process runs; raises StartFailed if it cannot, InputError if the name is
         no name."""
 

@@ -24,10 +24,11 @@ from murmuration.runtime.node.isolation.interface import (
     TOO_MANY_PROCESSES,
     Exit,
     Handle,
+    RunSpec,
     StartFailed,
-    TaskSpec,
 )
 from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH, spawn
+from murmuration.runtime.options import PROCESS
 
 WATCH_S = 1.0
 #: What was seen so recently is not looked at again.
@@ -45,14 +46,15 @@ NICE_MAX = 19
 class PlainProcess(Ending):
     """Tasks as sessions of the agent's own user."""
 
-    name = "process"
+    name = PROCESS
+    is_slow = False
 
     def __init__(self) -> None:
         processes.become_parent()
         self._running: dict[Path, Handle] = {}
-        self._buried = 0.0
+        self._reaped_s = 0.0
 
-    def start(self, spec: TaskSpec) -> Handle:
+    def start(self, spec: RunSpec) -> Handle:
         files.check(spec)
         environment = {
             "PATH": DEFAULT_PATH,
@@ -95,7 +97,7 @@ class PlainProcess(Ending):
         if has_ended(handle):
             handle.ended = self._finish(handle)
             return handle.ended
-        self._press(handle)
+        self._carry_on(handle)
         if time.monotonic() >= handle.watched + WATCH_S:
             self._watch(handle)
         return None
@@ -103,7 +105,7 @@ class PlainProcess(Ending):
     def usage(self, handle: Handle) -> tuple[float, int]:
         if not handle.ended and time.monotonic() >= handle.watched + FRESH_S:
             self._watch(handle)
-        return handle.spent
+        return handle.used
 
     def clean(self, folder: Path) -> None:
         handle = self._running.pop(folder, None)
@@ -111,7 +113,7 @@ class PlainProcess(Ending):
             self._end(handle)
             self._finish(handle)
         self._end_strays(folder, adopted_only=handle is not None and handle.child)
-        self._bury()
+        self._reap()
 
     def _others(self, handle: Handle) -> set[int]:
         return self._members(handle) - {handle.pid}
@@ -126,8 +128,8 @@ class PlainProcess(Ending):
         return self._members(handle) if handle.child else processes.trees([handle.pid])
 
     def _strays(self, folder: Path, adopted_only: bool) -> list[int]:
-        """Processes of the task that descend from the shim no more. Those of our own tasks came to
-        us."""
+        """Processes of the task that no longer descend from the shim. Those of tasks started by
+        this process have become its children."""
         shims = {handle.pid for handle in list(self._running.values())}
         pids = processes.children(os.getpid()) if adopted_only else processes.all_pids()
         mark = processes.mark(folder)
@@ -150,8 +152,8 @@ class PlainProcess(Ending):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(handle.pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
-                spent = os.wait4(handle.pid, 0)[2]
-                handle.spent = (spent.ru_utime + spent.ru_stime, 0)
+                rusage = os.wait4(handle.pid, 0)[2]
+                handle.used = (rusage.ru_utime + rusage.ru_stime, 0)
         else:
             self._end_strays(handle.folder)
         return files.exit_of(handle.folder, handle.order)
@@ -159,8 +161,8 @@ class PlainProcess(Ending):
     def _watch(self, handle: Handle) -> None:
         handle.watched = time.monotonic()
         members = self._seen(handle)
-        handle.spent = measure(members)
-        limits, memory = handle.limits, handle.spent[1]
+        handle.used = measure(members)
+        limits, memory = handle.limits, handle.used[1]
         # Summing up is exact but slow, so only what looks too much is summed up.
         if (
             limits.memory
@@ -170,17 +172,17 @@ class PlainProcess(Ending):
             self.kill(handle, 0.0, OUT_OF_MEMORY)
         elif limits.pids and len(members) - 1 > limits.pids:
             self.kill(handle, 0.0, TOO_MANY_PROCESSES)
-        if handle.watched >= self._buried + WATCH_S:
-            self._bury()
+        if handle.watched >= self._reaped_s + WATCH_S:
+            self._reap()
 
-    def _bury(self) -> None:
-        """Wait for what came to us when its parent died."""
-        self._buried = time.monotonic()
+    def _reap(self) -> None:
+        """Wait for orphans of tasks that this process adopted and that have ended."""
+        self._reaped_s = time.monotonic()
         processes.reap_orphans(handle.pid for handle in list(self._running.values()))
 
 
-def find_program(spec: TaskSpec, path: str) -> None:
-    """Say at once what cannot run, in the shim's words."""
+def find_program(spec: RunSpec, path: str) -> None:
+    """Refuse at once what the shim would refuse: a command that is no program."""
     program = spec.command[0]
     place = str(spec.folder / files.WORK / program) if os.sep in program else program
     if shutil.which(place, path=path) is None:
@@ -200,5 +202,5 @@ def weigh(pid: int, cpu: float) -> None:
 
 def measure(pids: set[int]) -> tuple[float, int]:
     """CPU seconds and resident bytes of processes together."""
-    found = [seen for pid in pids if (seen := processes.stat(pid))]
-    return sum(seen.cpu_s for seen in found), sum(seen.memory for seen in found)
+    stats = [stat for pid in pids if (stat := processes.stat(pid))]
+    return sum(stat.cpu_s for stat in stats), sum(stat.memory for stat in stats)

@@ -40,8 +40,8 @@ SIGNAL_BASE = 128
 SIGNAL_MAX = 64
 
 
-class State(msgspec.Struct, frozen=True):
-    """What the shim has said so far."""
+class ShimState(msgspec.Struct, frozen=True):
+    """What the shim has reported so far."""
 
     pid: int | None = None
     code: int | None = None
@@ -62,12 +62,12 @@ def arguments(task: str, work: str, data_kb: int | None, command: list[str]) -> 
     return ["sh", "-c", SHIM, task, work, data, str(OPEN_FILES), *command]
 
 
-def read(text: str) -> State:
+def read(text: str) -> ShimState:
     """The shim's lines; a line without its end was cut off and says nothing."""
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.rstrip("\0").splitlines(keepends=True):
         key, _, value = line.partition(" ")
         if line.endswith("\n"):
-            said.setdefault(key, value.strip())
-    number = {key: int(value) for key, value in said.items() if value.isdecimal()}
-    return State(number.get("pid"), number.get("exit"), said.get("failed", ""))
+            fields.setdefault(key, value.strip())
+    number = {key: int(value) for key, value in fields.items() if value.isdecimal()}
+    return ShimState(number.get("pid"), number.get("exit"), fields.get("failed", ""))
