@@ -16,9 +16,11 @@ from tests.schedulers.central.clusters import Cluster, spec
 from murmuration.base.errors import InputError
 from murmuration.runtime.store.interface import Deposed, Entry, StoreError
 from murmuration.runtime.store.sqlite import LOGGED, SqliteStore, read_log
-from murmuration.schedulers.central.agent import Exited
+from murmuration.schedulers.agent import Wake
+from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import (
     JOBS,
+    AgentLost,
     Ended,
     JobForgotten,
     KillJob,
@@ -27,8 +29,8 @@ from murmuration.schedulers.central.messages import (
     SubmitJob,
     TaskPlaced,
 )
+from murmuration.schedulers.central.node_agent import Exited
 from murmuration.schedulers.offers.messages import Status
-from murmuration.simulation.messages.central_disk import Disk
 
 
 def entries(facts: list[tuple[float, Any]], first: int = 1) -> list[Entry]:
@@ -67,12 +69,12 @@ def test_a_master_starts_from_the_same_as_the_simulated_one(
     tmp_path_factory: pytest.TempPathFactory, choices: list[int], batch: int
 ) -> None:
     facts = story(choices)
-    store, disk = SqliteStore(tmp_path_factory.mktemp("store") / "store.db"), Disk()
+    store, memory = SqliteStore(tmp_path_factory.mktemp("store") / "store.db"), MasterMemory()
     for start in range(0, len(facts), batch):
         store.write(entries(facts[start : start + batch], start + 1))
     for at, fact in facts:
-        disk.write(fact, at)
-    assert store.recover(1) == disk.recover(1)
+        memory.apply(fact, at)
+    assert store.recover(1) == memory.recover(0, 1)
     store.close()
 
 
@@ -109,6 +111,21 @@ def test_the_log_comes_back_as_it_was_told(tmp_path: Path) -> None:
     store.close()
     assert [entry.value for entry in read_log(tmp_path)] == told
     assert read_log(tmp_path / "store.db")[0].at_s == 0.5
+
+
+def test_a_log_with_bare_names_is_still_read(tmp_path: Path) -> None:
+    """Older versions wrote "KillJob" where this one writes "central.KillJob"."""
+    store = SqliteStore(tmp_path / "store.db")
+    told = [SubmitJob(spec(), 2.0), AgentLost("n"), Wake(), TaskPlaced("job", 0, 1, "n")]
+    store.write([Entry(k + 1, 0.5, "event", value) for k, value in enumerate(told)])
+    query = "SELECT kind FROM log ORDER BY number"
+    kinds = [kind for (kind,) in store._db.execute(query)]
+    assert kinds == ["central.SubmitJob", "central.AgentLost", "agent.Wake", "central.TaskPlaced"]
+    for number, kind in enumerate(kinds, start=1):
+        bare = kind.rpartition(".")[2]
+        store._db.execute("UPDATE log SET kind = ? WHERE number = ?", (bare, number))
+    store.close()
+    assert [entry.value for entry in read_log(tmp_path)] == told
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:

@@ -15,17 +15,19 @@ from murmuration.base.resources import Resources
 from murmuration.placement.plain import FirstFit
 from murmuration.placement.registry import resolve
 from murmuration.placement.view import JobView, View
+from murmuration.schedulers.agent import Note, Wake
 from murmuration.schedulers.central.jobs import State
-from murmuration.schedulers.central.master import LiveMaster, Settings
-from murmuration.schedulers.central.messages import Recover, TaskPlaced
+from murmuration.schedulers.central.master import CentralMaster, CentralSettings
+from murmuration.schedulers.central.messages import Recover, SubmitJob, TaskPlaced
+from murmuration.schedulers.offers.messages import MASTER
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.messages.central import LiveWorld
+from murmuration.simulation.messages.central import CentralCluster
 from murmuration.simulation.messages.central_replay import joins, rehearse, replay, submissions
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 from murmuration.workload.job_spec import JobSpec
 
-SETTINGS = Settings(Resources(), resolve("first-fit"))
+SETTINGS = CentralSettings(Resources(), resolve("first-fit"), agent_timeout_s=10.0, margin_s=2.0)
 NODES = {f"n{k}": {"cpu": 2_000_000, "memory": 10**9} for k in range(3)}
 BATCH = JobSpec(name="batch", command=["x"], count=12, resources={"cpu": 0.5})
 WEB = JobSpec(name="web", kind="service", command=["x"], count=3, resources={"cpu": 0.2})
@@ -33,7 +35,7 @@ HEALED_S, END_S = 80.0, 170.0
 
 faults = st.lists(
     st.tuples(
-        st.sampled_from(["master", "agent", "network"]),
+        st.sampled_from(["master", "agent", "network", "pause"]),
         st.integers(0, 2),
         st.floats(0.5, 60.0),
         st.floats(0.05, 20.0),
@@ -42,63 +44,60 @@ faults = st.lists(
 )
 
 
-def world(seed: int, margin_s: float = 2.0) -> LiveWorld:
-    made = LiveWorld(SETTINGS, NODES, 1, generator(seed, "network"), margin_s=margin_s)
+def cluster(seed: int, settings: CentralSettings = SETTINGS, disk: Any = None) -> CentralCluster:
+    made = CentralCluster(settings, NODES, 1, generator(seed, "network"), disk=disk)
     for job, duration_s in ((BATCH, 5.0), (WEB, None)):
-        for at in (1.0, HEALED_S):
-            made.at(at, lambda job=job, duration_s=duration_s: submit_once(made, job, duration_s))  # type: ignore[misc]
+        made.driver.at(1.0, made.submit_surely, job, duration_s)
     return made
 
 
-def submit_once(made: LiveWorld, job: JobSpec, duration_s: float | None) -> None:
-    """A client asks again where it got no answer."""
-    if made.master is not None and job.name not in made.master.jobs.jobs:
-        made.submit(job, duration_s)
+def inflict(made: CentralCluster, what: str, node: int, at: float, lasts: float) -> None:
+    driver, name = made.driver, list(made.hosts)[node]
+    if what == "network":
+        driver.at(at, made.connections.isolate, name, True)
+        driver.at(at + lasts, made.connections.isolate, name, False)
+    elif what == "pause":
+        driver.at(at, driver.pause, name, lasts)
+    else:
+        driver.at(at, driver.crash, MASTER if what == "master" else name, lasts)
 
 
-def inflict(made: LiveWorld, what: str, node: int, at: float, lasts: float) -> None:
-    host = list(made.hosts.values())[node]
-    begin, end = {
-        "master": (made.crash_master, made.start_master),
-        "agent": (lambda: made.crash_agent(host), lambda: made.start_agent(host)),
-        "network": (lambda: made.cut(host, True), lambda: made.cut(host, False)),
-    }[what]
-    made.at(at, begin)
-    made.at(at + lasts, end)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), faults)
-def test_no_task_runs_twice_and_everything_ends_well(seed: int, inflicted: list[Any]) -> None:
-    made = world(seed)
-    for fault in inflicted:
-        inflict(made, *fault)
-    made.at(HEALED_S, made.start_master)
-    made.run(END_S)
-    assert made.overlaps() == []
+def check_all_well(made: CentralCluster) -> None:
+    assert made.overlaps == []
     assert made.master is not None
     made.master.books.check()
     jobs = made.master.jobs.jobs
     assert jobs["batch"].status == "finished", "nothing was lost"
     assert jobs["web"].counts() == {State.RUNNING: 3}
     assert sum(len(host.processes) for host in made.hosts.values()) == 3, "no stray process"
-    assert made.disk.recover(1).jobs[0].spec == BATCH
+    assert made.disk.load().recover(9, 1).jobs[0].spec == BATCH
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), faults)
+def test_no_task_runs_twice_and_everything_ends_well(seed: int, inflicted: list[Any]) -> None:
+    made = cluster(seed)
+    for fault in inflicted:
+        inflict(made, *fault)
+    made.driver.run(END_S)
+    check_all_well(made)
 
 
 def test_the_margin_is_what_keeps_tasks_from_running_twice() -> None:
     """The check above can fail: a master that waits less long than its agents runs tasks twice."""
-    found = False
+    hasty = CentralSettings(Resources(), resolve("first-fit"), agent_timeout_s=10.0, margin_s=-6.0)
+    overlaps = 0
     for seed in range(10):
-        made = world(seed, margin_s=-6.0)
+        made = cluster(seed, hasty)
         inflict(made, "network", seed % 3, 8.0, 20.0)
-        made.run(40.0)
-        found |= bool(made.overlaps())
-    assert found
+        made.driver.run(40.0)
+        overlaps += len(made.overlaps)
+    assert overlaps
 
 
 def test_without_faults_every_task_runs_once() -> None:
-    made = world(1)
-    made.run(60.0)
+    made = cluster(1)
+    made.driver.run(60.0)
     assert sorted(span.run for span in made.spans) == sorted(f"batch.{k}.1" for k in range(12))
     assert all(span.end_s - span.start_s == pytest.approx(5.0) for span in made.spans)
 
@@ -154,25 +153,25 @@ def test_the_live_master_decides_as_the_simulator_does() -> None:
 
 
 def test_a_log_replays_and_a_changed_one_does_not() -> None:
-    master = LiveMaster(SETTINGS, 1)
+    master = CentralMaster(SETTINGS, 1)
     events = [Recover(0, 1), *joins(make_nodes(sc.Cluster(nodes=3, cpu=4, memory="8G")))]
     log: list[tuple[int, float, str, Any]] = [(0, 0.0, "options", None)]
-    from murmuration.schedulers.agent import Wake
-    from murmuration.schedulers.central.messages import Send, SubmitJob
 
     for at, event in enumerate([*events, SubmitJob(BATCH), Wake()]):
         log.append((len(log), float(at), "event", event))
-        facts = [f for f in master.handle(event, float(at)) if not isinstance(f, Send)]
+        facts = [f.fact for f in master.handle(event, float(at)) if isinstance(f, Note)]
         log += [(len(log) + k, float(at), "fact", fact) for k, fact in enumerate(facts)]
-    good = replay(log, lambda options: LiveMaster(SETTINGS, 1))
+    good = replay(log, lambda options: CentralMaster(SETTINGS, 1))
     assert good.agrees and good.decisions == 12
     spot = next(k for k, entry in enumerate(log) if isinstance(entry[3], TaskPlaced))
     placed = log[spot][3]
     wrong = TaskPlaced(placed.job, placed.index, placed.run, "elsewhere")
     bad = replay(
         [*log[:spot], (spot, 0.0, "fact", wrong), *log[spot + 1 :]],
-        lambda options: LiveMaster(SETTINGS, 1),
+        lambda options: CentralMaster(SETTINGS, 1),
     )
     assert not bad.agrees and bad.difference == (spot, wrong, placed)
-    other = replay(log, lambda options: LiveMaster(Settings(Resources(), resolve("worst-fit")), 1))
+    other = replay(
+        log, lambda options: CentralMaster(CentralSettings(Resources(), resolve("worst-fit")), 1)
+    )
     assert not other.agrees, "another policy decides otherwise"

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,13 @@ from murmuration.base.errors import InputError
 from murmuration.base.random import generator
 from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import ApiClient
-from murmuration.runtime.master.settings import lease_margin_s, live_settings
+from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
 from murmuration.runtime.store.sqlite import read_log
-from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob, TaskPlaced
-from murmuration.simulation.messages.central import LiveWorld
+from murmuration.schedulers.offers.messages import MASTER
+from murmuration.simulation.messages.central import CentralCluster
 from murmuration.simulation.messages.central_replay import (
     Replay,
     joins,
@@ -52,8 +52,8 @@ def replay_log(path: Path) -> Replay:
     if not entries:
         raise InputError(f"{path}: the log is empty")
 
-    def make(options: MasterOptions) -> LiveMaster:
-        return LiveMaster(live_settings(options)[0], options.seed)
+    def make(options: MasterOptions) -> CentralMaster:
+        return CentralMaster(live_settings(options)[0], options.seed)
 
     if not any(entry.side == "options" for entry in entries):
         raise InputError(
@@ -145,12 +145,12 @@ def _compared(
     wall_s: float,
 ) -> dict[str, Any]:
     expected = {(p.job, p.index): p.node for p in simulated}
-    found = {(p.job, p.index): p.node for p in placed}
-    same = sum(expected.get(task) == node for task, node in found.items())
+    decided = {(p.job, p.index): p.node for p in placed}
+    same = sum(expected.get(task) == node for task, node in decided.items())
     return {
         "scenario": name,
         "jobs": len(jobs),
-        "decisions": len(found),
+        "decisions": len(decided),
         "same_as_simulated": same,
         "replayed": again.decisions,
         "replay_agrees": again.agrees,
@@ -171,51 +171,54 @@ def with_faults(scenario: sc.Scenario, count: int) -> dict[str, Any]:
     _check_size(scenario, nodes, jobs)
     options = _options(scenario, nodes, "")
     rng = generator(scenario.seed, "faults")
-    world = LiveWorld(
+    cluster = CentralCluster(
         live_settings(options)[0],
         {join.node: join.total for join in joins(nodes)},
         scenario.seed,
         rng,
-        agent_timeout_s=options.agent_timeout_s,
-        margin_s=lease_margin_s(options.agent_timeout_s),
         attributes={join.node: join.attributes for join in joins(nodes)},
     )
+    driver, timeout_s = cluster.driver, options.agent_timeout_s
     for at_s, event in jobs:
-        world.at(START_S + at_s, partial(world.submit_surely, event.spec, event.duration_s))
+        driver.at(START_S + at_s, cluster.submit_surely, event.spec, event.duration_s)
     horizon = START_S + jobs[-1][0]
-    inflicted = [_inflict(world, horizon, 2.0 * options.agent_timeout_s, rng) for _ in range(count)]
+    inflicted = [_inflict(cluster, horizon, 2.0 * timeout_s, rng) for _ in range(count)]
     longest = max(event.duration_s or 0.0 for _, event in jobs)
-    world.at(horizon + 2.0 * options.agent_timeout_s, world.start_master)
-    world.run(horizon + 5.0 * options.agent_timeout_s + 10.0 * longest)
-    return _survived(scenario.name, world, len(jobs), Counter(inflicted))
+    driver.at(horizon + 2.0 * timeout_s, driver.start, MASTER)
+    driver.run(horizon + 5.0 * timeout_s + 10.0 * longest)
+    return _survived(scenario.name, cluster, len(jobs), Counter(inflicted))
 
 
-def _inflict(world: LiveWorld, horizon: float, longest_s: float, rng: np.random.Generator) -> str:
+def _inflict(
+    cluster: CentralCluster, horizon: float, longest_s: float, rng: np.random.Generator
+) -> str:
     """One fault, drawn at random."""
-    host = list(world.hosts.values())[int(rng.random() * len(world.hosts))]
+    driver, names = cluster.driver, list(cluster.hosts)
+    node = names[int(rng.random() * len(names))]
     at, lasts = START_S + float(rng.random()) * (horizon - START_S), float(rng.random()) * longest_s
-    ways: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
-        "master crashed": (world.crash_master, world.start_master),
-        "node agent crashed": (lambda: world.crash_agent(host), lambda: world.start_agent(host)),
-        "node cut off": (lambda: world.cut(host, True), lambda: world.cut(host, False)),
-    }
-    what = list(ways)[int(rng.random() * len(ways))]
-    world.at(at, ways[what][0])
-    world.at(at + lasts, ways[what][1])
-    return what
+    kinds = ("master crashed", "node agent crashed", "node cut off")
+    kind = kinds[int(rng.random() * len(kinds))]
+    if kind == "node cut off":
+        driver.at(at, cluster.connections.isolate, node, True)
+        driver.at(at + lasts, cluster.connections.isolate, node, False)
+    else:
+        driver.at(at, driver.crash, MASTER if kind == "master crashed" else node, lasts)
+    return kind
 
 
-def _survived(name: str, world: LiveWorld, jobs: int, faults: Counter[str]) -> dict[str, Any]:
-    assert world.master is not None
-    ended = Counter(job.status or "open" for job in world.master.jobs.jobs.values())
-    tasks = {span.run.rpartition(".")[0] for span in world.spans}
+def _survived(
+    name: str, cluster: CentralCluster, jobs: int, faults: Counter[str]
+) -> dict[str, Any]:
+    assert cluster.master is not None
+    ended = Counter(job.status or "open" for job in cluster.master.jobs.jobs.values())
+    tasks = {span.run.rpartition(".")[0] for span in cluster.spans}
     return {
         "scenario": name,
         "faults": dict(faults),
         "jobs_submitted": jobs,
         "jobs": dict(ended),
         "tasks_run": len(tasks),
-        "runs_repeated": len(world.spans) - len(tasks),
-        "tasks_run_twice": len(world.overlaps()),
-        "processes_left": sum(len(host.processes) for host in world.hosts.values()),
+        "runs_repeated": len(cluster.spans) - len(tasks),
+        "tasks_run_twice": len(cluster.overlaps),
+        "processes_left": sum(len(host.processes) for host in cluster.hosts.values()),
     }

@@ -3,13 +3,14 @@ by kind."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from murmuration.base.resources import Resources
 from murmuration.placement.registry import resolve
-from murmuration.schedulers.agent import Wake
+from murmuration.schedulers.agent import Do, Effect, Note, Send, Wake
 from murmuration.schedulers.central.jobs import JobRecord, State
-from murmuration.schedulers.central.master import LiveMaster, Settings
+from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import (
     JOBS,
     AgentJoined,
@@ -18,8 +19,8 @@ from murmuration.schedulers.central.messages import (
     RunEnded,
     Running,
     RunStarted,
-    Send,
     SubmitJob,
+    ToAgent,
 )
 from murmuration.schedulers.offers.master import Rules
 from murmuration.schedulers.offers.messages import Status
@@ -39,8 +40,11 @@ class Cluster:
     def __init__(
         self, nodes: int = 0, placement: str = "first-fit", by_offers: bool = False, **rules: Any
     ) -> None:
-        settings = Settings(Resources(), resolve(placement), Rules(**rules), by_offers)
-        self.master = LiveMaster(settings, 1)
+        # Its agents send no heartbeats, so their leases must not end.
+        settings = CentralSettings(
+            Resources(), resolve(placement), Rules(**rules), by_offers, agent_timeout_s=math.inf
+        )
+        self.master = CentralMaster(settings, 1)
         self.now = 0.0
         self.sessions = 0
         self.launched: dict[str, tuple[str, Launch]] = {}
@@ -49,15 +53,15 @@ class Cluster:
 
     def tell(self, event: Any, now: float | None = None) -> list[Any]:
         self.now = self.now if now is None else now
-        said = self.master.handle(event, self.now)
+        said = flat(self.master.handle(event, self.now))
         if self.master.due <= self.now:
-            said = said + self.master.handle(Wake(), self.now)
+            said = said + flat(self.master.handle(Wake(), self.now))
         assert self.master.due > self.now, "one wake is enough"
         self.master.books.check()
         for message in said:
             if isinstance(message, Send) and isinstance(message.message, Launch):
                 assert message.message.run not in self.launched, "a run was launched twice"
-                self.launched[message.message.run] = message.node, message.message
+                self.launched[message.message.run] = message.to, message.message
         return said
 
     def join(
@@ -93,6 +97,27 @@ class Cluster:
 
     def nodes_of(self, name: str = "job") -> list[str]:
         return [task.node for task in self.job(name).tasks]
+
+
+def flat(effects: list[Effect]) -> list[Any]:
+    """Facts and acts as they are, messages to schedulers too; those to node agents as `Send`. All
+    facts come first."""
+    notes = [isinstance(effect, Note) for effect in effects]
+    assert notes == sorted(notes, reverse=True), "a fact comes before what rests on it"
+    return [_flat(effect) for effect in effects]
+
+
+def _flat(effect: Effect) -> Any:
+    match effect:
+        case Note(fact):
+            return fact
+        case Do(act):
+            return act
+        case Send(_, message) if isinstance(message, ToAgent):
+            return effect
+        case Send(to, message):
+            assert to == getattr(message, "framework", None)
+            return message
 
 
 def sent(said: list[Any], kind: type) -> list[Any]:

@@ -7,21 +7,7 @@ from typing import Any
 
 import pytest
 
-from murmuration.schedulers.agent import Wake
-from murmuration.schedulers.central.agent import (
-    Connected,
-    Disconnected,
-    Exited,
-    Forget,
-    Found,
-    GiveUp,
-    Kill,
-    Leased,
-    Leave,
-    NodeAgent,
-    Start,
-    Started,
-)
+from murmuration.schedulers.agent import Connected, Disconnected, Do, Message, Note, Send, Wake
 from murmuration.schedulers.central.leases import Leases
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -32,7 +18,6 @@ from murmuration.schedulers.central.messages import (
     Heartbeat,
     HeartbeatSeen,
     Launch,
-    LeaseEnded,
     Order,
     Refused,
     RunEnded,
@@ -41,48 +26,76 @@ from murmuration.schedulers.central.messages import (
     Stop,
     Welcome,
 )
+from murmuration.schedulers.central.node_agent import (
+    CentralNodeAgent,
+    Exited,
+    Found,
+    GiveUp,
+    Kill,
+    Leased,
+    Leave,
+    RunForgotten,
+    RunOver,
+    Start,
+    Started,
+)
 from murmuration.schedulers.offers.messages import Status
 
 REQUEST = (1, 1)
+
+
+def told(agent: CentralNodeAgent, event: Message, now: float) -> list[Message]:
+    """What an agent answers: messages to its master, acts and facts, in order."""
+    answers: list[Message] = []
+    for effect in agent.handle(event, now):
+        match effect:
+            case Send(to, message):
+                assert to == "master"
+                answers.append(message)
+            case Do(act):
+                answers.append(act)
+            case Note(fact):
+                answers.append(fact)
+    return answers
 
 
 def launch(run: str = "a.0.1", session: int = 1, **order: Any) -> Launch:
     return Launch(session, JOBS, run, REQUEST, Order(("true",), **order))
 
 
-def connected(timeout_s: float = 60.0) -> NodeAgent:
-    agent = NodeAgent("n", "id", {"cpu": 1})
-    (joined,) = agent.handle(Connected(1), 0.0)
+def connected(timeout_s: float = 60.0) -> CentralNodeAgent:
+    agent = CentralNodeAgent("n", "id", {"cpu": 1})
+    (joined,) = told(agent, Connected("master", 1), 0.0)
     assert isinstance(joined, AgentJoined)
-    assert agent.handle(Welcome(1, timeout_s, timeout_s / 12), 0.0) == [Leased(timeout_s)]
+    assert told(agent, Welcome(1, timeout_s, timeout_s / 12), 0.0) == [Leased(timeout_s)]
     return agent
 
 
-def running(timeout_s: float = 60.0) -> NodeAgent:
+def running(timeout_s: float = 60.0) -> CentralNodeAgent:
     agent = connected(timeout_s)
-    agent.handle(launch(), 0.0)
-    assert agent.handle(Started("a.0.1"), 0.0) == [RunStarted("n", JOBS, "a.0.1")]
+    told(agent, launch(), 0.0)
+    assert told(agent, Started("a.0.1"), 0.0) == [RunStarted("n", JOBS, "a.0.1", 1)]
     return agent
 
 
 def test_a_run_is_started_once_however_often_it_is_ordered() -> None:
     agent = connected()
-    assert agent.handle(launch(), 0.0) == [Start(launch(), math.inf)]
-    assert agent.handle(launch(), 0.0) == []
-    agent.handle(Started("a.0.1"), 0.0)
-    assert agent.handle(launch(), 1.0) == []
-    agent.handle(Exited("a.0.1", 0), 2.0)
-    assert agent.handle(launch(), 3.0) == [], "its end is not recorded yet"
+    assert told(agent, launch(), 0.0) == [Start(launch(), math.inf)]
+    assert told(agent, launch(), 0.0) == []
+    told(agent, Started("a.0.1"), 0.0)
+    assert told(agent, launch(), 1.0) == []
+    told(agent, Exited("a.0.1", 0), 2.0)
+    assert told(agent, launch(), 3.0) == [], "its end is not recorded yet"
 
 
 def test_an_order_of_an_old_connection_is_not_for_now() -> None:
     agent = connected()
-    agent.handle(Disconnected(), 1.0)
-    agent.handle(Connected(2), 2.0)
-    assert agent.handle(launch(session=1), 3.0) == []
-    assert agent.handle(launch(session=2), 3.0) == [], "and none before it is welcome"
-    agent.handle(Welcome(2, 60.0, 5.0), 3.0)
-    assert agent.handle(launch(session=2), 3.0) == [Start(launch(session=2), math.inf)]
+    told(agent, Disconnected("master", 1), 1.0)
+    told(agent, Connected("master", 2), 2.0)
+    assert told(agent, launch(session=1), 3.0) == []
+    assert told(agent, launch(session=2), 3.0) == [], "and none before it is welcome"
+    told(agent, Welcome(2, 60.0, 5.0), 3.0)
+    assert told(agent, launch(session=2), 3.0) == [Start(launch(session=2), math.inf)]
 
 
 @pytest.mark.parametrize(
@@ -102,105 +115,105 @@ def test_an_order_of_an_old_connection_is_not_for_now() -> None:
 )
 def test_an_end_is_told_until_it_is_recorded(exited: Exited, ended: Ended) -> None:
     agent = running()
-    assert agent.handle(exited, 1.0) == [RunEnded("n", ended)]
-    agent.handle(Disconnected(), 2.0)
-    (joined,) = agent.handle(Connected(2), 3.0)
+    assert told(agent, exited, 1.0) == [RunOver(ended), RunEnded("n", ended, 1)]
+    told(agent, Disconnected("master", 1), 2.0)
+    (joined,) = told(agent, Connected("master", 2), 3.0)
     assert isinstance(joined, AgentJoined) and joined.ended == (ended,) and joined.running == ()
-    agent.handle(Welcome(2, 60.0, 5.0), 3.0)
-    assert agent.handle(EndRecorded(2, JOBS, "a.0.1"), 3.0) == [Forget("a.0.1")]
+    told(agent, Welcome(2, 60.0, 5.0), 3.0)
+    assert told(agent, EndRecorded(2, JOBS, "a.0.1"), 3.0) == [RunForgotten("a.0.1")]
     assert agent.runs == {}
 
 
 def test_a_command_that_cannot_start_has_failed_and_was_not_lost() -> None:
     agent = connected()
-    agent.handle(launch(), 0.0)
-    (told,) = agent.handle(Exited("a.0.1", reason="no such file", started=False), 0.0)
-    assert told == RunEnded("n", Ended(JOBS, "a.0.1", Status.FAILED, reason="no such file"))
+    told(agent, launch(), 0.0)
+    _, message = told(agent, Exited("a.0.1", reason="no such file", started=False), 0.0)
+    assert message == RunEnded("n", Ended(JOBS, "a.0.1", Status.FAILED, reason="no such file"), 1)
 
 
 def test_a_stop_is_a_kill_and_its_reason_is_kept() -> None:
     agent = running()
-    assert agent.handle(Stop(1, JOBS, "a.0.1", "killed"), 1.0) == [Kill("a.0.1", "killed")]
-    assert agent.handle(Stop(1, JOBS, "a.0.1", "killed"), 1.0) == []
-    (told,) = agent.handle(Exited("a.0.1", None, 15), 2.0)
-    assert told == RunEnded("n", Ended(JOBS, "a.0.1", Status.KILLED, None, 15, "killed"))
+    assert told(agent, Stop(1, JOBS, "a.0.1", "killed"), 1.0) == [Kill("a.0.1", "killed")]
+    assert told(agent, Stop(1, JOBS, "a.0.1", "killed"), 1.0) == []
+    _, message = told(agent, Exited("a.0.1", None, 15), 2.0)
+    assert message == RunEnded("n", Ended(JOBS, "a.0.1", Status.KILLED, None, 15, "killed"), 1)
 
 
 def test_a_stop_while_it_starts_kills_it_as_soon_as_it_runs() -> None:
     agent = connected()
-    agent.handle(launch(), 0.0)
-    assert agent.handle(Stop(1, JOBS, "a.0.1", "killed"), 0.0) == []
-    assert agent.handle(Started("a.0.1"), 1.0) == [
-        RunStarted("n", JOBS, "a.0.1"),
+    told(agent, launch(), 0.0)
+    assert told(agent, Stop(1, JOBS, "a.0.1", "killed"), 0.0) == []
+    assert told(agent, Started("a.0.1"), 1.0) == [
+        RunStarted("n", JOBS, "a.0.1", 1),
         Kill("a.0.1", "killed"),
     ]
 
 
 def test_a_time_limit_is_kept_without_a_master_too() -> None:
     agent = connected()
-    assert agent.handle(launch(time_limit_s=4.0), 1.0) == [Start(launch(time_limit_s=4.0), 5.0)]
-    agent.handle(Started("a.0.1"), 1.0)
-    agent.handle(Disconnected(), 2.0)
+    assert told(agent, launch(time_limit_s=4.0), 1.0) == [Start(launch(time_limit_s=4.0), 5.0)]
+    told(agent, Started("a.0.1"), 1.0)
+    told(agent, Disconnected("master", 1), 2.0)
     assert agent.due == 5.0
-    assert agent.handle(Wake(), 5.0) == [Kill("a.0.1", "its time limit was reached")]
-    agent.handle(Exited("a.0.1", None, 15), 5.1)
+    assert told(agent, Wake(), 5.0) == [Kill("a.0.1", "its time limit was reached")]
+    told(agent, Exited("a.0.1", None, 15), 5.1)
     ended = agent.runs["a.0.1"].ended
     assert ended is not None and ended.status is Status.FAILED and "time limit" in ended.reason
 
 
 def test_heartbeats_renew_the_lease_from_when_they_were_sent() -> None:
     agent = running(timeout_s=12.0)
-    (beat,) = agent.handle(Wake(), 1.0)
+    (beat,) = told(agent, Wake(), 1.0)
     assert beat == Heartbeat("n", 1, 1)
-    assert agent.handle(HeartbeatSeen(1, 1), 7.0) == [Heartbeat("n", 1, 2), Leased(13.0)][::-1]
+    assert told(agent, HeartbeatSeen(1, 1), 7.0) == [Heartbeat("n", 1, 2), Leased(13.0)][::-1]
     assert agent.lease_s == 13.0
-    assert agent.handle(HeartbeatSeen(1, 1), 7.5) == [], "an answer counts once"
-    assert agent.handle(HeartbeatSeen(0, 2), 7.5) == [], "and only on its own connection"
+    assert told(agent, HeartbeatSeen(1, 1), 7.5) == [], "an answer counts once"
+    assert told(agent, HeartbeatSeen(0, 2), 7.5) == [], "and only on its own connection"
 
 
 def test_without_a_master_the_tasks_end_when_the_lease_does() -> None:
     agent = running(timeout_s=12.0)
-    agent.handle(Disconnected(), 3.0)
+    told(agent, Disconnected("master", 1), 3.0)
     assert agent.due == 12.0
-    assert agent.handle(Wake(), 12.0) == [Kill("a.0.1", "no master for 12 s", now=True)]
-    agent.handle(Exited("a.0.1", None, 9), 12.1)
-    (joined,) = agent.handle(Connected(2), 20.0)
+    assert told(agent, Wake(), 12.0) == [Kill("a.0.1", "no master for 12 s", now=True)]
+    told(agent, Exited("a.0.1", None, 9), 12.1)
+    (joined,) = told(agent, Connected("master", 2), 20.0)
     assert isinstance(joined, AgentJoined)
     assert [end.status for end in joined.ended] == [Status.LOST]
 
 
 def test_an_agent_that_starts_again_finds_its_tasks() -> None:
-    agent = NodeAgent("n", "id", {"cpu": 1}, agent_timeout_s=30.0)
+    agent = CentralNodeAgent("n", "id", {"cpu": 1}, agent_timeout_s=30.0)
     agent.find(
         [Found(JOBS, "a.0.1", REQUEST, 7.0)], [Ended(JOBS, "b.0.1", Status.FINISHED, 0)], 5.0
     )
     assert agent.due == 7.0
-    (joined,) = agent.handle(Connected(9), 5.0)
+    (joined,) = told(agent, Connected("master", 9), 5.0)
     assert isinstance(joined, AgentJoined)
     assert joined.running == (Running(JOBS, "a.0.1", REQUEST),) and [
         end.run for end in joined.ended
     ] == ["b.0.1"]
-    assert agent.handle(Wake(), 7.0) == [Kill("a.0.1", "its time limit was reached")]
+    assert told(agent, Wake(), 7.0) == [Kill("a.0.1", "its time limit was reached")]
 
 
 def test_an_agent_that_leaves_ends_its_tasks_and_takes_no_more() -> None:
     agent = running()
-    assert agent.handle(Leave(), 1.0) == [
-        AgentLeaves("n"),
+    assert told(agent, Leave(), 1.0) == [
+        AgentLeaves("n", 1),
         Kill("a.0.1", "its node agent was stopped"),
     ]
     assert agent.busy
-    (told,) = agent.handle(launch("b.0.1"), 1.0)
-    assert isinstance(told, RunEnded) and told.ended.status is Status.LOST
-    agent.handle(Exited("a.0.1", None, 15), 2.0)
+    _, message = told(agent, launch("b.0.1"), 1.0)
+    assert isinstance(message, RunEnded) and message.ended.status is Status.LOST
+    told(agent, Exited("a.0.1", None, 15), 2.0)
     assert not agent.busy
 
 
 def test_a_refused_agent_gives_up() -> None:
-    agent = NodeAgent("n", "id", {"cpu": 1})
-    agent.handle(Connected(1), 0.0)
-    assert agent.handle(Refused(0, "old"), 0.0) == []
-    assert agent.handle(Refused(1, "the name is taken"), 0.0) == [GiveUp("the name is taken")]
+    agent = CentralNodeAgent("n", "id", {"cpu": 1})
+    told(agent, Connected("master", 1), 0.0)
+    assert told(agent, Refused(0, "old"), 0.0) == []
+    assert told(agent, Refused(1, "the name is taken"), 0.0) == [GiveUp("the name is taken")]
 
 
 # Leases, the master's side.
@@ -218,7 +231,7 @@ def test_a_name_belongs_to_one_agent_until_its_lease_ends() -> None:
     assert leases.disconnect("n", 1)
     refused = leases.join(joined(identity="other"), 30.0)
     assert isinstance(refused, Refused) and "40 s" in refused.reason
-    assert leases.expire(69.9) == [] and leases.expire(70.0) == [LeaseEnded("n")]
+    assert not leases.expire(69.9) and list(leases.expire(70.0)) == ["n"]
     assert isinstance(leases.join(joined(identity="other"), 71.0), Welcome)
 
 
@@ -229,11 +242,50 @@ def test_a_heartbeat_of_an_old_connection_renews_nothing() -> None:
     assert leases.hear(Heartbeat("n", 1, 1), 50.0) is None
     assert leases.hear(Heartbeat("n", 2, 1), 50.0) == HeartbeatSeen(2, 1)
     assert not leases.disconnect("n", 1), "the old connection breaks late"
-    assert leases.expire(119.0) == [] and leases.expire(120.0) == [LeaseEnded("n")]
+    assert not leases.expire(119.0) and list(leases.expire(120.0)) == ["n"]
 
 
 def test_a_new_master_gives_the_nodes_of_its_store_a_lease() -> None:
     leases = Leases(60.0, 10.0)
     leases.expect(["n", "m", "n"], 100.0)
     assert isinstance(leases.join(joined(identity="whoever"), 120.0), Welcome)
-    assert leases.expire(170.0) == [LeaseEnded("m")]
+    assert list(leases.expire(170.0)) == ["m"]
+
+
+# What becomes of a run: every phase against everything that can happen to it.
+
+RUN = "a.0.1"
+HAPPENINGS: dict[str, Message] = {
+    "started": Started(RUN),
+    "stop": Stop(1, JOBS, RUN, "killed"),
+    "exited": Exited(RUN, 0),
+    "ordered again": launch(),
+}
+TABLE = {
+    ("starting", "started"): "running",
+    ("starting", "stop"): "starting",
+    ("starting", "exited"): "ended",
+    ("running", "stop"): "stopping",
+    ("running", "exited"): "ended",
+    ("stopping", "exited"): "ended",
+}
+WAYS: dict[str, list[Message]] = {
+    "starting": [launch()],
+    "running": [launch(), Started(RUN)],
+    "stopping": [launch(), Started(RUN), Stop(1, JOBS, RUN, "killed")],
+    "ended": [launch(), Started(RUN), Exited(RUN, 0)],
+}
+
+
+@pytest.mark.parametrize("happening", HAPPENINGS)
+@pytest.mark.parametrize("phase", WAYS)
+def test_the_phases_of_a_run(phase: str, happening: str) -> None:
+    """The table of the module: what is not in it changes nothing and causes nothing."""
+    agent = connected()
+    for event in WAYS[phase]:
+        told(agent, event, 0.0)
+    assert agent.runs[RUN].phase == phase
+    caused = told(agent, HAPPENINGS[happening], 1.0)
+    assert agent.runs[RUN].phase == TABLE.get((phase, happening), phase)
+    if (phase, happening) not in TABLE:
+        assert caused == []

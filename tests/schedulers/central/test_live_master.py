@@ -19,13 +19,14 @@ from murmuration.placement.view import JobView, View
 from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.explain import CONSTRAINT, POLICY, RESOURCES, dry_run, why
 from murmuration.schedulers.central.jobs import State
-from murmuration.schedulers.central.master import LiveMaster, Settings, requirements
+from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import (
     JOBS,
     AgentLost,
     Drain,
     Ended,
     EndRecorded,
+    HangUp,
     KillJob,
     LeaseEnded,
     NodeIsLost,
@@ -39,6 +40,7 @@ from murmuration.schedulers.central.messages import (
     SubmitJob,
     TaskEnded,
 )
+from murmuration.schedulers.central.orders import requirements
 from murmuration.schedulers.offers.messages import (
     CommitTasks,
     Committed,
@@ -216,7 +218,7 @@ def test_an_old_connection_that_speaks_late_is_not_heard() -> None:
     cluster = Cluster(nodes=1)
     cluster.submit(spec())
     cluster.sessions = -5
-    assert cluster.join("n0") == []
+    assert cluster.join("n0") == [HangUp("n0", -4)], "it dials again until its number is newer"
     assert cluster.states() == [State.STARTING]
 
 
@@ -396,7 +398,8 @@ def test_a_policy_that_fails_is_named_in_the_reason_and_ends_nothing(
     policy: object, says: str
 ) -> None:
     cluster = Cluster(nodes=1)
-    cluster.master = LiveMaster(Settings(Resources(), Placement("mine", policy, fast=False)), 1)  # type: ignore[arg-type]
+    placement = Placement("mine", policy, fast=False)  # type: ignore[arg-type]
+    cluster.master = CentralMaster(CentralSettings(Resources(), placement), 1)
     cluster.join("n0")
     cluster.submit(spec(count=3))
     found = why(cluster.master, cluster.job(), 0.0)

@@ -20,7 +20,7 @@ from murmuration.schedulers.central.explain import (
     waiting_reason,
 )
 from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, State, TaskRecord
-from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.placing import is_simple
 from murmuration.schedulers.offers.messages import Vector
 
@@ -199,7 +199,7 @@ def natural(resources: Resources, amounts: Vector) -> dict[str, float]:
 class Reasons:
     """Why tasks wait, worked out once per job and once for jobs that are alike."""
 
-    def __init__(self, master: LiveMaster, now: float) -> None:
+    def __init__(self, master: CentralMaster, now: float) -> None:
         self._master, self._now = master, now
         self._known: dict[object, str] = {}
         self._by_job: dict[str, str] = {}
@@ -268,7 +268,7 @@ def task_row(
 
 
 def node_rows(
-    master: LiveMaster, used: dict[str, dict[str, float]], lease_left: dict[str, float]
+    master: CentralMaster, used: dict[str, dict[str, float]], lease_left: dict[str, float]
 ) -> list[NodeRow]:
     resources, rows = master.settings.resources, []
     for name, node in sorted(master.nodes.items()):
@@ -298,7 +298,7 @@ def node_rows(
     return rows
 
 
-def framework_rows(master: LiveMaster) -> list[FrameworkRow]:
+def framework_rows(master: CentralMaster) -> list[FrameworkRow]:
     tasks = Counter(framework for framework, _ in master.books.ledger.tasks)
     offers = Counter(offer.framework for offer in master.books.offers.values())
     return [

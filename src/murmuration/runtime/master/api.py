@@ -29,7 +29,7 @@ from murmuration.runtime.net.wire import Output
 from murmuration.runtime.store.log import EventRow
 from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import ACTIVE
-from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import Drain, KillJob, SubmitJob
 from murmuration.workload.job_spec import FieldError, JobSpec, job_from_tables
 
@@ -72,7 +72,7 @@ class Api:
     """The handlers of all routes."""
 
     def __init__(
-        self, master: LiveMaster, reading: ReadModel, orders: Orders, read_output: ReadOutput
+        self, master: CentralMaster, reading: ReadModel, orders: Orders, read_output: ReadOutput
     ) -> None:
         self._master, self._reading, self._orders = master, reading, orders
         self._read_output = read_output

@@ -1,9 +1,10 @@
-"""The engine of a live master: events in, one at a time and in order; what comes of them is on disk
-before it is sent.
+"""The real driver of a master: events in, one at a time and in order; what it notes is on disk
+before anything after it leaves.
 
-While one batch is being written the next one gathers (group commit). If the disk is full nothing is
-sent and nothing is lost: the batch is tried again until it is written, and new jobs are refused
-meanwhile.
+While one batch is being written the next one gathers (group commit). If the disk is full nothing
+that rests on a note is sent and nothing is lost: the batch is tried again until it is written, and
+new jobs are refused meanwhile. Heartbeats are still answered, because those answers rest on no
+note: a full disk must not end the leases of a whole cluster.
 """
 
 from __future__ import annotations
@@ -14,21 +15,19 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.interface import Entry, Side, Store, StoreError
 from murmuration.runtime.store.log import FactLog
-from murmuration.schedulers.agent import Wake
-from murmuration.schedulers.central.master import LiveMaster, Out
-from murmuration.schedulers.central.messages import Send
-from murmuration.schedulers.offers.messages import Callback
+from murmuration.schedulers.agent import Do, Message, Note, Send, Wake
+from murmuration.schedulers.central.master import CentralMaster
+from murmuration.schedulers.central.messages import Heartbeat, NodeIsLost, NodeUnreachable
 
 RETRY_S = 0.5
 #: One is enough; a master that is never content must not keep others from being heard.
 WAKES_MAX = 10
-_CALLBACKS = Callback.__args__
 
 log = logging.getLogger("murmuration.master")
 
@@ -43,82 +42,116 @@ class Clock:
         return self._base + time.monotonic()
 
 
-@dataclass(slots=True)
-class Told:
-    event: Any
-    done: asyncio.Future[int] | None
+@dataclass
+class Batch:
+    """What is written together, what leaves after that, and who waits for it."""
+
+    entries: list[Entry] = field(default_factory=list)
+    effects: list[Send | Do] = field(default_factory=list)
+    waiting: list[asyncio.Future[int]] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.entries or self.effects or self.waiting)
 
 
 class Engine:
-    """Drives one `LiveMaster`. `deliver` is given what it says to agents and frameworks, once that
-    is on disk."""
+    """Drives one `CentralMaster`. `carry_out` is given what it sends and does, once that may
+    leave."""
 
-    def __init__(self, master: LiveMaster, clock: Clock, deliver: Callable[[Any], None]) -> None:
+    def __init__(
+        self, master: CentralMaster, clock: Clock, carry_out: Callable[[Send | Do], None]
+    ) -> None:
         self.master, self.clock = master, clock
-        self._deliver = deliver
-        self._inbox: list[Told] = []
+        self._carry_out = carry_out
+        self._inbox: list[tuple[Message, asyncio.Future[int] | None]] = []
         self._bell = asyncio.Event()
+        self._batch = Batch()
+        self._full = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, "store")
         self.log = FactLog()
 
-    def start(self, store: Store, options: MasterOptions) -> tuple[list[Entry], int]:
-        """Start from what the store has, before anything else is heard: the first batch, and the
-        epoch."""
+    def start(self, store: Store, options: MasterOptions) -> int:
+        """Start from what the store has, before anything else is heard; the epoch."""
         self.store = store
         self.log.open(store)
         event = store.recover(options.seed)
-        entries = [self._entry(self.clock.now(), "options", options)]
-        self._handle(event, self.clock.now(), entries, [])
-        return entries, event.epoch
+        self._batch.entries.append(self._entry(self.clock.now(), "options", options))
+        self._handle(event, self.clock.now())
+        self._full.set()
+        return event.epoch
 
-    def tell(self, event: Any) -> None:
-        self._inbox.append(Told(event, None))
+    def tell(self, event: Message) -> None:
+        self._inbox.append((event, None))
         self._bell.set()
 
-    async def ask(self, event: Any) -> int:
+    async def ask(self, event: Message) -> int:
         """Tell an event and wait until what comes of it is on disk; the index of the log then."""
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._inbox.append(Told(event, done))
+        self._inbox.append((event, done))
         self._bell.set()
         return await done
 
-    async def run(self, first: list[Entry]) -> None:
-        """Take batches for ever."""
-        await self._write(first)
+    async def run(self) -> None:
+        """Decide and write until cancelled."""
+        parts = [asyncio.ensure_future(self._decide()), asyncio.ensure_future(self._keep())]
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in done:
+                part.result()
+        finally:
+            for part in parts:
+                part.cancel()
+
+    async def _decide(self) -> None:
+        """Hand over what was told as it comes; the notes gather until the disk is free."""
         while True:
             await self._wait()
-            batch, self._inbox = self._inbox, []
-            entries: list[Entry] = []
-            out: list[Out] = []
-            now = self.clock.now()
-            for told in batch:
-                self._handle(told.event, now, entries, out)
-            wakes = 0
+            inbox, self._inbox = self._inbox, []
+            now, wakes = self.clock.now(), 0
+            for event, done in inbox:
+                self._handle(event, now)
+                self._batch.waiting += [done] if done is not None else []
             while self.master.due <= now and wakes < WAKES_MAX:
                 wakes += 1
-                self._handle(Wake(), now, entries, out)
-            await self._write(entries)
-            self.log.publish(entries)
-            for message in out:
-                if isinstance(message, (Send, *_CALLBACKS)):
-                    self._deliver(message)
-            for told in batch:
-                if told.done is not None and not told.done.done():
-                    told.done.set_result(self.log.index)
+                self._handle(Wake(), now)
+            if not self._batch.is_empty:
+                self._full.set()
 
-    def _handle(self, event: Any, now: float, entries: list[Entry], out: list[Out]) -> None:
-        entries.append(self._entry(now, "event", event))
+    def _handle(self, event: Message, now: float) -> None:
+        batch = self._batch
+        if not isinstance(event, Heartbeat):
+            # A heartbeat changes nothing but when a lease ends, and the log has that end.
+            batch.entries.append(self._entry(now, "event", event))
         try:
-            said = self.master.handle(event, now)
+            effects = self.master.handle(event, now)
         except Exception:
             # One event that cannot be dealt with must not end the cluster; what was decided before
             # stands.
             log.exception("the master could not deal with %r", event)
             return
-        for message in said:
-            if not isinstance(message, (Send, *_CALLBACKS)):
-                entries.append(self._entry(now, "fact", message))
-        out += said
+        for effect in effects:
+            if isinstance(effect, Note):
+                batch.entries.append(self._entry(now, "fact", effect.fact))
+                _tell_operator(effect.fact)
+            elif isinstance(effect, Send) and effect.at_once:
+                self._carry_out(effect)
+            else:
+                batch.effects.append(effect)
+
+    async def _keep(self) -> None:
+        """Write one batch after the other; what rests on it leaves when it is written."""
+        while True:
+            await self._full.wait()
+            self._full.clear()
+            batch, self._batch, index = self._batch, Batch(), self.log.index
+            await self._write(batch.entries)
+            self.log.publish(batch.entries)
+            for effect in batch.effects:
+                self._carry_out(effect)
+            for done in batch.waiting:
+                if not done.done():
+                    done.set_result(index)
 
     def _entry(self, at_s: float, side: Side, value: Any) -> Entry:
         self.log.index += 1
@@ -159,3 +192,11 @@ class Engine:
     def close(self) -> None:
         self._writer.shutdown()
         self.store.close()
+
+
+def _tell_operator(fact: Message) -> None:
+    match fact:
+        case NodeUnreachable(node):
+            log.warning("%s: the connection broke", node)
+        case NodeIsLost(node):
+            log.warning("%s was not heard of for a whole lease", node)

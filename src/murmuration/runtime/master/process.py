@@ -20,7 +20,7 @@ from murmuration.runtime.folder import STORE
 from murmuration.runtime.master.api import Api, make_app
 from murmuration.runtime.master.engine import Clock, Engine
 from murmuration.runtime.master.reading import ReadModel
-from murmuration.runtime.master.settings import lease_margin_s, live_settings
+from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.master.usage import UsageMeter
 from murmuration.runtime.net.directory import FolderDirectory, Leader
 from murmuration.runtime.net.http import HttpServer, Refusal
@@ -29,46 +29,22 @@ from murmuration.runtime.net.transport import HELLO_MAX, Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput
 from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.sqlite import SqliteStore
-from murmuration.schedulers.central.leases import Leases
-from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.agent import Disconnected, Do, Send
+from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import (
     JOBS,
     AgentJoined,
-    AgentLost,
     FromAgent,
+    HangUp,
     Heartbeat,
     Order,
     Refused,
-    RunEnded,
-    RunStarted,
-    Send,
+    ToAgent,
+    Welcome,
 )
-from murmuration.schedulers.offers.messages import (
-    CommitTasks,
-    GetGuaranteedShare,
-    KillTask,
-    Register,
-    ReplyToOffer,
-    SetFilters,
-    SetNeedsOffers,
-    SyncTable,
-    Unregister,
-)
+from murmuration.schedulers.offers.messages import FromFramework, ReplyToOffer, SetNeedsOffers
 from murmuration.workload.job_spec import NAME
 
-#: What a scheduler from outside may say.
-ACTIONS = (
-    Register,
-    Unregister,
-    ReplyToOffer,
-    SetNeedsOffers,
-    SetFilters,
-    GetGuaranteedShare,
-    KillTask,
-    SyncTable,
-    CommitTasks,
-)
-TICK_S = 0.5
 HELLO_S = 10.0
 
 log = logging.getLogger("murmuration.master")
@@ -94,16 +70,16 @@ class MasterProcess:
         settings, options.scheduler, options.placement = live_settings(options)
         self.options = options
         self.clock = Clock()
-        self.leases = Leases(options.agent_timeout_s, lease_margin_s(options.agent_timeout_s))
-        self.master = LiveMaster(settings, options.seed)
-        self.engine = Engine(self.master, self.clock, self._deliver)
+        self.master = CentralMaster(settings, options.seed)
+        self.engine = Engine(self.master, self.clock, self._carry_out)
         self._token = self.directory.credentials().token
+        #: The connection of each node that the master has welcomed, and of each that has said it
+        #: would join: by its name and the number it gave the connection.
         self._agents: dict[str, Connection] = {}
+        self._sessions: dict[tuple[str, int], Connection] = {}
         self._frameworks: dict[str, Connection] = {}
         self._meter = UsageMeter()
-        self.reading = ReadModel(
-            self.master, self.engine.log, self._meter, self.leases, self.clock.now, options
-        )
+        self.reading = ReadModel(self.master, self.engine.log, self._meter, self.clock.now, options)
 
     async def run(self) -> None:
         """Until SIGTERM or SIGINT."""
@@ -112,11 +88,8 @@ class MasterProcess:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await self.directory.lead()
         store = SqliteStore(self.folder / STORE)
-        first, self.reading.epoch = self.engine.start(store, self.options)
-        self.leases.expect(
-            (task.node for _, task in self.master.jobs.runs.values()), self.clock.now()
-        )
-        work = [asyncio.create_task(self.engine.run(first)), asyncio.create_task(self._tick())]
+        self.reading.epoch = self.engine.start(store, self.options)
+        work = [asyncio.create_task(self.engine.run())]
         api = Api(self.master, self.reading, self.engine, self.read_output)
         http = HttpServer(make_app(api, self._token))
         servers = await self._listen(http)
@@ -162,18 +135,6 @@ class MasterProcess:
         asyncio.get_running_loop().call_later(HELLO_S, look)
         return connection
 
-    async def _tick(self) -> None:
-        """End leases when their time has come."""
-        while True:
-            await asyncio.sleep(min(TICK_S, self.leases.heartbeat_s))
-            for ended in self.leases.expire(self.clock.now()):
-                log.warning("%s was not heard of for %.0f s", ended.node, self.leases.lease_s)
-                connection = self._agents.pop(ended.node, None)
-                if connection is not None:
-                    connection.peer.sessions.pop(ended.node, None)
-                    connection.abort()
-                self.engine.tell(ended)
-
     # Frames.
 
     def _receive(self, connection: Connection, request: int, node: str, message: Any) -> None:
@@ -185,7 +146,7 @@ class MasterProcess:
             and message.node == node
         ):
             self._from_agent(connection, message)
-        elif connection.peer.role == "scheduler" and isinstance(message, ACTIONS):
+        elif connection.peer.role == "scheduler" and isinstance(message, FromFramework):
             if message.framework == connection.peer.name and _has_orders(message):
                 self.engine.tell(message)
             else:
@@ -220,38 +181,26 @@ class MasterProcess:
         if hello.role == "scheduler":
             self._frameworks[hello.name] = connection
 
-    def _from_agent(self, connection: Connection, message: Any) -> None:
-        node = message.node
-        if isinstance(message, AgentJoined):
-            self._join(connection, message)
-        elif self._agents.get(node) is not connection:
+    def _from_agent(self, connection: Connection, message: FromAgent) -> None:
+        """A node agent speaks, on a connection that it has said is its own."""
+        node, key = message.node, (message.node, message.session)
+        if isinstance(message, AgentJoined) and key not in self._sessions:
+            self._forget_session(connection, node)
+            self._sessions[key] = connection
+            connection.peer.sessions[node] = message.session
+        if self._sessions.get(key) is not connection:
             return
-        elif isinstance(message, Heartbeat):
-            seen = self.leases.hear(message, self.clock.now())
-            if seen is None:
-                connection.abort()
-                return
-            connection.send(seen, node)
+        if isinstance(message, Heartbeat) and self.master.leases.is_current(*key):
             self._meter.update(
                 node, message.usage, self.clock.now(), lambda run: self._is_on(run, node)
             )
-        elif isinstance(message, RunStarted | RunEnded):
-            self.engine.tell(message)
-        else:
-            self.engine.tell(AgentLost(node))
-
-    def _join(self, connection: Connection, message: AgentJoined) -> None:
-        answer = self.leases.join(message, self.clock.now())
-        connection.send(answer, message.node)
-        if isinstance(answer, Refused):
-            log.warning("%s was refused: %s", message.node, answer.reason)
-            return
-        before = self._agents.get(message.node)
-        if before is not None and before is not connection:
-            before.peer.sessions.pop(message.node, None)
-        self._agents[message.node] = connection
-        connection.peer.sessions[message.node] = message.session
         self.engine.tell(message)
+
+    def _forget_session(self, connection: Connection, node: str) -> None:
+        """Nothing more is heard from a node on this connection, nor of its end."""
+        self._sessions.pop((node, connection.peer.sessions.pop(node, 0)), None)
+        if self._agents.get(node) is connection:
+            del self._agents[node]
 
     def _is_on(self, run: str, node: str) -> bool:
         entry = self.master.jobs.runs.get(run)
@@ -270,24 +219,32 @@ class MasterProcess:
                 o.offer for o in self.master.books.offers.values() if o.framework == peer.name
             ]:
                 self.engine.tell(ReplyToOffer(peer.name, offer))
-        for node, session in peer.sessions.items():
-            if self._agents.get(node) is connection:
-                del self._agents[node]
-            if self.leases.disconnect(node, session):
-                log.warning(
-                    "%s: the connection broke%s",
-                    node,
-                    f": {connection.wrong}" if connection.wrong else "",
-                )
-                self.engine.tell(AgentLost(node))
+        for node, session in list(peer.sessions.items()):
+            self._forget_session(connection, node)
+            self.engine.tell(Disconnected(node, session))
 
-    def _deliver(self, message: Any) -> None:
-        if isinstance(message, Send):
-            connection = self._agents.get(message.node)
-            if connection is not None:
-                connection.send(message.message, message.node)
-        elif message.framework in self._frameworks:
-            self._frameworks[message.framework].send(message)
+    def _carry_out(self, effect: Send | Do) -> None:
+        """Send a message of the master or do what it asks, if the other side is still there."""
+        match effect:
+            case Send(to, message) if isinstance(message, ToAgent):
+                connection = self._sessions.get((to, message.session))
+                if connection is not None:
+                    connection.send(message, to)
+                    self._answer_join(connection, to, message)
+            case Send(to, message) if to in self._frameworks:
+                self._frameworks[to].send(message)
+            case Do(HangUp(node, session)):
+                connection = self._sessions.get((node, session))
+                if connection is not None:
+                    self._forget_session(connection, node)
+                    connection.abort()
+
+    def _answer_join(self, connection: Connection, node: str, answer: ToAgent) -> None:
+        if isinstance(answer, Welcome):
+            self._agents[node] = connection
+        elif isinstance(answer, Refused):
+            log.warning("%s was refused: %s", node, answer.reason)
+            self._forget_session(connection, node)
 
     async def read_output(self, node: str, run: str, stream: str, offset: int, size: int) -> Output:
         connection = self._agents.get(node)

@@ -18,8 +18,7 @@ from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.log import EventRow, FactLog
 from murmuration.schedulers.central.explain import Trial, Why, dry_run, job_state, last_reason, why
 from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, TaskRecord
-from murmuration.schedulers.central.leases import Leases
-from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob
 
 #: How many facts are read at once.
@@ -37,14 +36,13 @@ class ReadModel:
 
     def __init__(
         self,
-        master: LiveMaster,
+        master: CentralMaster,
         log: FactLog,
         meter: UsageMeter,
-        leases: Leases,
         clock: Callable[[], float],
         options: MasterOptions,
     ) -> None:
-        self._master, self._log, self._meter, self._leases = master, log, meter, leases
+        self._master, self._log, self._meter = master, log, meter
         self._clock, self._options = clock, options
         self._started_s = clock()
         #: Known when the master has started to listen.
@@ -132,7 +130,8 @@ class ReadModel:
 
     def _node_rows(self) -> list[an.NodeRow]:
         now = self._clock()
-        left = {node: self._leases.left_s(node, now) for node in self._leases.members}
+        leases = self._master.leases
+        left = {node: leases.left_s(node, now) for node in leases.members}
         return an.node_rows(self._master, self._meter.nodes, left)
 
     # Explanations.

@@ -8,7 +8,7 @@ from murmuration.base.resources import Resources
 from murmuration.placement.registry import is_user_defined, resolve
 from murmuration.runtime.options import MasterOptions
 from murmuration.schedulers.architecture import KINDS
-from murmuration.schedulers.central.master import Settings
+from murmuration.schedulers.central.master import CentralSettings
 from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.schedulers.offers.master import Rules
 
@@ -16,7 +16,7 @@ from murmuration.schedulers.offers.master import Rules
 LIVE_KINDS = ("monolithic", "shared-state", "offers")
 
 
-def live_settings(options: MasterOptions) -> tuple[Settings, str, str]:
+def live_settings(options: MasterOptions) -> tuple[CentralSettings, str, str]:
     """The scheduler and placement by the names a simulation knows them by."""
     kind, placement = options.scheduler, options.placement
     if kind not in KINDS and is_user_defined(kind):
@@ -28,11 +28,15 @@ def live_settings(options: MasterOptions) -> tuple[Settings, str, str]:
         raise InputError(f"allocator {options.allocator!r}: expected {', '.join(ALLOCATORS)}")
     rules = Rules(allocator=ALLOCATORS[options.allocator], timeout_s=5.0, revoke_after_s=10.0)
     resources = Resources(("cpu", "memory", *options.resources))
-    return (
-        Settings(resources, resolve(placement), rules, by_offers=kind == "offers"),
-        kind,
-        placement,
+    settings = CentralSettings(
+        resources,
+        resolve(placement),
+        rules,
+        by_offers=kind == "offers",
+        agent_timeout_s=options.agent_timeout_s,
+        margin_s=lease_margin_s(options.agent_timeout_s),
     )
+    return settings, kind, placement
 
 
 def lease_margin_s(agent_timeout_s: float) -> float:

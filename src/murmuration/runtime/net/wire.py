@@ -1,20 +1,20 @@
-"""Frames: four bytes of length, then MessagePack of [request, node, name of the message, message].
+"""Frames: four bytes of length, then MessagePack of [request, node, key of the message, message].
 
 `request` is 0 for what needs no answer; an answer carries the request's number, negated. One
 connection may carry many node agents: `node` says whose frame it is. Sizes are bounded before
-anything is decoded.
+anything is decoded. A key is a protocol and a name, as in "central.Launch".
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import msgspec
 
-from murmuration.schedulers.central import messages as live
+from murmuration.schedulers.agent import Message
+from murmuration.schedulers.central import messages as central
 from murmuration.schedulers.offers import messages as offers
 
 FRAME_MAX = 16 * 2**20
@@ -25,8 +25,13 @@ class WireError(Exception):
     """The other side broke the protocol; the connection is closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class WireMessage(Message, frozen=True):
+    """What two processes say to each other beside the protocols of their agents."""
+
+    protocol: ClassVar[str] = "wire"
+
+
+class Hello(WireMessage, frozen=True):
     """The first frame of every connection: who is it, and does it know the cluster's token?"""
 
     token: str
@@ -34,16 +39,14 @@ class Hello:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HelloAnswer:
+class HelloAnswer(WireMessage, frozen=True):
     """Empty if welcome; the names of the cluster's resources are told to schedulers."""
 
     wrong: str = ""
     resources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOutput:
+class ReadOutput(WireMessage, frozen=True):
     """Ask a node agent for a part of what a run has written."""
 
     run: str
@@ -52,8 +55,7 @@ class ReadOutput:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(WireMessage, frozen=True):
     """The part, and how long the file is; `wrong` says why there is none."""
 
     data: bytes = b""
@@ -61,17 +63,16 @@ class Output:
     wrong: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DropRuns:
+class DropRuns(WireMessage, frozen=True):
     """Forget the files of these runs."""
 
     runs: tuple[str, ...]
 
 
 _OWN = (Hello, HelloAnswer, ReadOutput, Output, DropRuns)
-_LIVE = (*get_args(live.FromAgent), *get_args(live.ToAgent))
-_OFFERS = (*get_args(offers.ToMaster), *get_args(offers.Callback))
-TYPES: dict[str, type] = {kind.__name__: kind for kind in (*_OWN, *_LIVE, *_OFFERS)}
+_CENTRAL = (*get_args(central.FromAgent), *get_args(central.ToAgent))
+_OFFERS = (*get_args(offers.FromFramework), *get_args(offers.Callback))
+TYPES: dict[str, type[Message]] = {kind.key: kind for kind in (*_OWN, *_CENTRAL, *_OFFERS)}
 
 _encoder = msgspec.msgpack.Encoder()
 _outer = msgspec.msgpack.Decoder(tuple[int, str, str, msgspec.Raw])
@@ -80,8 +81,8 @@ _decoders: dict[str, Any] = {}
 Frame = tuple[int, str, Any]
 
 
-def encode(message: Any, node: str = "", request: int = 0) -> bytes:
-    body = _encoder.encode((request, node, type(message).__name__, message))
+def encode(message: Message, node: str = "", request: int = 0) -> bytes:
+    body = _encoder.encode((request, node, message.key, message))
     if len(body) > FRAME_MAX:
         raise WireError(f"a frame of {len(body)} bytes, at most {FRAME_MAX}")
     return _LENGTH.pack(len(body)) + body

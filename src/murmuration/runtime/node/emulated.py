@@ -7,8 +7,8 @@ import asyncio
 
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.node.executor import Tell
-from murmuration.schedulers.central.agent import Exited, Found, Start, Started
 from murmuration.schedulers.central.messages import Ended
+from murmuration.schedulers.central.node_agent import Exited, Found, Start, Started
 
 
 class EmulatedExecutor:

@@ -32,8 +32,8 @@ from murmuration.runtime.node.isolation import (
 )
 from murmuration.runtime.node.isolation.folder import locked
 from murmuration.runtime.node.journal import Begun, Journal, Over, Settled
-from murmuration.schedulers.central.agent import Exited, Found, Start, Started
 from murmuration.schedulers.central.messages import JOBS, Ended
+from murmuration.schedulers.central.node_agent import Exited, Found, Start, Started
 from murmuration.schedulers.offers.messages import Status
 
 #: Folders of ended runs that are kept for their output.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import secrets
 import signal
@@ -34,20 +33,28 @@ from murmuration.runtime.node.watchdog import (
     start_watchdog,
 )
 from murmuration.runtime.options import AgentOptions, EmulatedNode
-from murmuration.schedulers.agent import Wake
-from murmuration.schedulers.central.agent import (
+from murmuration.schedulers.agent import (
     Connected,
     Disconnected,
-    Exited,
-    Forget,
+    Do,
+    Effect,
+    Message,
+    Note,
+    Send,
+    Wake,
+)
+from murmuration.schedulers.central.messages import Heartbeat, ToAgent
+from murmuration.schedulers.central.node_agent import (
+    CentralNodeAgent,
     GiveUp,
     Kill,
     Leased,
     Leave,
-    NodeAgent,
+    RunForgotten,
+    RunOver,
     Start,
 )
-from murmuration.schedulers.central.messages import FromAgent, Heartbeat, ToAgent
+from murmuration.schedulers.offers.messages import MASTER
 
 LOOK_S = 1.0
 RECONNECT_S = 0.1
@@ -70,10 +77,14 @@ class Hosted:
         self.executor: Executor | EmulatedExecutor
         if node is not None:
             self.executor = EmulatedExecutor(self.tell)
-            self.agent = NodeAgent(node.name, secrets.token_hex(8), node.resources, node.attributes)
+            self.agent = CentralNodeAgent(
+                node.name, secrets.token_hex(8), node.resources, node.attributes
+            )
         else:
             identity = self._take_folder(Path(options.folder) / NODES / options.name, options)
-            self.agent = NodeAgent(options.name, identity, options.resources, options.attributes)
+            self.agent = CentralNodeAgent(
+                options.name, identity, options.resources, options.attributes
+            )
 
     def _take_folder(self, folder: Path, options: AgentOptions) -> str:
         """The folder of a node is one agent's at a time; its identity outlives the agent."""
@@ -105,38 +116,37 @@ class Hosted:
                 self.folder, self.folder / "tasks", self.executor.isolation
             )
 
-    def tell(self, event: Any) -> None:
-        """Hand an event to the state machine and do what it says."""
-        now = time.monotonic()
-        commands = self.agent.handle(event, now)
-        if isinstance(event, Exited) and event.run in self.agent.runs:
-            ended = self.agent.runs[event.run].ended
-            if ended is not None:
-                self.executor.note_end(ended)
-        for command in commands:
-            self._do(command)
+    def tell(self, event: Message) -> None:
+        """Hand an event to the state machine and carry out what it says, in order."""
+        for effect in self.agent.handle(event, time.monotonic()):
+            self._carry_out(effect)
         self._set_timer()
 
-    def _do(self, command: Any) -> None:
-        match command:
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Note(RunOver(ended)):
+                self.executor.note_end(ended)
+            case Note(RunForgotten(run)):
+                self.executor.forget(run)
+            case Do(act):
+                self._do(act)
+            case Send(_, Heartbeat() as beat):
+                usage = self.executor.usage()
+                self._process.send(msgspec.structs.replace(beat, usage=usage), self.agent.node)
+            case Send(_, message):
+                self._process.send(message, self.agent.node)
+
+    def _do(self, act: Message) -> None:
+        match act:
             case Start():
-                self.executor.start(command)
+                self.executor.start(act)
             case Kill(run, reason, at_once):
                 self.executor.kill(run, reason, at_once)
-            case Forget(run):
-                self.executor.forget(run)
             case Leased(until_s):
                 if self._lease is not None:
                     self._lease.write(until_s)
             case GiveUp(reason):
                 self._process.give_up(reason)
-            case Heartbeat():
-                self._process.send(
-                    dataclasses.replace(command, usage=self.executor.usage()), self.agent.node
-                )
-            case _:
-                assert isinstance(command, FromAgent)
-                self._process.send(command, self.agent.node)
 
     def _set_timer(self) -> None:
         due = self.agent.due
@@ -246,7 +256,7 @@ class AgentProcess:
         self._connection = connection
         self._session = max(self._session + 1, time.time_ns() // 1_000_000)
         for hosted in self._hosted.values():
-            hosted.tell(Connected(self._session))
+            hosted.tell(Connected(MASTER, self._session))
 
     def _receive(self, connection: Connection, request: int, node: str, message: Any) -> None:
         hosted = self._hosted.get(node)
@@ -263,7 +273,7 @@ class AgentProcess:
         if connection is self._connection:
             self._connection = None
             for hosted in self._hosted.values():
-                hosted.tell(Disconnected())
+                hosted.tell(Disconnected(MASTER, self._session))
 
     def send(self, message: Any, node: str) -> None:
         if self._connection is not None:

@@ -64,7 +64,8 @@ class FactLog:
         if self._store is None:
             return []
         return [
-            EventRow(number, at_s, kind, _raw(msgspec.msgpack.decode(body)))
+            # Followers know facts by their name alone: the log is of one protocol.
+            EventRow(number, at_s, kind.rpartition(".")[2], _raw(msgspec.msgpack.decode(body)))
             for number, at_s, kind, body in self._store.facts(index, limit)
         ]
 

@@ -18,50 +18,21 @@ from murmuration.base.errors import InputError
 from murmuration.runtime.folder import STORE
 from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.interface import Deposed, Entry, LoggedFact, StoreError
-from murmuration.schedulers.central.messages import (
-    AgentJoined,
-    AgentLost,
-    Drain,
-    Fact,
-    JobForgotten,
-    JobKilled,
-    JobSubmitted,
-    KillJob,
-    LeaseEnded,
-    NodeDraining,
-    Recover,
-    RunEnded,
-    RunStarted,
-    StoredJob,
-    StoredRun,
-    SubmitJob,
-    TaskEnded,
-    TaskPlaced,
-    TaskStarted,
-)
+from murmuration.schedulers.agent import Message
+from murmuration.schedulers.central import memory
+from murmuration.schedulers.central.memory import TABLES, Drop, Patch, Put
+from murmuration.schedulers.central.messages import Fact, Recover, ToCentralMaster
 from murmuration.schedulers.offers.messages import ToMaster
 from murmuration.workload.job_spec import JobSpec
 
 VERSION = 1
 #: Lines of the log that are kept, and how often older ones are dropped.
 LOG_MAX, PRUNE = 2_000_000, 50_000
-#: Everything that may be in the log, by its name.
+#: Everything that may be in the log, by its key; and by its bare name, as older logs have it.
+_LOGGED = (*get_args(Fact), *get_args(ToMaster), *get_args(ToCentralMaster), MasterOptions)
 LOGGED: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        *get_args(Fact),
-        *get_args(ToMaster),
-        SubmitJob,
-        KillJob,
-        Drain,
-        AgentJoined,
-        AgentLost,
-        LeaseEnded,
-        RunStarted,
-        RunEnded,
-        Recover,
-        MasterOptions,
-    )
+    **{kind.__name__: kind for kind in _LOGGED},
+    **{kind.key: kind for kind in _LOGGED if issubclass(kind, Message)},
 }
 ENCODER = msgspec.msgpack.Encoder()
 _SCHEMA = """
@@ -78,11 +49,6 @@ CREATE TABLE IF NOT EXISTS draining (node TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS log (
     number INTEGER PRIMARY KEY, at_s REAL, side TEXT, kind TEXT, body BLOB
 );
-"""
-_PLACED = """
-INSERT INTO tasks VALUES (?, ?, ?, ?, 'starting', 0, NULL, '', ?, 0, 0)
-ON CONFLICT (job, idx) DO UPDATE SET run = excluded.run, node = excluded.node, status = 'starting',
-    code = NULL, reason = '', placed_s = excluded.placed_s, started_s = 0, ended_s = 0
 """
 
 
@@ -137,13 +103,13 @@ class SqliteStore:
         with _retryable(), self._transaction():
             self._check_epoch()
             rows = [
-                (e.number, e.at_s, e.side, type(e.value).__name__, ENCODER.encode(e.value))
-                for e in entries
+                (e.number, e.at_s, e.side, _kind(e.value), ENCODER.encode(e.value)) for e in entries
             ]
             self._db.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
             for entry in entries:
                 if entry.side == "fact":
-                    self._apply(entry.value, entry.at_s)
+                    for change in memory.changes(entry.value, entry.at_s):
+                        self._db.execute(*_statement(change))
             if entries and entries[0].number // PRUNE != entries[-1].number // PRUNE:
                 self._db.execute(
                     "DELETE FROM log WHERE number <= ?", (entries[-1].number - LOG_MAX,)
@@ -168,69 +134,19 @@ class SqliteStore:
         if int(now) != self._epoch:
             raise Deposed(f"a later master (epoch {now}, after {self._epoch}) uses {self._path}")
 
-    def _apply(self, fact: Fact, at_s: float) -> None:
-        """What a fact changes in the tables a master starts from."""
-        do = self._db.execute
-        match fact:
-            case JobSubmitted(job, serial, first_run, spec, duration_s):
-                do("DELETE FROM tasks WHERE job = ?", (job,))
-                row = (job, serial, at_s, first_run, 0, duration_s, ENCODER.encode(spec))
-                do("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            case JobForgotten(job):
-                do("DELETE FROM tasks WHERE job = ?", (job,))
-                do("DELETE FROM jobs WHERE name = ?", (job,))
-            case JobKilled(job):
-                do("UPDATE jobs SET killed = 1 WHERE name = ?", (job,))
-            case TaskPlaced(job, index, run, node):
-                do(_PLACED, (job, index, run, node, at_s))
-            case TaskStarted(job, index, _, _):
-                do(
-                    "UPDATE tasks SET status = 'running', started_s = ? WHERE job = ? AND idx = ?",
-                    (at_s, job, index),
-                )
-            case TaskEnded(job, index, _, _, _, code, reason, failures, state):
-                do(
-                    "UPDATE tasks SET status = ?, code = ?, reason = ?, failures = ?, ended_s = ?"
-                    " WHERE job = ? AND idx = ?",
-                    (str(state), code, reason, failures, at_s, job, index),
-                )
-            case NodeDraining(node, on):
-                do(
-                    "INSERT OR REPLACE INTO draining VALUES (?)"
-                    if on
-                    else "DELETE FROM draining WHERE node = ?",
-                    (node,),
-                )
-            case _:
-                pass
-
     def recover(self, seed: int) -> Recover:
-        """Everything a master starts from."""
-        runs: dict[str, list[StoredRun]] = {}
-        columns = (
-            "job, idx, run, node, status, failures, code, reason, placed_s, started_s, ended_s"
-        )
-        for job, *row in self._db.execute(f"SELECT {columns} FROM tasks ORDER BY job, idx"):
-            runs.setdefault(job, []).append(StoredRun(*row))
-        jobs = tuple(
-            StoredJob(
-                _spec(spec),
-                serial,
-                submit_s,
-                first_run,
-                bool(killed),
-                duration_s,
-                tuple(runs.get(name, ())),
-            )
-            for name, serial, submit_s, first_run, killed, duration_s, spec in self._db.execute(
-                "SELECT name, serial, submit_s, first_run, killed, duration_s, spec FROM jobs "
-                "ORDER BY serial"
-            )
-        )
-        draining = tuple(
-            node for (node,) in self._db.execute("SELECT node FROM draining ORDER BY node")
-        )
-        return Recover(self._next_epoch(), seed, jobs, draining)
+        """Start an epoch; everything a master starts from."""
+        tables = {name: self._rows(name, layout) for name, layout in TABLES.items()}
+        for row in tables["jobs"].values():
+            row["spec"] = _spec(row["spec"])
+        return memory.recover(tables, self._next_epoch(), seed)
+
+    def _rows(self, table: str, layout: memory.TableLayout) -> dict[memory.Key, memory.Row]:
+        columns, keys = [*layout.key, *layout.defaults], len(layout.key)
+        return {
+            row[:keys]: dict(zip(layout.defaults, row[keys:], strict=True))
+            for row in self._db.execute(f"SELECT {', '.join(columns)} FROM {table}")
+        }
 
     def entries(self) -> Iterator[Entry]:
         """The whole log that is kept, in order."""
@@ -247,6 +163,39 @@ class SqliteStore:
             "ORDER BY number LIMIT ?"
         )
         yield from self._reader.execute(query, (after, limit))
+
+
+def _statement(change: memory.Change) -> tuple[str, tuple[Any, ...]]:
+    """The statement that carries out a change of a row."""
+    keys = TABLES[change.table].key
+    match change:
+        case Put(table, key, columns):
+            row = {**dict(zip(keys, key, strict=True)), **TABLES[table].defaults, **columns}
+            marks = ", ".join("?" * len(row))
+            sets = ", ".join(f"{name} = excluded.{name}" for name in columns)
+            sql = (
+                f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks}) "
+                f"ON CONFLICT ({', '.join(keys)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}"
+            )
+            return sql, tuple(map(_value, row.values()))
+        case Patch(table, key, columns):
+            sets = ", ".join(f"{name} = ?" for name in columns)
+            values = tuple(map(_value, columns.values()))
+            return f"UPDATE {table} SET {sets} WHERE {_where(keys)}", (*values, *key)
+        case Drop(table, key):
+            return f"DELETE FROM {table} WHERE {_where(keys[: len(key)])}", key
+
+
+def _where(keys: Sequence[str]) -> str:
+    return " AND ".join(f"{name} = ?" for name in keys)
+
+
+def _value(value: Any) -> Any:
+    return ENCODER.encode(value) if isinstance(value, JobSpec) else value
+
+
+def _kind(value: Any) -> str:
+    return value.key if isinstance(value, Message) else type(value).__name__
 
 
 @contextlib.contextmanager

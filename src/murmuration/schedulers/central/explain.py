@@ -13,7 +13,7 @@ from murmuration.cluster.reasons import Candidate, Explanation, Never, Wait
 from murmuration.placement import explain as ex
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers.central.jobs import JobRecord, State, new_job
-from murmuration.schedulers.central.master import LiveMaster
+from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob
 from murmuration.schedulers.central.placing import Round, job_view
 
@@ -51,7 +51,7 @@ class Trial:
     note: str = "feasible now, not reserved"
 
 
-def why(master: LiveMaster, job: JobRecord, now: float) -> Why:
+def why(master: CentralMaster, job: JobRecord, now: float) -> Why:
     counts = {str(state): count for state, count in job.counts().items()}
     closed = closed_nodes(master)
     if not job.waiting:
@@ -74,7 +74,7 @@ def why(master: LiveMaster, job: JobRecord, now: float) -> Why:
     )
 
 
-def dry_run(master: LiveMaster, event: SubmitJob, now: float) -> Trial:
+def dry_run(master: CentralMaster, event: SubmitJob, now: float) -> Trial:
     """Where the tasks of a job would go if it were submitted now."""
     request, constraints = master.check(event.spec)
     job = new_job(event, 0, request, constraints, 0, now)
@@ -88,12 +88,12 @@ def dry_run(master: LiveMaster, event: SubmitJob, now: float) -> Trial:
     return Trial(job.name, placed, event.spec.count - len(placed), decision)
 
 
-def explain(master: LiveMaster, job: JobRecord, now: float) -> Explanation:
+def explain(master: CentralMaster, job: JobRecord, now: float) -> Explanation:
     """The decision about the waiting tasks of a job as it would be made now."""
     return _explanation(_round(master), job, list(job.waiting), now, master.never(job.spec))
 
 
-def _round(master: LiveMaster) -> Round:
+def _round(master: CentralMaster) -> Round:
     return master.round(master.rows(), copy.deepcopy(master.rng))
 
 
@@ -152,7 +152,7 @@ def _filters(round_: Round, job: JobRecord) -> dict[str, int]:
 
 
 def waiting_reason(
-    master: LiveMaster, job: JobRecord, now: float, decision: Explanation
+    master: CentralMaster, job: JobRecord, now: float, decision: Explanation
 ) -> tuple[str, str, str]:
     """The tier of the reason, the reason, and what would wake the job."""
     later = [job.tasks[index] for index in job.waiting if job.tasks[index].ready_s > now]
@@ -183,7 +183,7 @@ def _most(decision: Explanation) -> str:
     return "no node: " + ", ".join(f"{count} × {reason}" for reason, count in parts)
 
 
-def closed_nodes(master: LiveMaster) -> dict[str, int]:
+def closed_nodes(master: CentralMaster) -> dict[str, int]:
     found = Counter(
         "unreachable" if not node.up else "draining"
         for name, node in master.nodes.items()

@@ -11,7 +11,7 @@ import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from murmuration.cluster.constraints import Constraint
@@ -156,6 +156,8 @@ class JobTable:
     ports: dict[str, Counter[int]] = field(default_factory=dict)
     #: Jobs with waiting tasks.
     queue: dict[str, JobRecord] = field(default_factory=dict)
+    #: Runs that hold a place and are not accepted yet, and the task as it was before.
+    proposed: dict[str, TaskRecord] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)
     #: Jobs in the order of their ends.
     ended: deque[JobRecord] = field(default_factory=deque)
@@ -214,16 +216,40 @@ class JobTable:
 
     # What becomes of runs.
 
-    def place(self, job: JobRecord, task: TaskRecord, node: str, now: float) -> str:
-        """A decision: the next run of a task goes to a node."""
+    def propose(self, job: JobRecord, task: TaskRecord, node: str, now: float) -> str:
+        """The next run of a task shall go to a node. It holds its place there from now on, so that
+        the rest of a plan sees it; but it is no fact before it is accepted (`confirm`)."""
+        before = replace(task)
         task.run += 1
         task.state, task.node, task.placed_s, task.code = State.STARTING, node, now, None
         task.reason = task.stopped_for = ""
         task.started_s = task.ended_s = 0.0
         self._unwait(job, task)
         self._hold(job, task)
-        self.facts.append(TaskPlaced(job.name, task.index, task.run, node))
-        return run_name(job, task)
+        run = run_name(job, task)
+        self.proposed[run] = before
+        return run
+
+    def confirm(self, run: str) -> None:
+        """A proposal was accepted: now it is a decision."""
+        if self.proposed.pop(run, None) is not None:
+            job, task = self.runs[run]
+            self.facts.append(TaskPlaced(job.name, task.index, task.run, task.node))
+
+    def withdraw(self, run: str, ready_s: float) -> None:
+        """A proposal was refused: the task waits as before, and is not tried again before
+        `ready_s`."""
+        before = self.proposed.pop(run, None)
+        if before is None:
+            return
+        job, task = self.runs[run]
+        self._release(job, task)
+        for name in TaskRecord.__slots__:
+            setattr(task, name, getattr(before, name))
+        task.ready_s = ready_s
+        job.waiting[task.index] = None
+        self.queue[job.name] = job
+        heapq.heappush(self._timers, ready_s)
 
     def start(self, run: str, now: float) -> None:
         job, task = self.runs.get(run, (None, None))

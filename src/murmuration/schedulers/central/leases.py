@@ -3,18 +3,21 @@
 An agent counts from when it *sent* the last heartbeat that was answered, the master from when it
 *received* the last one, which is later. The agent ends its tasks after `agent_timeout_s`, the
 master gives them up a margin after that: so no task ever runs twice, whatever the network does.
+The master's state machine keeps them: joins and heartbeats are its events, and the end of a lease
+is found when it is woken.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from murmuration.schedulers.central.messages import (
+    ANY_SESSION,
     AgentJoined,
     Heartbeat,
     HeartbeatSeen,
-    LeaseEnded,
     Refused,
     Welcome,
 )
@@ -38,6 +41,9 @@ class Leases:
     agent_timeout_s: float = 60.0
     margin_s: float = 10.0
     members: dict[str, Member] = field(default_factory=dict)
+    #: No lease ends before. Heartbeats only move ends to later times, so this need not be exact,
+    #: and a heartbeat costs no search.
+    due: float = math.inf
 
     @property
     def heartbeat_s(self) -> float:
@@ -52,6 +58,7 @@ class Leases:
         back."""
         for node in nodes:
             self.members.setdefault(node, Member("", -1, now, connected=False))
+            self.due = min(self.due, now + self.lease_s)
 
     def join(self, event: AgentJoined, now: float) -> Welcome | Refused:
         """Let an agent in, unless its name is another's."""
@@ -67,6 +74,7 @@ class Leases:
                 f"the name {event.node!r} belongs to another node agent for the next {left:.0f} s",
             )
         self.members[event.node] = Member(event.identity, event.session, now)
+        self.due = min(self.due, now + self.lease_s)
         return Welcome(event.session, self.agent_timeout_s, self.heartbeat_s)
 
     def hear(self, event: Heartbeat, now: float) -> HeartbeatSeen | None:
@@ -85,13 +93,25 @@ class Leases:
         member.connected = False
         return True
 
-    def expire(self, now: float) -> list[LeaseEnded]:
-        gone = [
-            node for node, member in self.members.items() if now >= member.heard_s + self.lease_s
-        ]
+    def expire(self, now: float) -> dict[str, Member]:
+        """The nodes whose leases have ended; they are members no longer."""
+        if now < self.due:
+            return {}
+        gone = {
+            node: member
+            for node, member in self.members.items()
+            if now >= member.heard_s + self.lease_s
+        }
         for node in gone:
             del self.members[node]
-        return [LeaseEnded(node) for node in gone]
+        heard = min((member.heard_s for member in self.members.values()), default=math.inf)
+        self.due = heard + self.lease_s
+        return gone
+
+    def is_current(self, node: str, session: int) -> bool:
+        """Whether a message was said on the connection by which the agent joined."""
+        member = self.members.get(node)
+        return member is not None and session in (ANY_SESSION, member.session)
 
     def left_s(self, node: str, now: float) -> float:
         return (

@@ -1,41 +1,51 @@
-"""The live master: the books and offers of `schedulers/offers/master.py`, and the job manager as
-its first client.
+"""The central master: the ledger and offers of `schedulers/offers/master.py`, the leases of node
+agents, and the job manager as the first client of the ledger.
 
-One door in, messages and facts out. The job manager commits transactions on all open rows
-(monolithic, shared state) or takes offers like any framework (offers); schedulers from outside do
-either. What it decides depends on nothing but the events it was told, so the log of a cluster gives
-the same decisions again in virtual time.
+It is an agent of the contract (`schedulers/agent.py`). The job manager commits transactions on all
+open rows (monolithic, shared state) or takes offers like any framework (offers); schedulers from
+outside do either. What it decides depends on nothing but the events it was told, so the log of a
+cluster gives the same decisions again in virtual time.
+
+**Facts first.** All notes of one answer come before everything else in it: a task is started, and
+an agent may forget how it ended, only when that is on disk. Whether a placement becomes a fact is
+decided by the ledger: the job manager *proposes* runs, and those that a transaction or an offer
+accepts are noted as placed (`TaskPlaced`); the others wait on, as if nothing had been said.
+
+**Leases.** Answers to joins and heartbeats rest on no note and are sent at once, whatever the disk
+does. A master that starts again gives every node of its memory a whole lease. Heartbeats are not
+in the log: they change nothing but the time at which a lease ends, and the log has that end.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from murmuration.base.errors import InputError, did_you_mean
 from murmuration.base.random import generator
 from murmuration.base.resources import Resources
-from murmuration.cluster.constraints import Attributes, Constraint, node_mask, parse_constraint
+from murmuration.cluster.constraints import Attributes, Constraint, node_mask
 from murmuration.cluster.reasons import Never
 from murmuration.placement.registry import Placement
-from murmuration.schedulers import agent
 from murmuration.schedulers.admission import never
-from murmuration.schedulers.agent import Wake
-from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, JobTable, State
+from murmuration.schedulers.agent import Disconnected, Do, Effect, Message, Note, Send, Wake
+from murmuration.schedulers.central.jobs import ACTIVE, JobTable, State
+from murmuration.schedulers.central.leases import Leases
 from murmuration.schedulers.central.messages import (
     JOBS,
     AgentJoined,
+    AgentLeaves,
     AgentLost,
     Drain,
     Ended,
     EndRecorded,
     Fact,
+    HangUp,
+    Heartbeat,
     KillJob,
     Launch,
     LeaseEnded,
@@ -45,18 +55,20 @@ from murmuration.schedulers.central.messages import (
     NodeUnreachable,
     Order,
     Recover,
+    Refused,
     RunEnded,
     Running,
     RunStarted,
-    Send,
     Stop,
     SubmitJob,
+    ToAgent,
 )
+from murmuration.schedulers.central.orders import make_order, requirements
 from murmuration.schedulers.central.placing import Planned, Round, Rows
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
-    Callback,
     CommitTasks,
+    Committed,
     KillTask,
     LaunchTask,
     NodeJoined,
@@ -66,21 +78,23 @@ from murmuration.schedulers.offers.messages import (
     SetNeedsOffers,
     SetOpen,
     Status,
+    StatusUpdate,
     StopTask,
     Task,
     TaskReport,
     Unregister,
     Vector,
 )
-from murmuration.workload.job_spec import FieldError, JobSpec
+from murmuration.workload.job_spec import JobSpec
 
-Out = Fact | Send | Callback
 #: What the job manager left of an offer it does not want to see again before something changes.
 REFUSE_S = 3600.0
+#: A task whose placement was refused is not tried again before.
+RETRY_S = 1.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class CentralSettings:
     """What the operator decides."""
 
     resources: Resources
@@ -88,6 +102,10 @@ class Settings:
     rules: Rules = field(default_factory=Rules)
     #: The job manager waits for offers like any other framework.
     by_offers: bool = False
+    #: A node agent ends its tasks when it was without a master for so long; the master gives them
+    #: up a margin later.
+    agent_timeout_s: float = 60.0
+    margin_s: float = 10.0
 
 
 @dataclass
@@ -100,19 +118,21 @@ class NodeRecord:
     up: bool = True
 
 
-class LiveMaster:
+class CentralMaster:
     """The state machine. `handle` is told one event; `due` says when it next wants a `Wake`."""
 
-    def __init__(self, settings: Settings, seed: int) -> None:
+    def __init__(self, settings: CentralSettings, seed: int) -> None:
         self.settings = settings
         self.nodes: dict[str, NodeRecord] = {}
         self.draining: set[str] = set()
         self.jobs = JobTable()
+        self.leases = Leases(settings.agent_timeout_s, settings.margin_s)
         self.wrong: dict[str, str] = {}
         self._begin(seed, 0)
         self._now = 0.0
         self._changed = False
-        self._out: list[Out] = []
+        self._notes: list[Effect] = []
+        self._effects: list[Effect] = []
 
     def _begin(self, seed: int, epoch: int) -> None:
         """Fresh books, and generators that depend on the seed and on how often a master has started
@@ -123,24 +143,39 @@ class LiveMaster:
             len(self.settings.resources), self.settings.rules, generator(seed, "offers", *path)
         )
 
-    def handle(self, event: Any, now: float) -> list[Out]:
-        """Take one event; return what it causes, in order."""
-        self._now, self._out = now, []
-        on = _ON.get(type(event))
-        if on is None:
-            self._tell_books(event)
+    def handle(self, event: Message, now: float) -> list[Effect]:
+        """Take one event; return what it causes, facts first."""
+        is_wanted = self._changed or self._next_try_s <= now
+        self._now, self._notes, self._effects = now, [], []
+        if type(event) is Wake:
+            self._wake(is_wanted)
+        elif type(event) in _ON:
+            _ON[type(event)](self, event)
         else:
-            on(self, event)
+            self._tell_ledger(event)
         # What is placed waits for the next `Wake`, so that events that come together are decided on
         # together.
         self._changed |= type(event) in _MAKES_ROOM and bool(self.jobs.queue)
-        self._out += self.jobs.take_facts()
-        return self._out
+        self._note_jobs()
+        assert not self.jobs.proposed, "a proposal was neither accepted nor refused"
+        return [*self._notes, *self._effects]
 
     @property
     def due(self) -> float:
         """When it next wants a `Wake`: at once if something changed for tasks that wait."""
-        return self._now if self._changed else min(self.jobs.due(self._now), self.books.due)
+        return self._now if self._changed else min(self._next_try_s, self.leases.due)
+
+    @property
+    def _next_try_s(self) -> float:
+        """When a back-off ends, or something is due in the ledger."""
+        return min(self.jobs.due(self._now), self.books.due)
+
+    def _note(self, fact: Fact) -> None:
+        self._notes.append(Note(fact))
+
+    def _note_jobs(self) -> None:
+        for fact in self.jobs.take_facts():
+            self._note(fact)
 
     # Jobs.
 
@@ -173,28 +208,37 @@ class LiveMaster:
             task = job.tasks[event.index]
             runs = [self.jobs.stop(job, task, "killed")] if task.state in ACTIVE else []
         for run in runs:
-            self._tell_books(KillTask(JOBS, run))
+            self._tell_ledger(KillTask(JOBS, run))
 
     def _on_recover(self, event: Recover) -> None:
         self._begin(event.seed, event.epoch)
         self.jobs.recover((job, *self.check(job.spec)) for job in event.jobs)
         self.draining = set(event.draining)
+        self.leases.expect((task.node for _, task in self.jobs.runs.values()), self._now)
 
     # Node agents.
 
     def _on_joined(self, event: AgentJoined) -> None:
         known = self.nodes.get(event.node)
         if known is not None and event.session <= known.session:
+            # An old connection, or an agent whose clock went back: let it dial until it is newer.
+            self._effects.append(Do(HangUp(event.node, event.session)))
             return
+        answer = self.leases.join(event, self._now)
+        self._effects.append(Send(event.node, answer, at_once=True))
+        if not isinstance(answer, Refused):
+            self._admit(event, known)
+
+    def _admit(self, event: AgentJoined, known: NodeRecord | None) -> None:
         total = tuple(event.total.get(name, 0) for name in self.settings.resources.names)
         self.nodes[event.node] = NodeRecord(event.session, total, event.attributes)
         running = tuple(
             (run.framework, Task(run.run, event.node, run.request)) for run in event.running
         )
-        self._tell_books(NodeJoined(event.node, total, running))
-        self._tell_books(SetOpen(event.node, event.node not in self.draining))
+        self._tell_ledger(NodeJoined(event.node, total, running))
+        self._tell_ledger(SetOpen(event.node, event.node not in self.draining))
         if known is None or not known.up:
-            self._out.append(NodeIsUp(event.node))
+            self._note(NodeIsUp(event.node))
         self._compare(event.node, event.running, event.ended)
         if event.node in self.draining:
             self._move_from(event.node, everything=False)
@@ -205,7 +249,7 @@ class LiveMaster:
         there = {run.run for run in running if run.framework == JOBS}
         expected = self.jobs.runs_on(node)
         for run in there - set(expected):
-            self._tell_books(KillTask(JOBS, run))
+            self._tell_ledger(KillTask(JOBS, run))
         for end in ended:
             self._on_end(node, end)
         for run in expected:
@@ -217,31 +261,65 @@ class LiveMaster:
     def _confirm(self, run: str) -> None:
         self.jobs.start(run, self._now)
         if self.jobs.runs[run][1].state is State.STOPPING:
-            self._tell_books(KillTask(JOBS, run))
+            self._tell_ledger(KillTask(JOBS, run))
+
+    def _on_heartbeat(self, event: Heartbeat) -> None:
+        seen = self.leases.hear(event, self._now)
+        self._effects.append(
+            Do(HangUp(event.node, event.session))
+            if seen is None
+            else Send(event.node, seen, at_once=True)
+        )
+
+    def _on_disconnected(self, event: Disconnected) -> None:
+        if self.leases.disconnect(event.peer, event.session):
+            self._set_unreachable(event.peer)
+
+    def _on_leaves(self, event: AgentLeaves) -> None:
+        if self.leases.is_current(event.node, event.session):
+            self._set_unreachable(event.node)
 
     def _on_lost(self, event: AgentLost) -> None:
-        node = self.nodes.get(event.node)
+        self._set_unreachable(event.node)
+
+    def _set_unreachable(self, name: str) -> None:
+        """Its tasks go on until its lease ends."""
+        node = self.nodes.get(name)
         if node is not None and node.up:
             node.up = False
-            self._tell_books(SetOpen(event.node, False))
-            self._out.append(NodeUnreachable(event.node))
+            self._tell_ledger(SetOpen(name, False))
+            self._note(NodeUnreachable(name))
+
+    def _end_leases(self) -> bool:
+        """The agents of these nodes have ended their tasks by now, so that they may run
+        elsewhere."""
+        ended = self.leases.expire(self._now)
+        for node, member in ended.items():
+            self._give_up(node)
+            if member.connected:
+                self._effects.append(Do(HangUp(node, member.session)))
+        return bool(ended)
 
     def _on_lease_ended(self, event: LeaseEnded) -> None:
-        """The agent has ended its tasks by now, so that they may run elsewhere."""
-        self.nodes.pop(event.node, None)
-        self._tell_books(NodeLeft(event.node))
-        for run in self.jobs.runs_on(event.node):
-            self.jobs.lose(run, f"{event.node} was lost", self._now)
-        self._out.append(NodeIsLost(event.node))
+        self.leases.members.pop(event.node, None)
+        self._give_up(event.node)
+
+    def _give_up(self, node: str) -> None:
+        self.nodes.pop(node, None)
+        self._tell_ledger(NodeLeft(node))
+        for run in self.jobs.runs_on(node):
+            self.jobs.lose(run, f"{node} was lost", self._now)
+        self._note(NodeIsLost(node))
+        self._note_jobs()
 
     def _on_drain(self, event: Drain) -> None:
         if event.on == (event.node in self.draining) and not event.now:
             return
         (self.draining.add if event.on else self.draining.discard)(event.node)
-        self._out.append(NodeDraining(event.node, event.on))
+        self._note(NodeDraining(event.node, event.on))
         node = self.nodes.get(event.node)
         if node is not None and node.up:
-            self._tell_books(SetOpen(event.node, not event.on))
+            self._tell_ledger(SetOpen(event.node, not event.on))
         if event.on:
             self._move_from(event.node, event.now)
 
@@ -249,52 +327,69 @@ class LiveMaster:
         for run in self.jobs.runs_on(node):
             job, task = self.jobs.runs[run]
             if task.state is not State.STOPPING and (everything or job.spec.kind == "service"):
-                self._tell_books(
+                self._tell_ledger(
                     KillTask(JOBS, self.jobs.stop(job, task, f"moved: {node} is draining"))
                 )
 
     def _on_started(self, event: RunStarted) -> None:
-        self._tell_books(TaskReport(event.framework, event.run, Status.RUNNING))
-        if event.framework == JOBS:
-            self.jobs.start(event.run, self._now)
+        if self.leases.is_current(event.node, event.session):
+            self._tell_ledger(TaskReport(event.framework, event.run, Status.RUNNING))
+            if event.framework == JOBS:
+                self.jobs.start(event.run, self._now)
 
     def _on_ended(self, event: RunEnded) -> None:
-        self._on_end(event.node, event.ended)
+        if self.leases.is_current(event.node, event.session):
+            self._on_end(event.node, event.ended)
 
     def _on_end(self, node: str, ended: Ended) -> None:
-        self._tell_books(TaskReport(ended.framework, ended.run, ended.status, ended.reason))
+        self._tell_ledger(TaskReport(ended.framework, ended.run, ended.status, ended.reason))
         if ended.framework == JOBS:
             self.jobs.end(ended, self._now)
         self._send(node, lambda session: EndRecorded(session, ended.framework, ended.run))
 
-    # The books.
+    # The ledger.
 
-    def _tell_books(self, event: Any) -> None:
-        """Hand an event to the books and pass on what they answer; the job manager's replies to
+    def _tell_ledger(self, event: Message) -> None:
+        """Hand an event to the ledger and pass on what it answers; the job manager's replies to
         offers go in again."""
-        waiting = deque([event])
+        waiting: deque[Message] = deque([event])
         while waiting:
             for effect in self.books.handle(waiting.popleft(), self._now):
-                assert isinstance(effect, agent.Send)
-                message: Any = effect.message
+                assert isinstance(effect, Send), "the ledger acts on nothing and notes nothing"
+                message = effect.message
                 if isinstance(message, LaunchTask):
                     self._launch(message)
                 elif isinstance(message, StopTask):
                     self._stop(message)
-                elif message.framework != JOBS:
-                    self._out.append(message)
+                elif effect.to != JOBS:
+                    self._effects.append(effect)
                 elif isinstance(message, ResourceOffer):
                     reply = self._reply(message)
-                    # Said before the reply, lest what it leaves is offered once more.
+                    # Said before the reply, or what it leaves would be offered once more.
                     waiting += [reply] if self.jobs.queue else [SetNeedsOffers(JOBS, False), reply]
+                else:
+                    self._answered(message)
+
+    def _answered(self, message: Message) -> None:
+        """The ledger's answer to what the job manager proposed: only now it is a decision."""
+        if isinstance(message, Committed):
+            for run in message.accepted:
+                self.jobs.confirm(run)
+            for run in message.refused:
+                self.jobs.withdraw(run, self._now + RETRY_S)
+        elif isinstance(message, StatusUpdate) and message.status is Status.LOST:
+            self.jobs.withdraw(message.task, self._now + RETRY_S)
 
     def _launch(self, message: LaunchTask) -> None:
         task, order = message.task, message.task.payload
+        if message.framework == JOBS:
+            # Of an offer: a transaction was answered before.
+            self.jobs.confirm(task.task)
         # What came over a wire or out of a log is not typed yet: payloads belong to the frameworks.
-        told = order if isinstance(order, Order) else msgspec.convert(order, Order)
+        typed = order if isinstance(order, Order) else msgspec.convert(order, Order)
         self._send(
             task.node,
-            lambda session: Launch(session, message.framework, task.task, task.request, told),
+            lambda session: Launch(session, message.framework, task.task, task.request, typed),
         )
 
     def _stop(self, message: StopTask) -> None:
@@ -306,19 +401,20 @@ class LiveMaster:
             message.node, lambda session: Stop(session, message.framework, message.task, reason)
         )
 
-    def _send(self, node: str, message: Callable[[int], Any]) -> None:
+    def _send(self, node: str, message: Callable[[int], ToAgent]) -> None:
         record = self.nodes.get(node)
         if record is not None:
-            self._out.append(Send(node, message(record.session)))
+            self._effects.append(Send(node, message(record.session)))
 
     # Placing.
 
     def rows(self) -> Rows:
-        """The open rows of the table, with a copy of what is free."""
-        open_rows = {name: row for name, row in self.books.ledger.nodes.items() if row.open}
-        count = len(self.settings.resources)
+        """The open rows of the table, with a copy of what is free for tasks without a time
+        limit."""
+        ledger, count = self.books.ledger, len(self.settings.resources)
+        open_rows = {name: row for name, row in ledger.nodes.items() if row.open}
         free = np.array(
-            [row.available[:count] for row in open_rows.values()], dtype=np.int64
+            [ledger.available(name).unlimited for name in open_rows], dtype=np.int64
         ).reshape(-1, count)
         total = np.array(
             [row.columns[:count] for row in open_rows.values()], dtype=np.int64
@@ -340,7 +436,7 @@ class LiveMaster:
         for part in planned:
             tasks = self._orders(part, round_.rows)
             seen = tuple(self.books.ledger.nodes[task.node].sequence for task in tasks)
-            self._tell_books(
+            self._tell_ledger(
                 CommitTasks(JOBS, part.job.serial, tasks, seen, atomic=part.job.spec.gang)
             )
 
@@ -359,71 +455,28 @@ class LiveMaster:
     def _orders(self, part: Planned, rows: Rows) -> tuple[Task, ...]:
         job, tasks = part.job, []
         for record, row in part.tasks:
-            run = self.jobs.place(job, record, rows.names[row], self._now)
+            run = self.jobs.propose(job, record, rows.names[row], self._now)
             tasks.append(
                 Task(
                     run,
                     record.node,
                     job.request,
-                    payload=_order(job, record.index, record.run, record.node),
+                    payload=make_order(job, record.index, record.run, record.node),
                 )
             )
         return tuple(tasks)
 
-    def _on_wake(self, event: Wake) -> None:
+    def _wake(self, is_wanted: bool) -> None:
+        """End leases; place what waits, unless the wake was for a lease that was renewed since."""
+        ended = self._end_leases()
+        if not is_wanted and not ended:
+            return
         self._changed = False
-        self._tell_books(event)
+        self._tell_ledger(Wake())
         if self.jobs.queue and self.settings.by_offers:
-            self._tell_books(SetNeedsOffers(JOBS, True))
+            self._tell_ledger(SetNeedsOffers(JOBS, True))
         elif self.jobs.queue:
             self._place()
-
-
-def _order(job: JobRecord, index: int, run: int, node: str) -> Order:
-    spec = job.spec
-    told = {
-        "MURMUR_JOB": job.name,
-        "MURMUR_TASK": f"{job.name}.{index}",
-        "MURMUR_INDEX": str(index),
-        "MURMUR_COUNT": str(spec.count),
-        "MURMUR_RUN": str(run - job.first_run),
-        "MURMUR_NODE": node,
-    }
-    command = (*spec.command, *spec.arguments)
-    return Order(
-        command, {**spec.environment, **told}, spec.time_limit_s, tuple(spec.ports), job.duration_s
-    )
-
-
-def requirements(resources: Resources, spec: JobSpec) -> tuple[Vector, tuple[Constraint, ...]]:
-    """What a job asks for, in exact amounts and parsed constraints; a field that cannot be read is
-    refused."""
-    for name in spec.resources:
-        if name not in resources.names:
-            raise FieldError(
-                f"resources.{name}", f"unknown resource; {did_you_mean(name, resources.names)}"
-            )
-    request = tuple(_amount(resources, name, spec) for name in resources.names)
-    return request, tuple(_constraint(k, text) for k, text in enumerate(spec.constraints))
-
-
-def _amount(resources: Resources, name: str, spec: JobSpec) -> int:
-    with _about(f"resources.{name}") as field:
-        return resources.exact(name, spec.resources.get(name, 0), field)
-
-
-def _constraint(k: int, text: str) -> Constraint:
-    with _about(f"constraints[{k}]") as field:
-        return parse_constraint(text, field)
-
-
-@contextmanager
-def _about(name: str) -> Iterator[str]:
-    """What is said against bad input in here is said of this field."""
-    try:
-        yield name
-    except InputError as error:
-        raise FieldError(name, str(error).removeprefix(f"{name}: ")) from error
 
 
 #: The events after which a task that waits may find a node. Others are woken for by a time of their
@@ -440,15 +493,17 @@ _MAKES_ROOM = (
     SetNeedsOffers,
     Unregister,
 )
-_ON: dict[type, Callable[[LiveMaster, Any], None]] = {
-    SubmitJob: LiveMaster._on_submit,
-    KillJob: LiveMaster._on_kill,
-    Recover: LiveMaster._on_recover,
-    AgentJoined: LiveMaster._on_joined,
-    AgentLost: LiveMaster._on_lost,
-    LeaseEnded: LiveMaster._on_lease_ended,
-    Drain: LiveMaster._on_drain,
-    RunStarted: LiveMaster._on_started,
-    RunEnded: LiveMaster._on_ended,
-    Wake: LiveMaster._on_wake,
+_ON: dict[type, Callable[[CentralMaster, Any], None]] = {
+    SubmitJob: CentralMaster._on_submit,
+    KillJob: CentralMaster._on_kill,
+    Recover: CentralMaster._on_recover,
+    AgentJoined: CentralMaster._on_joined,
+    AgentLeaves: CentralMaster._on_leaves,
+    AgentLost: CentralMaster._on_lost,
+    Disconnected: CentralMaster._on_disconnected,
+    Heartbeat: CentralMaster._on_heartbeat,
+    LeaseEnded: CentralMaster._on_lease_ended,
+    Drain: CentralMaster._on_drain,
+    RunStarted: CentralMaster._on_started,
+    RunEnded: CentralMaster._on_ended,
 }

@@ -1,35 +1,52 @@
-"""The messages between the master and its node agents, what clients ask of the master, and the
-facts it answers with.
+"""The protocol "central": the messages between the master and its node agents, what clients ask
+of the master, and the facts it notes. The unions say who may hear what.
 
-Each is a frozen value. A *run* is one start of one task: `hello.0.2` is the second run of task
+A *run* is one start of one task: `hello.0.2` is the second run of task
 `hello.0` of job `hello`. Nothing is ever started twice under one run.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import ClassVar
 
+import msgspec
+
+from murmuration.schedulers.agent import Connected, Disconnected, Message, Wake
 from murmuration.schedulers.offers.messages import Status, Vector
 from murmuration.workload.job_spec import JobSpec
 
 #: The framework of the built-in job manager.
 JOBS = "jobs"
+#: The session of a message in a log that was written before messages had one.
+ANY_SESSION = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class CentralMessage(Message, frozen=True):
+    """A message of this protocol."""
+
+    protocol: ClassVar[str] = "central"
+
+
+class FromNodeAgent(CentralMessage, frozen=True):
+    """A message in which a node agent speaks. It carries the session of the connection it was said
+    on, so that the master can tell what an old connection brings late."""
+
+    protocol: ClassVar[str] = "central"
+    speaker: ClassVar[str] = "node"
+
+
+class Order(msgspec.Struct, frozen=True):
     """What a node agent needs to know to run a task."""
 
     command: tuple[str, ...]
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
     time_limit_s: float | None = None
     ports: tuple[int, ...] = ()
     #: How long an emulated executor runs it; a real one does not look.
     duration_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """A run as its node agent tells a master of it."""
 
     framework: str
@@ -37,8 +54,7 @@ class Running:
     request: Vector
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """A run that ended, told until the master has it in its store."""
 
     framework: str
@@ -52,8 +68,7 @@ class Ended:
 # From a node agent to the master.
 
 
-@dataclass(frozen=True, slots=True)
-class AgentJoined:
+class AgentJoined(FromNodeAgent, frozen=True):
     """A node agent connects; `session` grows with every connection, so that what an old one brings
     late is known."""
 
@@ -62,67 +77,66 @@ class AgentJoined:
     session: int
     #: Exact amounts by the name of the resource.
     total: dict[str, int]
-    attributes: dict[str, str | float] = field(default_factory=dict)
+    attributes: dict[str, str | float] = msgspec.field(default_factory=dict)
     running: tuple[Running, ...] = ()
     ended: tuple[Ended, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(FromNodeAgent, frozen=True):
     """The agent is there; `usage` has CPU seconds so far and bytes of memory for each run."""
 
     node: str
     session: int
     serial: int
-    usage: dict[str, tuple[float, int]] = field(default_factory=dict)
+    usage: dict[str, tuple[float, int]] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(FromNodeAgent, frozen=True):
+    """The process of a run has started."""
+
     node: str
     framework: str
     run: str
+    session: int = ANY_SESSION
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(FromNodeAgent, frozen=True):
+    """A run has ended; repeated on every connection until the master says `EndRecorded`."""
+
     node: str
     ended: Ended
+    session: int = ANY_SESSION
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLeaves:
+class AgentLeaves(FromNodeAgent, frozen=True):
     """The agent is about to end, and takes no new tasks."""
 
     node: str
+    session: int = ANY_SESSION
 
 
 # From the master to a node agent.
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
+class Welcome(CentralMessage, frozen=True):
     session: int
     agent_timeout_s: float
     heartbeat_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(CentralMessage, frozen=True):
     """The node agent may not join; it gives up with this reason."""
 
     session: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatSeen:
+class HeartbeatSeen(CentralMessage, frozen=True):
     session: int
     serial: int
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(CentralMessage, frozen=True):
     session: int
     framework: str
     run: str
@@ -130,21 +144,26 @@ class Launch:
     order: Order
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(CentralMessage, frozen=True):
     session: int
     framework: str
     run: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndRecorded:
+class EndRecorded(CentralMessage, frozen=True):
     """The master has stored the end of a run; the agent may forget it."""
 
     session: int
     framework: str
     run: str
+
+
+class HangUp(CentralMessage, frozen=True):
+    """An act of the master: close this connection. Its agent dials again, and joins again."""
+
+    node: str
+    session: int
 
 
 ToAgent = Welcome | Refused | HeartbeatSeen | Launch | Stop | EndRecorded
@@ -153,23 +172,20 @@ FromAgent = AgentJoined | Heartbeat | RunStarted | RunEnded | AgentLeaves
 # From clients and the driver to the master.
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitJob:
+class SubmitJob(CentralMessage, frozen=True):
     spec: JobSpec
     #: How long emulated executors run its tasks.
     duration_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KillJob:
+class KillJob(CentralMessage, frozen=True):
     """End a job, or one task of it (which a service then replaces)."""
 
     job: str
     index: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(CentralMessage, frozen=True):
     """Take no new tasks on a node and move its services; with `now`, terminating tasks too. `on`
     False undoes it."""
 
@@ -178,22 +194,20 @@ class Drain:
     now: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLost:
-    """The connection to a node agent broke; its tasks go on until its lease ends."""
+class AgentLost(CentralMessage, frozen=True):
+    """The connection to a node agent broke. Only older logs have it; now it is `Disconnected`."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseEnded:
-    """A node agent has been away for so long that it has ended its tasks."""
+class LeaseEnded(CentralMessage, frozen=True):
+    """A node agent has been away for so long that it has ended its tasks. The master finds out by
+    itself; only older logs, and the replay of a log, tell it."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(msgspec.Struct, frozen=True):
     """One task of a job as the store has it."""
 
     index: int
@@ -208,8 +222,7 @@ class StoredRun:
     ended_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoredJob:
+class StoredJob(msgspec.Struct, frozen=True):
     spec: JobSpec
     serial: int
     submit_s: float
@@ -219,8 +232,7 @@ class StoredJob:
     runs: tuple[StoredRun, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Recover:
+class Recover(CentralMessage, frozen=True):
     """A master starts: what the store has. `epoch` counts the starts, and each draws from a
     generator of its own."""
 
@@ -233,8 +245,7 @@ class Recover:
 # Facts: what happened and what was decided, in the order of the log.
 
 
-@dataclass(frozen=True, slots=True)
-class JobSubmitted:
+class JobSubmitted(CentralMessage, frozen=True):
     job: str
     serial: int
     first_run: int
@@ -242,13 +253,11 @@ class JobSubmitted:
     duration_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobKilled:
+class JobKilled(CentralMessage, frozen=True):
     job: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlaced:
+class TaskPlaced(CentralMessage, frozen=True):
     """A decision: this run of this task goes to this node."""
 
     job: str
@@ -257,16 +266,14 @@ class TaskPlaced:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStarted:
+class TaskStarted(CentralMessage, frozen=True):
     job: str
     index: int
     run: int
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEnded:
+class TaskEnded(CentralMessage, frozen=True):
     """A run ended with this status; the task is now in `state`: "waiting" if it will be run
     again."""
 
@@ -281,37 +288,31 @@ class TaskEnded:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(CentralMessage, frozen=True):
     job: str
     status: str
     code: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobForgotten:
+class JobForgotten(CentralMessage, frozen=True):
     """So many jobs have ended since that this one is no longer kept."""
 
     job: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIsUp:
+class NodeIsUp(CentralMessage, frozen=True):
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUnreachable:
+class NodeUnreachable(CentralMessage, frozen=True):
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIsLost:
+class NodeIsLost(CentralMessage, frozen=True):
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDraining:
+class NodeDraining(CentralMessage, frozen=True):
     node: str
     on: bool
 
@@ -330,10 +331,8 @@ Fact = (
     | NodeDraining
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A message to a node agent."""
-
-    node: str
-    message: ToAgent
+#: What a master may be told, besides what schedulers from outside say to its offers.
+ToCentralMaster = (
+    FromAgent | SubmitJob | KillJob | Drain | AgentLost | LeaseEnded | Recover | Disconnected | Wake
+)
+ToNodeAgent = ToAgent | Connected | Disconnected | Wake

@@ -1,33 +1,44 @@
-"""The live master in virtual time without a network: replaying a cluster's log, and rehearsing a
+"""The central master in virtual time without faults: replaying a cluster's log, and rehearsing a
 scenario.
 
 The master decides by the events it is told and their times alone. So a log of events gives the
 facts of the log again, and a scenario whose tasks take as long as they are told to gives the
 decisions a live cluster of emulated nodes makes.
+
+Heartbeats are not in a log, so a replayed master cannot know when a lease ends; but the log has the
+fact that it did (`NodeIsLost`), and the replay tells it.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 from typing import Any
 
-from murmuration.schedulers.agent import Wake
-from murmuration.schedulers.central.master import LiveMaster, Settings
+import numpy as np
+
+from murmuration.schedulers.agent import Effect, Message, Note, Send
+from murmuration.schedulers.central.master import CentralMaster, CentralSettings
+from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import (
     AgentJoined,
     Ended,
+    JobSubmitted,
     Launch,
+    LeaseEnded,
+    NodeIsLost,
     Recover,
     RunEnded,
     RunStarted,
-    Send,
     SubmitJob,
+    TaskEnded,
     TaskPlaced,
 )
-from murmuration.schedulers.offers.messages import Callback, Status
+from murmuration.schedulers.offers.messages import MASTER, Status
+from murmuration.simulation.messages.drive import Disk, Driver, Party
+from murmuration.simulation.messages.network import Faults, Network
 from murmuration.workload.job_spec import JobSpec
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
@@ -52,21 +63,30 @@ class Replay:
 
 @dataclass
 class _Replayer:
-    make: Callable[[Any], LiveMaster]
     result: Replay = field(default_factory=Replay)
-    master: LiveMaster | None = None
+    master: CentralMaster | None = None
     #: Facts that came out and are not met in the log yet.
     out: list[Any] = field(default_factory=list)
 
-    def event(self, number: int, at_s: float, event: Any) -> None:
+    def begin(self, master: CentralMaster) -> None:
+        self.master, self.out = master, []
+        master.leases.agent_timeout_s = math.inf
+
+    def event(self, number: int, at_s: float, event: Any, lost: list[str]) -> None:
+        """Tell the next event, and before it of the nodes that were found lost with it."""
         if self.master is None:
             return
         if self.out and not isinstance(event, Recover):
             # Before a new master starts, the old one may have died with facts it had not written.
             self._differ(number, None, self.out[0])
         self.result.events += 1
-        said = self.master.handle(event, at_s)
-        self.out = [message for message in said if not isinstance(message, Send | Callback)]
+        told = [] if isinstance(event, LeaseEnded) else [LeaseEnded(node) for node in lost]
+        self.out = [
+            effect.fact
+            for message in [*told, event]
+            for effect in self.master.handle(message, at_s)
+            if isinstance(effect, Note)
+        ]
 
     def fact(self, number: int, fact: Any) -> None:
         if self.master is None:
@@ -84,20 +104,29 @@ class _Replayer:
             self.result.difference = (number, there, came)
 
 
-def replay(log: Iterable[tuple[int, float, str, Any]], make: Callable[[Any], LiveMaster]) -> Replay:
+Line = tuple[int, float, str, Any]
+
+
+def replay(log: Iterable[Line], make: Callable[[Any], CentralMaster]) -> Replay:
     """Feed the events of a log to a master like the one that wrote it, and compare what comes out.
 
     A log whose beginning was dropped is taken up where the next master started.
     """
-    replayer = _Replayer(make)
-    for number, at_s, side, value in log:
+    replayer, lines = _Replayer(), list(log)
+    for k, (number, at_s, side, value) in enumerate(lines):
         if side == "options":
-            replayer.master, replayer.out = make(value), []
+            replayer.begin(make(value))
         elif side == "event":
-            replayer.event(number, at_s, value)
+            replayer.event(number, at_s, value, _lost_with(lines, k))
         else:
             replayer.fact(number, value)
     return replayer.result
+
+
+def _lost_with(lines: list[Line], k: int) -> list[str]:
+    """The nodes whose loss is a fact of the event in this line."""
+    facts = takewhile(lambda line: line[2] == "fact", islice(lines, k + 1, None))
+    return [value.node for *_, value in facts if isinstance(value, NodeIsLost)]
 
 
 def joins(nodes: NodeTable) -> list[AgentJoined]:
@@ -111,7 +140,7 @@ def joins(nodes: NodeTable) -> list[AgentJoined]:
 
 def submissions(jobs: JobList, speed: float = 1.0) -> list[tuple[float, SubmitJob]]:
     """The jobs of a scenario as clients would submit them: when, and what."""
-    found = []
+    submitted = []
     for row in range(len(jobs)):
         request = {
             name: int(amount) / jobs.resources.unit(name)
@@ -127,13 +156,13 @@ def submissions(jobs: JobList, speed: float = 1.0) -> list[tuple[float, SubmitJo
             user=jobs.workloads[jobs.workload[row]],
             constraints=[str(test) for test in jobs.constraint_sets[jobs.constraint[row]]],
         )
-        found.append(
+        submitted.append(
             (
                 float(jobs.submit_s[row]) / speed,
                 SubmitJob(spec, float(jobs.duration_s[row]) / speed),
             )
         )
-    return found
+    return submitted
 
 
 @dataclass
@@ -145,35 +174,72 @@ class Rehearsal:
 
 
 def rehearse(
-    settings: Settings, seed: int, nodes: NodeTable, jobs: list[tuple[float, SubmitJob]]
+    settings: CentralSettings, seed: int, nodes: NodeTable, jobs: list[tuple[float, SubmitJob]]
 ) -> Rehearsal:
-    """A live master on these nodes and jobs, if nothing took any time but the tasks."""
-    master, result, ends = LiveMaster(settings, seed), Rehearsal(), 0
-    heap: list[tuple[float, int, Any]] = []
-    for at, told in [(0.0, Recover(0, seed)), *((0.0, join) for join in joins(nodes)), *jobs]:
-        heapq.heappush(heap, (at, len(heap), told))
-    sequence = len(heap)
-    while heap or master.due < math.inf:
-        woken = not heap or master.due < heap[0][0]
-        now, event = (master.due, Wake()) if woken else heapq.heappop(heap)[::2]
-        ends += isinstance(event, RunEnded)
-        if isinstance(event, SubmitJob):
-            result.ended.append(ends)
-        said = master.handle(event, now)
-        result.placed += [message for message in said if isinstance(message, TaskPlaced)]
-        for at, later in _launched(said, now):
-            sequence += 1
-            heapq.heappush(heap, (at, sequence, later))
-    return result
+    """A master on these nodes and jobs, if nothing took any time but the tasks."""
+    settings = replace(settings, agent_timeout_s=math.inf)
+    driver = Driver(Network(Faults(delay_s=0.0), np.random.default_rng(0)))
+    rehearsal = Rehearsal()
+    driver.add(_Rehearsed(rehearsal, settings, seed))
+    for join in joins(nodes):
+        driver.add(_EmulatedNode(driver, join.node))
+        driver.at(0.0, driver.tell, MASTER, join)
+    for at_s, submission in jobs:
+        driver.at(at_s, driver.tell, MASTER, submission)
+    driver.run()
+    return rehearsal
 
 
-def _launched(said: list[Any], now: float) -> list[tuple[float, Any]]:
-    """What emulated executors tell of the runs that were just ordered, and when."""
-    told: list[tuple[float, Any]] = []
-    for message in said:
-        if isinstance(message, Send) and isinstance(message.message, Launch):
-            launch, node = message.message, message.node
-            ended = RunEnded(node, Ended(launch.framework, launch.run, Status.FINISHED, 0))
-            told += [(now, RunStarted(node, launch.framework, launch.run))]
-            told += [(now + (launch.order.duration_s or 0.0), ended)]
-    return told
+class _Rehearsed(Party):
+    """A master whose disk only counts."""
+
+    def __init__(self, rehearsal: Rehearsal, settings: CentralSettings, seed: int) -> None:
+        super().__init__(MASTER, _Recording(rehearsal))
+        self._settings, self._seed = settings, seed
+
+    def start(self, memory: Any, life: int) -> CentralMaster:
+        return CentralMaster(self._settings, self._seed)
+
+    def first_events(self) -> list[Message]:
+        return [Recover(0, self._seed)]
+
+
+class _Recording(Disk):
+    """Keeps the decisions, and how many tasks had ended at each submission."""
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        super().__init__(MasterMemory())
+        self._rehearsal, self._ends = rehearsal, 0
+
+    def write(self, facts: Sequence[tuple[Message, float]]) -> None:
+        for fact, _ in facts:
+            if isinstance(fact, TaskPlaced):
+                self._rehearsal.placed.append(fact)
+            elif isinstance(fact, JobSubmitted):
+                self._rehearsal.ended.append(self._ends)
+            self._ends += isinstance(fact, TaskEnded)
+
+
+class _EmulatedNode(Party):
+    """A node whose tasks run for exactly as long as they are told to."""
+
+    due = math.inf
+
+    def __init__(self, driver: Driver, name: str) -> None:
+        super().__init__(name)
+        self._driver = driver
+
+    def start(self, memory: None, life: int) -> _EmulatedNode:
+        return self
+
+    def handle(self, event: Message, now: float) -> list[Effect]:
+        if not isinstance(event, Launch):
+            return []
+        ended = Ended(event.framework, event.run, Status.FINISHED, 0)
+        self._driver.at(
+            now + (event.order.duration_s or 0.0),
+            self._driver.tell,
+            MASTER,
+            RunEnded(self.name, ended, event.session),
+        )
+        return [Send(MASTER, RunStarted(self.name, event.framework, event.run, event.session))]

@@ -49,8 +49,9 @@ class Connections(Network):
         self._notice_s, self._redial_s = notice_s, redial_s
         self._sessions = 0
         self._open: dict[Pair, _Connection] = {}
-        #: Those who dial, and whether each knows that it has no connection.
-        self._idle: dict[str, bool] = {}
+        self._dialers: set[str] = set()
+        #: Dialers that know that they have no connection, in the order in which they try.
+        self._idle: dict[str, None] = {}
         self._isolated: set[str] = set()
 
     def attach(self, driver: Driver) -> None:
@@ -61,7 +62,8 @@ class Connections(Network):
 
     def dial(self, name: str) -> None:
         """This party keeps a connection from now on."""
-        self._idle[name] = True
+        self._dialers.add(name)
+        self._idle[name] = None
 
     # What the driver asks.
 
@@ -82,9 +84,9 @@ class Connections(Network):
 
     def drop(self, name: str) -> None:
         self.break_all(name)
-        if name in self._idle:
+        if name in self._dialers:
             # A party that starts again knows of no connection.
-            self._idle[name] = True
+            self._idle[name] = None
 
     # What goes wrong.
 
@@ -98,6 +100,12 @@ class Connections(Network):
         """Break a party's connections; it hears of that later, as the others do."""
         for pair in [pair for pair in self._open if name in pair]:
             self._break(pair)
+
+    def hang_up(self, dialer: str, listener: str, session: int) -> None:
+        """One side closes a connection, if it is still this one."""
+        connection = self._open.get((dialer, listener))
+        if connection is not None and connection.session == session:
+            self._break((dialer, listener))
 
     def _divide(self, part: Partition) -> None:
         for pair in list(self._open):
@@ -115,14 +123,14 @@ class Connections(Network):
     def _notice(self, name: str, life: int, peer: str, session: int) -> None:
         if self._driver.life(name) == life:
             self._driver.tell(name, Disconnected(peer, session))
-            if name in self._idle:
-                self._idle[name] = True
+            if name in self._dialers:
+                self._idle[name] = None
 
     # Dialling.
 
     def _redial(self) -> None:
         self._driver.at(self._driver.now + self._redial_s, self._redial)
-        for name in [name for name, idle in self._idle.items() if idle]:
+        for name in list(self._idle):
             listener = self._where(name)
             if listener is not None and self._can_connect(name, listener):
                 self._connect(name, listener)
@@ -133,7 +141,7 @@ class Connections(Network):
 
     def _connect(self, name: str, listener: str) -> None:
         self._sessions += 1
-        self._idle[name] = False
+        del self._idle[name]
         busy = {name: 0.0, listener: 0.0}
         self._open[name, listener] = _Connection(self._sessions, busy)
         self._driver.tell(name, Connected(listener, self._sessions))

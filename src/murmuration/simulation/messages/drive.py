@@ -322,10 +322,10 @@ class Driver:
 
     # Parties, and what goes wrong.
 
-    def add(self, party: Party) -> None:
-        """A party comes in, and starts."""
+    def add(self, party: Party, offset_s: float = 0.0) -> None:
+        """A party comes in, with a clock that is so far ahead, and starts."""
         assert party.name not in self._seats, f"two parties are named {party.name}"
-        self._seats[party.name] = _Seat(party)
+        self._seats[party.name] = _Seat(party, offset_s=offset_s)
         self.start(party.name)
 
     def start(self, name: str) -> None:

@@ -1,6 +1,25 @@
 """The node agent: it runs what the master orders, tells it what became of it, and ends everything
-when it has been without a master for too long. What actually starts and ends processes is told by
-its commands."""
+when it has been without a master for too long.
+
+It is an agent of the contract (`schedulers/agent.py`); its host starts and ends processes as its
+acts say. It notes how each run ended before it tells anybody, and tells it on every connection
+until the master has recorded it (`EndRecorded`); only then it is forgotten. What runs is the host's
+own memory: an agent that starts again is told what was found (`find`).
+
+A run goes through four phases; what is not in the table changes nothing:
+
+| phase | `Started` | stop: ordered, time limit, lease ended, agent leaves | `Exited` |
+|---|---|---|---|
+| starting | running; stopping if a stop was asked for | kept until it has started | ended |
+| running | – | stopping | ended |
+| stopping | – | – | ended |
+| ended | – | – | – |
+
+Two rules keep a task from running twice. The *lease*: the agent counts from when it **sent** the
+last heartbeat that was answered, and ends all runs `agent_timeout_s` later; the master counts from
+when it **received** it, and waits a margin longer. The *session*: orders of an old connection are
+ignored, for the master may have given up on them.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +30,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from murmuration.schedulers.agent import Wake
+import msgspec
+
+from murmuration.schedulers.agent import (
+    Connected,
+    Disconnected,
+    Do,
+    Effect,
+    Message,
+    Note,
+    Send,
+    Wake,
+)
 from murmuration.schedulers.central.messages import (
     AgentJoined,
     AgentLeaves,
+    CentralMessage,
     Ended,
     EndRecorded,
     FromAgent,
@@ -33,7 +64,7 @@ from murmuration.schedulers.offers.messages import Status, Vector
 LEFT = "its node agent was stopped"
 
 
-class Phase(StrEnum):
+class RunPhase(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
@@ -43,32 +74,17 @@ class Phase(StrEnum):
 # What the agent is told by its driver.
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
-    """A connection stands; its number is larger than that of every one before."""
-
-    session: int
-
-
-@dataclass(frozen=True, slots=True)
-class Disconnected:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(CentralMessage, frozen=True):
     """The agent is to end: all its tasks end with it, and none is begun."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(CentralMessage, frozen=True):
     """The process runs."""
 
     run: str
 
 
-@dataclass(frozen=True, slots=True)
-class Exited:
+class Exited(CentralMessage, frozen=True):
     """It ended, or (`started` False) never began."""
 
     run: str
@@ -78,8 +94,7 @@ class Exited:
     started: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A run of an agent that was here before."""
 
     framework: str
@@ -89,53 +104,68 @@ class Found:
     ends_s: float = math.inf
 
 
-# What it asks of its driver.
+# What it asks of its host.
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(CentralMessage, frozen=True):
     launch: Launch
     #: When its time limit ends, for whoever finds it again.
     ends_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(CentralMessage, frozen=True):
     run: str
     reason: str
     #: No patience: SIGKILL at once.
     now: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
-    """Nobody will ask for this run's end again."""
-
-    run: str
-
-
-@dataclass(frozen=True, slots=True)
-class Leased:
+class Leased(CentralMessage, frozen=True):
     """Tasks may run until then; whoever watches over them while the agent is gone should know."""
 
     until_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(CentralMessage, frozen=True):
     """The master does not want this agent."""
 
     reason: str
 
 
-Command = Start | Kill | Forget | Leased | GiveUp | FromAgent
+# What it notes.
+
+
+class RunOver(CentralMessage, frozen=True):
+    """A run ended like this."""
+
+    ended: Ended
+
+
+class RunForgotten(CentralMessage, frozen=True):
+    """The master has recorded the end; nobody will ask for it again."""
+
+    run: str
+
+
+class NodeMemory:
+    """The ends that the master may not have recorded yet."""
+
+    def __init__(self) -> None:
+        self.ended: dict[str, Ended] = {}
+
+    def apply(self, fact: Any, now: float) -> None:
+        match fact:
+            case RunOver(ended):
+                self.ended[ended.run] = ended
+            case RunForgotten(run):
+                self.ended.pop(run, None)
 
 
 @dataclass(slots=True)
 class RunRecord:
     framework: str
     request: Vector
-    phase: Phase
+    phase: RunPhase
     #: Why it was told to stop, and the status that makes of its end.
     reason: str = ""
     asked: Status | None = None
@@ -143,7 +173,7 @@ class RunRecord:
 
 
 @dataclass
-class NodeAgent:
+class CentralNodeAgent:
     """The state machine of one node agent."""
 
     node: str
@@ -163,12 +193,15 @@ class NodeAgent:
     _beats: dict[int, float] = field(default_factory=dict)
     _beat: int = 0
     _limits: list[tuple[float, str]] = field(default_factory=list)
-    _out: list[Command] = field(default_factory=list)
+    #: The master it is connected to.
+    _master: str = ""
+    _out: list[Effect] = field(default_factory=list)
 
-    def handle(self, event: Any, now: float) -> list[Command]:
+    def handle(self, event: Message, now: float) -> list[Effect]:
+        """Take one event; return what it causes, in order."""
         self._out = []
-        # What is due comes first, lest an end after the lease looks like a failure; news of the
-        # lease come before.
+        # What is due comes first, or an end after the lease would look like a failure. Only a
+        # renewal of the lease comes before: it was sent before the lease ended.
         if not isinstance(event, HeartbeatSeen | Welcome):
             self._run_timers(now)
         _ON[type(event)](self, event, now)
@@ -187,19 +220,20 @@ class NodeAgent:
         """Take up what an agent before this one left: runs that go on, and ends that were not
         recorded yet."""
         for run in runs:
-            self.runs[run.run] = RunRecord(run.framework, run.request, Phase.RUNNING)
+            self.runs[run.run] = RunRecord(run.framework, run.request, RunPhase.RUNNING)
             if run.ends_s < math.inf:
                 heapq.heappush(self._limits, (run.ends_s, run.run))
         for end in ended:
-            self.runs[end.run] = RunRecord(end.framework, (), Phase.ENDED, ended=end)
+            self.runs[end.run] = RunRecord(end.framework, (), RunPhase.ENDED, ended=end)
         self.lease_s = now + self.agent_timeout_s
 
     def _is_active(self, run: str) -> bool:
-        return run in self.runs and self.runs[run].phase in (Phase.STARTING, Phase.RUNNING)
+        return run in self.runs and self.runs[run].phase in (RunPhase.STARTING, RunPhase.RUNNING)
 
     # The connection.
 
     def _on_connected(self, event: Connected, now: float) -> None:
+        self._master = event.peer
         self.session, self.connected, self.welcome = event.session, True, False
         self._beats.clear()
         self._beats[0] = now
@@ -207,18 +241,19 @@ class NodeAgent:
         running = tuple(
             Running(record.framework, run, record.request)
             for run, record in self.runs.items()
-            if record.phase is not Phase.ENDED
+            if record.phase is not RunPhase.ENDED
         )
         ended = tuple(record.ended for record in self.runs.values() if record.ended is not None)
-        self._out.append(
+        self._send(
             AgentJoined(
                 self.node, self.identity, self.session, self.total, self.attributes, running, ended
             )
         )
 
     def _on_disconnected(self, event: Disconnected, now: float) -> None:
-        self.connected = self.welcome = False
-        self._next_beat_s = math.inf
+        if event.session == self.session:
+            self.connected = self.welcome = False
+            self._next_beat_s = math.inf
 
     def _on_welcome(self, event: Welcome, now: float) -> None:
         if event.session != self.session:
@@ -230,7 +265,7 @@ class NodeAgent:
 
     def _on_refused(self, event: Refused, now: float) -> None:
         if event.session == self.session:
-            self._out.append(GiveUp(event.reason))
+            self._out.append(Do(GiveUp(event.reason)))
 
     def _on_seen(self, event: HeartbeatSeen, now: float) -> None:
         sent = self._beats.pop(event.serial, None)
@@ -240,7 +275,7 @@ class NodeAgent:
     def _renew(self, sent_s: float) -> None:
         """The master heard us no earlier than we spoke, so the lease counts from there."""
         self.lease_s = sent_s + self.agent_timeout_s
-        self._out.append(Leased(self.lease_s))
+        self._out.append(Do(Leased(self.lease_s)))
 
     # Tasks.
 
@@ -248,7 +283,7 @@ class NodeAgent:
         """Start a run, once: an order of an old connection, or one heard before, is not for now."""
         if event.session != self.session or not self.welcome or event.run in self.runs:
             return
-        self.runs[event.run] = RunRecord(event.framework, event.request, Phase.STARTING)
+        self.runs[event.run] = RunRecord(event.framework, event.request, RunPhase.STARTING)
         if self.leaving:
             self._stop(event.run, LEFT, Status.LOST)
             self._on_exited(Exited(event.run, started=False), now)
@@ -257,7 +292,7 @@ class NodeAgent:
         ends = now + limit if limit is not None else math.inf
         if limit is not None:
             heapq.heappush(self._limits, (ends, event.run))
-        self._out.append(Start(event, ends))
+        self._out.append(Do(Start(event, ends)))
 
     def _on_stop(self, event: Stop, now: float) -> None:
         if event.session == self.session:
@@ -265,53 +300,54 @@ class NodeAgent:
 
     def _stop(self, run: str, reason: str, asked: Status, at_once: bool = False) -> None:
         record = self.runs.get(run)
-        if record is None or record.phase not in (Phase.STARTING, Phase.RUNNING):
+        if record is None or record.phase not in (RunPhase.STARTING, RunPhase.RUNNING):
             return
         record.reason, record.asked = reason, asked
-        if record.phase is Phase.RUNNING:
-            record.phase = Phase.STOPPING
-            self._out.append(Kill(run, reason, at_once))
+        if record.phase is RunPhase.RUNNING:
+            record.phase = RunPhase.STOPPING
+            self._out.append(Do(Kill(run, reason, at_once)))
 
     def _on_leave(self, event: Leave, now: float) -> None:
         self.leaving = True
-        self._send(AgentLeaves(self.node))
+        self._send(AgentLeaves(self.node, self.session))
         for run in list(self.runs):
             self._stop(run, LEFT, Status.LOST)
 
     @property
     def busy(self) -> bool:
-        return any(record.phase is not Phase.ENDED for record in self.runs.values())
+        return any(record.phase is not RunPhase.ENDED for record in self.runs.values())
 
     def _on_started(self, event: Started, now: float) -> None:
         record = self.runs.get(event.run)
-        if record is None or record.phase is not Phase.STARTING:
+        if record is None or record.phase is not RunPhase.STARTING:
             return
-        record.phase = Phase.RUNNING
-        self._send(RunStarted(self.node, record.framework, event.run))
+        record.phase = RunPhase.RUNNING
+        self._send(RunStarted(self.node, record.framework, event.run, self.session))
         if record.asked is not None:
             # It was told to stop while it started.
-            record.phase = Phase.STOPPING
-            self._out.append(Kill(event.run, record.reason))
+            record.phase = RunPhase.STOPPING
+            self._out.append(Do(Kill(event.run, record.reason)))
 
     def _on_exited(self, event: Exited, now: float) -> None:
         record = self.runs.get(event.run)
-        if record is None or record.phase is Phase.ENDED:
+        if record is None or record.phase is RunPhase.ENDED:
             return
-        record.phase = Phase.ENDED
+        record.phase = RunPhase.ENDED
         record.ended = _ending(record, event)
-        self._send(RunEnded(self.node, record.ended))
+        self._out.append(Note(RunOver(record.ended)))
+        self._send(RunEnded(self.node, record.ended, self.session))
 
     def _on_recorded(self, event: EndRecorded, now: float) -> None:
         record = self.runs.get(event.run)
-        if record is not None and record.phase is Phase.ENDED:
+        if record is not None and record.phase is RunPhase.ENDED:
             del self.runs[event.run]
-            self._out.append(Forget(event.run))
+            self._out.append(Note(RunForgotten(event.run)))
 
     def _send(self, message: FromAgent) -> None:
         """What is said without a connection is said again when one stands: joining tells
         everything."""
         if self.connected:
-            self._out.append(message)
+            self._out.append(Send(self._master, message))
 
     # Time.
 
@@ -323,7 +359,7 @@ class NodeAgent:
             self._beat += 1
             self._beats[self._beat] = now
             self._next_beat_s = now + self._heartbeat_s
-            self._out.append(Heartbeat(self.node, self.session, self._beat))
+            self._send(Heartbeat(self.node, self.session, self._beat))
         if now >= self.lease_s:
             self.lease_s = math.inf
             for run in list(self.runs):
@@ -347,17 +383,17 @@ def _ending(record: RunRecord, event: Exited) -> Ended:
     return Ended(record.framework, event.run, status, event.code, event.signal, reason)
 
 
-_ON: dict[type, Callable[[NodeAgent, Any, float], None]] = {
-    Connected: NodeAgent._on_connected,
-    Disconnected: NodeAgent._on_disconnected,
-    Welcome: NodeAgent._on_welcome,
-    Refused: NodeAgent._on_refused,
-    HeartbeatSeen: NodeAgent._on_seen,
-    Launch: NodeAgent._on_launch,
-    Stop: NodeAgent._on_stop,
-    Started: NodeAgent._on_started,
-    Exited: NodeAgent._on_exited,
-    Leave: NodeAgent._on_leave,
-    EndRecorded: NodeAgent._on_recorded,
-    Wake: NodeAgent._on_wake,
+_ON: dict[type, Callable[[CentralNodeAgent, Any, float], None]] = {
+    Connected: CentralNodeAgent._on_connected,
+    Disconnected: CentralNodeAgent._on_disconnected,
+    Welcome: CentralNodeAgent._on_welcome,
+    Refused: CentralNodeAgent._on_refused,
+    HeartbeatSeen: CentralNodeAgent._on_seen,
+    Launch: CentralNodeAgent._on_launch,
+    Stop: CentralNodeAgent._on_stop,
+    Started: CentralNodeAgent._on_started,
+    Exited: CentralNodeAgent._on_exited,
+    Leave: CentralNodeAgent._on_leave,
+    EndRecorded: CentralNodeAgent._on_recorded,
+    Wake: CentralNodeAgent._on_wake,
 }

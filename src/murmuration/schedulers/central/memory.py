@@ -1,0 +1,185 @@
+"""What a master must know again after a crash: three tables, and what each fact changes in them.
+
+This is the only fold of the master's facts. `changes` says it as changes of rows, so that whoever
+keeps tables can carry them out: `MasterMemory` with dictionaries, for the virtual disk; a database
+with statements, in one transaction (`runtime/store/`). `recover` makes of the rows the event with
+which a master starts.
+
+| table | key | row |
+|---|---|---|
+| jobs | name | when and what was submitted, whether it was killed |
+| tasks | job, index | the current or last run of a task that was placed at least once |
+| draining | node | none |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from murmuration.schedulers.central.messages import (
+    JobForgotten,
+    JobKilled,
+    JobSubmitted,
+    NodeDraining,
+    Recover,
+    StoredJob,
+    StoredRun,
+    TaskEnded,
+    TaskPlaced,
+    TaskStarted,
+)
+
+Key = tuple[str | int, ...]
+Row = dict[str, Any]
+
+
+class TableLayout(NamedTuple):
+    """The columns of the key, and the others with what a new row has in them."""
+
+    key: tuple[str, ...]
+    defaults: Row
+
+
+TABLES = {
+    "jobs": TableLayout(
+        ("name",),
+        {
+            "serial": 0,
+            "submit_s": 0.0,
+            "first_run": 0,
+            "killed": False,
+            "duration_s": None,
+            "spec": None,
+        },
+    ),
+    "tasks": TableLayout(
+        ("job", "idx"),
+        {
+            "run": 0,
+            "node": "",
+            "status": "starting",
+            "failures": 0,
+            "code": None,
+            "reason": "",
+            "placed_s": 0.0,
+            "started_s": 0.0,
+            "ended_s": 0.0,
+        },
+    ),
+    "draining": TableLayout(("node",), {}),
+}
+
+
+class Put(NamedTuple):
+    """Set these columns of a row, which is made with the defaults if it is not there."""
+
+    table: str
+    key: Key
+    columns: Row
+
+
+class Patch(NamedTuple):
+    """Set these columns of a row that is there."""
+
+    table: str
+    key: Key
+    columns: Row
+
+
+class Drop(NamedTuple):
+    """Remove the rows whose key begins with this."""
+
+    table: str
+    key: tuple[str | int]
+
+
+Change = Put | Patch | Drop
+
+
+def changes(fact: Any, now: float) -> Iterator[Change]:
+    """What a fact that was noted at this time changes, in order."""
+    match fact:
+        case JobSubmitted(job, serial, first_run, spec, duration_s):
+            # A new job takes the place of an ended one of its name.
+            yield Drop("tasks", (job,))
+            yield Drop("jobs", (job,))
+            row: Row = {"serial": serial, "submit_s": now, "first_run": first_run}
+            yield Put("jobs", (job,), {**row, "duration_s": duration_s, "spec": spec})
+        case JobForgotten(job):
+            yield Drop("tasks", (job,))
+            yield Drop("jobs", (job,))
+        case JobKilled(job):
+            yield Patch("jobs", (job,), {"killed": True})
+        case TaskPlaced(job, index, run, node):
+            row = {"run": run, "node": node, "status": "starting", "code": None, "reason": ""}
+            times = {"placed_s": now, "started_s": 0.0, "ended_s": 0.0}
+            yield Put("tasks", (job, index), {**row, **times})
+        case TaskStarted(job, index):
+            yield Patch("tasks", (job, index), {"status": "running", "started_s": now})
+        case TaskEnded(job, index, code=code, reason=reason, failures=failures, state=state):
+            row = {"status": str(state), "code": code, "reason": reason, "failures": failures}
+            yield Patch("tasks", (job, index), {**row, "ended_s": now})
+        case NodeDraining(node, True):
+            yield Put("draining", (node,), {})
+        case NodeDraining(node, False):
+            yield Drop("draining", (node,))
+
+
+class MasterMemory:
+    """The tables as dictionaries; rows lie under the first part of their key, then under all of
+    it."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str | int, dict[Key, Row]]] = {name: {} for name in TABLES}
+
+    @property
+    def tables(self) -> dict[str, dict[Key, Row]]:
+        """All rows by their whole key."""
+        return {
+            name: {key: row for rows in groups.values() for key, row in rows.items()}
+            for name, groups in self._rows.items()
+        }
+
+    def has_job(self, name: str) -> bool:
+        return name in self._rows["jobs"]
+
+    def recover(self, epoch: int, seed: int) -> Recover:
+        """The event with which a master starts."""
+        return recover(self.tables, epoch, seed)
+
+    def apply(self, fact: Any, now: float) -> None:
+        for change in changes(fact, now):
+            groups = self._rows[change.table]
+            match change:
+                case Put(table, key, columns):
+                    rows = groups.setdefault(key[0], {})
+                    rows[key] = {**rows.get(key, TABLES[table].defaults), **columns}
+                case Patch(table, key, columns):
+                    rows = groups.get(key[0], {})
+                    assert key in rows, f"{fact} changes {table} {key}, which is not there"
+                    rows[key] = {**rows[key], **columns}
+                case Drop(_, (first,)):
+                    groups.pop(first, None)
+
+    def __deepcopy__(self, memo: Any) -> MasterMemory:
+        copied = MasterMemory()
+        copied._rows = {
+            name: {first: dict(rows) for first, rows in groups.items()}
+            for name, groups in self._rows.items()
+        }
+        return copied
+
+
+def recover(tables: Mapping[str, Mapping[Key, Row]], epoch: int, seed: int) -> Recover:
+    """The event with which a master starts from these tables."""
+    runs: dict[str | int, list[StoredRun]] = {}
+    for (job, index), row in sorted(tables["tasks"].items()):
+        runs.setdefault(job, []).append(StoredRun(int(index), **row))
+    jobs = [
+        StoredJob(**{**row, "killed": bool(row["killed"])}, runs=tuple(runs.get(name, ())))
+        for (name,), row in tables["jobs"].items()
+    ]
+    draining = sorted(str(node) for (node,) in tables["draining"])
+    ordered = tuple(sorted(jobs, key=lambda job: job.serial))
+    return Recover(epoch, seed, ordered, tuple(draining))

@@ -1,0 +1,67 @@
+"""From a job's specification to what the ledger and a node agent need: exact amounts, parsed
+constraints, and the order to run one task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from murmuration.base.errors import InputError, did_you_mean
+from murmuration.base.resources import Resources
+from murmuration.cluster.constraints import Constraint, parse_constraint
+from murmuration.schedulers.central.jobs import JobRecord
+from murmuration.schedulers.central.messages import Order
+from murmuration.schedulers.offers.messages import Vector
+from murmuration.workload.job_spec import FieldError, JobSpec
+
+
+def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
+    """What a node agent is told to run for one run of a task."""
+    spec = job.spec
+    variables = {
+        "MURMUR_JOB": job.name,
+        "MURMUR_TASK": f"{job.name}.{index}",
+        "MURMUR_INDEX": str(index),
+        "MURMUR_COUNT": str(spec.count),
+        "MURMUR_RUN": str(run - job.first_run),
+        "MURMUR_NODE": node,
+    }
+    command = (*spec.command, *spec.arguments)
+    return Order(
+        command,
+        {**spec.environment, **variables},
+        spec.time_limit_s,
+        tuple(spec.ports),
+        job.duration_s,
+    )
+
+
+def requirements(resources: Resources, spec: JobSpec) -> tuple[Vector, tuple[Constraint, ...]]:
+    """What a job asks for, in exact amounts and parsed constraints; a field that cannot be read is
+    refused."""
+    for name in spec.resources:
+        if name not in resources.names:
+            raise FieldError(
+                f"resources.{name}", f"unknown resource; {did_you_mean(name, resources.names)}"
+            )
+    request = tuple(_amount(resources, name, spec) for name in resources.names)
+    return request, tuple(_constraint(k, text) for k, text in enumerate(spec.constraints))
+
+
+def _amount(resources: Resources, name: str, spec: JobSpec) -> int:
+    with _about(f"resources.{name}") as field:
+        return resources.exact(name, spec.resources.get(name, 0), field)
+
+
+def _constraint(k: int, text: str) -> Constraint:
+    with _about(f"constraints[{k}]") as field:
+        return parse_constraint(text, field)
+
+
+@contextmanager
+def _about(name: str) -> Iterator[str]:
+    """What is said against bad input in here is said of this field."""
+    try:
+        yield name
+    except InputError as error:
+        raise FieldError(name, str(error).removeprefix(f"{name}: ")) from error
