@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from murmuration.base.random import generator
@@ -75,6 +75,7 @@ def check_all_well(made: CentralCluster) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), faults)
+@example(0, [("pause", 0, 1.0, 12.0)])
 def test_no_task_runs_twice_and_everything_ends_well(seed: int, inflicted: list[Any]) -> None:
     made = cluster(seed)
     for fault in inflicted:

@@ -182,6 +182,17 @@ def test_without_a_master_the_tasks_end_when_the_lease_does() -> None:
     assert [end.status for end in joined.ended] == [Status.LOST]
 
 
+def test_an_order_read_after_the_lease_has_ended_is_not_carried_out() -> None:
+    """A suspended agent goes on and finds orders from before; the master has given up on it."""
+    agent = connected(timeout_s=12.0)
+    beat, over, message = told(agent, launch(), 12.0)
+    assert beat == Heartbeat("n", 1, 1) and isinstance(over, RunOver)
+    assert isinstance(message, RunEnded) and message.ended.status is Status.LOST
+    assert told(agent, HeartbeatSeen(1, 1), 12.1) == [Leased(24.0)]
+    again = launch("a.0.2")
+    assert told(agent, again, 12.2) == [Start(again, math.inf)]
+
+
 def test_an_agent_that_starts_again_finds_its_tasks() -> None:
     agent = CentralNodeAgent("n", "id", {"cpu": 1}, agent_timeout_s=30.0)
     agent.find(

@@ -17,8 +17,9 @@ A run goes through four phases; what is not in the table changes nothing:
 
 Two rules keep a task from running twice. The *lease*: the agent counts from when it **sent** the
 last heartbeat that was answered, and ends all runs `agent_timeout_s` later; the master counts from
-when it **received** it, and waits a margin longer. The *session*: orders of an old connection are
-ignored, for the master may have given up on them.
+when it **received** it, and waits a margin longer. An order that is read after the lease has ended
+is not carried out. The *session*: orders of an old connection are ignored, for the master may have
+given up on them.
 """
 
 from __future__ import annotations
@@ -186,8 +187,11 @@ class CentralNodeAgent:
     connected: bool = False
     welcome: bool = False
     leaving: bool = False
-    #: When the lease ends, counted from the last heartbeat that was answered.
+    #: When the lease ends, counted from the last heartbeat that was answered; infinity when that
+    #: was dealt with.
     lease_s: float = math.inf
+    #: The same, and it stays: no run starts after it.
+    _leased_until_s: float = -math.inf
     _heartbeat_s: float = 5.0
     _next_beat_s: float = math.inf
     _beats: dict[int, float] = field(default_factory=dict)
@@ -226,6 +230,10 @@ class CentralNodeAgent:
         for end in ended:
             self.runs[end.run] = RunRecord(end.framework, (), RunPhase.ENDED, ended=end)
         self.lease_s = now + self.agent_timeout_s
+
+    @property
+    def _no_master(self) -> str:
+        return f"no master for {self.agent_timeout_s:g} s"
 
     def _is_active(self, run: str) -> bool:
         return run in self.runs and self.runs[run].phase in (RunPhase.STARTING, RunPhase.RUNNING)
@@ -274,18 +282,23 @@ class CentralNodeAgent:
 
     def _renew(self, sent_s: float) -> None:
         """The master heard us no earlier than we spoke, so the lease counts from there."""
-        self.lease_s = sent_s + self.agent_timeout_s
+        self.lease_s = self._leased_until_s = sent_s + self.agent_timeout_s
         self._out.append(Do(Leased(self.lease_s)))
 
     # Tasks.
 
     def _on_launch(self, event: Launch, now: float) -> None:
-        """Start a run, once: an order of an old connection, or one heard before, is not for now."""
+        """Start a run, once: an order of an old connection, or one heard before, is not for now.
+
+        One that is read after the lease has ended is not carried out but reported as lost. An
+        agent that was suspended finds such orders when it goes on, before it hears that its
+        connection has broken; by then the run may go elsewhere.
+        """
         if event.session != self.session or not self.welcome or event.run in self.runs:
             return
         self.runs[event.run] = RunRecord(event.framework, event.request, RunPhase.STARTING)
-        if self.leaving:
-            self._stop(event.run, LEFT, Status.LOST)
+        if self.leaving or now >= self._leased_until_s:
+            self._stop(event.run, LEFT if self.leaving else self._no_master, Status.LOST)
             self._on_exited(Exited(event.run, started=False), now)
             return
         limit = event.order.time_limit_s
@@ -363,9 +376,7 @@ class CentralNodeAgent:
         if now >= self.lease_s:
             self.lease_s = math.inf
             for run in list(self.runs):
-                self._stop(
-                    run, f"no master for {self.agent_timeout_s:g} s", Status.LOST, at_once=True
-                )
+                self._stop(run, self._no_master, Status.LOST, at_once=True)
 
     def _on_wake(self, event: Wake, now: float) -> None:
         """Timers run after every event."""
