@@ -3,59 +3,113 @@ counts where."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import msgspec
 import pytest
 
 from murmuration.base.random import generator
+from murmuration.schedulers.agent import REGISTRY, Agent, Do, Effect, Message, Note, Send, Wake
 from murmuration.schedulers.negotiation import messages as m
-from murmuration.schedulers.negotiation.books import Books, Held, Status
 from murmuration.schedulers.negotiation.entry_agent import EntryAgent
-from murmuration.schedulers.negotiation.node_agent import NodeAgent
+from murmuration.schedulers.negotiation.memory import (
+    MigrationSeen,
+    NegotiationMemory,
+    TaskAdmitted,
+    TaskLeft,
+    TaskState,
+    TaskStopped,
+    TaskTaken,
+)
+from murmuration.schedulers.negotiation.node_agent import NegotiatingNode
+from murmuration.schedulers.negotiation.phases import NegotiationPhase
 from murmuration.schedulers.negotiation.settings import NegotiationSettings as Settings
-from murmuration.schedulers.negotiation.source import Phase
 
+Said = list[tuple[str | None, Message]]
+#: The party whose word agents take that a node is gone.
+MEMBERSHIP = "membership"
 GIB = 2**30
 TOTAL = (10, 10 * GIB)
 
 
 def task(
     name: str, cpu: int = 2, production: bool = False, constraints: tuple[str, ...] = ()
-) -> m.Task:
-    return m.Task(name, (cpu, cpu * GIB), production, constraints)
+) -> m.MobileTask:
+    return m.MobileTask(name, (cpu, cpu * GIB), production, constraints)
+
+
+def tell(agent: Agent, event: Message, now: float) -> Said:
+    """What an agent sends, and to whom; None: what it wants done on its own host."""
+    said: Said = []
+    for effect in agent.handle(event, now):
+        match effect:
+            case Send(to, message):
+                said.append((to, message))
+            case Do(act):
+                said.append((None, act))
+    return said
+
+
+def restart(agent: Any, seed: int = 2) -> Any:
+    """The agent after a crash: a fresh one, from what its notes fold to."""
+    rng = generator(seed, agent.name)
+    if isinstance(agent, EntryAgent):
+        return EntryAgent(
+            agent.name, ["broker"], 2, Settings(), rng, deepcopy(agent.memory), [MEMBERSHIP]
+        )
+    return NegotiatingNode(
+        agent.name, ["broker"], TOTAL, Settings(), rng, deepcopy(agent.memory), [MEMBERSHIP]
+    )
 
 
 def node(
-    name: str = "a", *tasks: m.Task, settings: Settings | None = None, **more: Any
-) -> NodeAgent:
-    """A node that runs some tasks and was woken once."""
-    books = Books({t.name: Held(t, t.request, Status.RUNNING, measured=True) for t in tasks})
-    agent = NodeAgent(
+    name: str = "a", *tasks: m.MobileTask, settings: Settings | None = None, **more: Any
+) -> NegotiatingNode:
+    """A node that runs some tasks, has measured them, and was woken once."""
+    memory = NegotiationMemory()
+    for each in tasks:
+        memory.apply(TaskAdmitted(each), 0.0)
+    agent = NegotiatingNode(
         name,
         ["broker"],
         TOTAL,
         settings or Settings(),
         generator(1, name),
-        books,
+        memory,
+        authorities=[MEMBERSHIP],
         **more,
     )
-    agent.handle(m.Wake(), 0.0)
+    for each in tasks:
+        agent.sums.change_use(agent.use[each.name], each.request)
+        agent.use[each.name] = each.request
+        agent.measured.add(each.name)
+    tell(agent, Wake(), 0.0)
+    # Nothing is suspended yet, and the host knows.
+    agent._suspended = ()
     return agent
 
 
-def entry() -> EntryAgent:
-    agent = EntryAgent("entry", ["broker", "other"], 2, Settings(), generator(1, "entry"), Books())
-    agent.handle(m.Wake(), 0.0)
+def entry(settings: Settings | None = None) -> EntryAgent:
+    agent = EntryAgent(
+        "entry",
+        ["broker", "other"],
+        2,
+        settings or Settings(),
+        generator(1, "entry"),
+        NegotiationMemory(TaskState.WAITING),
+        [MEMBERSHIP],
+    )
+    tell(agent, Wake(), 0.0)
     return agent
 
 
-def kinds(outbox: m.Outbox) -> list[type]:
-    return [type(message) for _, message in outbox]
+def kinds(said: Said) -> list[type]:
+    return [type(message) for _, message in said]
 
 
 def asks_for_room(
-    agent: Any, wanted: m.Task, now: float, *accepting: str, forced: tuple[str, ...] = ()
+    agent: Any, wanted: m.MobileTask, now: float, *accepting: str, forced: tuple[str, ...] = ()
 ) -> Any:
     """Bring a negotiation about a task from the broker's question to the request for room; returns
     that request."""
@@ -64,50 +118,52 @@ def asks_for_room(
     candidates = [m.Candidate(name, 1.0) for name in accepting] + [
         m.Candidate(name, 0.0, True) for name in forced
     ]
-    out = agent.handle(m.GetCandidateNodesResponse("broker", number, tuple(candidates)), now)
-    level = m.Level(TOTAL, (1, GIB), (0, 0), 1)
+    out = tell(agent, m.GetCandidateNodesResponse("broker", number, tuple(candidates)), now)
+    load = m.NodeLoad(TOTAL, (1, GIB), (0, 0), 1)
     for name in accepting:
-        out = agent.handle(m.TaskMigrationAcceptanceResponse(name, number, level), now)
+        out = tell(agent, m.TaskMigrationAcceptanceResponse(name, number, load), now)
     [(to, request)] = out
     assert type(request) is m.TaskMigrationProcessRequest and to == negotiation.target
     return request
 
 
-def overload(agent: NodeAgent, now: float = 10.0) -> m.Outbox:
+def overload(agent: NegotiatingNode, now: float = 10.0) -> Said:
     """Every task suddenly uses half as much again."""
     use = {
-        name: tuple(int(x * 1.5) for x in held.task.request)
-        for name, held in agent.books.tasks.items()
+        name: tuple(int(x * 1.5) for x in owned.task.request)
+        for name, owned in agent.memory.tasks.items()
     }
-    return agent.handle(m.Measured(use), now)
+    return tell(agent, m.Measured(use), now)
 
 
 def test_every_message_survives_the_wire() -> None:
-    structs = [
-        kind
-        for kind in vars(m).values()
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-    ]
-    tagged = [
-        kind
-        for kind in structs
-        if kind is not msgspec.Struct and kind.__struct_config__.tag is not None
-    ]
-    sent = [
+    payload = msgspec.Raw(b'{"command":["sleep","1"]}')
+    sent: list[Message] = [
         m.GetCandidateNodesRequest("a", 1, task("t"), (1, 2), True, (("b", 9.5),)),
         m.TaskMigrationProcessRequest(
             "a", ("a", 1), task("t", constraints=("zone = x",)), (1, 2), 120.5, True
         ),
-        m.NodeReport(
-            "a", 60.0, m.Level(TOTAL, (1, 1), (0, 0), 3), {"zone": "x", "generation": 3.0}
-        ),
+        m.NodeReport("a", 7, m.NodeLoad(TOTAL, (1, 1), (0, 0), 3), {"zone": "x", "age": 3.0}),
         m.TakenOver("b", ("a", 1)),
+        m.NodeGone(MEMBERSHIP, "b"),
+        TaskAdmitted(m.MobileTask("t", (1, 2), payload=payload)),
     ]
-    union: Any = tagged[0]
-    for kind in tagged[1:]:
-        union = union | kind
     for message in sent:
-        assert msgspec.json.decode(msgspec.json.encode(message), type=union) == message
+        wire = msgspec.json.encode(message)
+        again = msgspec.json.decode(wire, type=REGISTRY[message.key])
+        assert msgspec.json.encode(again) == wire and type(again) is type(message)
+
+
+def test_a_payload_travels_with_its_task_to_the_host_that_runs_it() -> None:
+    payload = msgspec.Raw(b'{"command":["sleep","1"]}')
+    moving = m.MobileTask("t", (1, GIB), payload=payload)
+    target = node("b")
+    request = m.TaskMigrationProcessRequest("a", ("a", 1), moving, (1, GIB), 1.0)
+    wire = msgspec.json.encode(request)
+    tell(target, msgspec.json.decode(wire, type=m.TaskMigrationProcessRequest), 1.0)
+    [(host, run), _] = tell(target, m.TakeOver("a", ("a", 1)), 2.0)
+    assert host is None and isinstance(run, m.RunTask)
+    assert msgspec.json.decode(bytes(run.task.payload)) == {"command": ["sleep", "1"]}
 
 
 def test_a_negotiation_from_the_first_question_to_the_last_word() -> None:
@@ -115,26 +171,28 @@ def test_a_negotiation_from_the_first_question_to_the_last_word() -> None:
     [(to, question)] = overload(source)
     assert to == "broker" and isinstance(question, m.GetCandidateNodesRequest)
     assert question.use == (6, 6 * GIB) and not question.new
-    [(to, request)] = source.handle(
-        m.GetCandidateNodesResponse("broker", question.number, (m.Candidate("b", 1.0),)), 11.0
+    [(to, request)] = tell(
+        source,
+        m.GetCandidateNodesResponse("broker", question.number, (m.Candidate("b", 1.0),)),
+        11.0,
     )
     assert to == "b"
-    [(_, answer)] = target.handle(request, 11.1)
+    [(_, answer)] = tell(target, request, 11.1)
     assert type(answer) is m.TaskMigrationAcceptanceResponse and target.sums.tasks == 0, (
         "nothing is allocated yet"
     )
-    [(_, process)] = source.handle(answer, 11.2)
-    [(_, confirmation)] = target.handle(process, 11.3)
+    [(_, process)] = tell(source, answer, 11.2)
+    [(_, confirmation)] = tell(target, process, 11.3)
     assert target.sums.tasks == 1 and source.sums.tasks == 2, "counted on both nodes"
-    [(_, transfer)] = source.handle(confirmation, 11.4)
+    [(_, transfer)] = tell(source, confirmation, 11.4)
     assert isinstance(transfer, m.StartTransfer) and transfer.megabytes == 100 + 6 * 1024
-    stop, (_, order) = source.handle(m.MigrationFinished(transfer.migration), 60.0)
-    assert stop == (None, m.StopTask(question.task.name)) and isinstance(order, m.TakeOver)
-    run, (_, taken) = target.handle(order, 60.1)
+    stop, (_, order) = tell(source, m.MigrationFinished(transfer.migration), 60.0)
+    assert stop == (None, m.HaltTask(question.task.name)) and isinstance(order, m.TakeOver)
+    run, (_, taken) = tell(target, order, 60.1)
     assert run == (None, m.RunTask(question.task))
-    [(_, released)] = source.handle(taken, 60.2)
-    assert question.task.name not in source.books.tasks and source.sums.tasks == 1
-    assert target.handle(released, 60.3) == [] and not target.books.taken
+    [(_, released)] = tell(source, taken, 60.2)
+    assert question.task.name not in source.memory.tasks and source.sums.tasks == 1
+    assert tell(target, released, 60.3) == [] and not target.memory.taken
     assert source.counts["migrations"] == 1 and source.counts["megabytes"] == 100 + 6 * 1024
     source.check()
     target.check()
@@ -143,34 +201,34 @@ def test_a_negotiation_from_the_first_question_to_the_last_word() -> None:
 def test_what_comes_counts_from_the_moment_room_is_set_aside() -> None:
     target = node("b", task("here", 5))
     ask = m.TaskMigrationRequest("a", 1, task("x", 4), (4, 4 * GIB))
-    assert kinds(target.handle(ask, 1.0)) == [m.TaskMigrationAcceptanceResponse]
-    target.handle(
-        m.TaskMigrationProcessRequest("a", ("a", 2), task("z", 2), (2, 2 * GIB), 100.0), 1.0
+    assert kinds(tell(target, ask, 1.0)) == [m.TaskMigrationAcceptanceResponse]
+    tell(
+        target, m.TaskMigrationProcessRequest("a", ("a", 2), task("z", 2), (2, 2 * GIB), 100.0), 1.0
     )
-    assert kinds(target.handle(ask, 1.0)) == [m.TaskMigrationRejectionResponse]
+    assert kinds(tell(target, ask, 1.0)) == [m.TaskMigrationRejectionResponse]
     late = m.TaskMigrationProcessRequest("a", ("a", 3), task("x", 4), (4, 4 * GIB), 100.0)
-    assert kinds(target.handle(late, 1.0)) == [m.TaskMigrationProcessErrorResponse]
+    assert kinds(tell(target, late, 1.0)) == [m.TaskMigrationProcessErrorResponse]
 
 
 def test_production_tasks_must_fit_at_their_full_requests() -> None:
     target = node("b", task("web", 7, production=True))
-    target.handle(m.Measured({"web": (1, GIB)}), 1.0)
+    tell(target, m.Measured({"web": (1, GIB)}), 1.0)
     for production, answer in (
         (True, m.TaskMigrationRejectionResponse),
         (False, m.TaskMigrationAcceptanceResponse),
     ):
         ask = m.TaskMigrationRequest("a", 1, task("x", 4, production), (1, GIB))
-        assert kinds(target.handle(ask, 2.0)) == [answer]
+        assert kinds(tell(target, ask, 2.0)) == [answer]
 
 
 def test_by_force_only_totals_and_constraints_count() -> None:
     target = node("b", task("here", 9), attributes={"zone": "x"})
 
-    def answer(number: int, wanted: m.Task) -> list[type]:
+    def answer(number: int, wanted: m.MobileTask) -> list[type]:
         request = m.TaskMigrationProcessRequest(
             "a", ("a", number), wanted, wanted.request, 100.0, forced=True
         )
-        return kinds(target.handle(request, 1.0))
+        return kinds(tell(target, request, 1.0))
 
     assert answer(1, task("fits", 10)) == [m.TaskMigrationProcessConfirmationResponse]
     assert answer(2, task("too big", 11)) == [m.TaskMigrationProcessErrorResponse]
@@ -181,26 +239,26 @@ def test_by_force_only_totals_and_constraints_count() -> None:
 
 def test_forced_candidates_are_not_asked_and_come_last() -> None:
     agent, new = entry(), task("t")
-    agent.handle(m.Submit(new), 0.0)
+    tell(agent, m.SubmitTask(new), 0.0)
     first = asks_for_room(agent, new, 1.0, "b", forced=("full",))
     assert not first.forced and agent.negotiations["t"].target == "b"
-    [(to, second)] = agent.handle(m.TaskMigrationProcessErrorResponse("b", first.migration), 2.0)
+    [(to, second)] = tell(agent, m.TaskMigrationProcessErrorResponse("b", first.migration), 2.0)
     assert to == "full" and isinstance(second, m.TaskMigrationProcessRequest) and second.forced
     assert agent.counts["collisions"] == 1
 
 
 def test_a_candidate_that_does_not_answer_is_waited_for_twenty_seconds() -> None:
     agent, new = entry(), task("t")
-    agent.handle(m.Submit(new), 0.0)
+    tell(agent, m.SubmitTask(new), 0.0)
     number = agent.negotiations["t"].number
     answer = m.GetCandidateNodesResponse(
         "broker", number, (m.Candidate("b", 1.0), m.Candidate("silent", 1.0))
     )
-    agent.handle(answer, 1.0)
-    level = m.Level(TOTAL, (0, 0), (0, 0), 0)
-    assert agent.handle(m.TaskMigrationAcceptanceResponse("b", number, level), 2.0) == []
-    assert agent.handle(m.Wake(), 20.9) == []
-    [(to, request)] = agent.handle(m.Wake(), 21.0)
+    tell(agent, answer, 1.0)
+    load = m.NodeLoad(TOTAL, (0, 0), (0, 0), 0)
+    assert tell(agent, m.TaskMigrationAcceptanceResponse("b", number, load), 2.0) == []
+    assert tell(agent, Wake(), 20.9) == []
+    [(to, request)] = tell(agent, Wake(), 21.0)
     assert to == "b" and isinstance(request, m.TaskMigrationProcessRequest)
 
 
@@ -209,131 +267,129 @@ def test_a_candidate_that_does_not_answer_is_waited_for_twenty_seconds() -> None
 )
 def test_recommendations_expire_after_four_minutes(at: float, then: type) -> None:
     agent, new = entry(), task("t")
-    agent.handle(m.Submit(new), 0.0)
+    tell(agent, m.SubmitTask(new), 0.0)
     first = asks_for_room(agent, new, 1.0, "b", "c")
     error = m.TaskMigrationProcessErrorResponse(agent.negotiations["t"].target, first.migration)
-    assert kinds(agent.handle(error, at)) == [then]
+    assert kinds(tell(agent, error, at)) == [then]
 
 
 def test_a_broker_that_is_silent_is_left_for_another() -> None:
     agent = entry()
-    [(first, _)] = agent.handle(m.Submit(task("t")), 0.0)
-    asked = {to for k in range(1, 12) for to, _ in agent.handle(m.Wake(), 20.0 * k)}
+    [(first, _)] = tell(agent, m.SubmitTask(task("t")), 0.0)
+    asked = {to for k in range(1, 12) for to, _ in tell(agent, Wake(), 20.0 * k)}
     assert first == "broker" and "other" in asked
 
 
-def handed_over(target: NodeAgent) -> tuple[EntryAgent, Any]:
+def handed_over(target: NegotiatingNode) -> tuple[EntryAgent, Any]:
     """An entry agent that has said that the target may run task t."""
     agent, new = entry(), task("t")
-    agent.handle(m.Submit(new), 0.0)
+    tell(agent, m.SubmitTask(new), 0.0)
     request = asks_for_room(agent, new, 1.0, target.name)
-    [(_, confirmation)] = target.handle(request, 1.0)
-    [(_, order)] = agent.handle(confirmation, 1.0)
-    assert isinstance(order, m.TakeOver) and agent.books.tasks["t"].status is Status.STOPPED
+    [(_, confirmation)] = tell(target, request, 1.0)
+    [(_, order)] = tell(agent, confirmation, 1.0)
+    assert isinstance(order, m.TakeOver) and agent.memory.tasks["t"].state is TaskState.STOPPED
     return agent, order
 
 
 def test_room_that_is_not_used_is_dropped_and_the_source_goes_on() -> None:
     target = node("b")
     agent, order = handed_over(target)
-    target.handle(m.Wake(), 122.0)
-    assert not target.coming and target.sums.tasks == 0
-    [(_, answer)] = target.handle(order, 123.0)
+    tell(target, Wake(), 122.0)
+    assert not target.reserved and target.sums.tasks == 0
+    [(_, answer)] = tell(target, order, 123.0)
     assert type(answer) is m.NotTaken
-    agent.handle(answer, 123.0)
-    assert agent.books.tasks["t"].status is Status.WAITING
+    tell(agent, answer, 123.0)
+    assert agent.memory.tasks["t"].state is TaskState.WAITING
 
 
 def test_a_refusal_is_for_ever() -> None:
     target = node("b")
     _, order = handed_over(target)
     again = m.TaskMigrationProcessRequest("entry", order.migration, task("t"), (0, 0), 0.0)
-    target.handle(m.Wake(), 122.0)
-    assert kinds(target.handle(again, 123.0)) == [m.TaskMigrationProcessErrorResponse]
-    assert kinds(target.handle(order, 124.0)) == [m.NotTaken]
+    tell(target, Wake(), 122.0)
+    assert kinds(tell(target, again, 123.0)) == [m.TaskMigrationProcessErrorResponse]
+    assert kinds(tell(target, order, 124.0)) == [m.NotTaken]
 
 
 def test_a_target_repeats_that_it_took_over_even_when_the_task_has_ended() -> None:
     target = node("b")
     _, order = handed_over(target)
-    assert kinds(target.handle(order, 2.0)) == [m.RunTask, m.TakenOver]
-    target.handle(m.TaskEnded("t"), 3.0)
-    assert kinds(target.handle(order, 4.0)) == [m.TakenOver]
-    restarted = NodeAgent("b", ["broker"], TOTAL, Settings(), generator(2, "b"), target.books)
-    assert m.TakenOver in kinds(restarted.handle(m.Wake(), 5.0))
-    restarted.handle(m.Released("entry", order.migration), 6.0)
-    assert kinds(restarted.handle(order, 7.0)) == [m.NotTaken]
+    assert kinds(tell(target, order, 2.0)) == [m.RunTask, m.TakenOver]
+    tell(target, m.TaskFinished("t"), 3.0)
+    assert kinds(tell(target, order, 4.0)) == [m.TakenOver]
+    restarted = restart(target)
+    assert m.TakenOver in kinds(tell(restarted, Wake(), 5.0))
+    tell(restarted, m.Released("entry", order.migration), 6.0)
+    assert kinds(tell(restarted, order, 7.0)) == [m.NotTaken]
 
 
 def test_a_task_does_not_move_on_before_its_source_has_let_go() -> None:
     target = node("b")
     _, order = handed_over(target)
-    target.handle(order, 2.0)
+    tell(target, order, 2.0)
     too_much = m.Measured({"t": (11, GIB)})
-    assert target.handle(too_much, 3.0) == []
-    target.handle(m.Released("entry", order.migration), 4.0)
-    assert kinds(target.handle(too_much, 5.0)) == [m.GetCandidateNodesRequest]
+    assert tell(target, too_much, 3.0) == []
+    tell(target, m.Released("entry", order.migration), 4.0)
+    assert kinds(tell(target, too_much, 5.0)) == [m.GetCandidateNodesRequest]
 
 
 def test_only_the_news_that_the_target_is_gone_frees_a_source() -> None:
     target = node("b")
     agent, order = handed_over(target)
     for now in (6.0, 20.0, 60.0, 600.0, 6000.0):
-        agent.handle(m.Wake(), now)
-        assert agent.books.tasks["t"].status is Status.STOPPED
-        assert agent.negotiations["t"].phase is Phase.HAND_OVER
-    agent.handle(m.NodeGone("b"), 6001.0)
-    assert agent.books.tasks["t"].status is Status.WAITING
+        tell(agent, Wake(), now)
+        assert agent.memory.tasks["t"].state is TaskState.STOPPED
+        assert agent.negotiations["t"].phase is NegotiationPhase.HAND_OVER
+    tell(agent, m.NodeGone(MEMBERSHIP, "b"), 6001.0)
+    assert agent.memory.tasks["t"].state is TaskState.WAITING
     # What the dead node still said is answered and changes nothing.
-    assert kinds(agent.handle(m.TakenOver("b", order.migration), 6002.0)) == [m.Released]
-    assert "t" in agent.books.tasks
+    assert kinds(tell(agent, m.TakenOver("b", order.migration), 6002.0)) == [m.Released]
+    assert "t" in agent.memory.tasks
 
 
 def test_a_source_that_crashed_goes_on_handing_over() -> None:
     agent, order = handed_over(node("b"))
-    restarted = EntryAgent("entry", ["broker"], 2, Settings(), generator(2, "entry"), agent.books)
-    out = restarted.handle(m.Wake(), 100.0)
+    restarted = restart(agent)
+    out = tell(restarted, Wake(), 100.0)
     assert out == [("b", order)]
 
 
 def test_a_source_that_crashed_may_hear_first_that_its_target_is_gone() -> None:
     agent, _ = handed_over(node("b"))
-    restarted = EntryAgent("entry", ["broker"], 2, Settings(), generator(2, "entry"), agent.books)
-    restarted.handle(m.NodeGone("b"), 100.0)
-    assert restarted.books.tasks["t"].status is Status.WAITING
-    assert restarted.negotiations["t"].phase is Phase.BROKER
+    restarted = restart(agent)
+    tell(restarted, m.NodeGone(MEMBERSHIP, "b"), 100.0)
+    assert restarted.memory.tasks["t"].state is TaskState.WAITING
+    assert restarted.negotiations["t"].phase is NegotiationPhase.BROKER
 
 
 def test_a_stopped_task_is_not_given_away_twice_whatever_comes_first_after_a_crash() -> None:
     source = node("a", task("x", 4), task("y", 4))
     overload(source)
     name = next(iter(source.negotiations))
-    request = asks_for_room(source, source.books.tasks[name].task, 11.0, "b")
-    source.handle(m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
-    source.handle(m.MigrationFinished(request.migration), 60.0)
-    restarted = NodeAgent("a", ["broker"], TOTAL, Settings(), generator(2, "a"), source.books)
-    use: dict[str, m.Vector] = dict.fromkeys(source.books.tasks, (20, GIB))
+    request = asks_for_room(source, source.memory.tasks[name].task, 11.0, "b")
+    tell(source, m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
+    tell(source, m.MigrationFinished(request.migration), 60.0)
+    restarted = restart(source)
+    use: dict[str, m.Vector] = dict.fromkeys(source.memory.tasks, (20, GIB))
     asked = [
-        message
-        for _, message in restarted.handle(m.Measured(use), 70.0)
-        if hasattr(message, "task")
+        message for _, message in tell(restarted, m.Measured(use), 70.0) if hasattr(message, "task")
     ]
     assert name not in {
         message.task.name for message in asked if isinstance(message, m.GetCandidateNodesRequest)
     }
-    assert restarted.negotiations[name].phase is Phase.HAND_OVER
+    assert restarted.negotiations[name].phase is NegotiationPhase.HAND_OVER
 
 
 def test_a_task_that_ends_on_its_way_is_called_off() -> None:
     source = node("a", task("x", 4), task("y", 4))
     overload(source)
     name = next(iter(source.negotiations))
-    request = asks_for_room(source, source.books.tasks[name].task, 11.0, "b")
-    source.handle(m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
-    assert source.handle(m.TaskEnded(name), 13.0) == [
+    request = asks_for_room(source, source.memory.tasks[name].task, 11.0, "b")
+    tell(source, m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
+    assert tell(source, m.TaskFinished(name), 13.0) == [
         ("b", m.MigrationCancelled("a", request.migration))
     ]
-    assert source.handle(m.MigrationFinished(request.migration), 20.0) == []
+    assert tell(source, m.MigrationFinished(request.migration), 20.0) == []
     source.check()
 
 
@@ -342,8 +398,8 @@ def test_tasks_that_may_no_longer_stay_leave_first_and_others_in_parallel() -> N
     source = node("a", alien, *(task(f"t{k}", 3) for k in range(4)), attributes={"zone": "x"})
     overload(source)
     assert "alien" in source.negotiations and len(source.negotiations) > 1
-    left = [held for name, held in source.books.tasks.items() if name not in source.negotiations]
-    assert sum(held.use[0] for held in left) <= TOTAL[0]
+    left = [name for name in source.memory.tasks if name not in source.negotiations]
+    assert sum(source.use[name][0] for name in left) <= TOTAL[0]
     # What is already leaving is not selected again, and nothing else is needed.
     before = len(source.negotiations)
     overload(source, 20.0)
@@ -353,39 +409,32 @@ def test_tasks_that_may_no_longer_stay_leave_first_and_others_in_parallel() -> N
 def test_a_task_that_fits_nowhere_else_is_left_alone_for_a_while() -> None:
     source = node("a", task("x", 8))
     assert kinds(overload(source)) == [m.GetCandidateNodesRequest]
-    source.handle(m.GetCandidateNodesResponse("broker", source.negotiations["x"].number, ()), 11.0)
+    tell(source, m.GetCandidateNodesResponse("broker", source.negotiations["x"].number, ()), 11.0)
     assert overload(source, 70.0) == []
     assert kinds(overload(source, 300.0)) == [m.GetCandidateNodesRequest]
 
 
 @pytest.mark.parametrize("most", [0, 2])
 def test_nodes_that_never_answer_are_left_out_if_that_is_wanted(most: int) -> None:
-    agent = EntryAgent(
-        "entry",
-        ["broker"],
-        2,
-        Settings(unanswered_max=most, rounds=9),
-        generator(1, "e"),
-        Books(),
-    )
-    agent.handle(m.Submit(task("t")), 0.0)
+    agent = entry(Settings(unanswered_max=most, rounds=9))
+    tell(agent, m.SubmitTask(task("t")), 0.0)
     now = 0.0
     for _ in range(2):
         number = agent.negotiations["t"].number
-        agent.handle(
-            m.GetCandidateNodesResponse("broker", number, (m.Candidate("silent", 1.0),)), now
+        tell(
+            agent, m.GetCandidateNodesResponse("broker", number, (m.Candidate("silent", 1.0),)), now
         )
         now += 20.0
-        [(_, question)] = agent.handle(m.Wake(), now)
+        [(_, question)] = tell(agent, Wake(), now)
     assert isinstance(question, m.GetCandidateNodesRequest)
     assert [name for name, _ in question.unanswering] == (["silent"] if most else [])
 
 
 def test_a_disproportional_node_offloads_if_that_is_wanted() -> None:
-    lopsided = m.Task("cpu", (6, GIB))
+    lopsided = m.MobileTask("cpu", (6, GIB))
     for share, wanted in ((0.0, False), (1.0, True)):
         agent = node("a", lopsided, task("even", 2), settings=Settings(proactive=share))
-        out = agent.handle(m.Wake(), 60.0)
+        out = tell(agent, Wake(), 60.0)
         assert (m.GetCandidateNodesRequest in kinds(out)) == wanted
         assert ("cpu" in agent.negotiations) == wanted
 
@@ -399,45 +448,182 @@ def test_the_papers_tabu_search_can_be_chosen() -> None:
 def test_a_task_that_came_by_force_stays_while_others_make_room() -> None:
     agent = node("a", task("small", 3), task("other", 3))
     large = task("large", 9)
-    agent.handle(
-        m.TaskMigrationProcessRequest("b", ("b", 1), large, large.request, 100.0, forced=True), 1.0
+    tell(
+        agent,
+        m.TaskMigrationProcessRequest("b", ("b", 1), large, large.request, 100.0, forced=True),
+        1.0,
     )
-    agent.handle(m.TakeOver("b", ("b", 1)), 2.0)
-    agent.handle(m.Released("b", ("b", 1)), 3.0)
-    agent.handle(
-        m.Measured({name: held.task.request for name, held in agent.books.tasks.items()}), 60.0
+    tell(agent, m.TakeOver("b", ("b", 1)), 2.0)
+    tell(agent, m.Released("b", ("b", 1)), 3.0)
+    tell(
+        agent,
+        m.Measured({name: held.task.request for name, held in agent.memory.tasks.items()}),
+        60.0,
     )
     assert set(agent.negotiations) == {"small", "other"}
 
 
-def still(outbox: m.Outbox) -> list[tuple[str, ...]]:
-    return [
-        message.tasks for to, message in outbox if isinstance(message, m.StandStill) and to is None
-    ]
+def suspended(said: Said) -> list[tuple[str, ...]]:
+    return [act.tasks for to, act in said if isinstance(act, m.SuspendTasks) and to is None]
 
 
-def test_during_a_spike_others_stand_still_before_production_is_short() -> None:
+def test_during_a_spike_others_are_suspended_before_production_is_short() -> None:
     service, batch, little = (
         task("service", 6, production=True),
         task("batch", 3),
         task("little", 1),
     )
     agent = node("a", service, batch, little)
-    assert still(agent.handle(m.Measured({"service": (8, 6 * GIB)}), 60.0)) == [("batch",)]
-    assert still(agent.handle(m.Measured({"service": (8, 6 * GIB)}), 61.0)) == []
-    assert still(agent.handle(m.Measured({"service": (10, 6 * GIB)}), 62.0)) == [
+    assert suspended(tell(agent, m.Measured({"service": (8, 6 * GIB)}), 60.0)) == [("batch",)]
+    assert suspended(tell(agent, m.Measured({"service": (8, 6 * GIB)}), 61.0)) == []
+    assert suspended(tell(agent, m.Measured({"service": (10, 6 * GIB)}), 62.0)) == [
         ("batch", "little")
     ]
-    assert still(agent.handle(m.Measured({"service": (6, 6 * GIB)}), 63.0)) == [()]
+    assert suspended(tell(agent, m.Measured({"service": (6, 6 * GIB)}), 63.0)) == [()]
 
 
-def test_after_a_crash_it_is_said_again_who_stands_still() -> None:
-    books = Books(
-        {
-            t.name: Held(t, t.request, Status.RUNNING)
-            for t in (task("service", 6, True), task("batch", 3))
-        }
-    )
-    agent = NodeAgent("a", ["broker"], TOTAL, Settings(), generator(1, "a"), books)
-    assert still(agent.handle(m.Wake(), 1.0)) == [()]
-    assert still(agent.handle(m.Measured({"service": (6, 6 * GIB)}), 2.0)) == []
+def test_after_a_crash_it_is_said_again_who_is_suspended() -> None:
+    """Once the node has measured again: it does not remember what its tasks use."""
+    agent = restart(node("a", task("service", 6, True), task("batch", 3)))
+    assert suspended(tell(agent, Wake(), 1.0)) == []
+    assert suspended(tell(agent, m.Measured({"service": (6, 6 * GIB)}), 2.0)) == [()]
+    assert suspended(tell(agent, m.Measured({"service": (6, 6 * GIB)}), 3.0)) == []
+
+
+# Notes.
+
+
+def order_of(effects: list[Effect]) -> list[type]:
+    """The effects of interest in order: facts, acts and messages by their types."""
+    return [
+        type(effect.fact)
+        if isinstance(effect, Note)
+        else type(effect.act if isinstance(effect, Do) else effect.message)
+        for effect in effects
+    ]
+
+
+def test_what_rests_on_a_note_comes_after_it() -> None:
+    source, target = node("a", task("x", 4), task("y", 4)), node("b")
+    overload(source)
+    name = next(iter(source.negotiations))
+    request = asks_for_room(source, source.memory.tasks[name].task, 11.0, "b")
+    process = target.handle(request, 11.0)
+    assert order_of(process) == [MigrationSeen, m.TaskMigrationProcessConfirmationResponse]
+    source.handle(m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
+    stop = source.handle(m.MigrationFinished(request.migration), 60.0)
+    assert order_of(stop) == [TaskStopped, m.HaltTask, m.TakeOver]
+    take = target.handle(m.TakeOver("a", request.migration), 61.0)
+    assert order_of(take) == [TaskTaken, m.RunTask, m.TakenOver]
+    left = source.handle(m.TakenOver("b", request.migration), 62.0)
+    assert order_of(left) == [TaskLeft, m.SuspendTasks, m.Released] or order_of(left) == [
+        TaskLeft,
+        m.Released,
+    ]
+
+
+def test_the_fold_of_all_notes_is_the_memory() -> None:
+    """Nothing changes an agent's memory but a note."""
+    source, target = node("a", task("x", 4), task("y", 4)), node("b")
+    disks = {"a": deepcopy(source.memory), "b": deepcopy(target.memory)}
+
+    def drive(agent: NegotiatingNode, event: Message, now: float) -> None:
+        for effect in agent.handle(event, now):
+            if isinstance(effect, Note):
+                fact: Any = effect.fact
+                disks[agent.name].apply(fact, now)
+        assert disks[agent.name] == agent.memory
+
+    drive(source, m.Measured(dict.fromkeys(source.memory.tasks, (6, 6 * GIB))), 10.0)
+    name = next(iter(source.negotiations))
+    number = source.negotiations[name].number
+    drive(source, m.GetCandidateNodesResponse("broker", number, (m.Candidate("b", 1.0),)), 11.0)
+    load = m.NodeLoad(TOTAL, (1, GIB), (0, 0), 1)
+    drive(source, m.TaskMigrationAcceptanceResponse("b", number, load), 11.0)
+    migration = ("a", source.negotiations[name].number)
+    wanted = source.memory.tasks[name].task
+    request = m.TaskMigrationProcessRequest("a", migration, wanted, (6, 6 * GIB), 1.0)
+    drive(target, request, 12.0)
+    confirmation = m.TaskMigrationProcessConfirmationResponse("b", migration)
+    events: list[tuple[NegotiatingNode, Message]] = [
+        (source, confirmation),
+        (source, m.MigrationFinished(migration)),
+        (target, m.TakeOver("a", migration)),
+        (source, m.TakenOver("b", migration)),
+        (target, m.Released("a", migration)),
+        (target, m.TaskFinished(name)),
+    ]
+    for now, (agent, event) in enumerate(events, 13):
+        drive(agent, event, float(now))
+    assert not target.memory.tasks and not target.memory.taken and len(source.memory.tasks) == 1
+
+
+def test_an_agent_that_starts_says_first_what_is_to_run() -> None:
+    """It may have crashed after the note that a task is stopped and before the host heard of it."""
+    source = node("a", task("x", 4), task("y", 4))
+    overload(source)
+    name = next(iter(source.negotiations))
+    request = asks_for_room(source, source.memory.tasks[name].task, 11.0, "b")
+    source.handle(m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
+    source.handle(m.MigrationFinished(request.migration), 60.0)
+    (host, keep), *_ = tell(restart(source), Wake(), 70.0)
+    assert host is None and isinstance(keep, m.KeepRunning)
+    assert [each.name for each in keep.tasks] == [other for other in "xy" if other != name]
+
+
+def test_numbers_are_used_once_crashes_included() -> None:
+    agent = entry()
+    used = set()
+    for life in range(3):
+        for k in range(3):
+            [(_, question)] = [
+                said
+                for said in tell(agent, m.SubmitTask(task(f"t{life}{k}")), 1.0)
+                if isinstance(said[1], m.GetCandidateNodesRequest)
+                and said[1].task.name == f"t{life}{k}"
+            ]
+            assert isinstance(question, m.GetCandidateNodesRequest)
+            assert question.number not in used
+            used.add(question.number)
+        agent = restart(agent, life + 5)
+
+
+# Who is believed.
+
+
+def test_only_an_authority_may_declare_a_node_gone() -> None:
+    """A source that believed anybody would run a task that its target runs too."""
+    agent, _ = handed_over(node("b"))
+    for liar in ("b", "c", "broker", "entry"):
+        assert tell(agent, m.NodeGone(liar, "b"), 10.0) == []
+        assert agent.memory.tasks["t"].state is TaskState.STOPPED
+    assert agent.counts["disbelieved"] == 4
+    tell(agent, m.NodeGone(MEMBERSHIP, "b"), 11.0)
+    assert agent.memory.tasks["t"].state is TaskState.WAITING
+
+
+def test_an_answer_counts_only_from_the_target() -> None:
+    agent, order = handed_over(node("b"))
+    for answer in (m.NotTaken("c", order.migration), m.TakenOver("c", order.migration)):
+        tell(agent, answer, 10.0)
+        assert agent.memory.tasks["t"].state is TaskState.STOPPED
+
+
+def test_a_target_takes_orders_from_the_source_alone() -> None:
+    target = node("b")
+    _, order = handed_over(target)
+    assert tell(target, m.TakeOver("c", order.migration), 2.0) == []
+    assert tell(target, m.MigrationCancelled("c", order.migration), 2.0) == []
+    assert kinds(tell(target, order, 3.0)) == [m.RunTask, m.TakenOver]
+    tell(target, m.Released("c", order.migration), 4.0)
+    assert order.migration in target.memory.taken
+
+
+# Clocks.
+
+
+def test_a_clock_set_back_does_not_delay_a_hand_over() -> None:
+    agent, order = handed_over(node("b"))
+    assert tell(agent, Wake(), -3600.0) == []
+    assert agent.due == pytest.approx(-3600.0 + 5.0)
+    assert tell(agent, Wake(), -3595.0) == [("b", order)]

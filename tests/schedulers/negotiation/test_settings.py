@@ -9,6 +9,7 @@ import pytest
 
 from murmuration.base.errors import InputError
 from murmuration.base.random import generator
+from murmuration.schedulers.agent import Send
 from murmuration.schedulers.negotiation import messages as m
 from murmuration.schedulers.negotiation.broker import Broker
 from murmuration.schedulers.negotiation.bulk import SETTINGS, settings_record
@@ -17,7 +18,7 @@ from murmuration.schedulers.negotiation.settings import (
     NegotiationSettings,
 )
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.messages.negotiation_small import small_cell
+from murmuration.simulation.messages.negotiation_small import small_cluster
 from murmuration.simulation.scenarios import scenario as sc
 
 #: Every key with a value that is not its default.
@@ -68,10 +69,10 @@ def test_every_setting_is_tried_here() -> None:
 
 
 def test_what_a_scenario_sets_is_what_agents_and_brokers_have() -> None:
-    cell = small_cell(engine.prepare(scenario(OTHER)), 1)
+    cluster = small_cluster(engine.prepare(scenario(OTHER)), 1)
     expected = msgspec.convert(OTHER, NegotiationSettings)
-    assert len(cell.brokers) == OTHER["brokers"]
-    assert [agent.settings for agent in cell.agents.values()] == [expected] * (4 + 2 + 1)
+    assert len(cluster.brokers) == OTHER["brokers"]
+    assert [agent.settings for agent in cluster.agents.values()] == [expected] * (4 + 2 + 1)
 
 
 def test_the_bulk_round_reads_all_but_what_concerns_single_messages() -> None:
@@ -128,8 +129,8 @@ def test_a_broker_scores_nodes_below_the_load_that_counts_as_underused() -> None
     settings = NegotiationSettings(scored_new=1, candidates=9, underused=1, underused_load=0.3)
     broker = Broker("b", (), 1, settings, generator(1, "b"))
     for k, used in enumerate([60, 60, 60, 20]):
-        broker.handle(m.NodeReport(f"n{k}", 0.0, m.Level((100,), (used,), (0,), 1)), 0.0)
-    question = m.GetCandidateNodesRequest("entry", 1, m.Task("t", (5,)), (5,), True)
-    [(_, answer)] = broker.handle(question, 1.0)
-    assert isinstance(answer, m.GetCandidateNodesResponse)
-    assert "n3" in {candidate.node for candidate in answer.candidates if not candidate.forced}
+        broker.handle(m.NodeReport(f"n{k}", 1, m.NodeLoad((100,), (used,), (0,), 1)), 0.0)
+    question = m.GetCandidateNodesRequest("entry", 1, m.MobileTask("t", (5,)), (5,), True)
+    [effect] = broker.handle(question, 1.0)
+    assert isinstance(effect, Send) and isinstance(effect.message, m.GetCandidateNodesResponse)
+    assert "n3" in {c.node for c in effect.message.candidates if not c.forced}

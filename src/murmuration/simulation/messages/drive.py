@@ -113,6 +113,9 @@ class Party:
     A protocol derives its parties from this; only `start` must be written.
     """
 
+    #: What the party's agent may be sent: a union of messages, or any.
+    hears: Any = Message
+
     def __init__(self, name: str, disk: Disk | None = None) -> None:
         self.name, self.disk = name, disk
 
@@ -277,6 +280,8 @@ class Driver:
     def _deliver(self, sender: str, to: str, message: Message, line: int) -> None:
         # A connection that has broken since takes with it what was under way.
         if self.network.line(sender, to) == line:
+            if not isinstance(message, self._seats[to].party.hears):
+                raise BrokenError(f"{sender} sends {to} a {message.key}, which it may not hear")
             self.tell(to, message)
 
     def _write(self, seat: _Seat, facts: Sequence[tuple[Message, float]]) -> None:

@@ -1,7 +1,8 @@
-"""A small cell of a scenario, message by message: the same nodes, tasks and start as the bulk
+"""A small cluster of a scenario, message by message: the same nodes, tasks and start as the bulk
 engine, to compare both.
 
-The bulk engine places the tasks that are there at time 0; the message-level cell starts from that
+The bulk engine places the tasks that are there at time 0; the message-level cluster starts from
+that
 placement.
 """
 
@@ -11,13 +12,17 @@ import numpy as np
 
 from murmuration.base.errors import InputError
 from murmuration.base.random import generator
-from murmuration.schedulers.negotiation.messages import Task, Vector
+from murmuration.schedulers.negotiation.messages import MobileTask, Vector
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.messages.negotiation import Arrival, Cell, Compiled
+from murmuration.simulation.messages.negotiation import (
+    Arrival,
+    Compiled,
+    NegotiatingCluster,
+)
 
 
-def small_cell(run: engine.Run, seed: int) -> Cell:
-    """The cell of a negotiation run at time 0; the run is advanced to where its first tasks are
+def small_cluster(run: engine.Run, seed: int) -> NegotiatingCluster:
+    """The cluster of a negotiation run at time 0; the run is advanced to where its first tasks are
     placed."""
     if run.setup.scenario.scheduler.negotiation.initial == "recorded":
         raise InputError(
@@ -29,9 +34,9 @@ def small_cell(run: engine.Run, seed: int) -> Cell:
     nodes = {
         name: vector(row) for name, row in zip(setup.nodes.names, run.world.total, strict=True)
     }
-    return Cell(
+    return NegotiatingCluster(
         nodes,
-        [*found(run), *later(run, seed)],
+        [*initial_tasks(run), *later_tasks(run, seed)],
         settings,
         settings.broker_count(len(nodes)),
         seed,
@@ -51,7 +56,7 @@ def arrival(run: engine.Run, job: int, name: str, offset_s: float, node: str | N
     """One task of a job."""
     jobs = run.setup.jobs
     constraints = tuple(map(str, jobs.constraint_sets[jobs.constraint[job]]))
-    task = Task(name, vector(jobs.request[job]), bool(jobs.production[job]), constraints)
+    task = MobileTask(name, vector(jobs.request[job]), bool(jobs.production[job]), constraints)
     at, lasts = float(jobs.submit_s[job]), float(jobs.duration_s[job])
     curves, curve = jobs.curves, int(jobs.curve[job])
     if curves is None or curve < 0:
@@ -61,7 +66,7 @@ def arrival(run: engine.Run, job: int, name: str, offset_s: float, node: str | N
     )
 
 
-def found(run: engine.Run) -> list[Arrival]:
+def initial_tasks(run: engine.Run) -> list[Arrival]:
     """The tasks that run at time 0, where they run."""
     world, nodes = run.world, run.setup.nodes.names
     slots = np.flatnonzero(world.tasks["job"][: int(world.state["slots_high"][0])] >= 0)
@@ -77,8 +82,8 @@ def found(run: engine.Run) -> list[Arrival]:
     ]
 
 
-def later(run: engine.Run, seed: int) -> list[Arrival]:
-    """The tasks that come after time 0, or found no place then, each at a point of its curve of its
+def later_tasks(run: engine.Run, seed: int) -> list[Arrival]:
+    """The tasks that come after time 0, or had no place then, each at a point of its curve of its
     own."""
     jobs, rng = run.setup.jobs, generator(seed, "offsets")
     placed = run.world.tasks["job"]

@@ -13,7 +13,7 @@ from murmuration.experiments.papers.masb.tables import PRESET, scaled
 from murmuration.experiments.result import Reproduction, Row, Settings
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.messages.negotiation_small import small_cell
+from murmuration.simulation.messages.negotiation_small import small_cluster
 from murmuration.simulation.results import summary as results
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -47,7 +47,7 @@ def bulk_figures(scenario: sc.Scenario) -> tuple[list[float], Any]:
 
 def message_figures(scenario: sc.Scenario, seed: int, hours: float) -> tuple[list[float], Any]:
     """The same of the agents, message by message."""
-    rows = small_cell(engine.prepare(scenario), seed).run(hours * 3600.0)
+    rows = small_cluster(engine.prepare(scenario), seed).run(hours * 3600.0)
     names = (*NAMES, "migrations", "megabytes")
     return [float(rows[name][SETTLED_MIN:].mean()) for name in names], (
         np.arange(1, len(rows["idle"]) + 1),

@@ -14,9 +14,9 @@ from murmuration.experiments.papers.masb.tables import (
 )
 from murmuration.experiments.result import Reproduction, Row, Settings
 from murmuration.experiments.specs import make_spec
-from murmuration.schedulers.negotiation.messages import Task
+from murmuration.schedulers.negotiation.messages import MobileTask
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
-from murmuration.simulation.messages.negotiation import Arrival, Cell
+from murmuration.simulation.messages.negotiation import Arrival, NegotiatingCluster
 from murmuration.simulation.messages.network import Crash, Faults
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -96,8 +96,8 @@ def flapping(most: int) -> dict[str, float]:
     crashes = [
         Crash(float(at), f"n{k}", 120.0) for k in range(4) for at in range(30 + 10 * k, 3600, 150)
     ]
-    tasks = [Arrival(Task(f"t{k}", (100_000, GIB // 10)), 5.0 * k, 60.0) for k in range(700)]
-    agents = Cell(
+    tasks = [Arrival(MobileTask(f"t{k}", (100_000, GIB // 10)), 5.0 * k, 60.0) for k in range(700)]
+    agents = NegotiatingCluster(
         nodes,
         tasks,
         NegotiationSettings(unanswered_max=most),
