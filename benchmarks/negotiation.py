@@ -26,7 +26,7 @@ def small(preset: str) -> dict[str, float]:
     """The message-level agents: CPU seconds for each node and simulated hour."""
     from murmuration.experiments.papers.masb.fidelities import small_scenario
     from murmuration.simulation.engine import run as engine
-    from murmuration.simulation.messages.negotiation_small import small_cluster
+    from murmuration.simulation.messages.negotiation.from_scenario import small_cluster
 
     cell = small_cluster(engine.prepare(small_scenario(1, SMALL_HOURS)), 1)
     began = time.process_time()

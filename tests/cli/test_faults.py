@@ -25,9 +25,9 @@ def test_schedules_pass(murmur: Murmur) -> None:
 def test_a_failure_names_the_command_that_repeats_it(
     murmur: Murmur, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from murmuration.schedulers.negotiation.source import Source
+    from murmuration.schedulers.negotiation.giver import Giver
 
-    monkeypatch.setattr(Source, "_on_taken_over", lambda self, answer: None)
+    monkeypatch.setattr(Giver, "_on_taken_over", lambda self, answer: None)
     answer = murmur("faults", "--schedules", "2", "--seed", "1")
     assert answer.code == 1
     assert (

@@ -21,8 +21,8 @@ from murmuration.schedulers.negotiation.memory import (
 from murmuration.schedulers.negotiation.messages import KeepRunning, NotTaken, TakeOver
 from murmuration.schedulers.negotiation.node_agent import NegotiatingNode
 from murmuration.schedulers.negotiation.phases import NegotiationPhase
-from murmuration.simulation.messages.negotiation import BrokenError
-from murmuration.simulation.messages.negotiation_faults import run_schedule
+from murmuration.simulation.messages.negotiation.cluster import BrokenError
+from murmuration.simulation.messages.negotiation.faults import run_schedule
 
 SCHEDULES, CHUNK = 300, 30
 

@@ -12,7 +12,7 @@ from murmuration.cluster.allocation_types import NAMES
 from murmuration.cluster.migration import migration_mb
 from murmuration.schedulers.negotiation.messages import GetCandidateNodesResponse, MobileTask
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
-from murmuration.simulation.messages.negotiation import (
+from murmuration.simulation.messages.negotiation.cluster import (
     Arrival,
     BrokenError,
     Compiled,

@@ -3,137 +3,32 @@ counts where."""
 
 from __future__ import annotations
 
-from copy import deepcopy
-from typing import Any
-
 import msgspec
 import pytest
-
-from murmuration.base.random import generator
-from murmuration.schedulers.agent import REGISTRY, Agent, Do, Effect, Message, Note, Send, Wake
-from murmuration.schedulers.negotiation import messages as m
-from murmuration.schedulers.negotiation.entry_agent import EntryAgent
-from murmuration.schedulers.negotiation.memory import (
-    MigrationSeen,
-    NegotiationMemory,
-    TaskAdmitted,
-    TaskLeft,
-    TaskState,
-    TaskStopped,
-    TaskTaken,
+from tests.schedulers.negotiation.builders import (
+    GIB,
+    MEMBERSHIP,
+    TOTAL,
+    Said,
+    asks_for_room,
+    entry,
+    handed_over,
+    kinds,
+    node,
+    overload,
+    restart,
+    task,
+    tell,
 )
-from murmuration.schedulers.negotiation.node_agent import NegotiatingNode
+
+from murmuration.schedulers.agent import REGISTRY, Message, Wake
+from murmuration.schedulers.negotiation import messages as m
+from murmuration.schedulers.negotiation.memory import (
+    TaskAdmitted,
+    TaskState,
+)
 from murmuration.schedulers.negotiation.phases import NegotiationPhase
 from murmuration.schedulers.negotiation.settings import NegotiationSettings as Settings
-
-Said = list[tuple[str | None, Message]]
-#: The party whose word agents take that a node is gone.
-MEMBERSHIP = "membership"
-GIB = 2**30
-TOTAL = (10, 10 * GIB)
-
-
-def task(
-    name: str, cpu: int = 2, production: bool = False, constraints: tuple[str, ...] = ()
-) -> m.MobileTask:
-    return m.MobileTask(name, (cpu, cpu * GIB), production, constraints)
-
-
-def tell(agent: Agent, event: Message, now: float) -> Said:
-    """What an agent sends, and to whom; None: what it wants done on its own host."""
-    said: Said = []
-    for effect in agent.handle(event, now):
-        match effect:
-            case Send(to, message):
-                said.append((to, message))
-            case Do(act):
-                said.append((None, act))
-    return said
-
-
-def restart(agent: Any, seed: int = 2) -> Any:
-    """The agent after a crash: a fresh one, from what its notes fold to."""
-    rng = generator(seed, agent.name)
-    if isinstance(agent, EntryAgent):
-        return EntryAgent(
-            agent.name, ["broker"], 2, Settings(), rng, deepcopy(agent.memory), [MEMBERSHIP]
-        )
-    return NegotiatingNode(
-        agent.name, ["broker"], TOTAL, Settings(), rng, deepcopy(agent.memory), [MEMBERSHIP]
-    )
-
-
-def node(
-    name: str = "a", *tasks: m.MobileTask, settings: Settings | None = None, **more: Any
-) -> NegotiatingNode:
-    """A node that runs some tasks, has measured them, and was woken once."""
-    memory = NegotiationMemory()
-    for each in tasks:
-        memory.apply(TaskAdmitted(each), 0.0)
-    agent = NegotiatingNode(
-        name,
-        ["broker"],
-        TOTAL,
-        settings or Settings(),
-        generator(1, name),
-        memory,
-        authorities=[MEMBERSHIP],
-        **more,
-    )
-    for each in tasks:
-        agent.sums.change_use(agent.use[each.name], each.request)
-        agent.use[each.name] = each.request
-        agent.measured.add(each.name)
-    tell(agent, Wake(), 0.0)
-    # Nothing is suspended yet, and the host knows.
-    agent._suspended = ()
-    return agent
-
-
-def entry(settings: Settings | None = None) -> EntryAgent:
-    agent = EntryAgent(
-        "entry",
-        ["broker", "other"],
-        2,
-        settings or Settings(),
-        generator(1, "entry"),
-        NegotiationMemory(TaskState.WAITING),
-        [MEMBERSHIP],
-    )
-    tell(agent, Wake(), 0.0)
-    return agent
-
-
-def kinds(said: Said) -> list[type]:
-    return [type(message) for _, message in said]
-
-
-def asks_for_room(
-    agent: Any, wanted: m.MobileTask, now: float, *accepting: str, forced: tuple[str, ...] = ()
-) -> Any:
-    """Bring a negotiation about a task from the broker's question to the request for room; returns
-    that request."""
-    negotiation = agent.negotiations[wanted.name]
-    number = negotiation.number
-    candidates = [m.Candidate(name, 1.0) for name in accepting] + [
-        m.Candidate(name, 0.0, True) for name in forced
-    ]
-    out = tell(agent, m.GetCandidateNodesResponse("broker", number, tuple(candidates)), now)
-    load = m.NodeLoad(TOTAL, (1, GIB), (0, 0), 1)
-    for name in accepting:
-        out = tell(agent, m.TaskMigrationAcceptanceResponse(name, number, load), now)
-    [(to, request)] = out
-    assert type(request) is m.TaskMigrationProcessRequest and to == negotiation.target
-    return request
-
-
-def overload(agent: NegotiatingNode, now: float = 10.0) -> Said:
-    """Every task suddenly uses half as much again."""
-    use = {
-        name: tuple(int(x * 1.5) for x in owned.task.request)
-        for name, owned in agent.memory.tasks.items()
-    }
-    return tell(agent, m.Measured(use), now)
 
 
 def test_every_message_survives_the_wire() -> None:
@@ -278,17 +173,6 @@ def test_a_broker_that_is_silent_is_left_for_another() -> None:
     [(first, _)] = tell(agent, m.SubmitTask(task("t")), 0.0)
     asked = {to for k in range(1, 12) for to, _ in tell(agent, Wake(), 20.0 * k)}
     assert first == "broker" and "other" in asked
-
-
-def handed_over(target: NegotiatingNode) -> tuple[EntryAgent, Any]:
-    """An entry agent that has said that the target may run task t."""
-    agent, new = entry(), task("t")
-    tell(agent, m.SubmitTask(new), 0.0)
-    request = asks_for_room(agent, new, 1.0, target.name)
-    [(_, confirmation)] = tell(target, request, 1.0)
-    [(_, order)] = tell(agent, confirmation, 1.0)
-    assert isinstance(order, m.TakeOver) and agent.memory.tasks["t"].state is TaskState.STOPPED
-    return agent, order
 
 
 def test_room_that_is_not_used_is_dropped_and_the_source_goes_on() -> None:
@@ -488,142 +372,3 @@ def test_after_a_crash_it_is_said_again_who_is_suspended() -> None:
     assert suspended(tell(agent, Wake(), 1.0)) == []
     assert suspended(tell(agent, m.Measured({"service": (6, 6 * GIB)}), 2.0)) == [()]
     assert suspended(tell(agent, m.Measured({"service": (6, 6 * GIB)}), 3.0)) == []
-
-
-# Notes.
-
-
-def order_of(effects: list[Effect]) -> list[type]:
-    """The effects of interest in order: facts, acts and messages by their types."""
-    return [
-        type(effect.fact)
-        if isinstance(effect, Note)
-        else type(effect.act if isinstance(effect, Do) else effect.message)
-        for effect in effects
-    ]
-
-
-def test_what_rests_on_a_note_comes_after_it() -> None:
-    source, target = node("a", task("x", 4), task("y", 4)), node("b")
-    overload(source)
-    name = next(iter(source.negotiations))
-    request = asks_for_room(source, source.memory.tasks[name].task, 11.0, "b")
-    process = target.handle(request, 11.0)
-    assert order_of(process) == [MigrationSeen, m.TaskMigrationProcessConfirmationResponse]
-    source.handle(m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
-    stop = source.handle(m.MigrationFinished(request.migration), 60.0)
-    assert order_of(stop) == [TaskStopped, m.HaltTask, m.TakeOver]
-    take = target.handle(m.TakeOver("a", request.migration), 61.0)
-    assert order_of(take) == [TaskTaken, m.RunTask, m.TakenOver]
-    left = source.handle(m.TakenOver("b", request.migration), 62.0)
-    assert order_of(left) == [TaskLeft, m.SuspendTasks, m.Released] or order_of(left) == [
-        TaskLeft,
-        m.Released,
-    ]
-
-
-def test_the_fold_of_all_notes_is_the_memory() -> None:
-    """Nothing changes an agent's memory but a note."""
-    source, target = node("a", task("x", 4), task("y", 4)), node("b")
-    disks = {"a": deepcopy(source.memory), "b": deepcopy(target.memory)}
-
-    def drive(agent: NegotiatingNode, event: Message, now: float) -> None:
-        for effect in agent.handle(event, now):
-            if isinstance(effect, Note):
-                fact: Any = effect.fact
-                disks[agent.name].apply(fact, now)
-        assert disks[agent.name] == agent.memory
-
-    drive(source, m.Measured(dict.fromkeys(source.memory.tasks, (6, 6 * GIB))), 10.0)
-    name = next(iter(source.negotiations))
-    number = source.negotiations[name].number
-    drive(source, m.GetCandidateNodesResponse("broker", number, (m.Candidate("b", 1.0),)), 11.0)
-    load = m.NodeLoad(TOTAL, (1, GIB), (0, 0), 1)
-    drive(source, m.TaskMigrationAcceptanceResponse("b", number, load), 11.0)
-    migration = ("a", source.negotiations[name].number)
-    wanted = source.memory.tasks[name].task
-    request = m.TaskMigrationProcessRequest("a", migration, wanted, (6, 6 * GIB), 1.0)
-    drive(target, request, 12.0)
-    confirmation = m.TaskMigrationProcessConfirmationResponse("b", migration)
-    events: list[tuple[NegotiatingNode, Message]] = [
-        (source, confirmation),
-        (source, m.MigrationFinished(migration)),
-        (target, m.TakeOver("a", migration)),
-        (source, m.TakenOver("b", migration)),
-        (target, m.Released("a", migration)),
-        (target, m.TaskFinished(name)),
-    ]
-    for now, (agent, event) in enumerate(events, 13):
-        drive(agent, event, float(now))
-    assert not target.memory.tasks and not target.memory.taken and len(source.memory.tasks) == 1
-
-
-def test_an_agent_that_starts_says_first_what_is_to_run() -> None:
-    """It may have crashed after the note that a task is stopped and before the host heard of it."""
-    source = node("a", task("x", 4), task("y", 4))
-    overload(source)
-    name = next(iter(source.negotiations))
-    request = asks_for_room(source, source.memory.tasks[name].task, 11.0, "b")
-    source.handle(m.TaskMigrationProcessConfirmationResponse("b", request.migration), 12.0)
-    source.handle(m.MigrationFinished(request.migration), 60.0)
-    (host, keep), *_ = tell(restart(source), Wake(), 70.0)
-    assert host is None and isinstance(keep, m.KeepRunning)
-    assert [each.name for each in keep.tasks] == [other for other in "xy" if other != name]
-
-
-def test_numbers_are_used_once_crashes_included() -> None:
-    agent = entry()
-    used = set()
-    for life in range(3):
-        for k in range(3):
-            [(_, question)] = [
-                said
-                for said in tell(agent, m.SubmitTask(task(f"t{life}{k}")), 1.0)
-                if isinstance(said[1], m.GetCandidateNodesRequest)
-                and said[1].task.name == f"t{life}{k}"
-            ]
-            assert isinstance(question, m.GetCandidateNodesRequest)
-            assert question.number not in used
-            used.add(question.number)
-        agent = restart(agent, life + 5)
-
-
-# Who is believed.
-
-
-def test_only_an_authority_may_declare_a_node_gone() -> None:
-    """A source that believed anybody would run a task that its target runs too."""
-    agent, _ = handed_over(node("b"))
-    for liar in ("b", "c", "broker", "entry"):
-        assert tell(agent, m.NodeGone(liar, "b"), 10.0) == []
-        assert agent.memory.tasks["t"].state is TaskState.STOPPED
-    assert agent.counts["disbelieved"] == 4
-    tell(agent, m.NodeGone(MEMBERSHIP, "b"), 11.0)
-    assert agent.memory.tasks["t"].state is TaskState.WAITING
-
-
-def test_an_answer_counts_only_from_the_target() -> None:
-    agent, order = handed_over(node("b"))
-    for answer in (m.NotTaken("c", order.migration), m.TakenOver("c", order.migration)):
-        tell(agent, answer, 10.0)
-        assert agent.memory.tasks["t"].state is TaskState.STOPPED
-
-
-def test_a_target_takes_orders_from_the_source_alone() -> None:
-    target = node("b")
-    _, order = handed_over(target)
-    assert tell(target, m.TakeOver("c", order.migration), 2.0) == []
-    assert tell(target, m.MigrationCancelled("c", order.migration), 2.0) == []
-    assert kinds(tell(target, order, 3.0)) == [m.RunTask, m.TakenOver]
-    tell(target, m.Released("c", order.migration), 4.0)
-    assert order.migration in target.memory.taken
-
-
-# Clocks.
-
-
-def test_a_clock_set_back_does_not_delay_a_hand_over() -> None:
-    agent, order = handed_over(node("b"))
-    assert tell(agent, Wake(), -3600.0) == []
-    assert agent.due == pytest.approx(-3600.0 + 5.0)
-    assert tell(agent, Wake(), -3595.0) == [("b", order)]

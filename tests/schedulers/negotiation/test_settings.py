@@ -18,7 +18,7 @@ from murmuration.schedulers.negotiation.settings import (
     NegotiationSettings,
 )
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.messages.negotiation_small import small_cluster
+from murmuration.simulation.messages.negotiation.from_scenario import small_cluster
 from murmuration.simulation.scenarios import scenario as sc
 
 #: Every key with a value that is not its default.

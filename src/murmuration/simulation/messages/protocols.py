@@ -13,7 +13,7 @@ from typing import Any
 
 #: Modules by the name of their protocol; one is imported only when it is run.
 PROTOCOLS = {
-    "negotiation": "murmuration.simulation.messages.negotiation_faults",
+    "negotiation": "murmuration.simulation.messages.negotiation.faults",
     "swarm": "murmuration.simulation.messages.swarm_faults",
     "depas": "murmuration.simulation.messages.depas_faults",
 }

@@ -13,7 +13,7 @@ from murmuration.experiments.papers.masb.tables import PRESET, scaled
 from murmuration.experiments.result import Reproduction, Row, Settings
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.messages.negotiation_small import small_cluster
+from murmuration.simulation.messages.negotiation.from_scenario import small_cluster
 from murmuration.simulation.results import summary as results
 from murmuration.simulation.scenarios import scenario as sc
 

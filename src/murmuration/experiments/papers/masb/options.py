@@ -16,7 +16,7 @@ from murmuration.experiments.result import Reproduction, Row, Settings
 from murmuration.experiments.specs import make_spec
 from murmuration.schedulers.negotiation.messages import MobileTask
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
-from murmuration.simulation.messages.negotiation import Arrival, NegotiatingCluster
+from murmuration.simulation.messages.negotiation.cluster import Arrival, NegotiatingCluster
 from murmuration.simulation.messages.network import Crash, Faults
 from murmuration.simulation.scenarios import scenario as sc
 

@@ -14,7 +14,7 @@ from murmuration.schedulers.negotiation.memory import OwnedTask, TaskState
 from murmuration.simulation.messages.drive import BrokenError, Checker, Driver
 
 if TYPE_CHECKING:
-    from murmuration.simulation.messages.negotiation import NegotiatingCluster
+    from murmuration.simulation.messages.negotiation.cluster import NegotiatingCluster
 
 
 class HostsObey(Checker):

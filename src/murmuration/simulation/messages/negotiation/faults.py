@@ -15,7 +15,7 @@ import numpy as np
 from murmuration.base.random import generator
 from murmuration.schedulers.negotiation.messages import MobileTask
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
-from murmuration.simulation.messages.negotiation import (
+from murmuration.simulation.messages.negotiation.cluster import (
     ENTRY,
     Arrival,
     BrokenError,

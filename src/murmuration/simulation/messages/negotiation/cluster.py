@@ -1,8 +1,8 @@
 """A small cluster of negotiating node agents, brokers and an entry agent on the virtual driver,
 message by message. It decides nothing.
 
-Here are the set-up and the figures; the hosts are in `negotiation_hosts.py`, what must never happen
-in `negotiation_checks.py`, and random fault schedules in `negotiation_faults.py`.
+Here are the set-up and the figures; the hosts are in `hosts.py`, what must never happen
+in `checks.py`, and random fault schedules in `faults.py`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from murmuration.schedulers.negotiation.messages import (
 from murmuration.schedulers.negotiation.node_agent import NegotiatingNode, Searches
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.messages.drive import BrokenError, Disk, Driver, Party
-from murmuration.simulation.messages.negotiation_checks import (
+from murmuration.simulation.messages.negotiation.checks import (
     HostsObey,
     OneOwner,
     Settled,
     TrueSpeakers,
     owns,
 )
-from murmuration.simulation.messages.negotiation_hosts import Arrival, Hosts
+from murmuration.simulation.messages.negotiation.hosts import Arrival, Hosts
 from murmuration.simulation.messages.network import Faults, Network
 
 __all__ = ["Arrival", "BrokenError", "Compiled", "NegotiatingCluster"]

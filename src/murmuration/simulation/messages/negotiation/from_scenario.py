@@ -14,7 +14,7 @@ from murmuration.base.errors import InputError
 from murmuration.base.random import generator
 from murmuration.schedulers.negotiation.messages import MobileTask, Vector
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.messages.negotiation import (
+from murmuration.simulation.messages.negotiation.cluster import (
     Arrival,
     Compiled,
     NegotiatingCluster,

@@ -1,0 +1,1 @@
+"""Negotiation on the virtual driver: the cluster, its hosts, checkers, and random faults."""
