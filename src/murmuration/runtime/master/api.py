@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -27,6 +28,7 @@ from murmuration.runtime.master.reading import Missing, ReadModel
 from murmuration.runtime.net.http import HEADERS, Gate, Refusal, encode_error, read_body
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.store.log import EventRow
+from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import ACTIVE
 from murmuration.schedulers.central.master import CentralMaster
@@ -45,14 +47,15 @@ Names = dict[str, str]
 ReadOutput = Callable[[str, str, str, int, int], Awaitable[Output]]
 
 
-class Orders(Protocol):
-    """What the API may ask of the driver of the master."""
+@dataclass(frozen=True)
+class Orders:
+    """What the API may ask of the process around the master."""
 
-    async def ask(self, event: Any) -> int:
-        """Give the master an event; return when what it notes is on disk, with its index."""
-
-    async def probe(self, size: int) -> str:
-        """What keeps so many bytes from being written; empty if nothing does."""
+    #: Give the master an event; the index of the log when what it notes is on disk.
+    ask: Callable[[Message], Awaitable[int]]
+    #: What keeps so many bytes from being written; empty if nothing does.
+    probe: Callable[[int], Awaitable[str]]
+    read_output: ReadOutput
 
 
 class DrainOrder(msgspec.Struct):
@@ -71,13 +74,10 @@ def refuse(status: int, sentence: str, field: str = "") -> Response:
 class Api:
     """The handlers of all routes."""
 
-    def __init__(
-        self, master: CentralMaster, reading: ReadModel, orders: Orders, read_output: ReadOutput
-    ) -> None:
+    def __init__(self, master: CentralMaster, reading: ReadModel, orders: Orders) -> None:
         self._master, self._reading, self._orders = master, reading, orders
-        self._read_output = read_output
 
-    async def _tell(self, event: Any) -> int:
+    async def _tell(self, event: Message) -> int:
         """Give the master an event and wait until what it notes is on disk. If that takes too long
         it is still done, only later."""
         try:
@@ -161,7 +161,7 @@ class Api:
         # Asked before the file is read: what was written before an end is then not missed.
         ended = task.state not in ACTIVE or run != task.run
         name = f"{job.name}.{task.index}.{run}"
-        part = await self._read_output(task.node, name, stream, offset, PART_MAX)
+        part = await self._orders.read_output(task.node, name, stream, offset, PART_MAX)
         text = part.data.decode("utf-8", "replace")
         return reply(an.OutputAnswer(names["task"], run, text, offset + len(part.data), ended))
 

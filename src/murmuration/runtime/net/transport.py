@@ -32,7 +32,7 @@ class Connection(asyncio.Protocol):
         self._answers: dict[int, asyncio.Future[Any]] = {}
         #: What whoever accepted it wants to know of it.
         self.peer: Any = None
-        self.wrong = ""
+        self.error = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
                 if self._transport is None or self._transport.is_closing():
                     return
         except WireError as error:
-            self.wrong = str(error)
+            self.error = str(error)
             self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
             return
         self._transport.write(b"".join(frames))
         if self._transport.get_write_buffer_size() > WRITE_MAX:
-            self.wrong = "the other side does not read"
+            self.error = "the other side does not read"
             self.abort()
 
     def answer(self, message: Any, node: str, request: int) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from murmuration.base.errors import InputError
+from murmuration.runtime.drive import Driver
 from murmuration.runtime.folder import NODES
 from murmuration.runtime.locks import hold
 from murmuration.runtime.net.directory import FolderDirectory
@@ -37,11 +38,8 @@ from murmuration.schedulers.agent import (
     Connected,
     Disconnected,
     Do,
-    Effect,
     Message,
-    Note,
     Send,
-    Wake,
 )
 from murmuration.schedulers.central.messages import Heartbeat, ToAgent
 from murmuration.schedulers.central.node_agent import (
@@ -65,14 +63,34 @@ CONNECT_S = 5.0
 log = logging.getLogger("murmuration.agent")
 
 
+class JournalNotes:
+    """The notes of a node agent, in the journal of its executor: each is a line that is on disk
+    when it is added."""
+
+    def __init__(self, executor: Executor | EmulatedExecutor) -> None:
+        self._executor = executor
+
+    def add_event(self, event: Message, now: float) -> None:
+        """Events are not kept: what runs is found again by looking."""
+
+    def add_fact(self, fact: Message, now: float) -> None:
+        match fact:
+            case RunOver(ended):
+                self._executor.note_end(ended)
+            case RunForgotten(run):
+                self._executor.forget(run)
+
+    def write(self) -> None:
+        return None
+
+
 class Hosted:
-    """One node agent of this process: its state machine, its executor, its timer."""
+    """One node agent of this process: its state machine, its driver, its executor."""
 
     def __init__(
         self, process: AgentProcess, options: AgentOptions, node: EmulatedNode | None
     ) -> None:
         self._process = process
-        self._timer: asyncio.TimerHandle | None = None
         self._lease: Lease | None = None
         self.executor: Executor | EmulatedExecutor
         if node is not None:
@@ -85,6 +103,8 @@ class Hosted:
             self.agent = CentralNodeAgent(
                 options.name, identity, options.resources, options.attributes
             )
+        notes = JournalNotes(self.executor)
+        self._driver = Driver(self.agent, time.monotonic, notes, self._carry_out)
 
     def _take_folder(self, folder: Path, options: AgentOptions) -> str:
         """The folder of a node is one agent's at a time; its identity outlives the agent."""
@@ -102,10 +122,10 @@ class Hosted:
 
     def begin(self) -> None:
         """Find what an agent before this one has left."""
-        found, ended = self.executor.find()
-        self.agent.find(found, ended, time.monotonic())
+        runs, ended = self.executor.find()
+        self.agent.find(runs, ended, time.monotonic())
         self.executor.watch_found()
-        self._set_timer()
+        self._driver.start()
 
     def look(self) -> None:
         """Once a second: at the tasks, and at the watchdog, which must not be gone."""
@@ -117,17 +137,10 @@ class Hosted:
             )
 
     def tell(self, event: Message) -> None:
-        """Hand an event to the state machine and carry out what it says, in order."""
-        for effect in self.agent.handle(event, time.monotonic()):
-            self._carry_out(effect)
-        self._set_timer()
+        self._driver.tell(event)
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: Send | Do) -> None:
         match effect:
-            case Note(RunOver(ended)):
-                self.executor.note_end(ended)
-            case Note(RunForgotten(run)):
-                self.executor.forget(run)
             case Do(act):
                 self._do(act)
             case Send(_, Heartbeat() as beat):
@@ -148,18 +161,8 @@ class Hosted:
             case GiveUp(reason):
                 self._process.give_up(reason)
 
-    def _set_timer(self) -> None:
-        due = self.agent.due
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due < float("inf"):
-            delay = max(0.0, due - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay, self.tell, Wake())
-
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._driver.close()
         if isinstance(self.executor, Executor):
             end_watchdog(self.folder)
 
@@ -175,7 +178,7 @@ class AgentProcess:
         self._hosted = {one.agent.node: one for one in hosted}
         self._connection: Connection | None = None
         self._lost = asyncio.Event()
-        self._wrong = ""
+        self._error = ""
         self._leaving = asyncio.Event()
         self._session = 0
 
@@ -187,7 +190,7 @@ class AgentProcess:
         work = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._look())]
         leaving = asyncio.create_task(self._leaving.wait())
         await asyncio.wait([*work, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not self._wrong:
+        if not self._error:
             await self._leave()
         for task in [*work, leaving]:
             task.cancel()
@@ -196,11 +199,11 @@ class AgentProcess:
             self._connection.close()
         for hosted in self._hosted.values():
             hosted.close()
-        if self._wrong:
-            raise InputError(self._wrong)
+        if self._error:
+            raise InputError(self._error)
 
     def give_up(self, reason: str) -> None:
-        self._wrong = reason
+        self._error = reason
         self._leaving.set()
 
     async def _leave(self) -> None:
@@ -232,7 +235,7 @@ class AgentProcess:
                 await self._lost.wait()
             except (OSError, InputError, TimeoutError) as error:
                 log.debug("no master: %s", error)
-            if self._wrong:
+            if self._error:
                 return
             await asyncio.sleep(delay)
             delay = min(2 * delay, RECONNECT_MAX_S)
@@ -265,8 +268,8 @@ class AgentProcess:
         if isinstance(message, ToAgent):
             hosted.tell(message)
         elif isinstance(message, ReadOutput):
-            found = hosted.executor.read(message.run, message.stream, message.offset, message.size)
-            connection.answer(found, node, request)
+            part = hosted.executor.read(message.run, message.stream, message.offset, message.size)
+            connection.answer(part, node, request)
 
     def _lose(self, connection: Connection) -> None:
         self._lost.set()

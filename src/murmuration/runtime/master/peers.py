@@ -1,0 +1,224 @@
+"""Who is connected to a master by frames: node agents and schedulers, and what each may say.
+
+A connection begins with a `Hello` that has the cluster's token. After that a node agent may speak
+for the nodes that have joined on this connection, and a scheduler under its own name; whatever else
+is said closes the connection. The master's state machine decides; here its messages find their
+connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from murmuration.runtime.master.usage import UsageMeter
+from murmuration.runtime.net.http import Refusal
+from murmuration.runtime.net.transport import HELLO_MAX, Connection
+from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput
+from murmuration.schedulers.agent import Disconnected, Do, Message, Send
+from murmuration.schedulers.central.master import CentralMaster
+from murmuration.schedulers.central.messages import (
+    JOBS,
+    AgentJoined,
+    FromAgent,
+    HangUp,
+    Heartbeat,
+    Order,
+    Refused,
+    ToAgent,
+    Welcome,
+)
+from murmuration.schedulers.offers.messages import FromFramework, ReplyToOffer, SetNeedsOffers
+from murmuration.workload.job_spec import NAME
+
+HELLO_S = 10.0
+
+log = logging.getLogger("murmuration.master")
+Tell = Callable[[Message], None]
+
+
+@dataclass
+class Peer:
+    """Who is at the other end of a connection: node agents by name with their sessions, or one
+    scheduler."""
+
+    role: str
+    name: str
+    sessions: dict[str, int] = field(default_factory=dict)
+
+
+class Peers:
+    """All connections of a master. `tell` gives the master an event."""
+
+    def __init__(
+        self,
+        master: CentralMaster,
+        meter: UsageMeter,
+        clock: Callable[[], float],
+        token: str,
+        tell: Tell,
+    ) -> None:
+        self._master, self._meter, self._clock = master, meter, clock
+        self._token, self._tell = token, tell
+        #: The connection of each node that the master has welcomed, and of each that has asked to
+        #: join: by its name and the number it gave the connection.
+        self._agents: dict[str, Connection] = {}
+        self._sessions: dict[tuple[str, int], Connection] = {}
+        self._frameworks: dict[str, Connection] = {}
+
+    def make_protocol(self) -> Connection:
+        """A connection that is closed if it does not authenticate in time."""
+        connection = Connection(self._receive, self._lose, HELLO_MAX)
+
+        def check_hello() -> None:
+            if connection.peer is None:
+                connection.abort()
+
+        asyncio.get_running_loop().call_later(HELLO_S, check_hello)
+        return connection
+
+    # What they say.
+
+    def _receive(self, connection: Connection, request: int, node: str, message: Any) -> None:
+        peer = connection.peer
+        if peer is None:
+            self._greet(connection, message, request)
+        elif peer.role == "agent" and isinstance(message, FromAgent) and message.node == node:
+            self._from_agent(connection, message)
+        elif (
+            peer.role == "scheduler"
+            and isinstance(message, FromFramework)
+            and message.framework == peer.name
+            and _has_orders(message)
+        ):
+            self._tell(message)
+        else:
+            log.warning("a %s sent %s, which it may not", peer.role, type(message).__name__)
+            connection.abort()
+
+    def _greet(self, connection: Connection, hello: Any, request: int) -> None:
+        error = self._check_hello(hello)
+        connection.answer(HelloAnswer(error, self._master.settings.resources.names), "", request)
+        if error:
+            connection.close()
+            return
+        connection.trust()
+        connection.peer = Peer(hello.role, hello.name)
+        if hello.role == "scheduler":
+            self._frameworks[hello.name] = connection
+
+    def _check_hello(self, hello: Any) -> str:
+        """Why somebody may not come in; empty if it may."""
+        if not isinstance(hello, Hello) or not hmac.compare_digest(
+            hello.token.encode(), self._token.encode()
+        ):
+            return "expected the cluster's token"
+        if hello.role not in ("agent", "scheduler"):
+            return f"expected the role agent or scheduler, got {hello.role[:20]!r}"
+        if hello.role == "scheduler" and (not NAME.fullmatch(hello.name) or hello.name == JOBS):
+            return (
+                f"expected a scheduler's name of letters, digits, - and _ other than {JOBS}, "
+                f"got {hello.name[:70]!r}"
+            )
+        if hello.role == "scheduler" and hello.name in self._frameworks:
+            return f"a scheduler named {hello.name!r} is connected already"
+        return ""
+
+    def _from_agent(self, connection: Connection, message: FromAgent) -> None:
+        """A node agent speaks, on a connection that it has said is its own."""
+        node, key = message.node, (message.node, message.session)
+        if isinstance(message, AgentJoined) and key not in self._sessions:
+            self._forget_session(connection, node)
+            self._sessions[key] = connection
+            connection.peer.sessions[node] = message.session
+        if self._sessions.get(key) is not connection:
+            return
+        if isinstance(message, Heartbeat) and self._master.leases.is_current(*key):
+            now = self._clock()
+            self._meter.update(node, message.usage, now, lambda run: self._is_on(run, node))
+        self._tell(message)
+
+    def _is_on(self, run: str, node: str) -> bool:
+        entry = self._master.jobs.runs.get(run)
+        return entry is None or entry[1].node == node
+
+    def _forget_session(self, connection: Connection, node: str) -> None:
+        """Nothing more is heard from a node on this connection, nor of its end."""
+        self._sessions.pop((node, connection.peer.sessions.pop(node, 0)), None)
+        if self._agents.get(node) is connection:
+            del self._agents[node]
+
+    def _lose(self, connection: Connection) -> None:
+        peer = connection.peer
+        if peer is None:
+            if connection.error:
+                log.warning("a connection without a hello sent %s", connection.error)
+            return
+        if peer.role == "scheduler":
+            self._lose_scheduler(peer.name)
+        for node, session in list(peer.sessions.items()):
+            self._forget_session(connection, node)
+            self._tell(Disconnected(node, session))
+
+    def _lose_scheduler(self, name: str) -> None:
+        """Its tasks go on; what was offered to it goes back."""
+        del self._frameworks[name]
+        self._tell(SetNeedsOffers(name, False))
+        offers = self._master.books.offers.values()
+        for number in [offer.offer for offer in offers if offer.framework == name]:
+            self._tell(ReplyToOffer(name, number))
+
+    # What the master says.
+
+    def carry_out(self, effect: Send | Do) -> None:
+        """Send a message of the master or do what it asks, if the other side is still there."""
+        match effect:
+            case Send(to, message) if isinstance(message, ToAgent):
+                connection = self._sessions.get((to, message.session))
+                if connection is not None:
+                    connection.send(message, to)
+                    self._answer_join(connection, to, message)
+            case Send(to, message) if to in self._frameworks:
+                self._frameworks[to].send(message)
+            case Do(HangUp(node, session)):
+                connection = self._sessions.get((node, session))
+                if connection is not None:
+                    self._forget_session(connection, node)
+                    connection.abort()
+
+    def _answer_join(self, connection: Connection, node: str, answer: ToAgent) -> None:
+        if isinstance(answer, Welcome):
+            self._agents[node] = connection
+        elif isinstance(answer, Refused):
+            log.warning("%s was refused: %s", node, answer.reason)
+            self._forget_session(connection, node)
+
+    async def read_output(self, node: str, run: str, stream: str, offset: int, size: int) -> Output:
+        """A part of what a run has written, from the node it ran on."""
+        connection = self._agents.get(node)
+        if connection is None:
+            raise Refusal(503, f"{node} is not connected, and the output of its tasks is there")
+        try:
+            part = await connection.ask(ReadOutput(run, stream, offset, size), node)
+        except (TimeoutError, ConnectionError) as error:
+            raise Refusal(503, f"{node} did not answer") from error
+        assert isinstance(part, Output)
+        if part.wrong:
+            raise Refusal(404, part.wrong)
+        return part
+
+
+def _has_orders(message: Any) -> bool:
+    """Whether every task a scheduler wants to launch says what to run."""
+    for task in getattr(message, "tasks", ()):
+        try:
+            msgspec.convert(task.payload, Order)
+        except msgspec.ValidationError:
+            return False
+    return True
