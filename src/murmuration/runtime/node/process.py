@@ -268,8 +268,15 @@ class AgentProcess:
         if isinstance(message, ToAgent):
             hosted.tell(message)
         elif isinstance(message, ReadOutput):
-            part = hosted.executor.read(message.run, message.stream, message.offset, message.size)
-            connection.answer(part, node, request)
+            # After the turn of what came before it: the launch of the run may be among that.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._read_output, connection, request, hosted, message)
+
+    def _read_output(
+        self, connection: Connection, request: int, hosted: Hosted, message: ReadOutput
+    ) -> None:
+        part = hosted.executor.read(message.run, message.stream, message.offset, message.size)
+        connection.answer(part, hosted.agent.node, request)
 
     def _lose(self, connection: Connection) -> None:
         self._lost.set()
