@@ -1,4 +1,4 @@
-"""Compilation: where kernels are cached, and the note that says when they are compiled.
+"""Compilation: where kernels are cached, and the message that says when they are compiled.
 
 Numba notices a change of the file a kernel stands in, not of the helpers it calls elsewhere; so the
 cache lies in a folder named after the content of all of them, and a new version never meets old
@@ -37,11 +37,12 @@ def source_digest() -> str:
 
 def _imported(text: str) -> set[str]:
     """The modules of ours a file imports from, as paths below the package."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for module, listed, in_line in _IMPORT.findall(text):
         folder = module.replace(".", "/")
-        found |= {folder} | {f"{folder}/{name.strip()}" for name in (listed or in_line).split(",")}
-    return found
+        names = (listed or in_line).split(",")
+        modules |= {folder} | {f"{folder}/{name.strip()}" for name in names}
+    return modules
 
 
 def cache_folder() -> Path:
@@ -54,7 +55,7 @@ def cache_folder() -> Path:
 
 
 def _prepare() -> None:
-    """Point Numba at the cache, and say so when the kernels of this version are not compiled
+    """Point Numba at the cache, and print a message if the kernels of this version are not compiled
     yet."""
     if "NUMBA_CACHE_DIR" in os.environ or "numba" in sys.modules:
         return
@@ -106,11 +107,11 @@ def tree(function: Function) -> Function:
 
     They make no arrays; so nothing in them counts references.
     """
-    made: dict[Any, Any] = {}
+    helpers: dict[Any, Any] = {}
     options = {"error_model": "numpy", "forceinline": True, "_nrt": False}
 
     def make(plain: Any) -> Any:
-        if plain not in made:
+        if plain not in helpers:
             names = {
                 name: plain.__globals__[name]
                 for name in plain.__code__.co_names
@@ -118,10 +119,10 @@ def tree(function: Function) -> Function:
             }
             ours = {name: value for name, value in names.items() if _is_ours(value)}
             scope = {**plain.__globals__, **{name: make(value) for name, value in ours.items()}}
-            made[plain] = numba.njit(**options)(
+            helpers[plain] = numba.njit(**options)(
                 FunctionType(plain.__code__, scope, plain.__name__, plain.__defaults__)
             )
-        return made[plain]
+        return helpers[plain]
 
     return make(function)  # type: ignore[no-any-return]
 

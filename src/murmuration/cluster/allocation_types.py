@@ -3,19 +3,14 @@ number of resources."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from murmuration.base.arrays import Amounts, Flags
 
 NAMES = ("idle", "sta", "ta", "pa", "da", "overloaded")
 IDLE, STA, TA, PA, DA, OVERLOADED = range(6)
 TIGHT, FULL = 0.7, 0.9
 
 
-def allocation_type(
-    total: NDArray[Any], free: NDArray[Any], guaranteed: NDArray[Any], idle: bool
-) -> int:
+def allocation_type(total: Amounts, free: Amounts, guaranteed: Amounts, idle: bool) -> int:
     """The type of one node, by what is not used of it. Overloaded: some resource above its total
     (free is negative), or production tasks' requests above it (goal IV); STA: some resource above
     90 %; TA: every resource at 70–90 %; PA: every resource below 70 %; DA: the rest. A resource the
@@ -43,10 +38,10 @@ def allocation_type(
 
 
 def count_types(
-    total: NDArray[np.int64],
-    free: NDArray[np.int64],
-    guaranteed: NDArray[np.int64],
-    idle: NDArray[np.bool_],
+    total: Amounts,
+    free: Amounts,
+    guaranteed: Amounts,
+    idle: Flags,
 ) -> dict[str, int]:
     """How many nodes there are of each type."""
     kinds = [

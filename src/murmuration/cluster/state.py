@@ -14,10 +14,10 @@ from enum import StrEnum
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Amounts, Counts, Flags, Indices
 from murmuration.base.errors import InputError
-from murmuration.base.resources import Amounts, Resources
+from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes, Constraint, node_mask
 from murmuration.cluster.transactions import commit
 
@@ -53,14 +53,10 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a transaction. It succeeded if nothing was refused."""
+    """The result of a transaction: what was accepted, and what was refused."""
 
     accepted: tuple[Assignment, ...]
     refused: tuple[Assignment, ...]
-
-    @property
-    def succeeded(self) -> bool:
-        return not self.refused
 
 
 @dataclass
@@ -74,7 +70,7 @@ class ClusterState:
     attributes: tuple[Attributes, ...]
     free: Amounts = field(init=False)
     guaranteed: Amounts = field(init=False)
-    sequence: NDArray[np.int64] = field(init=False)
+    sequence: Counts = field(init=False)
     #: How far below zero a row may be: by what was adopted, and no further.
     floor: Amounts = field(init=False)
     #: The measured use of each row, or None while nothing is measured.
@@ -105,7 +101,7 @@ class ClusterState:
     def used(self) -> Amounts:
         return self.required if self.measured is None else self.measured
 
-    def mask(self, constraints: Sequence[Constraint]) -> NDArray[np.bool_]:
+    def mask(self, constraints: Sequence[Constraint]) -> Flags:
         """The nodes that meet the constraints."""
         return node_mask(constraints, self.attributes)
 
@@ -137,7 +133,7 @@ class ClusterState:
                 conflict is ConflictMode.MACHINE,
                 False,
             )
-            seen = _advance_own(seen, transaction.assignments, nodes[rows[part >= 0]])
+            seen = _count_accepted(seen, transaction.assignments, nodes[rows[part >= 0]])
             nodes[rows] = part
         accepted = tuple(
             a for a, node in zip(transaction.assignments, nodes, strict=True) if node >= 0
@@ -151,11 +147,12 @@ class ClusterState:
         for assignment in accepted:
             self.running[assignment.task] = assignment
             self._guarantee(assignment, +1)
+        self._check_bounds(accepted)
         return Outcome(accepted, refused)
 
     def adopt(self, assignments: Sequence[Assignment]) -> None:
-        """Take what runs already as it is, whether there is room or not: a cluster found overfull
-        stays so."""
+        """Take what runs already as it is, whether there is room or not: a cluster may be overfull
+        before anything is planned."""
         self._check_new(assignments)
         for assignment in assignments:
             self._hold(assignment)
@@ -169,6 +166,7 @@ class ClusterState:
             return False
         self._hold(assignment)
         self.running[assignment.task] = assignment
+        self._check_bounds([assignment])
         return True
 
     def fits(self, assignment: Assignment) -> bool:
@@ -195,6 +193,7 @@ class ClusterState:
             return False
         self._hold(target)
         self.migrating[task] = target
+        self._check_bounds([target])
         return True
 
     def end_migration(self, task: str, moved: bool) -> None:
@@ -247,6 +246,12 @@ class ClusterState:
                     f"task {a.task!r}: expected amounts of {names} from zero, got {a.request}"
                 )
 
+    def _check_bounds(self, assignments: Sequence[Assignment]) -> None:
+        """Assert that the rows just written hold no more than they may."""
+        for assignment in assignments:
+            row, asked = assignment.node, np.array(assignment.request) > 0
+            assert (self.free[row] >= self.floor[row])[asked].all(), "a row is below its floor"
+
     def _take_back(self, accepted: tuple[Assignment, ...]) -> None:
         for assignment in accepted:
             self.free[assignment.node] += np.array(assignment.request)
@@ -268,7 +273,7 @@ class ClusterState:
 
 def _runs(
     assignments: tuple[Assignment, ...],
-) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
+) -> Iterator[tuple[tuple[int, ...], Indices]]:
     """Positions of neighbouring assignments with the same request, so that all are looked at in
     their order."""
     for request, run in groupby(
@@ -277,10 +282,9 @@ def _runs(
         yield request, np.array(list(run), dtype=np.int64)
 
 
-def _advance_own(
-    seen: NDArray[np.int64], assignments: tuple[Assignment, ...], taken: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """A transaction does not conflict with itself: count its own assignments into what it saw."""
+def _count_accepted(seen: Counts, assignments: tuple[Assignment, ...], taken: Indices) -> Counts:
+    """A transaction does not conflict with itself: add the assignments just accepted to the
+    sequence numbers it saw."""
     rows = np.array([a.node for a in assignments], dtype=np.int64)
-    own = np.array([int((taken == row).sum()) for row in rows], dtype=np.int64)
-    return seen + own
+    accepted = np.array([int((taken == row).sum()) for row in rows], dtype=np.int64)
+    return seen + accepted

@@ -7,20 +7,16 @@ task, all with the same request.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
+from murmuration.base.arrays import Amounts, Counts, Indices
 
 
 def commit(
-    free: Array,
-    sequence: Array,
-    nodes: Array,
-    seen: Array,
+    free: Amounts,
+    sequence: Counts,
+    nodes: Indices,
+    seen: Counts,
     count: int,
-    request: Array,
+    request: Amounts,
     machine: bool,
     atomic: bool,
 ) -> int:
@@ -35,6 +31,7 @@ def commit(
     resources = request.shape[0]
     accepted = 0
     if machine:
+        # Before anything is accepted: a transaction must not conflict with itself.
         for k in range(count):
             if sequence[nodes[k]] != seen[k]:
                 nodes[k] = -1
@@ -53,6 +50,7 @@ def commit(
         sequence[node] += 1
         accepted += 1
     if atomic and accepted < count:
+        # Sequence numbers too: a transaction that changed nothing must not make others conflict.
         for k in range(count):
             node = nodes[k]
             if node >= 0:
@@ -65,9 +63,9 @@ def commit(
 
 
 def policy_room(
-    held: Array, taken: Array, total: Array, request: Array, quota: float, headroom: float
+    held: Amounts, taken: Amounts, total: Amounts, request: Amounts, quota: float, headroom: float
 ) -> int:
-    """How many more tasks of this size a workload may take: a quota on its own share of each
+    """How many more tasks of this size a workload may take: a quota on its share of each
     resource, and a share of the whole cluster that it must leave free for others (6.2.2: the
     meta-scheduler's policy, checked at commit)."""
     room = 2**31 - 1
@@ -75,7 +73,7 @@ def policy_room(
         if request[r] > 0:
             # Limits in whole units, so that a tenth of ten is one although a float is a little
             # less.
-            own = int(quota * total[r] + 0.5) - held[r]
+            quota_left = int(quota * total[r] + 0.5) - held[r]
             shared = int((1.0 - headroom) * total[r] + 0.5) - taken[r]
-            room = min(room, own // request[r], shared // request[r])
+            room = min(room, quota_left // request[r], shared // request[r])
     return max(room, 0)

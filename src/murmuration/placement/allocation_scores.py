@@ -18,25 +18,26 @@ A GAIN is the score with the task less the score without it, where an idle node 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Shares
 from murmuration.cluster.allocation_types import FULL, TIGHT
 
 IDLE_SCORE = 4.0
-#: The most a node can reach by the re-allocation score, and one with a resource below 70 %.
+#: The highest re-allocation score of a node, and of one with a resource below 70 %.
 SRAS_BEST, SRAS_BEST_LOOSE = 3.0, 2.0
 #: Names of the scores, as scenarios write them; the value says what a kernel computes.
 SCORES = ("sias", "sias-gain", "sras", "sras-gain")
 SIAS, SIAS_GAIN, SRAS, SRAS_GAIN = range(4)
-#: What may be said of new tasks, and of migrations: a score, where the trace has the task, or that
-#: nothing moves.
+#: The settings for new tasks and for migrations: a score, "recorded" for where the trace has the
+#: task, "none" for no migration.
 INITIAL, MOVE = (*SCORES, "recorded"), (*SCORES, "none")
 #: A node whose gain is greater by half a band is drawn four to five times as often. Sharper draws
 #: fill uneven nodes until they are tight, which takes more migrations later; blunter ones hardly
 #: tell gains apart.
 SHARPNESS = 3.0
 
-Loads = NDArray[np.float64]
+#: The used share of each resource of one node; negative for one it does not have.
+Loads = Shares
 
 
 def sias(loads: Loads) -> float:

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Amounts, Flags, Placement, RandomState, Scores, SmallIntegers
 from murmuration.base.jit import AMOUNTS, SCORE, VECTOR, FirstClass, compiled, helper
 from murmuration.base.rows import fits, next_double, take
 from murmuration.placement.plain import MISSES_MAX
-
-Array = NDArray[Any]
 
 PLACE = types.int64(
     AMOUNTS,
@@ -32,7 +30,7 @@ PLACE = types.int64(
 
 
 @compiled
-def feasible(free: Array, allowed: Array, request: Array) -> Array:
+def feasible(free: Amounts, allowed: Flags, request: Amounts) -> SmallIntegers:
     """The rows that can take one more task."""
     rows = np.empty(free.shape[0], dtype=np.int32)
     count = 0
@@ -45,14 +43,14 @@ def feasible(free: Array, allowed: Array, request: Array) -> Array:
 
 @compiled
 def place_from(
-    rows: Array,
+    rows: SmallIntegers,
     left: int,
-    free: Array,
-    request: Array,
+    free: Amounts,
+    request: Amounts,
     placed: int,
     count: int,
-    rng: Array,
-    nodes: Array,
+    rng: RandomState,
+    nodes: Placement,
 ) -> int:
     """Randomised first fit from the first `left` of these rows, which all fit; a row that is full
     leaves the list."""
@@ -70,12 +68,18 @@ def place_from(
 
 @compiled
 def draw_first_fit(
-    free: Array, allowed: Array, request: Array, count: int, rng: Array, nodes: Array
+    free: Amounts,
+    allowed: Flags,
+    request: Amounts,
+    count: int,
+    rng: RandomState,
+    nodes: Placement,
 ) -> int:
     """Place tasks on nodes drawn at random until all are placed or too many draws in a row found no
     room.
 
-    The generator's state is kept in locals here: this is the innermost loop of every large run.
+    The generator's state is kept in locals here, and its steps are written out (they are those of
+    `base.random.next_double`): this is the innermost loop of every large run.
     """
     n, resources, every = free.shape[0], request.shape[0], allowed.shape[0] == 0
     placed, misses = 0, 0
@@ -103,13 +107,13 @@ def draw_first_fit(
 
 
 def first_fit(
-    total: Array,
-    free: Array,
-    allowed: Array,
-    request: Array,
+    total: Amounts,
+    free: Amounts,
+    allowed: Flags,
+    request: Amounts,
     count: int,
-    rng: Array,
-    nodes: Array,
+    rng: RandomState,
+    nodes: Placement,
     score: Any,
 ) -> int:
     """Randomised first fit (3.2): draw a node; if the task fits there it goes there, else the node
@@ -127,7 +131,7 @@ def first_fit(
 
 
 @helper
-def before(scores: Array, start: int, n: int, a: int, b: int) -> bool:
+def precedes(scores: Scores, start: int, n: int, a: int, b: int) -> bool:
     """Whether row a is chosen before row b: by score, ties by the order from a random start."""
     if scores[a] != scores[b]:
         return bool(scores[a] > scores[b])
@@ -135,32 +139,35 @@ def before(scores: Array, start: int, n: int, a: int, b: int) -> bool:
 
 
 @helper
-def sift(rows: Array, size: int, at: int, scores: Array, start: int, n: int) -> None:
+def sift(rows: SmallIntegers, size: int, at: int, scores: Scores, start: int, n: int) -> None:
     """Restore the heap of rows (best first) below position `at`."""
     while True:
         child = 2 * at + 1
         if child >= size:
             return
-        if child + 1 < size and before(scores, start, n, rows[child + 1], rows[child]):
+        if child + 1 < size and precedes(scores, start, n, rows[child + 1], rows[child]):
             child += 1
-        if not before(scores, start, n, rows[child], rows[at]):
+        if not precedes(scores, start, n, rows[child], rows[at]):
             return
         rows[at], rows[child] = rows[child], rows[at]
         at = child
 
 
 def ranked(
-    total: Array,
-    free: Array,
-    allowed: Array,
-    request: Array,
+    total: Amounts,
+    free: Amounts,
+    allowed: Flags,
+    request: Amounts,
     count: int,
-    rng: Array,
-    nodes: Array,
+    rng: RandomState,
+    nodes: Placement,
     score: Any,
 ) -> int:
-    """Each task in turn to the node with the best score; only the node just chosen needs a new
-    score."""
+    """Each task in turn to the node with the best score.
+
+    Rows stand in a heap, best first. Only the node just chosen has changed, so only it needs a new
+    score, and it is sifted down from the top: placing k tasks on n nodes takes n + k log n steps.
+    """
     n = total.shape[0]
     start = int(next_double(rng) * n)
     rows = feasible(free, allowed, request)
@@ -184,8 +191,10 @@ def ranked(
 
 
 def as_placement(function: Any) -> FirstClass:
+    """A placement that kernels can be given as a value."""
     return FirstClass(function, PLACE)
 
 
 def as_score(function: Any, cache: bool = True) -> FirstClass:
+    """A score that kernels can be given as a value."""
     return FirstClass(function, SCORE, cache)

@@ -10,17 +10,16 @@ does not have is left out of its mean.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Score = Callable[[Array, Array, Array], NDArray[np.float64]]
+from murmuration.base.arrays import Amounts, Scores
+
+Score = Callable[[Amounts, Amounts, Amounts], Scores]
 
 
-def best_fit(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
-    """The fullest node that still fits: least free share left, summed over resources."""
+def best_fit(total: Amounts, free: Amounts, request: Amounts) -> Scores:
+    """The fullest node that still fits: smallest free share left, summed over resources."""
     scores = np.zeros(total.shape[0])
     for i in range(total.shape[0]):
         for r in range(total.shape[1]):
@@ -29,8 +28,8 @@ def best_fit(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
     return scores
 
 
-def worst_fit(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
-    """The emptiest node: most free share left, summed over resources."""
+def worst_fit(total: Amounts, free: Amounts, request: Amounts) -> Scores:
+    """The emptiest node: largest free share left, summed over resources."""
     scores = np.zeros(total.shape[0])
     for i in range(total.shape[0]):
         for r in range(total.shape[1]):
@@ -39,7 +38,7 @@ def worst_fit(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
     return scores
 
 
-def least_allocated(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
+def least_allocated(total: Amounts, free: Amounts, request: Amounts) -> Scores:
     """Kubernetes NodeResourcesFit, LeastAllocated: mean free percentage over CPU and memory."""
     scores = np.zeros(total.shape[0])
     for i in range(total.shape[0]):
@@ -52,7 +51,7 @@ def least_allocated(total: Array, free: Array, request: Array) -> NDArray[np.flo
     return scores
 
 
-def most_allocated(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
+def most_allocated(total: Amounts, free: Amounts, request: Amounts) -> Scores:
     """Kubernetes NodeResourcesFit, MostAllocated: mean allocated percentage over CPU and memory."""
     scores = np.zeros(total.shape[0])
     for i in range(total.shape[0]):
@@ -67,7 +66,7 @@ def most_allocated(total: Array, free: Array, request: Array) -> NDArray[np.floa
     return scores
 
 
-def balanced(total: Array, free: Array, request: Array) -> NDArray[np.float64]:
+def balanced(total: Amounts, free: Amounts, request: Amounts) -> Scores:
     """Kubernetes NodeResourcesBalancedAllocation: 100 × (1 − deviation of the allocated shares of
     CPU and memory)."""
     scores = np.zeros(total.shape[0])

@@ -31,8 +31,8 @@ from murmuration.planning.reassignment.state import (
     HELD,
     Problem,
     State,
-    problem,
-    state,
+    make_problem,
+    make_state,
 )
 
 INSTANCES = st.builds(
@@ -49,8 +49,8 @@ def walked(
     model: Model, initial: Array, seed: int, steps: int, prices: Prices
 ) -> tuple[Problem, State, Best]:
     """A state after thousands of random steps, almost all of them taken."""
-    p = problem(model, initial)
-    s = state(p, initial)
+    p = make_problem(model, initial)
+    s = make_state(p, initial)
     best = Best(initial.copy(), s.totals[:1].copy())
     anneal(p, s, best, np.arange(len(initial)), random.state(seed), steps, 1e4, prices)
     return p, s, best
@@ -64,7 +64,7 @@ def test_what_is_kept_is_what_the_judge_finds(
     model, initial = drawn
     p, s, best = walked(model, initial, seed, 3000, Prices(price, price, price / 10))
     assert s.totals[COST] == cost(model, initial, s.node_of).total
-    fresh = state(p, s.node_of)
+    fresh = make_state(p, s.node_of)
     for name, kept in s._asdict().items():
         assert np.array_equal(kept, getattr(fresh, name)), name
     broken = violations(model, initial, s.node_of)

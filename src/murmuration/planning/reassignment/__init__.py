@@ -15,8 +15,8 @@ ASSIGNMENT = "assignment.txt"
 
 
 class Result(NamedTuple):
-    """What a plan costs against what was, in the challenge's objective, and how many tasks it
-    moves."""
+    """The cost of an assignment before and after, in the challenge's objective, and how many tasks
+    move."""
 
     cost_before: int
     cost_after: int
@@ -55,19 +55,19 @@ def plan(
             f"{assignment}: the assignment to start from must break no rule, but {broken[0]}"
         )
     limit = {"seconds": seconds} if evaluations is None else {"evaluations": evaluations}
-    found = search(instance, initial, seed, **limit)
-    assert not violations(instance, initial, found)
-    before, after = cost(instance, initial, initial), cost(instance, initial, found)
+    better = search(instance, initial, seed, **limit)
+    assert not violations(instance, initial, better), "the search broke a rule"
+    before, after = cost(instance, initial, initial), cost(instance, initial, better)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        write_assignment(out / ASSIGNMENT, found)
-    moves = int((found != initial).sum())
+        write_assignment(out / ASSIGNMENT, better)
+    moves = int((better != initial).sum())
     nodes, _, tasks, _ = instance.sizes
     return Result(before.total, after.total, moves, nodes, tasks, before, after)
 
 
 def document(result: Result) -> dict[str, Any]:
-    """A result as plain values: what `murmur plan --json` tells of it."""
+    """A result as plain values, for `murmur plan --json`."""
     parts = {
         "cost_parts_before": result.cost_parts_before,
         "cost_parts_after": result.cost_parts_after,

@@ -1,9 +1,19 @@
 """Simulated annealing in one kernel: shifts, swaps, and swaps within a service, which break no rule
 between services.
 
-What is not allowed in the end is only dear on the way, and dearer as it cools. So a large task may
-come to a full node before smaller ones make room, and a service before those it needs: chains of
-ejections arise from single steps.
+**Broken rules have a price.** What is not allowed in the end is only expensive on the way, and more
+so as it cools. So a large task may come to a full node before smaller ones make room, and a service
+before those it needs: chains of ejections arise from single steps. The best assignment is noted
+only while no rule is broken.
+
+**Acceptance.** Metropolis accepts a step that costs `change` with probability exp(−change / T).
+Here the random number is drawn first and turned into a limit, −T ln(u): the step is accepted if its
+change is at most that. It is the same rule, and it lets the parts of a change be added up from the
+cheapest to the most expensive, stopping as soon as the limit is passed.
+
+**What is estimated.** `_affordable` adds up what each of two tasks changes by itself. That is exact
+unless one of their services needs the other's; so `_exchange` makes the moves, compares the true
+sums and takes them back if they are too expensive.
 """
 
 from __future__ import annotations
@@ -12,8 +22,8 @@ import math
 from typing import NamedTuple
 
 from murmuration.base import random
+from murmuration.base.arrays import Indices, Integers, RandomState
 from murmuration.base.jit import helper, inlined, released
-from murmuration.planning.reassignment.model import Array
 from murmuration.planning.reassignment.state import (
     BREACHES,
     COST,
@@ -23,10 +33,10 @@ from murmuration.planning.reassignment.state import (
     State,
     breaches_of,
     move,
+    move_cost,
     moved_change,
     node_cost,
     node_excess,
-    own_cost,
     service_cost,
 )
 
@@ -37,15 +47,15 @@ SHIFTS, SWAPS = 0.4, 0.4
 
 
 class Best(NamedTuple):
-    """The best assignment that breaks no rule, and what it costs."""
+    """The best assignment that breaks no rule so far, and its cost in an array of one."""
 
-    node_of: Array
-    cost: Array
+    node_of: Indices
+    cost: Integers
 
 
 class Prices(NamedTuple):
-    """What one more breach, one unit of excess and one unit of what is held cost, beside the cost
-    itself."""
+    """What the search pays for one more breach, one unit of excess and one unit held, beside the
+    cost itself."""
 
     breach: float
     excess: float
@@ -53,7 +63,7 @@ class Prices(NamedTuple):
 
 
 @inlined
-def _pick(rng: Array, count: int) -> int:
+def _pick(rng: RandomState, count: int) -> int:
     return int(next_double(rng) * count)
 
 
@@ -68,9 +78,8 @@ def _priced(s: State, prices: Prices) -> float:
 def _task_change(p: Problem, s: State, t: int, m: int, prices: Prices) -> float:
     """What the move of one task costs beside what it does to the two nodes."""
     change = moved_change(p, s, t, m)
-    cost = (
-        own_cost(p, t, m) - own_cost(p, t, s.node_of[t]) + service_cost(p, s, p.service[t], change)
-    )
+    cost = move_cost(p, t, m) - move_cost(p, t, s.node_of[t])
+    cost += service_cost(p, s, p.service[t], change)
     return float(cost + prices.held * change * p.left_behind[t])
 
 
@@ -82,7 +91,9 @@ def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, li
     back, other = (1, u) if u >= 0 else (0, 0)
     excess = node_excess(p, s, n, t, 1, other, back) - s.node_excess[n] - s.node_excess[m]
     change = -float(s.node_cost[m] + s.node_cost[n])
-    # Nodes never cost less than nothing; what else might be saved is not worth looking at.
+    # A lower bound: both nodes would cost nothing afterwards, and only the excess of one is known.
+    # What a move might save otherwise (breaches, cost of moves taken back) is not counted, so a few
+    # steps that would have been accepted are not.
     if change + prices.excess * excess > limit:
         return False
     if back == 1 or s.node_excess[m] > 0:
@@ -106,8 +117,8 @@ def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, li
 
 @inlined
 def _exchange(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limit: float) -> bool:
-    """Move the two tasks; take it back if one of them needs the other and it costs more than was
-    thought."""
+    """Move the two tasks; take it back if one of their services needs the other's and the change is
+    above the limit after all."""
     m, before = s.node_of[t], _priced(s, prices)
     move(p, s, t, n)
     if u < 0:
@@ -121,7 +132,7 @@ def _exchange(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limi
 
 
 @inlined
-def _draw(p: Problem, s: State, pool: Array, rng: Array) -> tuple[int, int, int]:
+def _draw(p: Problem, s: State, pool: Indices, rng: RandomState) -> tuple[int, int, int]:
     """A step at random: a task, the one it changes places with (−1: none), and the node; node −1 if
     none can be."""
     t = pool[_pick(rng, pool.shape[0])]
@@ -145,6 +156,7 @@ def _draw(p: Problem, s: State, pool: Array, rng: Array) -> tuple[int, int, int]
 
 @inlined
 def _remember(s: State, best: Best) -> None:
+    """Copy the assignment if it breaks no rule and costs less than the best."""
     if s.totals[COST] < best.cost[0] and s.totals[BREACHES] == 0 and s.totals[EXCESS] == 0:
         best.cost[0] = s.totals[COST]
         for t in range(s.node_of.shape[0]):
@@ -156,8 +168,8 @@ def anneal(
     p: Problem,
     s: State,
     best: Best,
-    pool: Array,
-    rng: Array,
+    pool: Indices,
+    rng: RandomState,
     steps: int,
     temperature: float,
     prices: Prices,

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmuration.planning.reassignment.model import Array, Model
+from murmuration.base.arrays import Amounts, Flags, Indices
+from murmuration.planning.reassignment.model import Model
 
 
 class Cost(NamedTuple):
@@ -27,14 +28,14 @@ class Cost(NamedTuple):
         return sum(self)
 
 
-def usage(model: Model, assignment: Array) -> Array:
+def usage(model: Model, assignment: Indices) -> Amounts:
     """What the tasks of each node require, node × resource."""
     used = np.zeros_like(model.capacity)
     np.add.at(used, assignment, model.request)
     return used
 
 
-def cost(model: Model, initial: Array, assignment: Array) -> Cost:
+def cost(model: Model, initial: Indices, assignment: Indices) -> Cost:
     """The objective of the challenge."""
     used = usage(model, assignment)
     over = np.maximum(used - model.safety, 0).sum(axis=0)
@@ -54,7 +55,7 @@ def cost(model: Model, initial: Array, assignment: Array) -> Cost:
     )
 
 
-def violations(model: Model, initial: Array, assignment: Array) -> list[str]:
+def violations(model: Model, initial: Indices, assignment: Indices) -> list[str]:
     """One sentence for every hard rule that is broken."""
     return [
         *_capacity(model, initial, assignment),
@@ -64,7 +65,7 @@ def violations(model: Model, initial: Array, assignment: Array) -> list[str]:
     ]
 
 
-def _capacity(model: Model, initial: Array, assignment: Array) -> list[str]:
+def _capacity(model: Model, initial: Indices, assignment: Indices) -> list[str]:
     """A moved task counts where it was as well, for the resources that are transient."""
     held = usage(model, assignment)
     moved = assignment != initial
@@ -75,7 +76,7 @@ def _capacity(model: Model, initial: Array, assignment: Array) -> list[str]:
     ]
 
 
-def _conflicts(model: Model, assignment: Array) -> list[str]:
+def _conflicts(model: Model, assignment: Indices) -> list[str]:
     pairs, counts = np.unique(np.stack([model.service, assignment]), axis=1, return_counts=True)
     return [
         f"service {s} has {count} tasks on node {m}"
@@ -84,14 +85,14 @@ def _conflicts(model: Model, assignment: Array) -> list[str]:
     ]
 
 
-def _present(model: Model, places: Array) -> Array:
+def _present(model: Model, places: Indices) -> Flags:
     """service × place: whether a task of the service is there."""
-    found = np.zeros((len(model.spread), int(places.max()) + 1), dtype=bool)
-    found[model.service, places] = True
-    return found
+    present = np.zeros((len(model.spread), int(places.max()) + 1), dtype=bool)
+    present[model.service, places] = True
+    return present
 
 
-def _spread(model: Model, assignment: Array) -> list[str]:
+def _spread(model: Model, assignment: Indices) -> list[str]:
     reached = _present(model, model.location[assignment]).sum(axis=1)
     return [
         f"service {s} is in {reached[s]} locations, fewer than {model.spread[s]}"
@@ -99,13 +100,13 @@ def _spread(model: Model, assignment: Array) -> list[str]:
     ]
 
 
-def _dependencies(model: Model, assignment: Array) -> list[str]:
+def _dependencies(model: Model, assignment: Indices) -> list[str]:
     present = _present(model, model.neighbourhood[assignment])
-    found = []
+    missing = []
     for s in range(len(model.spread)):
         for needed in model.needs[model.need_from[s] : model.need_from[s + 1]].tolist():
-            found += [
+            missing += [
                 f"service {s} in neighbourhood {n} needs service {needed}, which is not there"
                 for n in np.flatnonzero(present[s] & ~present[needed]).tolist()
             ]
-    return found
+    return missing

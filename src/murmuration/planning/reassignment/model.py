@@ -8,15 +8,14 @@ which number of the file was wrong (counted from one, with its line) and what wa
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Amounts, Indices, Integers
 from murmuration.base.errors import InputError
 
-Array = NDArray[Any]
-#: What a number means, and the least and the most it may be.
+#: What a number means, and its minimum and maximum.
 Column = tuple[str, int, int]
 #: Every amount of the challenge fits; a larger one would overflow a sum.
 AMOUNT_MAX = 2**32
@@ -29,21 +28,21 @@ class Model(NamedTuple):
     Words follow this program: the challenge's machine is a node, its process a task.
     """
 
-    transient: Array  # resource: 1 if a moved task still counts where it was
-    load_weight: Array  # resource
-    capacity: Array  # node × resource
-    safety: Array  # node × resource: what is above costs
-    neighbourhood: Array  # node
-    location: Array  # node
-    node_move: Array  # node × node: the cost of a move from one to the other
-    service: Array  # task
-    request: Array  # task × resource
-    task_move: Array  # task: the cost of moving it at all
-    spread: Array  # service: in how many locations it must be at least
-    need_from: Array  # service + 1: where its needs begin
-    needs: Array  # the services it depends on
-    balance: Array  # pair × (resource, other resource, target, weight)
-    weights: Array  # of task moves, of service moves, of node moves
+    transient: Integers  # resource: 1 if a moved task still counts where it was
+    load_weight: Integers  # resource
+    capacity: Amounts  # node × resource
+    safety: Amounts  # node × resource: what is above costs
+    neighbourhood: Indices  # node
+    location: Indices  # node
+    node_move: Integers  # node × node: the cost of a move from one to the other
+    service: Indices  # task
+    request: Amounts  # task × resource
+    task_move: Integers  # task: the cost of moving it at all
+    spread: Integers  # service: in how many locations it must be at least
+    need_from: Indices  # service + 1: where its needs begin
+    needs: Indices  # the services it depends on
+    balance: Integers  # pair × (resource, other resource, target, weight)
+    weights: Integers  # of task moves, of service moves, of node moves
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -75,14 +74,14 @@ class _Numbers:
                 )
         return InputError(f"{self.path}: ends after {len(self.words)} numbers: {problem}")
 
-    def take(self, count: int, what: str, low: int = 0, high: int = AMOUNT_MAX) -> Array:
+    def take(self, count: int, what: str, low: int = 0, high: int = AMOUNT_MAX) -> Integers:
         """The next `count` integers, each between `low` and `high`."""
         return self.table(count, ((what, low, high),))[:, 0]
 
     def one(self, what: str, low: int = 0, high: int = AMOUNT_MAX) -> int:
         return int(self.take(1, what, low, high)[0])
 
-    def table(self, rows: int, columns: tuple[Column, ...]) -> Array:
+    def table(self, rows: int, columns: tuple[Column, ...]) -> Integers:
         """The next rows of a table whose columns are known."""
         count, start = rows * len(columns), self.next
         present = min(count, len(self.words) - start)
@@ -169,7 +168,7 @@ def _task_columns(resources: int, services: int) -> tuple[Column, ...]:
     return (("a task's service", 0, services - 1), *amounts, _amount("a task's move cost"))
 
 
-def _services(numbers: _Numbers) -> tuple[Array, Array, Array]:
+def _services(numbers: _Numbers) -> tuple[Integers, Indices, Indices]:
     """Spread, where each service's needs begin, and the needs."""
     count = numbers.one("the number of services", 1, len(numbers.words))
     spread, lists = np.zeros(count, dtype=np.int64), []
@@ -183,15 +182,15 @@ def _services(numbers: _Numbers) -> tuple[Array, Array, Array]:
     return spread, need_from, np.concatenate(lists).astype(np.int64)
 
 
-def read_assignment(path: Path, model: Model) -> Array:
+def read_assignment(path: Path, model: Model) -> Indices:
     """Read an `assignment_*.txt`: the node of each task."""
     nodes, _, tasks, _ = model.sizes
     numbers = _Numbers(path)
-    found = numbers.take(tasks, f"the node of each of the {tasks} tasks", 0, nodes - 1)
+    assignment = numbers.take(tasks, f"the node of each of the {tasks} tasks", 0, nodes - 1)
     numbers.end()
-    return found
+    return assignment
 
 
-def write_assignment(path: Path, assignment: Array) -> None:
+def write_assignment(path: Path, assignment: Indices) -> None:
     """Write the node of each task, in the challenge's own format."""
     path.write_text(" ".join(map(str, assignment.tolist())) + "\n", encoding="ascii")

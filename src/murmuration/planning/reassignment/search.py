@@ -1,4 +1,4 @@
-"""The search of a better assignment: two annealing chains side by side, bounded by seconds or by
+"""The search for a better assignment: two annealing chains side by side, bounded by seconds or by
 steps.
 
 Both chains cool by the share of the budget that is spent, and meet a few times: one that is far
@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.base import random
+from murmuration.base.arrays import Indices, Integers, RandomState
 from murmuration.planning.reassignment.anneal import Best, Prices, anneal
-from murmuration.planning.reassignment.model import Array, Model
+from murmuration.planning.reassignment.model import Model
 from murmuration.planning.reassignment.state import (
     BREACHES,
     COST,
@@ -26,9 +27,9 @@ from murmuration.planning.reassignment.state import (
     HELD,
     Problem,
     State,
-    problem,
+    make_problem,
+    make_state,
     rebuild,
-    state,
 )
 
 #: Steps between two looks at the clock.
@@ -98,9 +99,9 @@ class Chain(NamedTuple):
     problem: Problem
     state: State
     best: Best
-    pool: Array
+    pool: Indices
     mean: float
-    rng: Array
+    rng: RandomState
 
     def temperature(self, spent: float) -> float:
         return self.mean * self.schedule.temperature(spent)
@@ -111,7 +112,7 @@ class Chain(NamedTuple):
         prices = self.schedule.prices(spent, at)
         anneal(self.problem, self.state, self.best, self.pool, self.rng, steps, at, prices)
 
-    def worth(self, prices: Prices) -> float:
+    def price(self, prices: Prices) -> float:
         """What the chain pays for where it is."""
         totals = self.state.totals
         breaking = prices.breach * totals[BREACHES] + prices.excess * totals[EXCESS]
@@ -120,16 +121,16 @@ class Chain(NamedTuple):
 
 def search(
     model: Model,
-    initial: Array,
+    initial: Indices,
     seed: int,
     *,
     seconds: float | None = None,
     evaluations: int = 0,
     clock: Callable[[], float] = time.monotonic,
-) -> Array:
-    """The best assignment found within the seconds, or else within the evaluations; at worst the
-    initial one."""
-    chains = [_chain(model, initial, seed, k) for k in range(len(SCHEDULES))]
+) -> Indices:
+    """The best assignment within the seconds, or else within the evaluations; at worst the initial
+    one."""
+    chains = [_make_chain(model, initial, seed, k) for k in range(len(SCHEDULES))]
     # Compiled before the clock starts.
     chains[0].advance(1.0, 0)
     steps = evaluations // len(chains) if seconds is None else int(seconds * STEPS_PER_S)
@@ -139,15 +140,15 @@ def search(
         for begin, end in pairwise((0.0, *MEETINGS, 1.0)):
             list(threads.map(lambda chain, b=begin, e=end: run(chain, b, e, coolings), chains))
             if coolings == 1:
-                meet(chains[0], chains[1], end)
+                synchronise(chains[0], chains[1], end)
     return min((chain.best for chain in chains), key=lambda best: int(best.cost[0])).node_of
 
 
-def meet(one: Chain, other: Chain, spent: float) -> None:
+def synchronise(one: Chain, other: Chain, spent: float) -> None:
     """Let the chain that is far behind go on from where the other is."""
     temperature = one.temperature(spent)
     prices = one.schedule.prices(spent, temperature)
-    behind = one.worth(prices) - other.worth(prices)
+    behind = one.price(prices) - other.price(prices)
     if behind > FAR_BEHIND * temperature:
         rebuild(one.problem, one.state, other.state.node_of.copy())
     elif behind < -FAR_BEHIND * temperature:
@@ -181,16 +182,17 @@ def _counted(steps: int) -> Run:
     return run
 
 
-def _chain(model: Model, initial: Array, seed: int, number: int) -> Chain:
-    p = problem(model, initial)
-    start = state(p, initial)
+def _make_chain(model: Model, initial: Indices, seed: int, number: int) -> Chain:
+    p = make_problem(model, initial)
+    start = make_state(p, initial)
     size = (model.request * model.load_weight).sum(axis=1)
     best = Best(initial.copy(), start.totals[COST : COST + 1].copy())
     schedule, rng = SCHEDULES[number], random.state(seed, f"chain-{number}")
-    return Chain(schedule, p, start, best, _pool(size, schedule), max(1.0, float(size.mean())), rng)
+    pool = _draw_pool(size, schedule)
+    return Chain(schedule, p, start, best, pool, max(1.0, float(size.mean())), rng)
 
 
-def _pool(size: Array, schedule: Schedule) -> Array:
+def _draw_pool(size: Integers, schedule: Schedule) -> Indices:
     """Tasks to draw from, larger ones more often: they decide most and find room least."""
     weight = np.maximum(size, 1.0) ** schedule.large_often
     copies = np.maximum(1, np.round(weight / weight.mean() * COPIES)).astype(np.int64)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from murmuration.base.arrays import Amounts, Indices, Integers
 from murmuration.base.jit import helper, inlined, released
-from murmuration.planning.reassignment.model import Array, Model
+from murmuration.planning.reassignment.model import Model
 
 #: Places in `State.totals`.
 COST, BREACHES, EXCESS, HELD, MOVED_MAX = 0, 1, 2, 3, 4
@@ -24,29 +25,28 @@ class Problem(NamedTuple):
     """What stays: the model's arrays a kernel reads, with weights applied and lists in both
     directions."""
 
-    transient: Array
-    load_weight: Array
-    capacity: Array
-    safety: Array
-    neighbourhood: Array
-    location: Array
-    move_cost: Array  # node × node, weighted
-    service: Array
-    request: Array
-    task_move: Array  # weighted
-    lasting: Array  # task × resource: what leaves with it, that is all but transient
-    left_behind: (
-        Array  # task: what it still holds of transient resources where it was, by load weight
-    )
-    spread: Array
-    need_from: Array
-    needs: Array
-    needed_from: Array
-    needed_by: Array
-    member_from: Array
-    members: Array
-    balance: Array
-    initial: Array
+    transient: Integers
+    load_weight: Integers
+    capacity: Amounts
+    safety: Amounts
+    neighbourhood: Indices
+    location: Indices
+    node_move: Integers  # node × node, weighted
+    service: Indices
+    request: Amounts
+    task_move: Integers  # weighted
+    lasting: Amounts  # task × resource: what leaves with it, that is all but transient
+    #: task: what it still holds of transient resources where it was, by load weight
+    left_behind: Integers
+    spread: Integers
+    need_from: Indices
+    needs: Indices
+    needed_from: Indices
+    needed_by: Indices
+    member_from: Indices
+    members: Indices
+    balance: Integers
+    initial: Indices
     service_weight: int
 
 
@@ -54,45 +54,43 @@ class State(NamedTuple):
     """What changes. `held` is what capacity is measured against: use, and what transient resources
     still hold."""
 
-    node_of: Array
-    used: Array
-    held: Array
-    node_cost: Array
-    node_excess: Array  # node: what it holds above its capacity, over all resources
-    task_at: Array  # service × node: the task there, −1 for none
-    in_place: Array  # service × neighbourhood: tasks there
-    in_location: Array  # service × location
-    locations: Array  # service: how many it is in
-    missing: Array  # service × neighbourhood: how many of its needs are not there
-    wanted: Array  # service × neighbourhood: how many services that need it are there
-    moved: Array  # service: tasks away from their first node
-    moved_count: Array  # how many services have so many moved tasks
-    totals: Array
+    node_of: Indices
+    used: Amounts
+    held: Amounts
+    node_cost: Integers
+    node_excess: Amounts  # node: what it holds above its capacity, over all resources
+    task_at: Indices  # service × node: the task there, −1 for none
+    in_place: Integers  # service × neighbourhood: tasks there
+    in_location: Integers  # service × location
+    locations: Integers  # service: how many it is in
+    missing: Integers  # service × neighbourhood: how many of its needs are not there
+    wanted: Integers  # service × neighbourhood: how many services that need it are there
+    moved: Integers  # service: tasks away from their first node
+    moved_count: Integers  # how many services have so many moved tasks
+    totals: Integers
 
 
-def _lists(keys: Array, values: Array, count: int) -> tuple[Array, Array]:
+def _group_by(keys: Indices, values: Indices, count: int) -> tuple[Indices, Indices]:
     """Values by key, as one array and where each key's begin."""
     order = np.argsort(keys, kind="stable")
     begins = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))]).astype(np.int64)
     return begins, values[order].astype(np.int64)
 
 
-def problem(model: Model, initial: Array) -> Problem:
+def make_problem(model: Model, initial: Indices) -> Problem:
     """The arrays of a model as kernels read them."""
     services = len(model.spread)
     needing = np.repeat(np.arange(services), np.diff(model.need_from))
-    needed_from, needed_by = _lists(model.needs, needing, services)
-    member_from, members = _lists(model.service, np.arange(len(model.service)), services)
+    needed_from, needed_by = _group_by(model.needs, needing, services)
+    member_from, members = _group_by(model.service, np.arange(len(model.service)), services)
     return Problem(
-        *(
-            model.transient,
-            model.load_weight,
-            model.capacity,
-            model.safety,
-            model.neighbourhood,
-            model.location,
-        ),
-        move_cost=model.node_move * model.weights[2],
+        transient=model.transient,
+        load_weight=model.load_weight,
+        capacity=model.capacity,
+        safety=model.safety,
+        neighbourhood=model.neighbourhood,
+        location=model.location,
+        node_move=model.node_move * model.weights[2],
         service=model.service,
         request=model.request,
         task_move=model.task_move * model.weights[0],
@@ -111,14 +109,14 @@ def problem(model: Model, initial: Array) -> Problem:
     )
 
 
-def state(p: Problem, assignment: Array) -> State:
+def make_state(p: Problem, assignment: Indices) -> State:
     """The state of an assignment, built from nothing."""
     nodes, resources = p.capacity.shape
     services = len(p.spread)
     places, locations = int(p.neighbourhood.max()) + 1, int(p.location.max()) + 1
-    most = int(np.diff(p.member_from).max())
+    largest = int(np.diff(p.member_from).max())
 
-    def zeros(*shape: int) -> Array:
+    def zeros(*shape: int) -> Integers:
         return np.zeros(shape, dtype=np.int64)
 
     s = State(
@@ -134,7 +132,7 @@ def state(p: Problem, assignment: Array) -> State:
         missing=zeros(services, places),
         wanted=zeros(services, places),
         moved=zeros(services),
-        moved_count=zeros(most + 1),
+        moved_count=zeros(largest + 1),
         totals=zeros(5),
     )
     rebuild(p, s, assignment.astype(np.int64))
@@ -142,7 +140,7 @@ def state(p: Problem, assignment: Array) -> State:
 
 
 @released
-def rebuild(p: Problem, s: State, assignment: Array) -> None:
+def rebuild(p: Problem, s: State, assignment: Indices) -> None:
     """Make the state that of another assignment."""
     s.used[:] = 0
     s.held[:] = 0
@@ -166,7 +164,7 @@ def rebuild(p: Problem, s: State, assignment: Array) -> None:
         if m != p.initial[t]:
             s.moved[service] += 1
             s.totals[HELD] += p.left_behind[t]
-            s.totals[COST] += p.task_move[t] + p.move_cost[p.initial[t], m]
+            s.totals[COST] += p.task_move[t] + p.node_move[p.initial[t], m]
     for m in range(p.capacity.shape[0]):
         s.node_cost[m] = node_cost(p, s, m, 0, 0, 0, 0)
         s.totals[COST] += s.node_cost[m]
@@ -236,9 +234,9 @@ def node_excess(
 
 
 @inlined
-def own_cost(p: Problem, t: int, m: int) -> int:
-    """What it costs that a task is on a node, wherever the others are."""
-    return 0 if p.initial[t] == m else int(p.task_move[t] + p.move_cost[p.initial[t], m])
+def move_cost(p: Problem, t: int, m: int) -> int:
+    """What it costs that a task is on another node than at first, wherever the others are."""
+    return 0 if p.initial[t] == m else int(p.task_move[t] + p.node_move[p.initial[t], m])
 
 
 @inlined
@@ -271,26 +269,27 @@ def service_cost(p: Problem, s: State, a: int, change: int) -> int:
     moved tasks more."""
     if change == 0:
         return 0
-    most, after = s.totals[MOVED_MAX], s.moved[a] + change
-    if after > most:
-        return int(p.service_weight * (after - most))
-    if s.moved[a] < most or s.moved_count[most] > 1:
+    highest, after = s.totals[MOVED_MAX], s.moved[a] + change
+    if after > highest:
+        return int(p.service_weight * (after - highest))
+    # Another service has as many: the maximum stays.
+    if s.moved[a] < highest or s.moved_count[highest] > 1:
         return 0
-    lower = most - 1
+    lower = highest - 1
     while lower > after and s.moved_count[lower] == 0:
         lower -= 1
-    return int(p.service_weight * (lower - most))
+    return int(p.service_weight * (lower - highest))
 
 
 @helper
 def move(p: Problem, s: State, t: int, m: int) -> None:
-    """Move a task and keep every table right."""
+    """Move a task and update every table."""
     a, old = p.service[t], s.node_of[t]
     if old == m:
         return
     change = moved_change(p, s, t, m)
     s.totals[BREACHES] += breaches_of(p, s, t, m)
-    s.totals[COST] += service_cost(p, s, a, change) + own_cost(p, t, m) - own_cost(p, t, old)
+    s.totals[COST] += service_cost(p, s, a, change) + move_cost(p, t, m) - move_cost(p, t, old)
     s.totals[HELD] += change * p.left_behind[t]
     _count_moved(s, a, change)
     for r in range(p.capacity.shape[1]):
@@ -330,8 +329,8 @@ def _count_moved(s: State, a: int, change: int) -> None:
 
 @helper
 def _enter_and_leave(p: Problem, s: State, a: int, old: int, m: int) -> None:
-    """Tell the tables of neighbourhoods and locations that a task of a service went from one node
-    to another."""
+    """Count a task of a service out of the neighbourhood and location of one node and into those of
+    another."""
     here, there = p.location[old], p.location[m]
     s.in_location[a, here] -= 1
     s.locations[a] -= s.in_location[a, here] == 0
