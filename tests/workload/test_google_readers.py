@@ -13,7 +13,6 @@ from murmuration.base.errors import InputError
 from murmuration.workload.detect import open_trace
 from murmuration.workload.formats.job_lists import read_jobs
 from murmuration.workload.nodes import ADD, REMOVE, UPDATE
-from murmuration.workload.readers.omega import omega_tables
 from murmuration.workload.trace import Options
 
 if TYPE_CHECKING:
@@ -233,11 +232,11 @@ def test_distributions(write: Write) -> None:
         )
     )
     tasks = open_trace(write("a_csizes_cmb.log", "cell cmb-new 0 1\ncell cmb-new 0 1600\n"))
-    merged = omega_tables([gaps, tasks])
-    assert merged["batch"].gaps_s.tolist() == [2.5, 0.5]
-    assert merged["batch"].tasks.tolist() == [1.0, 1600.0]
-    assert merged["service"].gaps_s.tolist() == [340.0]
-    assert len(merged["service"].tasks) == len(merged["batch"].durations_s) == 0
+    assert gaps.tables["batch"].gaps_s.tolist() == [2.5, 0.5]
+    assert gaps.tables["service"].gaps_s.tolist() == [340.0]
+    assert tasks.tables["batch"].tasks.tolist() == [1.0, 1600.0]
+    assert list(tasks.tables) == ["batch"]
+    assert len(gaps.tables["service"].tasks) == len(tasks.tables["batch"].durations_s) == 0
     with pytest.raises(InputError, match="expected interarrival, csizes or runtimes in the name"):
         open_trace(write("numbers.log", "cell cmb-new 0 1\n"))
 

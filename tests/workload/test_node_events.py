@@ -18,7 +18,7 @@ from murmuration.simulation.engine.build import node_changes
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_events, make_nodes
 from murmuration.workload.detect import open_trace
-from murmuration.workload.node_events import absent, in_order, rows_of, settled
+from murmuration.workload.node_events import absent, drop_redundant, in_order, rows_of
 from murmuration.workload.nodes import ADD, REMOVE, UPDATE, NodeEvents, NodeTable
 
 Row = tuple[float, str, int, int]
@@ -164,12 +164,12 @@ ROWS = st.lists(
 
 
 @given(ROWS)
-def test_settled_events_lead_to_the_same_nodes(rows: list[Row]) -> None:
-    """A plain reader of the raw events, asked after every instant, sees what the settled events
+def test_events_without_redundant_ones_lead_to_the_same_nodes(rows: list[Row]) -> None:
+    """A plain reader of the raw events, asked after every instant, sees what the effective events
     lead to."""
     table = NodeTable(Resources(), NAMES, np.full((3, 2), 2, dtype=np.int64), ({},) * 3)
     raw = in_order(_events(rows))
-    kept = settled(raw, table)
+    kept = drop_redundant(raw, table)
     late = {name for name in NAMES if _first(raw, name) == (ADD, True)}
     assert absent(kept, NAMES).tolist() == [name in late for name in NAMES]
     for time_s in range(7):
@@ -185,7 +185,7 @@ def test_settled_events_lead_to_the_same_nodes(rows: list[Row]) -> None:
         exact = {name: 2 for name in NAMES if name not in late}
         for when, name, kind, cpu in _rows(kept):
             if when <= time_s:
-                # What the settled events promise is what makes this reader so short.
+                # What the effective events promise is what makes this reader so short.
                 assert (name in exact) == (kind != ADD)
                 assert kind != UPDATE or exact[name] != cpu
                 exact[name] = cpu

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from murmuration.workload.formats.records import scan
 from murmuration.workload.formats.source import Source
-from murmuration.workload.formats.table import parse, spaced
+from murmuration.workload.formats.table import parse, tabs_for_blanks
 
 FIELDS = st.text('ab ,"\n;é', max_size=5)
 ROWS = st.lists(st.lists(FIELDS, min_size=2, max_size=2), min_size=1, max_size=6)
@@ -37,7 +37,7 @@ def test_quoted_fields_come_back_with_their_lines(
 
 
 def test_blank_lines_and_comments_keep_the_count() -> None:
-    source = spaced(Source(Path("x"), b'; a "comment\n\n  1 \t 2\r\n;\n3    4  \n \n'))
+    source = tabs_for_blanks(Source(Path("x"), b'; a "comment\n\n  1 \t 2\r\n;\n3    4  \n \n'))
     assert source.data == b'; a "comment'.replace(b" ", b"\t") + b"\n\n1\t2\n;\n3\t4\n\n"
     records = scan(source, "\t", quoted=False, comment=";")
     assert records.lines.tolist() == [3, 5]

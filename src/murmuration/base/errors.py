@@ -14,18 +14,18 @@ class InputError(Exception):
     """Bad input. The command prints the sentence and exits with code 2."""
 
 
-def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: the same in other letters' case, the closest known one, else all
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: the same in upper or lower case, the closest known one, else all
     of them."""
-    names = sorted(known)
-    same = [name for name in names if name.casefold() == wrong.casefold()]
-    close = same or difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
+    known_names = sorted(known)
+    same = [other for other in known_names if other.casefold() == name.casefold()]
+    close = same or difflib.get_close_matches(name, known_names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    more = [f"and {len(names) - NAMES_MAX} more"] if len(names) > NAMES_MAX else []
-    return f"known: {', '.join([*names[:NAMES_MAX], *more])}"
+    more = [f"and {len(known_names) - NAMES_MAX} more"] if len(known_names) > NAMES_MAX else []
+    return f"known: {', '.join([*known_names[:NAMES_MAX], *more])}"
 
 
-def unknown(what: str, wrong: str, known: Iterable[str]) -> InputError:
+def unknown(what: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that is not known, with the nearest one that is."""
-    return InputError(f"unknown {what} {wrong!r}; {did_you_mean(wrong, known)}")
+    return InputError(f"unknown {what} {name!r}; {did_you_mean(name, known)}")

@@ -1,16 +1,17 @@
-"""Files: written beside their place and moved there, so that nothing is ever half-written."""
+"""Files are written under another name and then moved to their place, so that a reader sees the old
+file or the new one, never a part. This is the one place that does so."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Table
 from murmuration.base.errors import InputError
 
 
@@ -27,7 +28,7 @@ def ready_folder(path: str | Path) -> Path:
 
 
 def check_folder(path: str | Path) -> Path:
-    """A folder that could be written, told before a long run starts and not after; nothing is left
+    """Check that a folder can be written, before a long run starts and not after; nothing is left
     behind."""
     folder = Path(path)
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
@@ -40,21 +41,41 @@ def check_folder(path: str | Path) -> Path:
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under another name, then move it to its place."""
+    """Write a file under another name, then move it to its place; its folder is made if needed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
-        )
-        os.close(handle)
-        try:
-            write(Path(name))
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        _write_beside(path, write)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file into a folder that is there already: a user named it, and may have mistyped
+    it."""
+    if path.is_dir():
+        raise InputError(f"{path}: expected a file to write, this is a folder")
+    try:
+        _write_beside(path, lambda target: target.write_bytes(data))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written ({why_failed(error)})") from None
+
+
+def _write_beside(path: Path, write: Callable[[Path], object]) -> None:
+    """Write in the same folder, because only within a file system a move is atomic."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    try:
+        write(Path(name))
+        # A temporary file is readable by its owner alone.
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def why_failed(error: Exception) -> str:
+    """The system's word for an error, without the path that the sentence already names."""
+    return str(getattr(error, "strerror", None) or error).rstrip(".").lower()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -75,7 +96,7 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path}: expected a JSON file of a run: {error}") from error
 
 
-def write_table(path: Path, table: Mapping[str, NDArray[Any]]) -> None:
+def write_table(path: Path, table: Table) -> None:
     """Columns as Parquet or CSV, by the suffix."""
     import polars as pl
 

@@ -1,5 +1,5 @@
-"""Reasons as values: made where the fact is known, rendered elsewhere. Retryable and hopeless are
-different types."""
+"""Reasons as values: made where the fact is known, rendered elsewhere. "Not now" and "never" are
+different types, because only the first is tried again."""
 
 from __future__ import annotations
 

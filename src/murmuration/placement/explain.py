@@ -18,12 +18,12 @@ BEST = 5
 def filters(view: View, job: JobView) -> dict[str, int]:
     """How many nodes each reason rules out, the first that applies: constraints, then each resource
     in turn."""
-    left = view.allowed.copy()
-    reasons = {"not allowed by its constraints": int((~left).sum())}
+    usable = view.allowed.copy()
+    reasons = {"not allowed by its constraints": int((~usable).sum())}
     for r, name in enumerate(view.resources.names):
         enough = view.free[:, r] >= job.request[r]
-        reasons[f"too little {name} free"] = int((left & ~enough).sum())
-        left &= enough
+        reasons[f"too little {name} free"] = int((usable & ~enough).sum())
+        usable &= enough
     return {reason: count for reason, count in reasons.items() if count}
 
 

@@ -54,7 +54,7 @@ def resolve(name: str) -> Placement:
 def from_object(name: str, loaded: Any) -> Placement:
     """The placement a user's object stands for: a score function, a compiled score, or a class with
     `decide`."""
-    # Told by its name, because importing the class itself would import Numba.
+    # Recognised by its name, because importing the class itself would import Numba.
     if type(loaded).__name__ == "Kernel" and hasattr(loaded, "function"):
         return Placement(name, Ranked(loaded), loaded.function)
     if callable(getattr(loaded, "decide", None)):

@@ -66,7 +66,7 @@ def _usage(jobs: JobList) -> dict[str, Any] | None:
     mean = (share.mean(axis=1)[mine.curve] * weight).sum(axis=0) / np.where(
         weight.any(axis=0), weight.sum(axis=0), 1.0
     )
-    most = share.max(axis=1)[mine.curve].max(axis=0, initial=0.0)
+    highest = share.max(axis=1)[mine.curve].max(axis=0, initial=0.0)
     return {
         "jobs": len(mine),
         "curves": len(np.unique(mine.curve)),
@@ -74,7 +74,7 @@ def _usage(jobs: JobList) -> dict[str, Any] | None:
         "step_s": jobs.curves.step_s,
         "cyclic": jobs.curves.cyclic,
         "mean": dict(zip(jobs.resources.names, mean.tolist(), strict=True)),
-        "max": dict(zip(jobs.resources.names, most.tolist(), strict=True)),
+        "max": dict(zip(jobs.resources.names, highest.tolist(), strict=True)),
     }
 
 

@@ -1,4 +1,4 @@
-"""Which format is this? Told by what a file holds, not by its name."""
+"""Which format is this? Decided by what a file holds, not by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generators: job lists drawn from distributions. Each is told its generator; the same seed gives
+"""Job lists drawn from distributions. Each function is given a random generator; the same seed gives
 the same list."""
 
 from __future__ import annotations
@@ -94,8 +94,11 @@ def sizes(stream: Stream, count: int, rng: np.random.Generator) -> Amounts:
     alike = np.broadcast_to(stream.request, (count, len(stream.request)))
     if stream.spread == 0.0:
         return alike
-    common, own = rng.standard_normal((count, 1)), rng.standard_normal((count, len(stream.request)))
-    factor = np.exp(stream.spread * (0.7 * common + 0.714 * own) - stream.spread**2 / 2.0)
+    common, separate = (
+        rng.standard_normal((count, 1)),
+        rng.standard_normal((count, len(stream.request))),
+    )
+    factor = np.exp(stream.spread * (0.7 * common + 0.714 * separate) - stream.spread**2 / 2.0)
     return np.maximum(alike * factor, (alike > 0).astype(np.float64)).astype(np.int64)
 
 

@@ -22,7 +22,7 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When a task that ended is run again: after `backoff_s`, twice as long each time, never more
     than the maximum."""
 
-    #: None: a service is restarted for ever, a task of a terminating job not at all.
+    #: None: a service is restarted every time, a task of a terminating job not at all.
     retries: int | None = None
     backoff_s: float = 1.0
     backoff_max_s: float = 60.0
@@ -114,11 +114,11 @@ def _readable(message: str) -> FieldError:
 
 def check_spec(spec: JobSpec) -> None:
     """Refuse what makes no sense on any cluster."""
-    for wrong in _problems(spec):
-        raise wrong
+    for error in _find_errors(spec):
+        raise error
 
 
-def _problems(spec: JobSpec) -> Any:
+def _find_errors(spec: JobSpec) -> Any:
     if not NAME.fullmatch(spec.name):
         yield FieldError(
             "name",

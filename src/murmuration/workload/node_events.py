@@ -1,5 +1,5 @@
-"""Nodes that come, go and change size: events from a file of our own, and the same events told for
-one node table.
+"""Nodes that come, go and change size: events from a file, and the same events reduced to those that
+change a given table of nodes.
 
 A node whose first event adds it after time 0 is not there before; every other node of the table is
 there from the start. A size of `UNCHANGED` says that the node keeps the one it had.
@@ -77,7 +77,7 @@ def in_order(events: NodeEvents) -> NodeEvents:
     return events.select(np.lexsort((events.node_id, events.time_s)))
 
 
-def joined(parts: Sequence[NodeEvents]) -> NodeEvents:
+def join_events(parts: Sequence[NodeEvents]) -> NodeEvents:
     """The events of several sources, in order; all have the same resources."""
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(events, name) for events in parts])
@@ -91,14 +91,16 @@ def nodes_at_zero(events: NodeEvents) -> NodeTable:
     """The nodes added at time 0 or before, each as it was last added."""
     rows = np.flatnonzero((events.kind == ADD) & (events.time_s <= 0))
     last = {str(events.node_id[row]): row for row in rows}
-    there = events.select(np.array(list(last.values()), dtype=np.int64))
-    return NodeTable(there.resources, tuple(last), np.maximum(there.total, 0), there.attributes)
+    initial = events.select(np.array(list(last.values()), dtype=np.int64))
+    return NodeTable(
+        initial.resources, tuple(last), np.maximum(initial.total, 0), initial.attributes
+    )
 
 
 def with_later_nodes(nodes: NodeTable, events: NodeEvents, where: str) -> NodeTable:
     """The table with the nodes that only the events know, each with its attributes and the first
     size it has."""
-    events = aligned(events, nodes.resources, where)
+    events = align_resources(events, nodes.resources, where)
     first: dict[str, int] = {}
     sized: dict[str, int] = {}
     for row in np.flatnonzero(~np.isin(events.node_id, nodes.names)).tolist():
@@ -118,7 +120,7 @@ def with_later_nodes(nodes: NodeTable, events: NodeEvents, where: str) -> NodeTa
     )
 
 
-def aligned(events: NodeEvents, resources: Resources, where: str) -> NodeEvents:
+def align_resources(events: NodeEvents, resources: Resources, where: str) -> NodeEvents:
     """The same events with one column for each resource of the nodes; what they do not name does
     not change."""
     total = np.full((len(events), len(resources)), UNCHANGED, dtype=np.int64)
@@ -130,13 +132,13 @@ def aligned(events: NodeEvents, resources: Resources, where: str) -> NodeEvents:
     return replace(events, resources=resources, total=total)
 
 
-def settled(events: NodeEvents, nodes: NodeTable, where: str = "node events") -> NodeEvents:
+def drop_redundant(events: NodeEvents, nodes: NodeTable, where: str = "node events") -> NodeEvents:
     """Only what changes something: a node is added when it is absent, removed or resized when it is
     there, and the size of every event is the one the node has after it."""
-    events = aligned(events, nodes.resources, where)
+    events = align_resources(events, nodes.resources, where)
     row_of = {name: row for row, name in enumerate(nodes.names)}
     size, here = nodes.total.copy(), ~absent(events, nodes.names)
-    kind, total, kept = events.kind.copy(), events.total.copy(), []
+    kind, total, effective = events.kind.copy(), events.total.copy(), []
     for e, name in enumerate(events.node_id.tolist()):
         n = row_of[name]
         before = size[n].copy()
@@ -152,8 +154,8 @@ def settled(events: NodeEvents, nodes: NodeTable, where: str = "node events") ->
         if changes:
             here[n] = kind[e] != REMOVE
             total[e] = size[n]
-            kept.append(e)
-    return replace(events, kind=kind, total=total).select(np.array(kept, dtype=np.int64))
+            effective.append(e)
+    return replace(events, kind=kind, total=total).select(np.array(effective, dtype=np.int64))
 
 
 def absent(events: NodeEvents, names: Sequence[str]) -> NDArray[np.bool_]:

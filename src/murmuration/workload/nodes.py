@@ -111,7 +111,7 @@ def read_attributes(table: Table, columns: dict[str, str]) -> tuple[Attributes, 
     the node lacks."""
     rows: list[dict[str, Value]] = [{} for _ in range(len(table))]
     for name, column in columns.items():
-        texts, code = codes(table.texts(column, optional=True, most=ATTRIBUTE_MAX))
+        texts, code = codes(table.texts(column, optional=True, length_max=ATTRIBUTE_MAX))
         values = [as_value(text) for text in texts]
         for row, k in zip(rows, code.tolist(), strict=True):
             if values[k] != "":

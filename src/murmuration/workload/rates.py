@@ -139,8 +139,8 @@ def _usual_step(times: NDArray[np.float64]) -> float:
     if len(times) < 2:
         return 1.0
     steps = Counter(np.round(np.diff(times), 6).tolist())
-    most = max(steps.values())
-    return float(min(step for step, count in steps.items() if count == most))
+    frequency = max(steps.values())
+    return float(min(step for step, count in steps.items() if count == frequency))
 
 
 def _check_gaps(

@@ -1,5 +1,5 @@
-"""A trace: what a file holds, told in our words, with what had to be assumed and what was left
-out."""
+"""A trace: what a file holds in the terms of this program, with what had to be assumed and what was
+left out."""
 
 from __future__ import annotations
 

@@ -51,11 +51,11 @@ def shares(rules: UsageRules, resources: int, rng: np.random.Generator) -> NDArr
     points = max(1, round(DAY_S / rules.step_s))
     means = np.ones(resources)
     means[:2] = rules.cpu, rules.memory
-    level = np.exp(
+    job_means = np.exp(
         rules.spread * rng.standard_normal((CURVES, 1, resources)) - rules.spread**2 / 2.0
     )
     calm = np.where(np.arange(resources) == 1, CALM, 1.0)
-    curves = means * level * (1.0 + rules.noise * calm * walk(CURVES, points, resources, rng))
+    curves = means * job_means * (1.0 + rules.noise * calm * walk(CURVES, points, resources, rng))
     curves *= (
         1.0 + rules.daily * calm * np.sin(2.0 * np.pi * np.arange(points) / points)[None, :, None]
     )

@@ -16,7 +16,12 @@ from murmuration.cluster.constraints import Attributes, as_value, parse_constrai
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.workload.generators import Stream, Tables, generate
 from murmuration.workload.jobs import JobList, merge, multiply
-from murmuration.workload.node_events import aligned, joined, settled, with_later_nodes
+from murmuration.workload.node_events import (
+    align_resources,
+    drop_redundant,
+    join_events,
+    with_later_nodes,
+)
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents, NodeTable
 from murmuration.workload.usage import Curves
 from murmuration.workload.usage_curves import UsageRules, with_usage
@@ -41,9 +46,9 @@ def make_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents | None:
     there."""
     parts = [_group_events(cluster, nodes)] if cluster.group else []
     if cluster.events is not None:
-        parts.append(aligned(_read_events(cluster.events), nodes.resources, cluster.events))
+        parts.append(align_resources(_read_events(cluster.events), nodes.resources, cluster.events))
     parts = [events for events in parts if len(events)]
-    return settled(joined(parts), nodes) if parts else None
+    return drop_redundant(join_events(parts), nodes) if parts else None
 
 
 def kept(

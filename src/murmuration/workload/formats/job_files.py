@@ -1,4 +1,4 @@
-"""Job files, in TOML or in Python. What is wrong with one is told with its file and line."""
+"""Job files, in TOML or in Python. An error names the file and the line."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def read_jobs(path: Path) -> list[JobSpec]:
     """The jobs of a file: one job of TOML, or what a Python file calls `job` or `jobs`."""
     text = _text(path)
     if path.suffix == ".py":
-        return [_checked(tables, path, "") for tables in _python_jobs(path)]
+        return [_check(tables, path, "") for tables in _python_jobs(path)]
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: {str(error)[0].lower()}{str(error)[1:]}") from error
-    return [_checked(tables, path, text)]
+    return [_check(tables, path, text)]
 
 
 def _text(path: Path) -> str:
@@ -47,23 +47,23 @@ def _python_jobs(path: Path) -> list[Any]:
     except (Exception, SystemExit) as error:
         # A user's file may fail in any way; whatever it is, it is their input that is wrong.
         raise InputError(f"{path}: {type(error).__name__}: {error}") from error
-    found = names.get("jobs", [names["job"]] if "job" in names else None)
-    if not isinstance(found, list) or not found:
+    jobs = names.get("jobs", [names["job"]] if "job" in names else None)
+    if not isinstance(jobs, list) or not jobs:
         raise InputError(
             f"{path}: expected a job (a dict or a JobSpec) called 'job', or a list of them "
             "called 'jobs'"
         )
-    return [msgspec.to_builtins(job) if isinstance(job, JobSpec) else job for job in found]
+    return [msgspec.to_builtins(job) if isinstance(job, JobSpec) else job for job in jobs]
 
 
-def _checked(tables: Any, path: Path, text: str) -> JobSpec:
+def _check(tables: Any, path: Path, text: str) -> JobSpec:
     try:
         return job_from_tables(tables)
     except FieldError as problem:
-        raise InputError(located(problem, path, text)) from problem
+        raise InputError(locate(problem, path, text)) from problem
 
 
-def located(problem: FieldError, path: Path, text: str) -> str:
+def locate(problem: FieldError, path: Path, text: str) -> str:
     """The problem with the file and, where the field is written in it, the line."""
     line = line_of(text, problem.field)
     return f"{path}, line {line}: {problem}" if line else f"{path}: {problem}"
@@ -75,9 +75,9 @@ def line_of(text: str, field: str) -> int:
     lines = _key_lines(text)
     parts = re.split(r"[.\[]", field)
     while parts:
-        found = lines.get(".".join(parts))
-        if found:
-            return found
+        number = lines.get(".".join(parts))
+        if number:
+            return number
         parts.pop()
     return 0
 

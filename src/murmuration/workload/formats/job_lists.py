@@ -100,10 +100,10 @@ def _curve_of(table: Table, jobs: JobList) -> list[str]:
     names: list[str] = jobs.job_id.tolist()
     if "curve" not in table.columns:
         return names
-    said = zip(
+    pairs = zip(
         table.texts("job_id").to_list(), table.texts("curve", optional=True).to_list(), strict=True
     )
-    curve = dict(said)
+    curve = dict(pairs)
     return [curve[name] for name in names]
 
 
@@ -137,7 +137,7 @@ def _read_constraints(table: Table) -> tuple[tuple[ConstraintSet, ...], NDArray[
     parsed once."""
     if "constraints" not in table.columns:
         return ((),), np.zeros(len(table), dtype=np.int64)
-    texts, code = codes(table.texts("constraints", optional=True, most=CONSTRAINTS_MAX))
+    texts, code = codes(table.texts("constraints", optional=True, length_max=CONSTRAINTS_MAX))
     sets: list[ConstraintSet] = [()]
     index = np.zeros(len(texts), dtype=np.int64)
     for k, text in enumerate(texts):

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.base.errors import InputError
+from murmuration.base.files import write_bytes
 from murmuration.base.resources import AMOUNT_MAX, MICRO, Amounts, Resources
-from murmuration.workload.formats.source import write_whole
 from murmuration.workload.formats.table import Table
 
 if TYPE_CHECKING:
@@ -77,4 +77,4 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
         frame.write_parquet(buffer)
     else:
         frame.write_csv(buffer)
-    write_whole(path, buffer.getvalue())
+    write_bytes(path, buffer.getvalue())

@@ -1,15 +1,15 @@
-"""Files in and out: whole, unpacked by content, and never half-written."""
+"""Input files: read whole, unpacked by content."""
 
 from __future__ import annotations
 
 import gzip
 import lzma
-import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from murmuration.base.errors import InputError
+from murmuration.base.files import why_failed
 
 PARQUET_MAGIC = b"PAR1"
 HEAD_BYTES = 1 << 16
@@ -42,7 +42,7 @@ def load(path: str | Path) -> Source:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
+        raise InputError(f"{path}: cannot be read ({why_failed(error)})") from None
     data = _unpack(path, data)
     if not data or data.isspace():
         raise InputError(f"{path}: the file is empty")
@@ -54,14 +54,14 @@ def load(path: str | Path) -> Source:
 def beside(path: Path, word: str) -> Path | None:
     """The first file in the same folder, other than this one, with this word in its name."""
     try:
-        found = [
+        siblings = [
             other
             for other in path.absolute().parent.iterdir()
             if word in other.name and other.name != path.name
         ]
     except OSError:
         return None
-    return min((path.parent / other.name for other in found if other.is_file()), default=None)
+    return min((path.parent / other.name for other in siblings if other.is_file()), default=None)
 
 
 def _unpack(path: Path, data: bytes) -> bytes:
@@ -73,28 +73,6 @@ def _unpack(path: Path, data: bytes) -> bytes:
             return lzma.decompress(data)
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         raise InputError(
-            f"{path}: the compressed file is truncated or damaged ({_reason(error)})"
+            f"{path}: the compressed file is truncated or damaged ({why_failed(error)})"
         ) from None
     return data
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write beside the target, then put it in place: a reader sees the old file or the new one,
-    never a part."""
-    if path.is_dir():
-        raise InputError(f"{path}: expected a file to write, this is a folder")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_bytes(data)
-        os.replace(unfinished, path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
-    finally:
-        if unfinished.exists():
-            unfinished.unlink()
-
-
-def _reason(error: Exception) -> str:
-    """The system's own word for what went wrong, without the path that the sentence already
-    names."""
-    return str(getattr(error, "strerror", None) or error).rstrip(".").lower()

@@ -122,16 +122,16 @@ class Table:
         self.refuse(~(yes | no), name, "true, false, 0 or 1")
         return yes
 
-    def texts(self, name: str, optional: bool = False, most: int = NAME_MAX) -> pl.Series:
+    def texts(self, name: str, optional: bool = False, length_max: int = NAME_MAX) -> pl.Series:
         """A column of printable text without nulls; empty only where that has a meaning."""
         import polars as pl
 
         self._column(name)
         text = self.frame[name].cast(pl.String).fill_null("")
-        bad = (text.str.len_chars() > most) | text.str.contains(CONTROL)
+        bad = (text.str.len_chars() > length_max) | text.str.contains(CONTROL)
         if not optional:
             bad |= text.str.strip_chars() == ""
-        self.refuse(bad.to_numpy(), name, f"printable text of up to {most} characters")
+        self.refuse(bad.to_numpy(), name, f"printable text of up to {length_max} characters")
         return text
 
     def names(self, name: str) -> pl.Series:
@@ -179,7 +179,7 @@ class Parts(Table):
         return f"{self.files[self.file[row]]} {self._place(row)}"
 
 
-def stacked(path: Path, tables: Sequence[Table], columns: Sequence[str]) -> Parts:
+def stack_parts(path: Path, tables: Sequence[Table], columns: Sequence[str]) -> Parts:
     """Tables of text, one after the other; a column that one of them lacks is empty there."""
     import polars as pl
 
@@ -309,7 +309,7 @@ def parse(
     return Table(source.path, frame, records.lines)
 
 
-def spaced(source: Source) -> Source:
+def tabs_for_blanks(source: Source) -> Source:
     """The same lines with fields parted by single tabs, for formats that part them by any run of
     blanks."""
     tabbed = re.sub(rb"[ \t\r]+", b"\t", source.data)

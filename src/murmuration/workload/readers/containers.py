@@ -112,7 +112,7 @@ def _points(table: Table, name: str) -> NDArray[np.float64]:
     """The points of a curve, separated by `|`, the same number in every row."""
     import polars as pl
 
-    parts = table.texts(name, most=CURVE_MAX).str.split("|")
+    parts = table.texts(name, length_max=CURVE_MAX).str.split("|")
     count = int(parts.list.len()[0])
     table.refuse((parts.list.len() != count).to_numpy(), name, f"{count} numbers separated by |")
     values = (

@@ -182,12 +182,12 @@ def _shapes(source: Source, options: Options) -> _Shapes | None:
     given = options.shapes
     if given is not None:
         return _Shapes(given, np.arange(len(given)), "batch from batch and service from service")
-    there = None if options.rng is None else _there_at_zero(source.path, options)
-    if there is None or there.production.all():
+    initial = None if options.rng is None else _there_at_zero(source.path, options)
+    if initial is None or initial.production.all():
         return None
     return _Shapes(
-        there,
-        np.flatnonzero(~there.production),
+        initial,
+        np.flatnonzero(~initial.production),
         "none of them production, as 99 % of its tasks are not",
     )
 
@@ -245,11 +245,11 @@ def _draw(
         pool = _pool(known, shapes.pool, name)
         rows[service == k] = pool[options.rng.integers(0, len(pool), int((service == k).sum()))]
     row_of = {str(name): row for row, name in enumerate(known.job_id)}
-    own = np.array([row_of.get(name, -1) for name in jobs["job"].to_list()], dtype=np.int64)
+    known_row = np.array([row_of.get(name, -1) for name in jobs["job"].to_list()], dtype=np.int64)
     note = (
         "this is a job-level replay with sampled tasks: arrivals and durations are real; tasks, "
         "sizes and production "
-        f"are the job's own for {int((own >= 0).sum()):,} jobs, for the others all drawn "
+        f"are the job's own for {int((known_row >= 0).sum()):,} jobs, for the others all drawn "
         "together from "
         f"{len(shapes.pool):,} jobs, {shapes.rule}"
     )
@@ -258,7 +258,7 @@ def _draw(
         if known.curves is None
         else ("usage is the mean of each job's tasks, with made-up changes about it",)
     )
-    return known.select(np.where(own >= 0, own, rows)), (note, *usage)
+    return known.select(np.where(known_row >= 0, known_row, rows)), (note, *usage)
 
 
 def _alike(options: Options) -> JobList:

@@ -14,7 +14,7 @@ from murmuration.cluster.constraints import Value, as_value
 from murmuration.workload.formats.sizes import amounts
 from murmuration.workload.formats.source import Source, beside, load
 from murmuration.workload.formats.table import Table, parse
-from murmuration.workload.node_events import UNCHANGED, in_order, joined
+from murmuration.workload.node_events import UNCHANGED, in_order, join_events
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents
 from murmuration.workload.readers.google2011 import MICROS, SHARE_MAX, TIME_NOTE, scale_note
 from murmuration.workload.trace import LeftOut, Options, Trace
@@ -36,18 +36,18 @@ def node_events(table: Table, attributes: NodeAttributes, options: Options) -> N
     memory = table.numbers("memory", high=SHARE_MAX, default=np.nan) * options.full_memory
     names = table.texts("machine_id").to_list()
     platforms = table.texts("platform_id", optional=True).to_list()
-    own: dict[tuple[str, str], dict[str, Value]] = {}
+    described: dict[tuple[str, str], dict[str, Value]] = {}
     for pair in zip(names, platforms, strict=True):
-        if pair not in own:
+        if pair not in described:
             platform: dict[str, Value] = {"platform": as_value(pair[1])} if pair[1] else {}
-            own[pair] = platform | attributes.get(pair[0], {})
+            described[pair] = platform | attributes.get(pair[0], {})
     events = NodeEvents(
         Resources(),
         table.integers("time_us") / MICROS,
         np.array(names, dtype=np.str_),
         table.integers("event_type", 0, 2),
         _sizes(cpu, memory),
-        tuple(own[pair] for pair in zip(names, platforms, strict=True)),
+        tuple(described[pair] for pair in zip(names, platforms, strict=True)),
     )
     return in_order(events)
 
@@ -59,8 +59,8 @@ def _sizes(cpu: NDArray[np.float64], memory: NDArray[np.float64]) -> Amounts:
     return total
 
 
-def sized(table: Table, left_out: LeftOut) -> NDArray[np.bool_]:
-    """The events of nodes that are told their size when they are first added."""
+def mark_sized(table: Table, left_out: LeftOut) -> NDArray[np.bool_]:
+    """The events of nodes whose size is given when they are first added."""
     import polars as pl
 
     frame = pl.DataFrame(
@@ -86,17 +86,17 @@ def read_attributes(table: Table, known: set[str], left_out: LeftOut) -> tuple[N
     deleted, time = table.flags("deleted"), table.integers("time_us")
     strange = np.array([node not in known for node in nodes], dtype=np.bool_)
     kept = left_out.without(table, strange, "an attribute of a node that is not in machine_events")
-    found: dict[str, dict[str, Value]] = {}
+    attributes: dict[str, dict[str, Value]] = {}
     changes = 0
     for row in np.argsort(time, kind="stable"):
         if not kept[row]:
             continue
-        mine, value = found.setdefault(nodes[row], {}), as_value(values[row])
+        mine, value = attributes.setdefault(nodes[row], {}), as_value(values[row])
         if deleted[row] or names[row] in mine:
             changes += int(deleted[row] or mine[names[row]] != value)
         else:
             mine[names[row]] = value
-    return found, changes
+    return attributes, changes
 
 
 def read_removals(source: Source, options: Options) -> Trace:
@@ -114,7 +114,10 @@ def read_removals(source: Source, options: Options) -> Trace:
     )
     assumptions = (scale_note(options), TIME_NOTE, note)
     return Trace(
-        "google2011 removals", len(table), events=joined([removed, back]), assumptions=assumptions
+        "google2011 removals",
+        len(table),
+        events=join_events([removed, back]),
+        assumptions=assumptions,
     )
 
 

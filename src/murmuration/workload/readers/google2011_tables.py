@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from murmuration.base.errors import InputError
 from murmuration.cluster.constraints import node_mask
 from murmuration.workload.formats.source import load
-from murmuration.workload.formats.table import Parts, Table, parse, stacked
+from murmuration.workload.formats.table import Parts, Table, parse, stack_parts
 from murmuration.workload.jobs import JobList
 from murmuration.workload.node_events import nodes_at_zero
 from murmuration.workload.nodes import NodeEvents, NodeTable
@@ -39,7 +39,7 @@ def read_folder(path: Path, options: Options) -> Trace:
     """The whole trace, or its nodes alone where that is all that is asked for."""
     left_out = LeftOut(options.strict)
     changed = _parts(path, MACHINES, needed=True)
-    kept = nodes.sized(changed, left_out)
+    kept = nodes.mark_sized(changed, left_out)
     if not kept.any():
         raise InputError(
             f"{path / MACHINES}: expected nodes that are added with a size, there are none"
@@ -72,19 +72,19 @@ def _with_tasks(trace: Trace, path: Path, options: Options, left_out: LeftOut) -
         _parts(path, "task_constraints"),
         _parts(path, "task_usage"),
     )
-    found, never, end_s = tasks.lifetimes(events, used)
-    jobs = tasks.job_rows(found, end_s, options)
+    lifetimes, never, end_s = tasks.lifetimes(events, used)
+    jobs = tasks.job_rows(lifetimes, end_s, options)
     jobs = replace(jobs, **tasks.constraints(asked, jobs, never, left_out)) if len(asked) else jobs
     if len(used):
-        jobs = tasks.with_usage(used, jobs, found["start"].to_numpy(), never, options, left_out)
-    jobs = _on_known_nodes(jobs, events, found["start_row"].to_numpy(), trace.events, left_out)
-    jobs = _that_fit(jobs, events, found["row"].to_numpy(), trace.events, left_out)
+        jobs = tasks.with_usage(used, jobs, lifetimes["start"].to_numpy(), never, options, left_out)
+    jobs = _on_known_nodes(jobs, events, lifetimes["start_row"].to_numpy(), trace.events, left_out)
+    jobs = _that_fit(jobs, events, lifetimes["row"].to_numpy(), trace.events, left_out)
     if len(jobs) == 0:
         raise InputError(
             f"{path / TASKS}: expected tasks that ran and that a node can hold, there are none"
         )
     notes = tasks.notes(
-        found["runs"].to_numpy(), end_s, int(found["spread"].sum()), usage=len(used) > 0
+        lifetimes["runs"].to_numpy(), end_s, int(lifetimes["spread"].sum()), usage=len(used) > 0
     )
     skipped = count_skipped((len(never), "tasks that ended without being scheduled"))
     return replace(
@@ -157,4 +157,4 @@ def _parts(path: Path, name: str, needed: bool = False) -> Parts:
         tables.append(
             parse(source, names=columns[:fields] if fields == len(columns) - 1 else columns)
         )
-    return stacked(path / name, tables, columns)
+    return stack_parts(path / name, tables, columns)

@@ -98,25 +98,27 @@ def lifetimes(table: Table, used: Table) -> tuple[pl.DataFrame, set[str], float]
     frame = _task_events(table)
     kind, time = pl.col("type"), pl.col("time")
     began, turned = kind == SCHEDULE, kind.is_between(SCHEDULE, LAST_END)
-    found = frame.group_by("task", maintain_order=True).agg(
-        time.filter(kind == SUBMIT).first().alias("submit"),
-        time.first().alias("seen"),
-        pl.col("row").first(),
-        time.filter(began).first().alias("start"),
-        pl.col("machine").filter(began).first(),
-        pl.col("row").filter(began).first().alias("start_row"),
-        began.sum().alias("runs"),
-        kind.filter(turned).last().alias("last"),
-        time.filter(turned).last().alias("last_time"),
-        pl.col("class", "priority").first(),
-        pl.col("spread").any(),
-        *(
-            pl.col(name).filter(pl.col(name) > 0).first().fill_null(0.0)
-            for name in ("cpu", "memory")
-        ),
+    per_task = frame.group_by("task", maintain_order=True).agg(
+        [
+            time.filter(kind == SUBMIT).first().alias("submit"),
+            time.first().alias("seen"),
+            pl.col("row").first(),
+            time.filter(began).first().alias("start"),
+            pl.col("machine").filter(began).first(),
+            pl.col("row").filter(began).first().alias("start_row"),
+            began.sum().alias("runs"),
+            kind.filter(turned).last().alias("last"),
+            time.filter(turned).last().alias("last_time"),
+            pl.col("class", "priority").first(),
+            pl.col("spread").any(),
+            *(
+                pl.col(name).filter(pl.col(name) > 0).first().fill_null(0.0)
+                for name in ("cpu", "memory")
+            ),
+        ]
     )
-    never = found["start"].is_null() & found["last"].is_not_null()
-    ran = found.filter(~never).with_columns(
+    never = per_task["start"].is_null() & per_task["last"].is_not_null()
+    ran = per_task.filter(~never).with_columns(
         pl.min_horizontal(pl.col("submit").fill_null(pl.col("seen")), "start").alias("submit"),
         pl.col("start").fill_null(pl.col("seen")),
         pl.when(pl.col("last").is_between(FIRST_END, LAST_END)).then("last_time").alias("end"),
@@ -124,7 +126,7 @@ def lifetimes(table: Table, used: Table) -> tuple[pl.DataFrame, set[str], float]
     latest = [
         int(values.max()) for values in (frame["time"].to_numpy(), _ends(used)) if len(values)
     ]
-    return ran, set(found.filter(never)["task"].to_list()), max(latest, default=0) / MICROS
+    return ran, set(per_task.filter(never)["task"].to_list()), max(latest, default=0) / MICROS
 
 
 def _task_events(table: Table) -> pl.DataFrame:
@@ -156,34 +158,34 @@ def _ends(used: Table) -> NDArray[np.int64]:
     return ends[ends < WHOLE_MAX]
 
 
-def job_rows(found: pl.DataFrame, end_s: float, options: Options) -> JobList:
-    """One job of one task for each, in the order they were found."""
-    start = found["start"].to_numpy() / MICROS
-    end = (found["end"].cast(float) / MICROS).fill_null(end_s).to_numpy()
-    priority = found["priority"].to_numpy()
+def job_rows(frame: pl.DataFrame, end_s: float, options: Options) -> JobList:
+    """One job of one task for each row of `lifetimes`, in that order."""
+    start = frame["start"].to_numpy() / MICROS
+    end = (frame["end"].cast(float) / MICROS).fill_null(end_s).to_numpy()
+    priority = frame["priority"].to_numpy()
     production = priority >= PRODUCTION_PRIORITY
-    places, recorded = codes(found["machine"].fill_null(""))
+    places, recorded = codes(frame["machine"].fill_null(""))
     nowhere = int(bool(places) and places[0] == "")
-    count = found.height
+    count = frame.height
     jobs = job_list(
         Resources(),
         CLASSES,
-        workload=split(production, found["class"].to_numpy()),
+        workload=split(production, frame["class"].to_numpy()),
         submit_s=np.zeros(count),
         tasks=np.ones(count, dtype=np.int64),
         duration_s=np.maximum(end - start, 0.0),
         request=amounts(
-            found["cpu"].to_numpy() * options.full_cpu,
-            found["memory"].to_numpy() * options.full_memory,
+            frame["cpu"].to_numpy() * options.full_cpu,
+            frame["memory"].to_numpy() * options.full_memory,
         ),
-        job_id=found["task"].to_list(),
+        job_id=frame["task"].to_list(),
         priority=priority,
         production=production,
         recorded=recorded - nowhere,
         recorded_nodes=places[nowhere:],
     )
-    # Put in order only when the columns that follow the order of `found` have been added.
-    return replace(jobs, submit_s=found["submit"].to_numpy() / MICROS)
+    # Put in order only when the columns that follow the order of `frame` have been added.
+    return replace(jobs, submit_s=frame["submit"].to_numpy() / MICROS)
 
 
 def constraints(table: Table, jobs: JobList, never: set[str], left_out: LeftOut) -> dict[str, Any]:
@@ -239,10 +241,8 @@ def _rows(
     """For each row of a table the job of its task, or −1; and whether nothing is known of the task
     at all."""
     row_of = {str(name): row for row, name in enumerate(jobs.job_id)} | dict.fromkeys(never, -1)
-    found = np.array(
-        [row_of.get(name, -2) for name in _task_names(table).to_list()], dtype=np.int64
-    )
-    return np.maximum(found, -1), found == -2
+    row = np.array([row_of.get(name, -2) for name in _task_names(table).to_list()], dtype=np.int64)
+    return np.maximum(row, -1), row == -2
 
 
 def with_usage(
@@ -262,9 +262,9 @@ def with_usage(
     used = np.column_stack([table.measured("cpu_rate"), table.measured("canonical_memory")])
     start, end = table.integers("start_us"), table.integers("end_us")
     kept = left_out.without(table, strange, "usage of an unknown task") & (row >= 0)
-    wrong = ~((used >= 0) & (used <= SHARE_MAX))
+    invalid = ~((used >= 0) & (used <= SHARE_MAX))
     kept &= left_out.without(
-        table, wrong[:, 0] | wrong[:, 1], "usage that is negative or no number"
+        table, invalid[:, 0] | invalid[:, 1], "usage that is negative or no number"
     )
     kept &= left_out.without(table, end <= start, "a window that ends before it begins")
     owner = row[kept]

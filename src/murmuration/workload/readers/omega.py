@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
 from murmuration.workload.formats.source import Source
-from murmuration.workload.formats.table import Table, parse, spaced
+from murmuration.workload.formats.table import Table, parse, tabs_for_blanks
 from murmuration.workload.generators import Tables
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 from murmuration.workload.readers.google2011 import CLASSES, MICROS, split
@@ -53,7 +52,7 @@ def is_distribution(fields: list[str]) -> bool:
 def read_state(source: Source, options: Options) -> Trace:
     """The jobs there at time 0: rows 11 say what they are, rows 12 when some of them ended."""
     # Rows 12 have two fields fewer.
-    padded = re.sub(rb"(?m)^(12(?:\t[^\t\n]+){5})$", rb"\1\t\t", spaced(source).data)
+    padded = re.sub(rb"(?m)^(12(?:\t[^\t\n]+){5})$", rb"\1\t\t", tabs_for_blanks(source).data)
     table = parse(Source(source.path, padded), names=STATE_COLUMNS, separator="\t", quoted=False)
     kind = table.integers("type", PRESENT, ENDED)
     present = table.select(kind == PRESENT)
@@ -114,7 +113,7 @@ def _state_jobs(
 
 def read_distribution(source: Source, options: Options) -> Trace:
     """One observed distribution, for batch and service apart."""
-    table = parse(spaced(source), names=DISTRIBUTION_COLUMNS, separator="\t", quoted=False)
+    table = parse(tabs_for_blanks(source), names=DISTRIBUTION_COLUMNS, separator="\t", quoted=False)
     field = _field(source.path)
     scheduler, values = table.integers("scheduler", 0, 1), table.numbers("value")
     mine = {
@@ -146,18 +145,3 @@ def _field(path: Path) -> str:
         f"{path}: expected interarrival, csizes or runtimes in the name of a distribution, to "
         "know what its values are"
     )
-
-
-def omega_tables(traces: Iterable[Trace]) -> dict[str, Tables]:
-    """Several distributions as one set of tables per workload; of two for the same thing the later
-    one counts."""
-    merged: dict[str, Tables] = {}
-    for trace in traces:
-        for name, new in trace.tables.items():
-            old = merged.get(name, Tables())
-            merged[name] = Tables(
-                new.gaps_s if len(new.gaps_s) else old.gaps_s,
-                new.tasks if len(new.tasks) else old.tasks,
-                new.durations_s if len(new.durations_s) else old.durations_s,
-            )
-    return merged

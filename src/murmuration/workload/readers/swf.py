@@ -11,7 +11,7 @@ from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import SIZE_MAX, amounts
 from murmuration.workload.formats.source import Source
-from murmuration.workload.formats.table import parse, spaced
+from murmuration.workload.formats.table import parse, tabs_for_blanks
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.trace import Options, Trace, count_skipped
 
@@ -48,7 +48,7 @@ def is_swf(fields: list[str]) -> bool:
 def read_swf(source: Source, options: Options) -> Trace:
     """Every processor a task, all of a job started together; rows without a time or a processor are
     left out."""
-    table = parse(spaced(source), names=COLUMNS, separator="\t", quoted=False, comment=";")
+    table = parse(tabs_for_blanks(source), names=COLUMNS, separator="\t", quoted=False, comment=";")
     if len(table) == 0:
         raise InputError(f"{source.path}: expected at least one row, there are no jobs")
     submit, runtime = table.numbers("submit", low=NONE), table.numbers("runtime", low=NONE)
