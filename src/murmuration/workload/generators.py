@@ -1,5 +1,5 @@
-"""Job lists drawn from distributions. Each function is given a random generator; the same seed gives
-the same list."""
+"""Job lists drawn from distributions. Each function is given a random generator; the same seed
+gives the same list."""
 
 from __future__ import annotations
 

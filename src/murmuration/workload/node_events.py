@@ -1,5 +1,5 @@
-"""Nodes that come, go and change size: events from a file, and the same events reduced to those that
-change a given table of nodes.
+"""Nodes that come, go and change size: events from a file, and the same events reduced to those
+that change a given table of nodes.
 
 A node whose first event adds it after time 0 is not there before; every other node of the table is
 there from the start. A size of `UNCHANGED` says that the node keeps the one it had.
