@@ -184,3 +184,48 @@ def test_an_order_shuffled_is_right_only_if_every_step_fits_in_its_turn(seed: in
             use[origin] -= asked
         node_of[task] = node
     assert (not rehearse(problem, steps).errors) == right
+
+
+def test_no_steps_take_no_time() -> None:
+    result = rehearse(SWAP, ())
+    assert (result.seconds, result.one_by_one, result.at_once, result.megabytes) == (0, 0, 0, 0)
+    assert result.load == result.load_before == 0.6 and not result.errors
+
+
+def test_a_task_that_was_displaced_takes_its_time() -> None:
+    """It has no node any more, but its memory must be copied from the node that goes."""
+    problem = problem_of([[10 * M, 900 * M]], [[1 * M, 250 * M]], [-1])
+    step = [Step(0, -1, 0)]
+    assert rehearse(problem, step).seconds == 0
+    assert rehearse(problem, step, displaced=[0]).seconds == 2
+    assert rehearse(problem, step, rate=25.0, displaced=[0]).seconds == 10
+
+
+def test_a_task_that_asks_for_nothing_may_go_to_an_overfull_node() -> None:
+    problem = problem_of(
+        [[10 * M, 100 * M], [10 * M, 100 * M]],
+        [[20 * M, 10 * M], [0, 10 * M]],
+        [0, 1],
+    )
+    result = rehearse(problem, [Step(1, 1, 0)])
+    assert not result.errors and result.overfull == 1 and result.above == 0
+
+
+def test_a_budget_keeps_the_second_task_until_the_first_has_come() -> None:
+    problem = problem_of(
+        [[10 * M, 900 * M]] * 2,
+        [[1 * M, 125 * M]] * 3,
+        [0, 0, 0],
+        budget_of=[0, 0, -1],
+        budget=[1],
+    )
+    result = rehearse(problem, [Step(t, 0, 1) for t in range(3)])
+    assert times(result) == [(0, 1), (1, 2), (0, 1)] and result.at_once == 2
+
+
+def test_a_budget_of_nothing_is_an_error() -> None:
+    problem = problem_of(
+        [[10 * M, 900 * M]] * 2, [[1 * M, 125 * M]], [0], budget_of=[0], budget=[0]
+    )
+    (error,) = rehearse(problem, [Step(0, 0, 1)]).errors
+    assert error.endswith("its disruption budget allows none of its pods to go")

@@ -16,6 +16,7 @@ import shlex
 from murmuration.assignment.moves import Step
 from murmuration.planning.plan import LABEL, Plan
 
+#: A backslash at the end of a line here only keeps this file narrow; the script has one line.
 HEADER = """#!/usr/bin/env bash
 # {title}
 # {label}: it holds for the snapshot it was made from. Look at it before you run it.
@@ -24,8 +25,8 @@ set -euo pipefail
 kubectl=${{KUBECTL:-kubectl}}
 patience=${{PATIENCE:-300}}
 
-open_before=$($kubectl get nodes -o json | \\
-  jq -r '.items[] | select(.spec.unschedulable != true) | .metadata.name')
+open_before=$($kubectl get nodes -o json | \
+jq -r '.items[] | select(.spec.unschedulable != true) | .metadata.name')
 reopen() {{ for node in $open_before; do $kubectl uncordon "$node" >/dev/null || true; done; }}
 trap reopen EXIT
 
@@ -45,8 +46,8 @@ move() {{ # step, namespace, pod, owner, from, to
   fi
   local before; before=$(ready_on "$2" "$4" "$6")
   $kubectl uncordon "$6" >/dev/null
-  local who; who=$(printf '{{"name":"%s","namespace":"%s"}}' "$3" "$2")
-  printf '{{"apiVersion":"policy/v1","kind":"Eviction","metadata":%s}}' "$who" |
+  printf '{{"apiVersion":"policy/v1","kind":"Eviction",\
+"metadata":{{"name":"%s","namespace":"%s"}}}}' "$3" "$2" |
     $kubectl create --raw "/api/v1/namespaces/$2/pods/$3/eviction" -f - >/dev/null
   local waited=0
   until [ "$(ready_on "$2" "$4" "$6")" -gt "$before" ]; do
@@ -62,8 +63,8 @@ place() {{ # step, namespace, pod, to
   echo "step $1: $2/$3 to $4"
   $kubectl uncordon "$4" >/dev/null
   if [ -z "$(node_of "$2" "$3")" ]; then
-    $kubectl -n "$2" wait --for=condition=PodScheduled "pod/$3" \\
-      --timeout="${{patience}}s" >/dev/null
+    $kubectl -n "$2" wait --for=condition=PodScheduled "pod/$3" \
+--timeout="${{patience}}s" >/dev/null
   fi
   $kubectl cordon "$4" >/dev/null
 }}
