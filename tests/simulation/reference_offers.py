@@ -14,6 +14,8 @@ from tests.simulation.reference import Agent, Job, Reference
 from murmuration.base.random import generator
 from murmuration.cluster.constraints import node_mask, parse_constraint
 from murmuration.schedulers.offers.allocators import ALLOCATORS
+from murmuration.simulation.architectures.offers.settings import Framework as FrameworkRules
+from murmuration.simulation.architectures.offers.settings import OfferRules
 from murmuration.simulation.scenarios import scenario as sc
 
 #: A framework looks at this many jobs of its queue at most before something must change.
@@ -32,7 +34,7 @@ class Offer:
 
 @dataclass
 class Framework(Agent):
-    rules: sc.Framework = field(default_factory=sc.Framework)
+    rules: FrameworkRules = field(default_factory=FrameworkRules)
     refusals: int = 0
     #: Offers it has not answered; one, or several where it takes offers while it is still deciding.
     offers: list[Offer] = field(default_factory=list)
@@ -44,7 +46,7 @@ class OffersReference(Reference):
 
     def __init__(self, tables: dict[str, Any]) -> None:
         super().__init__(tables)
-        offers = self.rules.offers
+        offers = self.rules.settings_of(OfferRules)
         self.total = self.nodes.total.sum(axis=0)
         self.draws = generator(self.scenario.seed, "scheduler", "/allocator")
         self.long_free = np.floor(self.nodes.total * (1.0 - offers.short_share)).astype(np.int64)
@@ -61,7 +63,7 @@ class OffersReference(Reference):
                 {name: self.rules.decision.get(name, default)},
                 every,
                 np.random.default_rng(0),
-                rules=self.rules.offers.framework.get(name, sc.Framework()),
+                rules=self.rules.settings_of(OfferRules).framework.get(name, FrameworkRules()),
             )
             for name in self.list.workloads
         ]
@@ -70,14 +72,14 @@ class OffersReference(Reference):
         return [agent for agent in self.agents if isinstance(agent, Framework)]
 
     def wants(self, framework: Framework) -> bool:
-        most = SLOTS if self.rules.offers.double_booked else 1
+        most = SLOTS if self.rules.settings_of(OfferRules).double_booked else 1
         looks = min(len(framework.queue), LOOKS_MAX)
         return framework.refusals < looks and len(framework.offers) < most
 
     def next(self, agent: Agent) -> None:
         """A job came back: an offer is made if someone wants one and none is in the making."""
         if not self.offering and any(map(self.wants, self.frameworks())):
-            rules, at = self.rules.offers, self.now
+            rules, at = self.rules.settings_of(OfferRules), self.now
             if rules.period_s > 0.0:
                 at = max(math.ceil(at / rules.period_s) * rules.period_s, at)
             self.offering = True
@@ -101,7 +103,7 @@ class OffersReference(Reference):
         offered = np.stack([self.offered(f) for f in frameworks])
         weight = np.array([f.rules.weight for f in frameworks])
         wants = np.array([self.wants(f) for f in frameworks])
-        chosen = ALLOCATORS[self.rules.offers.allocator](
+        chosen = ALLOCATORS[self.rules.settings_of(OfferRules).allocator](
             held, offered, self.total, weight, wants, draw
         )
         if chosen >= 0:
@@ -110,7 +112,7 @@ class OffersReference(Reference):
 
     def offered(self, framework: Framework) -> NDArray[np.int64]:
         """What it has been offered counts toward its share, whatever it is going to use of it."""
-        if self.rules.offers.optimistic:
+        if self.rules.settings_of(OfferRules).optimistic:
             return np.zeros(len(self.total), dtype=np.int64)
         amount = np.zeros(len(self.total), dtype=np.int64)
         for offer in framework.offers:
@@ -139,18 +141,19 @@ class OffersReference(Reference):
     def passing(self, framework: Framework) -> NDArray[np.bool_]:
         rules, least = framework.rules, self.nodes.resources
         cpu = max(
-            least.exact("cpu", self.rules.offers.min_cpu), least.exact("cpu", rules.filter_cpu)
+            least.exact("cpu", self.rules.settings_of(OfferRules).min_cpu),
+            least.exact("cpu", rules.filter_cpu),
         )
         mask = node_mask([parse_constraint(text) for text in rules.filter], self.nodes.attributes)
         return mask & (self.free[:, 0] >= cpu)
 
     def is_short(self, job: Job) -> bool:
-        rules = self.rules.offers
-        declared = rules.framework.get(self.name(job), sc.Framework()).short
+        rules = self.rules.settings_of(OfferRules)
+        declared = rules.framework.get(self.name(job), FrameworkRules()).short
         return bool(declared or self.list.duration_s[job.row] <= rules.short_max_s)
 
     def usable(self, job: Job, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self.rules.offers.short_share == 0.0 or self.is_short(job):
+        if self.rules.settings_of(OfferRules).short_share == 0.0 or self.is_short(job):
             return amounts
         left: NDArray[np.int64] = np.minimum(amounts, np.maximum(self.long_free, 0))
         return left
@@ -161,13 +164,13 @@ class OffersReference(Reference):
         """The framework decides, and holds the offer until it answers or is too late."""
         framework.queue.remove(job)
         framework.offers.append(offer)
-        if not self.rules.offers.optimistic:
+        if not self.rules.settings_of(OfferRules).optimistic:
             self.free -= offer.amounts
         job.attempts += 1
         job.first = self.now if math.isnan(job.first) else job.first
         times, timeout, began = (
             framework.times[self.name(job)],
-            self.rules.offers.timeout_s,
+            self.rules.settings_of(OfferRules).timeout_s,
             self.now,
         )
         lasts = times.job_time_s + times.task_time_s * job.left
@@ -178,7 +181,7 @@ class OffersReference(Reference):
     def rescind(self, offer: Offer) -> None:
         self.rescinded += 1
         offer.rescinded = True
-        if not self.rules.offers.optimistic:
+        if not self.rules.settings_of(OfferRules).optimistic:
             self.free += offer.amounts
         self.changed()
 
@@ -190,7 +193,7 @@ class OffersReference(Reference):
         accepted: list[int] = []
         if offer.rescinded:
             self.busy[self.name(job)] += self.now - began
-        elif self.rules.offers.optimistic:
+        elif self.rules.settings_of(OfferRules).optimistic:
             accepted = self.commit(job, chosen, self.sequence[chosen])
             self.count(job, len(chosen), len(accepted), self.now - began)
         else:
@@ -206,7 +209,7 @@ class OffersReference(Reference):
     def start(self, job: Job, nodes: list[int]) -> None:
         """Long tasks count against their part of the node; tasks declared short end at the
         limit."""
-        rules, lasts = self.rules.offers, float(self.list.duration_s[job.row])
+        rules, lasts = self.rules.settings_of(OfferRules), float(self.list.duration_s[job.row])
         if rules.short_share > 0.0:
             if not self.is_short(job):
                 np.subtract.at(self.long_free, nodes, self.list.request[job.row])
@@ -220,6 +223,6 @@ class OffersReference(Reference):
 
     def tasks_end(self, job: Job, nodes: list[int]) -> None:
         super().tasks_end(job, nodes)
-        if self.rules.offers.short_share > 0.0 and not self.is_short(job):
+        if self.rules.settings_of(OfferRules).short_share > 0.0 and not self.is_short(job):
             np.add.at(self.long_free, nodes, self.list.request[job.row])
         self.changed()

@@ -12,6 +12,9 @@ import pytest
 
 from murmuration.base.errors import InputError
 from murmuration.schedulers.negotiation.settings import NegotiationSettings, TabuSettings
+from murmuration.simulation.architectures.genetic.settings import GeneticRules
+from murmuration.simulation.architectures.offers.settings import Framework, OfferRules
+from murmuration.simulation.architectures.swarm.settings import SwarmRules
 from murmuration.simulation.scenarios import scenario as sc
 
 TABLES: dict[str, type[msgspec.Struct]] = {
@@ -21,12 +24,12 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "workload.batch.usage": sc.Usage,
     "scheduler": sc.Scheduler,
     "scheduler.decision.batch": sc.Decision,
-    "scheduler.offers": sc.OfferRules,
-    "scheduler.offers.framework.batch": sc.Framework,
-    "scheduler.swarm": sc.SwarmRules,
+    "scheduler.offers": OfferRules,
+    "scheduler.offers.framework.batch": Framework,
+    "scheduler.swarm": SwarmRules,
     "scheduler.negotiation": NegotiationSettings,
     "scheduler.negotiation.tabu": TabuSettings,
-    "scheduler.genetic": sc.GeneticRules,
+    "scheduler.genetic": GeneticRules,
     "scheduler.policy.batch": sc.Policy,
 }
 #: Less than nothing makes sense for these.

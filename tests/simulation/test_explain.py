@@ -23,6 +23,7 @@ from murmuration.cluster.reasons import Explanation, Never, Wait
 from murmuration.placement.registry import NAMES
 from murmuration.simulation.engine import loop
 from murmuration.simulation.engine import run as engine
+from murmuration.simulation.engine.python_decision import kernel_choice
 from murmuration.simulation.results.explain import explain
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -45,7 +46,7 @@ def claims(tables: Tables, job: str) -> list[list[str]]:
     row, found = run.setup.jobs.job_row(job), []
     while engine.advance(run, watch=row) == loop.DECIDE:
         agent = int(run.world.state["pending"][0])
-        engine.kernel_choice(run)
+        kernel_choice(run)
         nodes = run.world.claim[agent, : run.world.agents["claimed"][agent]].tolist()
         whole = not run.setup.jobs.gang[row] or len(nodes) == run.world.jobs["left"][row]
         found.append([run.setup.nodes.names[node] for node in nodes] if whole else [])

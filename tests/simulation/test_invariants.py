@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tests.simulation.scenarios import (
 )
 
 from murmuration.placement.registry import NAMES
+from murmuration.simulation.architectures.offers.world import OfferWorld
 from murmuration.simulation.engine import loop
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.engine import world as wd
@@ -153,7 +155,8 @@ def test_the_check_notices_what_is_wrong(
 
 def test_the_check_notices_an_offer_of_what_is_not_there(tmp_path: Path) -> None:
     run = crowded("offers", tmp_path)
-    run.world.set_amount[0, 0, 0] += 10**9
-    run.world.set_sum[0, 0] += 10**9
+    world = cast(OfferWorld, run.world)
+    world.set_amount[0, 0, 0] += 10**9
+    world.set_sum[0, 0] += 10**9
     with pytest.raises(AssertionError, match="more is offered than there is"):
         invariants.check(run)

@@ -149,7 +149,7 @@ def test_the_live_master_decides_as_the_simulator_does() -> None:
     tables["scheduler"]["kind"] = f"{Recorder.__module__}:Recorder"
     run = engine.simulate(tables)
     live = rehearse(SETTINGS, scenario.seed, nodes, submissions(jobs))
-    assert len(decided) > 400 and not run.setup.hopeless
+    assert len(decided) > 400 and not run.setup.infeasible
     assert [(p.job, p.node) for p in live.placed][: len(decided)] == decided
 
 

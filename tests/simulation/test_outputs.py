@@ -82,8 +82,8 @@ def test_usage_of_the_nodes_adds_up_to_that_of_the_cluster(run: engine.Run) -> N
 
 
 def test_decisions_are_sampled_at_their_rates(run: engine.Run) -> None:
-    assert run.parley is not None
-    rows, heard = tables_of(run)[snapshots.DECISIONS], run.parley.settings["heard"][0]
+    assert run.state is not None
+    rows, heard = tables_of(run)[snapshots.DECISIONS], run.state.progress["heard"][0]
     for kind, (name, rate) in enumerate(
         (("selection", 50), ("candidates", 5000), ("target", 5000))
     ):

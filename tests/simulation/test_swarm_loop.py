@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from murmuration.base.random import load
 from murmuration.experiments.runs import execute, simulate
 from murmuration.experiments.specs import make_study, variant_specs
 from murmuration.schedulers.swarm import destinations, pheromone
+from murmuration.simulation.architectures.swarm.world import SwarmWorld
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.results import invariants, snapshots
@@ -24,6 +25,10 @@ from murmuration.simulation.scenarios import scenario as sc
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 HEADER = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task\n"
 Tables = dict[str, Any]
+
+
+def swarm_of(run: engine.Run) -> SwarmWorld:
+    return cast(SwarmWorld, run.world)
 
 
 def replay(folder: Path, jobs: list[str], nodes: int = 20, **swarm: Any) -> Tables:
@@ -162,7 +167,8 @@ def test_bursts_deaths_and_new_nodes(tmp_path: Path) -> None:
     engine.advance(run, 3500.0)
     assert (shares(run) > 0).sum() == 9
     run.world.total[joined] = run.world.free[joined] = run.world.total[0]
-    run.world.swarm["overload"] = run.world.swarm["underload"] = 0.5
+    rules = swarm_of(run).swarm
+    rules["overload"] = rules["underload"] = 0.5
     engine.finish(run)
     assert shares(run).max() <= 0.5 and (shares(run)[joined] > 0).sum() >= 3
 
@@ -190,7 +196,7 @@ def test_a_migration_counts_on_both_nodes_until_it_ends_and_a_node_sends_one_at_
 
 def test_a_task_that_ends_on_the_way_leaves_both_nodes() -> None:
     run = finished(mixed(migration_s=300.0))
-    assert run.world.swarm["cut_short"][0] > 0
+    assert swarm_of(run).swarm["cut_short"][0] > 0
 
 
 def predicted(run: engine.Run) -> np.ndarray:
@@ -256,7 +262,7 @@ def test_a_chord_search_without_a_limit_finds_whatever_the_ring_finds() -> None:
     run = finished(tables)
     world = run.world
     count = int(world.state["migrations"][0])
-    world.swarm["search"] = 0
+    swarm_of(run).swarm["search"] = 0
     world.state["horizon"] *= 1.01
     engine.finish(run)
     assert world.state["migrations"][0] - count <= 2
@@ -273,7 +279,7 @@ def test_groups_gather_on_one_node() -> None:
 def test_a_group_that_fits_nowhere_is_told_so(tmp_path: Path) -> None:
     jobs = ["a,web,0,5,100,1,1", "b,web,0,4,100,1,1"]
     run = engine.prepare(sc.check(replay(tmp_path, jobs, affinity=["web"])))
-    assert [reason.reason for reason in run.setup.hopeless.values()] == [
+    assert [reason.reason for reason in run.setup.infeasible.values()] == [
         "its 5 tasks must share a node and no node holds more than 4 of them"
     ]
     with pytest.raises(

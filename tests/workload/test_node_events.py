@@ -14,7 +14,7 @@ from tests.workload.conftest import Write
 
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
-from murmuration.simulation.engine.build import node_changes
+from murmuration.simulation.engine.setup import node_changes
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_events, make_nodes
 from murmuration.workload.detect import open_trace

@@ -49,3 +49,5 @@ RandomState = NDArray[np.uint64]
 Column = NDArray[Any]
 #: Named columns of equal length.
 Table = Mapping[str, Column]
+#: Rows of several named facts (`jobs[j].left`); a checker sees any type in them.
+Records = NDArray[Any]

@@ -165,9 +165,9 @@ def _interrupts(wanted: bool) -> Iterator[list[int]]:
 
 
 def _report_infeasible(run: Run, control: Control) -> None:
-    if run.setup.hopeless:
-        row, reason = next(iter(run.setup.hopeless.items()))
-        count, jobs = len(run.setup.hopeless), run.setup.jobs
+    if run.setup.infeasible:
+        row, reason = next(iter(run.setup.infeasible.items()))
+        count, jobs = len(run.setup.infeasible), run.setup.jobs
         control.say(
             f"{count} of {len(jobs)} jobs can never run; the first, {jobs.job_id[row]}: "
             f"{reason.reason}"

@@ -36,8 +36,8 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Agent:
-    """One scheduler."""
+class Scheduler:
+    """One scheduler: its workloads, how long it decides, what it may read, how it commits."""
 
     name: str
     workloads: tuple[str, ...]
@@ -52,20 +52,20 @@ class Agent:
 
 def monolithic(
     workloads: Sequence[str], timing: Mapping[str, Timing], single_path: bool
-) -> list[Agent]:
+) -> list[Scheduler]:
     """One scheduler for everything; single-path takes the default time for every job (3.1)."""
     times = {name: timing["default"] if single_path else timing[name] for name in workloads}
-    return [Agent("all", tuple(workloads), times)]
+    return [Scheduler("all", tuple(workloads), times)]
 
 
 def partitioned(
     workloads: Sequence[str], timing: Mapping[str, Timing], shares: Mapping[str, float], nodes: int
-) -> list[Agent]:
+) -> list[Scheduler]:
     """One scheduler per workload with rows of its own (4.2.1); workloads without a share split what
     is left."""
     owners = partition_rows(partition_shares(workloads, shares), nodes)
     return [
-        Agent(name, (name,), {name: timing[name]}, rows=owners == index)
+        Scheduler(name, (name,), {name: timing[name]}, rows=owners == index)
         for index, name in enumerate(workloads)
     ]
 
@@ -101,16 +101,16 @@ def shared_state(
     counts: Mapping[str, int],
     machine: bool,
     atomic: bool,
-) -> list[Agent]:
+) -> list[Scheduler]:
     """Any number of schedulers per workload over the same rows (6.2); several of one workload take
     its jobs in turn."""
-    agents = []
+    schedulers = []
     for name in workloads:
         count = counts.get(name, 1)
         for k in range(count):
             label = name if count == 1 else f"{name}-{k}"
-            agents.append(
-                Agent(
+            schedulers.append(
+                Scheduler(
                     label,
                     (name,),
                     {name: timing[name]},
@@ -119,25 +119,27 @@ def shared_state(
                     atomic=atomic,
                 )
             )
-    return agents
+    return schedulers
 
 
 def frameworks(
     workloads: Sequence[str], timing: Mapping[str, Timing], optimistic: bool
-) -> list[Agent]:
+) -> list[Scheduler]:
     """One framework per workload; with optimistic offers the same resources go to several of them
     (6.2.2)."""
-    return [Agent(name, (name,), {name: timing[name]}, optimistic=optimistic) for name in workloads]
+    return [
+        Scheduler(name, (name,), {name: timing[name]}, optimistic=optimistic) for name in workloads
+    ]
 
 
 def assign_jobs(
-    agents: Sequence[Agent], workloads: Sequence[str], workload: NDArray[np.int64]
+    schedulers: Sequence[Scheduler], workloads: Sequence[str], workload: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The scheduler of each job: the one that serves its workload; several take turns."""
     owner = np.zeros(len(workload), dtype=np.int64)
     for index, name in enumerate(workloads):
         serving = np.array(
-            [k for k, agent in enumerate(agents) if name in agent.workloads], dtype=np.int64
+            [k for k, each in enumerate(schedulers) if name in each.workloads], dtype=np.int64
         )
         rows = np.flatnonzero(workload == index)
         owner[rows] = serving[np.arange(len(rows)) % len(serving)]

@@ -1,1 +1,2 @@
-"""The architectures of the engine, one folder each."""
+"""Architectures: one room each, with a value that says how it differs from the others; `table.py`
+lists them."""

@@ -14,8 +14,8 @@ from murmuration.autoscaling.types import RULES, NodeType, Rule, offers
 from murmuration.autoscaling.views import DEGREE_MAX
 from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.base.loading import is_module_path, load_object
+from murmuration.base.settings import check_number as number
 from murmuration.simulation.autoscale.world import ESTIMATES, KINDS
-from murmuration.simulation.scenarios.checks import number
 from murmuration.simulation.scenarios.scenario import Part, convert
 from murmuration.workload import rates
 

@@ -1,17 +1,155 @@
-"""The way in for a plain Python decision: its nodes become the claim of the attempt under way."""
+"""Decisions that Python makes: what the scheduler of a pending attempt sees, and the way in for the
+nodes it chooses.
+
+A kernel that meets such a decision stops with DECIDE and leaves the scheduler's row in
+`state.pending`. `answer` shows the policy what that scheduler may see, lets it decide with the
+scheduler's own generator, and makes its nodes the claim of the attempt; the kernel then goes on as
+if it had decided itself. So both paths share the queue, the commit and every figure.
+"""
 
 from __future__ import annotations
 
-from murmuration.base.jit import compiled, loop_kernel
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from murmuration.base.arrays import Amounts, Flags, Placement
+from murmuration.base.errors import InputError
+from murmuration.base.jit import compiled
+from murmuration.base.random import load, save
 from murmuration.base.rows import fits, take
-from murmuration.simulation.architectures.offers.claims import offered_table
-from murmuration.simulation.architectures.offers.holdings import remove
+from murmuration.placement.decide import decide as checked_decision
+from murmuration.placement.view import JobView, View
+from murmuration.simulation.architectures.architecture import ShownRows
+from murmuration.simulation.engine import loop
+from murmuration.simulation.engine.policies import compiled_policy
 from murmuration.simulation.engine.steps import drop_claim
-from murmuration.simulation.engine.world import Array, World
+from murmuration.simulation.engine.world import World
+
+if TYPE_CHECKING:
+    from murmuration.simulation.engine.run import Run
+
+
+def pending_job(run: Run) -> int:
+    """The job of the attempt that waits for a decision."""
+    return int(run.world.agents["job"][run.world.state["pending"][0]])
+
+
+def pending_view(run: Run) -> tuple[View, JobView, Placement]:
+    """What the scheduler that must decide now sees, its job, and the node behind each row of the
+    view."""
+    world, setup = run.world, run.setup
+    scheduler, job = int(world.state["pending"][0]), pending_job(run)
+    show = setup.architecture.show_rows or show_all_rows
+    rows, free, whole = show(run, scheduler, job)
+    mask = world.jobs["mask"][job]
+    allowed = _all_rows(len(rows))[1] if mask < 0 else world.masks[mask][rows]
+    view = View(
+        resources=setup.resources,
+        names=setup.nodes.names if whole else tuple(setup.nodes.names[i] for i in rows),
+        attributes=(
+            setup.nodes.attributes if whole else tuple(setup.nodes.attributes[i] for i in rows)
+        ),
+        total=_frozen(world.total if whole else world.total[rows]),
+        free=_frozen(free),
+        allowed=allowed,
+        now_s=run.now_s,
+    )
+    return view, job_view(run, job), rows
+
+
+def show_all_rows(run: Run, scheduler: int, job: int) -> ShownRows:
+    """The whole table, as every scheduler that reads it itself sees it."""
+    return ShownRows(_all_rows(len(run.world.free))[0], room_table(run.world, job), True)
+
+
+def room_table(world: World, job: int) -> Amounts:
+    """The table a job's room is counted in, as `steps.room_of` has it."""
+    firm = world.jobs["production"][job] or not world.state["reclaim"][0]
+    return world.firm if len(world.firm) and firm else world.free
+
+
+@lru_cache(maxsize=4)
+def _all_rows(count: int) -> tuple[Placement, Flags]:
+    """The numbers of all rows, and the mask that allows them all."""
+    rows, allowed = np.arange(count, dtype=np.int32), np.ones(count, dtype=np.bool_)
+    allowed.flags.writeable = False
+    return rows, allowed
+
+
+def _frozen(array: Amounts) -> Amounts:
+    """A view of the same data that cannot be written."""
+    shown = array.view()
+    shown.flags.writeable = False
+    return shown
+
+
+def job_view(run: Run, job: int) -> JobView:
+    """A job as a policy sees it."""
+    jobs, rows = run.setup.jobs, run.world.jobs
+    return JobView(
+        id=str(jobs.job_id[job]),
+        workload=jobs.workloads[jobs.workload[job]],
+        tasks=int(rows["left"][job]),
+        request=_frozen(jobs.request[job]),
+        duration_s=float(jobs.duration_s[job]),
+        priority=int(jobs.priority[job]),
+        gang=bool(jobs.gang[job]),
+        production=bool(jobs.production[job]),
+        submit_s=float(jobs.submit_s[job]),
+        attempt=int(rows["attempts"][job]) + int(run.setup.architecture.queued_while_deciding),
+    )
+
+
+def answer(run: Run) -> None:
+    """Let the plain policy decide the pending attempt, and hand its nodes to the kernel."""
+    scheduler = int(run.world.state["pending"][0])
+    view, job, rows = pending_view(run)
+    bits = _bits()
+    load(bits, run.world.rng[scheduler])
+    placed = decide(run, view, job, bits)
+    save(bits, run.world.rng[scheduler])
+    claim = run.setup.architecture.claim or claim_in_table
+    bad = claim(run, scheduler, placed, rows[placed])
+    if bad >= 0:
+        name, node = run.setup.placement.name, view.names[placed[bad]]
+        raise InputError(f"{name}: job {job.id}: node {node} has no room for this task")
+
+
+def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> Placement:
+    """The rows the plain policy chooses for the tasks it places, refused if they make no sense."""
+    return checked_decision(run.setup.placement, view, job, np.random.Generator(bits))
+
+
+def kernel_choice(run: Run) -> Placement:
+    """The nodes the compiled placement claims for the pending attempt (which stays pending in this
+    copy of the run)."""
+    place, score = compiled_policy(run.setup.placement)
+    scheduler = int(run.world.state["pending"][0])
+    choose = run.setup.architecture.choose or loop.choose
+    choose(run.world, scheduler, place, score)
+    return run.world.claim[scheduler, : run.world.agents["claimed"][scheduler]]
+
+
+@cache
+def _bits() -> np.random.SFC64:
+    return np.random.SFC64(0)
+
+
+def claim_in_table(run: Run, scheduler: int, rows: Placement, nodes: Placement) -> int:
+    """Make Python's choice the claim of the pending attempt; returns the position of a node without
+    room, or −1. The room is taken from the table at once, as the kernel's own placement does."""
+    job = pending_job(run)
+    claim, request = run.world.claim[scheduler], run.world.request[job]
+    bad = int(claim_nodes(room_table(run.world, job), request, nodes, claim))
+    if bad < 0:
+        run.world.agents["claimed"][scheduler] = len(nodes)
+    return bad
 
 
 @compiled
-def claim_nodes(free: Array, request: Array, nodes: Array, claim: Array) -> int:
+def claim_nodes(free: Amounts, request: Amounts, nodes: Placement, claim: Placement) -> int:
     """Claim these nodes, one task each, or nothing at all; returns the position of the first
     without room, or −1."""
     for k in range(nodes.shape[0]):
@@ -21,37 +159,3 @@ def claim_nodes(free: Array, request: Array, nodes: Array, claim: Array) -> int:
         take(free, nodes[k], request)
         claim[k] = nodes[k]
     return -1
-
-
-@compiled
-def leave_offer(
-    set_amount: Array, set_sum: Array, agent: int, nodes: Array, request: Array
-) -> None:
-    """What was claimed is no longer part of a listed offer."""
-    for k in range(nodes.shape[0]):
-        remove(set_amount, set_sum, agent, nodes[k], request)
-
-
-def adopt(w: World, free: Array, agent: int, rows: Array, nodes: Array, offered: bool) -> int:
-    """Make Python's choice the claim of the pending attempt; returns the position of a node without
-    room, or −1.
-
-    `free` is the table the job's room is counted in; `nodes` are where the chosen `rows` of the
-    view stand in it. Of an offer only what it shows may be used, and that still stands in its small
-    table.
-    """
-    request, claim = w.request[w.agents["job"][agent]], w.claim[agent]
-    bad = int(claim_nodes(w.offer_free, request, rows, claim)) if offered else -1
-    if bad < 0:
-        bad = int(claim_nodes(free, request, nodes, claim))
-    if bad < 0:
-        w.agents["claimed"][agent] = len(nodes)
-        if offered and not w.state["optimistic"][0] and w.state["bulk"][0] != agent:
-            leave_offer(w.set_amount, w.set_sum, agent, nodes, request)
-    return bad
-
-
-@loop_kernel
-def show_offer(w: World, agent: int) -> int:
-    """Fill the small table of the rows offered to a scheduler; returns its size."""
-    return offered_table(w, agent, w.agents[agent].job)

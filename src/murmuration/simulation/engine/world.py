@@ -8,18 +8,36 @@ record in `state`. Times are seconds from the start of the run; NaN is "not yet"
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
-
-# What an agenda entry is about; the low bits of its payload.
-ATTEMPT_ENDS, TASKS_END, JOB_RETURNS, OFFER_MADE, OFFER_TIMES_OUT, AGENTS_ACT, MIGRATION_ENDS = (
-    range(7)
+from murmuration.base.arrays import (
+    Amounts,
+    Column,
+    Counts,
+    Flags,
+    Floats,
+    Placements,
+    RandomState,
+    Records,
+    SmallIntegers,
+    Times,
 )
-USAGE_CHANGES, NODE_CHANGES = 7, 8
+
+#: Any array of a world, where a step takes whichever it is given.
+Array = NDArray[Any]
+#: Shares of a request by curve, point and resource.
+Curves = NDArray[np.float32]
+
+# What an event is about; the low bits of its payload. Those from `OWN_FIRST` on are free for the
+# events of a single architecture.
+ATTEMPT_ENDS, TASKS_END, JOB_RETURNS = 0, 1, 2
+AGENTS_ACT, MIGRATION_ENDS, USAGE_CHANGES, NODE_CHANGES = 5, 6, 7, 8
+OWN_FIRST = 9
 KIND_BITS = 4
 KIND_MASK = (1 << KIND_BITS) - 1
 
@@ -180,100 +198,79 @@ TASK = np.dtype(
     align=True,
 )
 NODE_EVENT = np.dtype([("time", "f8"), ("node", "i4")], align=True)
-SWARM = np.dtype(
-    [
-        ("overload", "f8"),
-        ("underload", "f8"),
-        ("step_s", "f8"),
-        ("migration_s", "f8"),
-        ("switch_s", "f8"),
-        ("strategy", "i8"),
-        ("switch_to", "i8"),
-        ("form", "i8"),
-        ("search", "i8"),
-        ("candidates", "i8"),
-        ("size_weighted", "?"),
-        ("messages", "i8"),
-        ("failed", "i8"),
-        ("cut_short", "i8"),
-    ],
-    align=True,
-)
-# Rows of `swarm_order`, of `swarm_nodes` and of `swarm_rows`.
-LEVEL, ORDER, PLACE = range(3)
-BUSY_UNTIL, FULLNESS, RESOURCE, PACKING, SMALLEST, LARGEST, PHEROMONE = range(7)
-COUNTED, MOST, LEAST, GROUP, USED = range(5)
 
 
 class World(NamedTuple):
-    """Everything a run is made of."""
+    """The arrays every run has."""
 
-    state: Array
+    state: Records
     # The cluster table: one row per node.
-    total: Array
-    free: Array
+    total: Amounts
+    free: Amounts
     #: Where usage is measured, `free` is what is not used, and this what is not reserved (to
     #: production tasks, or all).
-    firm: Array
-    guaranteed: Array
-    sequence: Array
-    totals: Array
-    masks: Array
+    firm: Amounts
+    guaranteed: Amounts
+    sequence: Counts
+    totals: Amounts
+    masks: Flags
     # One row per job.
-    jobs: Array
-    request: Array
+    jobs: Records
+    request: Amounts
     # One row per scheduler: its queue (head and tail per priority level), its generator, its times
     # and its claim.
-    agents: Array
-    queue: Array
-    rng: Array
-    times: Array
-    claim: Array
-    seen: Array
+    agents: Records
+    queue: SmallIntegers
+    rng: RandomState
+    times: Times
+    claim: Placements
+    seen: Counts
     # What runs, and what happens next.
-    runs: Array
-    slots: Array
-    agenda: Array
+    runs: Records
+    slots: Records
+    agenda: Records
     # Tasks with rows of their own, what each of them uses, the curves they follow; how nodes
     # change; what is about to leave each node.
-    tasks: Array
-    task_used: Array
-    curves: Array
-    node_events: Array
-    node_totals: Array
-    outgoing: Array
-    firm_outgoing: Array
+    tasks: Records
+    task_used: Amounts
+    curves: Curves
+    node_events: Records
+    node_totals: Amounts
+    outgoing: Amounts
+    firm_outgoing: Amounts
     # What is measured: per workload; (busy, wasted) per workload and scheduler; amounts held; sums
     # of (required, guaranteed, used).
-    workloads: Array
-    busy: Array
-    held: Array
-    sums: Array
-    sums_s: Array
-    samples: Array
-    # Offers. One set of free resources is the bulk: all that no other set lists. Every other set is
-    # sparse: the rows it has something of, how much of each, and in all. Set s < schedulers is the
-    # offer outstanding with scheduler s; the last set is what is available. `long_free` is what is
-    # left of each row for tasks that are not short.
-    set_rows: Array
-    set_size: Array
-    set_listed: Array
-    set_amount: Array
-    set_sum: Array
-    weight: Array
-    guarantee: Array
-    filters: Array
-    long_free: Array
-    offered: Array
-    wants: Array
-    offer_rows: Array
-    offer_free: Array
-    offer_total: Array
-    offer_mask: Array
-    # Swarm: settings and counts; rows in order of fullness; pheromones.
-    swarm: Array
-    swarm_order: Array
-    swarm_first: Array
-    swarm_nodes: Array
-    swarm_rows: Array
-    swarm_groups: Array
+    workloads: Records
+    busy: Times
+    held: Amounts
+    sums: Amounts
+    sums_s: Floats
+    samples: Floats
+
+
+Wider = TypeVar("Wider", bound=type[World])
+
+
+def widen_world(cls: Wider) -> Wider:
+    """The world of an architecture with arrays of its own: those of every world, then those the
+    class names.
+
+    Kernels take any tuple that has the fields they touch. So the steps that all architectures share
+    are compiled for the wider world as they stand, and an architecture without arrays of its own
+    carries none. A named tuple cannot be extended by inheritance, which is why the class that type
+    checkers see is replaced by a tuple with all the fields.
+    """
+    own = tuple(name for name in cls.__annotations__ if name not in World._fields)
+    wide = namedtuple(cls.__name__, (*World._fields, *own), module=cls.__module__)  # type: ignore[misc]
+    wide.__doc__ = cls.__doc__
+    return wide  # type: ignore[return-value]
+
+
+Wide = TypeVar("Wide", bound=World)
+
+
+def extend_world(world: World, wide: type[Wide], own: Mapping[str, Column]) -> Wide:
+    """A world with an architecture's own arrays."""
+    arrays: dict[str, Any] = {**world._asdict(), **own}
+    assert arrays.keys() == set(wide._fields), "every array once, and no other"
+    return wide(**arrays)

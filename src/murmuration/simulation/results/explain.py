@@ -14,21 +14,30 @@ from murmuration.cluster.reasons import Explanation, Never, Wait
 from murmuration.placement.explain import best, filters, short_of, unblock
 from murmuration.simulation.engine import loop
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.engine import world as wd
+from murmuration.simulation.engine.python_decision import (
+    answer,
+    decide,
+    job_view,
+    kernel_choice,
+    pending_view,
+)
 from murmuration.simulation.engine.run import Run
-from murmuration.simulation.results.explain_rounds import in_round
 
 
 def explain(run: Run, job_id: str, attempt: int) -> Explanation:
     """The decision of one attempt at a job; the run is advanced to it."""
     row = run.setup.jobs.job_row(job_id)
-    if row in run.setup.hopeless:
-        return _hopeless(run, row)
-    if run.parley is not None or run.batches is not None:
-        return in_round(run, row, attempt)
+    if row in run.setup.infeasible:
+        return _infeasible(run, row)
+    return (run.setup.architecture.explain or explain_attempt)(run, row, attempt)
+
+
+def explain_attempt(run: Run, row: int, attempt: int) -> Explanation:
+    """The same where a scheduler decides on one job after the other: that decision, seen again."""
+    job_id = str(run.setup.jobs.job_id[row])
     for made in range(attempt):
         if made > 0:
-            engine.answer(run)
+            answer(run)
         if engine.advance(run, watch=row) != loop.DECIDE:
             raise InputError(_no_attempt(job_id, made, attempt))
     return _decision(run, attempt)
@@ -43,11 +52,11 @@ def _no_attempt(job_id: str, made: int, attempt: int) -> str:
 
 
 def _decision(run: Run, attempt: int) -> Explanation:
-    view, job, rows = engine.pending_view(run)
+    view, job, rows = pending_view(run)
     agent = int(run.world.state["pending"][0])
     bits = np.random.SFC64(0)
     load(bits, run.world.rng[agent])
-    chosen = engine.decide(run, view, job, bits)
+    chosen = decide(run, view, job, bits)
     _must_equal_kernel(run, agent, rows[chosen])
     counts = Counter(int(node) for node in chosen)
     if job.gang and len(chosen) < job.tasks:
@@ -74,27 +83,29 @@ def _decision(run: Run, attempt: int) -> Explanation:
 
 
 def _queued(run: Run, agent: int) -> int:
-    """How many jobs wait behind this one, which a framework takes off its queue only when its offer
-    has room."""
+    """How many jobs wait behind this one, which may still be in the queue itself."""
     slots = int(run.world.state["slots"][0])
-    return int(run.world.agents["queued"][agent // slots * slots]) - int(run.setup.is_offers)
+    return int(run.world.agents["queued"][agent // slots * slots]) - int(
+        run.setup.architecture.queued_while_deciding
+    )
 
 
 def _must_equal_kernel(run: Run, agent: int, chosen: NDArray[np.int32]) -> None:
     """Let the kernel decide on a copy of the world and compare."""
     if not run.setup.placement.fast:
         return
-    copy = Run(run.setup, wd.World(*(array.copy() for array in run.world)))
-    claimed = engine.kernel_choice(copy)
+    arrays = {name: array.copy() for name, array in run.world._asdict().items()}
+    copy = Run(run.setup, type(run.world)(**arrays))
+    claimed = kernel_choice(copy)
     if list(claimed) != list(chosen):
         raise AssertionError(
             "the explainer and the kernel chose different nodes; please report this run"
         )
 
 
-def _hopeless(run: Run, row: int) -> Explanation:
-    job = engine.job_view(run, row)
-    reason: Never = run.setup.hopeless[row]
+def _infeasible(run: Run, row: int) -> Explanation:
+    job = job_view(run, row)
+    reason: Never = run.setup.infeasible[row]
     return Explanation(
         job=job.id,
         workload=job.workload,

@@ -48,12 +48,7 @@ def check(run: Run) -> None:
     assert (expected.placed <= world.jobs["tasks"] - world.jobs["left"]).all(), (
         "a task runs that was never placed"
     )
-    offers = world.set_amount
-    assert (offers >= 0).all() and (offers.sum(axis=1) == world.set_sum).all(), (
-        "offers do not add up"
-    )
-    if run.setup.is_offers:
-        assert (world.set_amount.sum(axis=0) <= world.free).all(), "more is offered than there is"
+    run.setup.architecture.check(run)
     _check_queues(world)
 
 

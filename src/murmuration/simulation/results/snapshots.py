@@ -53,15 +53,18 @@ def load_run(path: Path, run: Run, label: str) -> None:
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
         raise InputError(f"{path}: expected a snapshot of a run: {error}") from error
     for part, record in parts.items():
-        setattr(run, part, type(getattr(run, part))(**record))
+        field = part if part in ("world", "measured") else "state"
+        setattr(run, field, type(getattr(run, field))(**record))
+    assert len(run.world.agents) == len(run.setup.schedulers) * run.setup.slots, (
+        "the world and the setup have the same schedulers"
+    )
 
 
 def _parts(run: Run) -> dict[str, dict[str, NDArray[Any]]]:
-    """What of a run changes, by the name of the array."""
+    """What of a run changes, by the name of the array; the architecture names its own part."""
     parts = {
         "world": run.world,
-        "parley": run.parley,
+        run.setup.architecture.state_name: run.state,
         "measured": run.measured,
-        "batches": run.batches,
     }
     return {name: part._asdict() for name, part in parts.items() if part is not None}

@@ -9,9 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster import allocation_types
-from murmuration.simulation.architectures.genetic import batches
-from murmuration.simulation.architectures.negotiation import world as negotiation_world
-from murmuration.simulation.architectures.swarm.world import counts
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.run import Run
 
@@ -82,10 +79,10 @@ def _p90(values: NDArray[Any]) -> float | None:
 def _schedulers(run: Run) -> Summary:
     """Busyness per scheduler; slots of one framework are added up."""
     slots = int(run.world.state["slots"][0])
-    busy = run.world.busy[:, :, 0].sum(axis=0).reshape(len(run.setup.agents), slots).sum(axis=1)
+    busy = run.world.busy[:, :, 0].sum(axis=0).reshape(len(run.setup.schedulers), slots).sum(axis=1)
     return {
-        agent.name: {"busy_fraction": float(busy[k] / run.horizon_s)}
-        for k, agent in enumerate(run.setup.agents)
+        scheduler.name: {"busy_fraction": float(busy[k] / run.horizon_s)}
+        for k, scheduler in enumerate(run.setup.schedulers)
     }
 
 
@@ -111,10 +108,7 @@ def _cluster(run: Run) -> Summary:
         "migrations_forced_per_min": float(world.state["forced"][0] / seconds * 60.0),
         "migrated_mb_per_min": float(world.state["migrated_mb"][0] / seconds * 60.0),
         "collision_fraction": None,
-        **_offer_counts(run),
-        **(counts(world) if run.setup.is_swarm else {}),
-        **(batches.counts(run.batches) if run.batches is not None else {}),
-        **(negotiation_world.counts(run.parley, seconds) if run.parley is not None else {}),
+        **run.setup.architecture.count(run),
     }
 
 
@@ -130,13 +124,6 @@ def _capacity_mean(run: Run) -> NDArray[Any]:
     """What the nodes have: their mean over time, where they come and go."""
     changes = run.setup.changes
     return changes.capacity_mean(run.horizon_s) if len(changes.time_s) else run.world.totals
-
-
-def _offer_counts(run: Run) -> Summary:
-    if not run.setup.is_offers:
-        return {}
-    names = ("offers_made", "offers_rejected", "offers_rescinded", "tasks_revoked", "tasks_killed")
-    return {name: int(run.world.state[name][0]) for name in names}
 
 
 def job_table(run: Run) -> dict[str, NDArray[Any]]:
@@ -181,6 +168,6 @@ def series(run: Run) -> dict[str, NDArray[np.float64]]:
             table[f"{name}.{column}"] = rows[:, at + offset]
         at += len(wd.S_PER_WORKLOAD)
     slots = int(world.state["slots"][0])
-    for k, agent in enumerate(run.setup.agents):
-        table[f"queue.{agent.name}"] = rows[:, at + k * slots]
+    for k, scheduler in enumerate(run.setup.schedulers):
+        table[f"queue.{scheduler.name}"] = rows[:, at + k * slots]
     return table

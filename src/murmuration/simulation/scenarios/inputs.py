@@ -51,7 +51,7 @@ def make_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents | None:
     return drop_redundant(join_events(parts), nodes) if parts else None
 
 
-def kept(
+def keep_share(
     nodes: NodeTable, events: NodeEvents | None, share: float, seed: int
 ) -> tuple[NodeTable, NodeEvents | None]:
     """A share of the nodes, and what happens to them. The order in which nodes go depends on the

@@ -13,7 +13,7 @@ import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.base.loading import look_beside
-from murmuration.schedulers.negotiation.settings import NegotiationSettings
+from murmuration.simulation.architectures.table import settings_tables
 
 Quantity = str | int | float
 T = TypeVar("T")
@@ -106,70 +106,6 @@ class Decision(Part, frozen=True):
     task_time_s: float = 0.005
 
 
-class Framework(Part, frozen=True):
-    """What the allocator knows of one framework: its weight (or priority), the share it may keep,
-    whether it declares its tasks short, and the nodes it filters out: those that do not meet its
-    constraints, or have less than `filter_cpu` free."""
-
-    weight: float = 1.0
-    guaranteed: float = 0.0
-    short: bool = False
-    filter: list[str] = []
-    filter_cpu: Quantity = 0
-
-
-class OfferRules(Part, frozen=True):
-    """How resources are offered (Mesos)."""
-
-    allocator: str = "drf"
-    offer_time_s: float = 0.001
-    period_s: float = 0.0
-    timeout_s: float = 0.0
-    min_cpu: Quantity = 0
-    short_share: float = 0.0
-    short_max_s: float = 60.0
-    optimistic: bool = False
-    double_booked: bool = False
-    framework: dict[str, Framework] = {}
-
-
-class SwarmRules(Part, frozen=True):
-    """How tasks move as agents. `overload` and `underload` are shares of a node; `switch_s` (0:
-    never) is when the strategy becomes `switch_to`; `candidates` limits the nodes a Chord-like
-    search asks (0: all that could do); the tasks of each job of a workload in `affinity` must share
-    a node."""
-
-    strategy: str = "bin-pack"
-    pheromone: str = "quadratic"
-    search: str = "ring"
-    overload: float = 1.0
-    underload: float = 1.0
-    step_s: float = 5.0
-    migration_s: float = 5.0
-    size_weighted: bool = False
-    candidates: int = 16
-    affinity: list[str] = []
-    switch_s: float = 0.0
-    switch_to: str = "spread"
-
-
-class GeneticRules(Part, frozen=True):
-    """How batches are placed: every `batch_s` what waits is searched by `evaluations` placements in
-    generations of `population` (0 evaluations: it stays where `scheduler.placement` has it). A
-    batch of more than `tasks_max` tasks is not searched, and no search looks at more than
-    `nodes_max` nodes. `move` lets running tasks make room for those that fit nowhere; a migration
-    takes its megabytes ÷ `mb_per_s`."""
-
-    population: int = 24
-    evaluations: int = 120
-    objectives: tuple[str, ...] = ("crowding", "replicas", "power", "imbalance")
-    batch_s: float = 10.0
-    move: bool = True
-    mb_per_s: float = 125.0
-    nodes_max: int = 200
-    tasks_max: int = 500
-
-
 class Policy(Part, frozen=True):
     """Checked when a workload's transaction commits: its quota, and the share of the cluster it
     must leave free."""
@@ -194,11 +130,14 @@ class Scheduler(Part, frozen=True):
     empty_attempts_max: int = 0
     decision: dict[str, Decision] = {}
     partition: dict[str, float] = {}
-    offers: OfferRules = OfferRules()
-    swarm: SwarmRules = SwarmRules()
-    negotiation: NegotiationSettings = NegotiationSettings()
-    genetic: GeneticRules = GeneticRules()
     policy: dict[str, Policy] = {}
+    #: The tables of architectures that the scenario gives, by their key below `scheduler`.
+    settings: dict[str, Any] = {}
+
+    def settings_of(self, struct: type[T]) -> T:
+        """The settings of an architecture: as the scenario gives them, or the defaults."""
+        given = [each for each in self.settings.values() if isinstance(each, struct)]
+        return given[0] if given else struct()
 
 
 class Scenario(Part, frozen=True):
@@ -314,11 +253,37 @@ def check(tables: Mapping[str, Any], source: str = "scenario") -> Scenario:
     """The scenario these tables describe, or one sentence about the first thing wrong with them."""
     if "autoscaler" in tables:
         raise InputError(f"{source}: a scenario with [autoscaler] is run by murmur autoscale")
-    scenario = convert(tables, Scenario, source)
+    common, given = _split_settings(tables)
+    scenario = convert(common, Scenario, source)
+    settings = {name: _settings(name, table, source) for name, table in given.items()}
+    scheduler = msgspec.structs.replace(scenario.scheduler, settings=settings)
+    scenario = msgspec.structs.replace(scenario, scheduler=scheduler)
     from murmuration.simulation.scenarios.checks import check_values
 
     check_values(scenario, source)
     return scenario
+
+
+def _split_settings(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The tables without those of architectures below `scheduler`, and those."""
+    scheduler = tables.get("scheduler")
+    if not isinstance(scheduler, Mapping):
+        return dict(tables), {}
+    own = {name: table for name, table in scheduler.items() if name in settings_tables()}
+    common = {name: table for name, table in scheduler.items() if name not in own}
+    return {**tables, "scheduler": common}, own
+
+
+def _settings(name: str, table: Any, source: str) -> Any:
+    """The settings of an architecture from their table."""
+    struct, key = settings_tables()[name].struct, f"scheduler.{name}"
+    _check_keys(table, struct, source, f"{key}.")
+    try:
+        return _convert(table, struct, key)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
+    except OverflowError as error:
+        raise InputError(f"{source}: expected numbers of at most 64 bits") from error
 
 
 def convert(tables: Mapping[str, Any], kind: type[Root], source: str) -> Root:
@@ -337,13 +302,22 @@ def _check_keys(table: Any, kind: type[msgspec.Struct], source: str, path: str) 
     if not isinstance(table, Mapping):
         return
     hints = get_type_hints(kind)
+    if kind is Scheduler:
+        del hints["settings"]
     for key, value in table.items():
         dotted = f"{path}{key}"
         if key not in hints:
-            raise InputError(f"{source}: unknown key {dotted!r}; {did_you_mean(key, hints)}")
+            raise InputError(
+                f"{source}: unknown key {dotted!r}; {did_you_mean(key, _known(kind, hints))}"
+            )
         _check_inner(value, hints[key], source, dotted)
     if kind is Scenario and isinstance(table.get("workload"), Mapping):
         _check_workload(table["workload"], source)
+
+
+def _known(kind: type[msgspec.Struct], hints: Mapping[str, Any]) -> list[str]:
+    """The keys a table may have; in `[scheduler]` also those of architectures."""
+    return [*hints, *settings_tables()] if kind is Scheduler else [*hints]
 
 
 def _check_inner(value: Any, hint: Any, source: str, dotted: str) -> None:

@@ -29,6 +29,7 @@ from murmuration.schedulers.genetic.batch import (
     repacked,
 )
 from murmuration.simulation.architectures.genetic.kernels import gather, start_jobs
+from murmuration.simulation.architectures.genetic.settings import GeneticRules
 from murmuration.simulation.architectures.genetic.steps import (
     NEW,
     STEP,
@@ -40,9 +41,9 @@ from murmuration.simulation.architectures.genetic.steps import (
     under_way,
 )
 from murmuration.simulation.engine import world as wd
-from murmuration.simulation.engine.build import Setup, grown
+from murmuration.simulation.engine.build import grow_world
+from murmuration.simulation.engine.setup import Setup
 from murmuration.simulation.engine.steps import NOTES_MAX
-from murmuration.simulation.scenarios import scenario as sc
 
 Array = NDArray[Any]
 #: How often a batch tries to fit what does not, in each of the two ways; steps that may be under
@@ -83,7 +84,7 @@ def act(
     setup: Setup, world: wd.World, b: Batches, place: FirstClass, score: FirstClass
 ) -> wd.World:
     """A batch begins or ends; returns the world, which may have grown."""
-    rules, now = setup.scenario.scheduler.genetic, float(world.state["now"][0])
+    rules, now = setup.scenario.scheduler.settings_of(GeneticRules), float(world.state["now"][0])
     record = b.settings[0]
     if np.isnan(record["begun"]):
         record["jobs"], lasts = gather(world, rules.batch_s, b.jobs)
@@ -123,7 +124,7 @@ def with_room(world: wd.World, b: Batches) -> wd.World:
         notes = state["notes"] + 2 * len(jobs) + len(world.slots) - state["slots_left"] + NOTES_MAX
         if state["slots_left"] >= tasks and notes <= min(len(world.agenda), len(world.runs)):
             return world
-        world = grown(world)
+        world = grow_world(world)
 
 
 @dataclass
@@ -150,8 +151,8 @@ class Batch:
         ).astype(np.int64)
 
     @property
-    def rules(self) -> sc.GeneticRules:
-        return self.setup.scenario.scheduler.genetic
+    def rules(self) -> GeneticRules:
+        return self.setup.scenario.scheduler.settings_of(GeneticRules)
 
     @property
     def steps(self) -> Array:
@@ -367,14 +368,3 @@ def finish_steps(batch: Batch) -> None:
         batch.b.settings["dropped"] += len(rest) - len(kept)
         rest = kept
     batch.set_steps(rest)
-
-
-def counts(b: Batches) -> dict[str, int]:
-    """The figures only batches have."""
-    names = {
-        "batches": "batches",
-        "evaluations": "evaluations",
-        "plans": "plans",
-        "steps_dropped": "dropped",
-    }
-    return {name: int(b.settings[column][0]) for name, column in names.items()}

@@ -29,7 +29,7 @@ from murmuration.schedulers.negotiation.bulk import (
     sras,
 )
 from murmuration.schedulers.negotiation.selection import Tasks, Work
-from murmuration.simulation.architectures.negotiation.world import Parley
+from murmuration.simulation.architectures.negotiation.world import Negotiation
 from murmuration.simulation.engine.moves import begin_move
 from murmuration.simulation.engine.steps import (
     begin_attempt,
@@ -64,60 +64,10 @@ select, tabu = tree(selection.select), tree(selection.tabu)
 suspend = tree(rules.suspend)
 
 
-def cell(w: World, p: Parley) -> Cell:
-    """What agents touch, of the world and of their own."""
-    return Cell(
-        w.state,
-        w.total,
-        w.free,
-        w.firm,
-        w.guaranteed,
-        w.sequence,
-        w.masks,
-        w.jobs,
-        w.request,
-        w.agents,
-        w.queue,
-        w.rng,
-        w.claim,
-        w.runs,
-        w.slots,
-        w.agenda,
-        w.tasks,
-        w.task_used,
-        w.curves,
-        w.outgoing,
-        w.firm_outgoing,
-        w.workloads,
-        w.held,
-        w.sums,
-        p.settings,
-        p.progress,
-        p.decisions,
-        p.views,
-        p.firm_views,
-        p.scores,
-        p.inverse,
-        p.idle,
-        p.last_load,
-        p.movable,
-        p.asked,
-        p.loads,
-        p.pool,
-        p.weights,
-        p.candidates,
-        p.values,
-        p.first,
-        p.next,
-        p.listing,
-        p.use,
-        p.amounts,
-        p.costs,
-        p.flags,
-        p.listed,
-        p.visited,
-        p.movers,
-    )
+def make_cell(w: World, n: Negotiation) -> Cell:
+    """What agents touch, of the world and of their own, by name."""
+    arrays = {**w._asdict(), **n._asdict()}
+    return Cell(**{name: arrays[name] for name in Cell._fields})
 
 
 @inlined
@@ -467,10 +417,10 @@ def remember_loads(c: Cell) -> None:
             c.last_load[node, r] = (c.total[node, r] - c.free[node, r]) * c.inverse[node, r]
 
 
-def agents_act(w: World, p: Parley) -> None:
+def agents_act(w: World, p: Negotiation) -> None:
     """One round, with monitoring first when it is due. Each part is a kernel of its own, for one
     that holds them all takes minutes to compile."""
-    c, now, settings = cell(w, p), float(w.state["now"][0]), p.settings[0]
+    c, now, settings = make_cell(w, p), float(w.state["now"][0]), p.settings[0]
     first = now == 0.0
     movers = 0
     if first or now >= p.progress[0]["reported_at"] + settings["report_s"]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from murmuration.base.resources import Amounts
 from murmuration.schedulers.negotiation.bulk import DECISION, PROGRESS, settings_record
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
-from murmuration.simulation.engine import world as wd
+from murmuration.simulation.engine.world import World
 from murmuration.workload.jobs import JobList
 
 Array = NDArray[Any]
@@ -21,7 +21,7 @@ TASKS_MAX = 1024
 DECISIONS_MAX = 1 << 16
 
 
-class Parley(NamedTuple):
+class Negotiation(NamedTuple):
     """The arrays of negotiation."""
 
     settings: Array
@@ -55,11 +55,13 @@ class Parley(NamedTuple):
     movers: Array
 
 
-def parley(rules: NegotiationSettings, world: wd.World, most: Amounts, jobs: JobList) -> Parley:
+def make_negotiation(
+    rules: NegotiationSettings, world: World, max_total: Amounts, jobs: JobList
+) -> Negotiation:
     """The arrays of a run at time zero."""
     nodes, resources = world.total.shape
     scored = max(rules.scored_new, rules.scored_move) + rules.underused + 2 * rules.candidates
-    return Parley(
+    return Negotiation(
         settings=settings_record(rules, nodes),
         progress=np.zeros(1, PROGRESS),
         decisions=np.zeros(DECISIONS_MAX, DECISION),
@@ -69,7 +71,7 @@ def parley(rules: NegotiationSettings, world: wd.World, most: Amounts, jobs: Job
         inverse=np.zeros((nodes, resources)),
         idle=np.zeros(nodes, np.bool_),
         last_load=np.zeros((nodes, resources)),
-        movable=movable(most, world.masks, world.jobs["mask"], jobs.request),
+        movable=movable(max_total, world.masks, world.jobs["mask"], jobs.request),
         asked=np.zeros((2, nodes, resources), np.int64),
         loads=np.zeros(resources),
         pool=np.zeros((3, max(nodes, scored)), np.int32),
@@ -90,13 +92,13 @@ def parley(rules: NegotiationSettings, world: wd.World, most: Amounts, jobs: Job
 
 
 def movable(
-    most: Amounts, masks: NDArray[np.bool_], mask: Array, request: Amounts
+    max_total: Amounts, masks: NDArray[np.bool_], mask: Array, request: Amounts
 ) -> NDArray[np.bool_]:
     """Whether a job's tasks fit on more than one node that its constraints allow (6.1: others are
     never given away).
 
     Nodes of one size are counted once, for there are few sizes."""
-    sizes, size_of = np.unique(most, axis=0, return_inverse=True)
+    sizes, size_of = np.unique(max_total, axis=0, return_inverse=True)
     size_of = size_of.ravel()
     answer = np.zeros(len(request), np.bool_)
     for which in np.unique(mask):
@@ -110,12 +112,13 @@ def movable(
     return answer
 
 
-def grown_parley(p: Parley, slots: int) -> Parley:
+def grow_negotiation(p: Negotiation, world: World) -> Negotiation:
     """The same with room for more running tasks."""
+    slots = len(world.slots)
     return p._replace(next=np.zeros(slots, np.int32), movers=np.zeros(slots, np.int32))
 
 
-def counts(p: Parley, seconds: float) -> dict[str, Any]:
+def count_negotiation(p: Negotiation, seconds: float) -> dict[str, Any]:
     """The figures only negotiation has, per minute."""
     record, minutes = p.progress[0], seconds / 60.0
     requests = int(record["requests"])

@@ -12,8 +12,9 @@ from murmuration.simulation.architectures.offers.holdings import (
     passes,
     remove,
 )
+from murmuration.simulation.architectures.offers.world import OfferWorld
 from murmuration.simulation.engine.steps import account, close_run, start_run
-from murmuration.simulation.engine.world import Array, World
+from murmuration.simulation.engine.world import Array
 
 
 @helper
@@ -24,7 +25,7 @@ def is_short(state: Array, workloads: Array, jobs: Array, job: int) -> bool:
 
 
 @inlined
-def offered_table(w: World, agent: int, job: int) -> int:
+def offered_table(w: OfferWorld, agent: int, job: int) -> int:
     """The rows of an offer and how much of each may be used, as a small table of their own; returns
     its size.
 
@@ -52,7 +53,7 @@ def offered_table(w: World, agent: int, job: int) -> int:
 
 
 @inlined
-def claim_rows(w: World, agent: int, placed: int) -> None:
+def claim_rows(w: OfferWorld, agent: int, placed: int) -> None:
     """Turn a choice among the offered rows into a claim on the table."""
     request = w.request[w.agents[agent].job]
     listed = not w.state[0].optimistic and w.state[0].bulk != agent
@@ -66,7 +67,7 @@ def claim_rows(w: World, agent: int, placed: int) -> None:
 
 
 @inlined
-def drop_offer_claim(w: World, agent: int) -> None:
+def drop_offer_claim(w: OfferWorld, agent: int) -> None:
     """What was claimed is again part of the offer."""
     request = w.request[w.agents[agent].job]
     for k in range(w.agents[agent].claimed):
@@ -78,13 +79,13 @@ def drop_offer_claim(w: World, agent: int) -> None:
 
 
 @inlined
-def return_offer(w: World, agent: int) -> None:
+def return_offer(w: OfferWorld, agent: int) -> None:
     if not w.state[0].optimistic:
         give_back_offer(w, agent)
 
 
 @inlined
-def start_offered(w: World, agent: int, job: int, accepted: int) -> None:
+def start_offered(w: OfferWorld, agent: int, job: int, accepted: int) -> None:
     """Start the tasks; with a reservation, long ones count against their part, declared short ones
     end at the limit."""
     lasts = w.jobs[job].duration
@@ -100,7 +101,7 @@ def start_offered(w: World, agent: int, job: int, accepted: int) -> None:
 
 
 @inlined
-def end_one(w: World, job: int, slot: int) -> None:
+def end_one(w: OfferWorld, job: int, slot: int) -> None:
     """One task leaves its node, and what it held is available."""
     node, request = w.slots[slot].node, w.request[job]
     give_back(w.free, node, request)
@@ -114,7 +115,7 @@ def end_one(w: World, job: int, slot: int) -> None:
 
 
 @inlined
-def run_ends(w: World, run: int) -> None:
+def run_ends(w: OfferWorld, run: int) -> None:
     """The tasks of a run end."""
     job, slot, ended = w.runs[run].job, w.runs[run].slot, w.runs[run].count
     while slot >= 0:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from murmuration.base.jit import helper, inlined
-from murmuration.simulation.engine.world import Array, World
+from murmuration.simulation.architectures.offers.world import OfferWorld
+from murmuration.simulation.engine.world import Array
 
 
 @helper
@@ -70,13 +71,13 @@ def move(
 
 
 @inlined
-def available_set(w: World) -> Any:
+def available_set(w: OfferWorld) -> Any:
     """The set of what may be offered."""
     return w.set_size.shape[0] - 1
 
 
 @inlined
-def freed(w: World, node: int, request: Array) -> None:
+def freed(w: OfferWorld, node: int, request: Array) -> None:
     """Something came free on a row: it is available."""
     if w.state[0].bulk != available_set(w):
         add(
@@ -92,7 +93,7 @@ def freed(w: World, node: int, request: Array) -> None:
 
 
 @inlined
-def offer_everything(w: World, agent: int) -> None:
+def offer_everything(w: OfferWorld, agent: int) -> None:
     """All that is available goes to one scheduler."""
     if w.state[0].bulk == available_set(w):
         w.state[0].bulk = agent
@@ -101,7 +102,7 @@ def offer_everything(w: World, agent: int) -> None:
 
 
 @inlined
-def give_back_offer(w: World, agent: int) -> None:
+def give_back_offer(w: OfferWorld, agent: int) -> None:
     """What a scheduler still holds of its offer is available again."""
     available = available_set(w)
     if w.state[0].bulk == agent:
@@ -152,7 +153,7 @@ def any_passes(state: Array, workloads: Array, filters: Array, framework: int, f
 
 
 @inlined
-def offer_some(w: World, agent: int, framework: int) -> None:
+def offer_some(w: OfferWorld, agent: int, framework: int) -> None:
     """The available rows that pass the framework's filter and the minimum offer size go to one
     scheduler."""
     available = available_set(w)

@@ -34,6 +34,11 @@ from murmuration.simulation.architectures.offers.holdings import (
     offer_some,
 )
 from murmuration.simulation.architectures.offers.revocation import revoke
+from murmuration.simulation.architectures.offers.world import (
+    OFFER_MADE,
+    OFFER_TIMES_OUT,
+    OfferWorld,
+)
 from murmuration.simulation.engine.event_queue import note, pop
 from murmuration.simulation.engine.loop import (
     DECIDE,
@@ -62,11 +67,8 @@ from murmuration.simulation.engine.world import (
     JOB_RETURNS,
     KIND_BITS,
     KIND_MASK,
-    OFFER_MADE,
-    OFFER_TIMES_OUT,
     TASKS_END,
     Array,
-    World,
 )
 
 entitled = helper(allocators.entitled)
@@ -145,7 +147,7 @@ def count_offered(
 
 
 @inlined
-def choose_framework(w: World, allocate: Any) -> Any:
+def choose_framework(w: OfferWorld, allocate: Any) -> Any:
     """The framework the policy gives the next offer to; those below their guaranteed share come
     first."""
     for framework in range(w.workloads.shape[0]):
@@ -162,7 +164,7 @@ def choose_framework(w: World, allocate: Any) -> Any:
 
 
 @inlined
-def make_offer(w: World, agent: int, framework: int) -> None:
+def make_offer(w: OfferWorld, agent: int, framework: int) -> None:
     """Lock what is offered; an optimistic offer locks nothing."""
     if not w.state[0].optimistic:
         if is_selective(w.state, w.workloads, w.filters, framework):
@@ -172,7 +174,7 @@ def make_offer(w: World, agent: int, framework: int) -> None:
 
 
 @inlined
-def decide_offered(w: World, agent: int, place: Any, score: Any) -> None:
+def decide_offered(w: OfferWorld, agent: int, place: Any, score: Any) -> None:
     """The compiled placement chooses among the rows of the offer: on the table itself if it was
     offered whole rows."""
     job = w.agents[agent].job
@@ -200,13 +202,13 @@ def decide_offered(w: World, agent: int, place: Any, score: Any) -> None:
 
 
 @loop_kernel
-def choose_offered(w: World, agent: int, place: Any, score: Any) -> None:
+def choose_offered(w: OfferWorld, agent: int, place: Any, score: Any) -> None:
     """The decision alone, for the explainer."""
     decide_offered(w, agent, place, score)
 
 
 @inlined
-def launch_offer(w: World, agent: int) -> None:
+def launch_offer(w: OfferWorld, agent: int) -> None:
     """The framework has looked at the offer: it rejects it if nothing fits, else it is busy until
     it answers."""
     job, framework = w.agents[agent].job, agent // w.state[0].slots
@@ -249,7 +251,7 @@ def note_answer(state: Array, agents: Array, agenda: Array, agent: int, lasts: f
 
 
 @inlined
-def answer(w: World, agent: int) -> None:
+def answer(w: OfferWorld, agent: int) -> None:
     """The framework answers its offer: its tasks start, and what it did not use is available
     again."""
     job = w.agents[agent].job
@@ -271,7 +273,7 @@ def answer(w: World, agent: int) -> None:
 
 
 @inlined
-def rescind(w: World, subject: int) -> None:
+def rescind(w: OfferWorld, subject: int) -> None:
     """The framework took too long: its offer goes back, and its answer will come too late."""
     agent, serial = subject & ((1 << SERIAL_BITS) - 1), subject >> SERIAL_BITS
     if w.agents[agent].serial == serial and w.agents[agent].job >= 0:
@@ -285,7 +287,7 @@ def rescind(w: World, subject: int) -> None:
 
 
 @inlined
-def happen(w: World) -> bool:
+def happen(w: OfferWorld) -> bool:
     """Let the next thing on the agenda happen; True if it is time to make an offer."""
     what = pop(w.agenda, w.state)
     kind, subject = what & KIND_MASK, what >> KIND_BITS
@@ -307,7 +309,7 @@ def happen(w: World) -> bool:
 
 
 @inlined
-def open_offer(w: World, framework: int) -> int:
+def open_offer(w: OfferWorld, framework: int) -> int:
     """Offer what is available to a framework, for the first job of its queue; returns the scheduler
     that looks.
 
@@ -329,7 +331,7 @@ def open_offer(w: World, framework: int) -> int:
 
 
 @inlined
-def is_nothing(w: World, agent: int) -> bool:
+def is_nothing(w: OfferWorld, agent: int) -> bool:
     """Whether there is nothing in an offer."""
     framework, amount = agent // w.state[0].slots, 0
     if w.state[0].optimistic:
@@ -344,7 +346,7 @@ def is_nothing(w: World, agent: int) -> bool:
 
 @loop_kernel
 def advance_offers(
-    w: World, place: Any, score: Any, allocate: Any, ask: int, watch: int, until: float
+    w: OfferWorld, place: Any, score: Any, allocate: Any, ask: int, watch: int, until: float
 ) -> int:
     """As `advance`, with an allocator between the schedulers and the table."""
     looking = w.state[0].pending

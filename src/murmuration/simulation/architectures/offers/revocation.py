@@ -13,6 +13,7 @@ import numpy as np
 from murmuration.base.jit import helper, inlined
 from murmuration.schedulers.offers import allocators
 from murmuration.simulation.architectures.offers.claims import end_one, is_short
+from murmuration.simulation.architectures.offers.world import OfferWorld
 from murmuration.simulation.engine.steps import account, enqueue, mask_of
 from murmuration.simulation.engine.world import (
     KIND_BITS,
@@ -20,14 +21,13 @@ from murmuration.simulation.engine.world import (
     TASKS_END,
     WAITING,
     Array,
-    World,
 )
 
 revocable = helper(allocators.revocable)
 
 
 @helper
-def revoke(w: World, agent: int, job: int) -> None:
+def revoke(w: OfferWorld, agent: int, job: int) -> None:
     """Make room for what a job of an idle framework still needs, up to its guarantee.
 
     At most once at any one time, or frameworks that decide in no time could kill and restart the
@@ -59,7 +59,7 @@ def revoke(w: World, agent: int, job: int) -> None:
 
 
 @inlined
-def make_room(w: World, framework: int, wanted: Array, reserved: bool) -> int:
+def make_room(w: OfferWorld, framework: int, wanted: Array, reserved: bool) -> int:
     """Kill what is in the way of one task; returns the node, or −1 if nobody may be revoked for
     it."""
     victim = revocable(w.held, w.totals, w.guarantee)
@@ -85,7 +85,7 @@ def make_room(w: World, framework: int, wanted: Array, reserved: bool) -> int:
 
 
 @inlined
-def promise(w: World, node: int, job: int, reserved: bool, sign: int) -> None:
+def promise(w: OfferWorld, node: int, job: int, reserved: bool, sign: int) -> None:
     """Count the room for one task out of a node while more is looked for, and back in
     afterwards."""
     for r in range(w.request.shape[1]):
@@ -115,7 +115,7 @@ def tasks_owed(
 
 
 @inlined
-def mark_usable(w: World, framework: int, job: int) -> None:
+def mark_usable(w: OfferWorld, framework: int, job: int) -> None:
     """The nodes a job may use and its framework lets through, as `offer_mask`."""
     mask = mask_of(w.masks, w.jobs, job)
     for node in range(w.free.shape[0]):
@@ -208,7 +208,7 @@ def can_clear(
 
 
 @inlined
-def node_to_clear(w: World, victim: int, wanted: Array, reserved: bool) -> int:
+def node_to_clear(w: OfferWorld, victim: int, wanted: Array, reserved: bool) -> int:
     """Of the nodes that can be cleared, the one where the victim started something last; −1 for
     none."""
     chosen, latest = -1, -1.0
@@ -239,7 +239,7 @@ def node_to_clear(w: World, victim: int, wanted: Array, reserved: bool) -> int:
 
 
 @inlined
-def clear(w: World, victim: int, node: int, wanted: Array, reserved: bool) -> None:
+def clear(w: OfferWorld, victim: int, node: int, wanted: Array, reserved: bool) -> None:
     """Kill the victim's tasks on a node, the last started first, until there is room."""
     while not is_enough(w.free, w.long_free, node, wanted, reserved):
         run = newest_on(
@@ -291,7 +291,7 @@ def take_slot(runs: Array, slots: Array, run: int, node: int) -> int:
 
 
 @inlined
-def kill(w: World, run: int, slot: int) -> None:
+def kill(w: OfferWorld, run: int, slot: int) -> None:
     """A task ends before its time; its job gets it back to place again."""
     job = w.runs[run].job
     end_one(w, job, slot)

@@ -25,6 +25,19 @@ from murmuration.simulation.architectures.swarm.search import (
     set_order,
     suits,
 )
+from murmuration.simulation.architectures.swarm.world import (
+    BUSY_UNTIL,
+    COUNTED,
+    FULLNESS,
+    GROUP,
+    LARGEST,
+    PACKING,
+    PHEROMONE,
+    RESOURCE,
+    SMALLEST,
+    USED,
+    SwarmWorld,
+)
 from murmuration.simulation.engine.churn import change_node
 from murmuration.simulation.engine.event_queue import note, pop
 from murmuration.simulation.engine.loop import (
@@ -51,25 +64,14 @@ from murmuration.simulation.engine.steps import (
 from murmuration.simulation.engine.usage import usage_changes
 from murmuration.simulation.engine.world import (
     AGENTS_ACT,
-    BUSY_UNTIL,
-    COUNTED,
-    FULLNESS,
-    GROUP,
     JOB_RETURNS,
     KIND_BITS,
     KIND_MASK,
-    LARGEST,
     MIGRATION_ENDS,
     NODE_CHANGES,
-    PACKING,
-    PHEROMONE,
-    RESOURCE,
-    SMALLEST,
     TASKS_END,
     USAGE_CHANGES,
-    USED,
     Array,
-    World,
 )
 
 spread = helper(pheromone.spread)
@@ -263,30 +265,30 @@ def act_together(c: Colony, leader: int) -> None:
 
 
 @inlined
-def colony(w: World) -> Colony:
+def colony(w: SwarmWorld) -> Colony:
     return Colony(
-        w.state,
-        w.total,
-        w.free,
-        w.guaranteed,
-        w.sequence,
-        w.masks,
-        w.jobs,
-        w.request,
-        w.rng,
-        w.slots,
-        w.agenda,
-        w.tasks,
-        w.firm,
-        w.task_used,
-        w.sums,
-        w.outgoing,
-        w.firm_outgoing,
-        w.swarm,
-        w.swarm_order,
-        w.swarm_first,
-        w.swarm_nodes,
-        w.swarm_rows,
+        state=w.state,
+        total=w.total,
+        free=w.free,
+        guaranteed=w.guaranteed,
+        sequence=w.sequence,
+        masks=w.masks,
+        jobs=w.jobs,
+        request=w.request,
+        rng=w.rng,
+        slots=w.slots,
+        agenda=w.agenda,
+        tasks=w.tasks,
+        firm=w.firm,
+        task_used=w.task_used,
+        sums=w.sums,
+        outgoing=w.outgoing,
+        firm_outgoing=w.firm_outgoing,
+        rules=w.swarm,
+        order=w.swarm_order,
+        first=w.swarm_first,
+        nodes=w.swarm_nodes,
+        rows=w.swarm_rows,
     )
 
 
@@ -306,7 +308,7 @@ def agents_act(c: Colony, grouped: Array) -> None:
 
 
 @inlined
-def agents_die(w: World, run: int) -> None:
+def agents_die(w: SwarmWorld, run: int) -> None:
     """The tasks of a run end; one under way leaves both its nodes."""
     slot = w.runs[run].slot
     while slot >= 0:
@@ -317,7 +319,7 @@ def agents_die(w: World, run: int) -> None:
 
 
 @inlined
-def happen(w: World) -> int:
+def happen(w: SwarmWorld) -> int:
     """Let the next thing on the agenda happen; returns the scheduler that may now have something to
     do, or −1."""
     what = pop(w.agenda, w.state)
@@ -344,7 +346,7 @@ def happen(w: World) -> int:
 
 
 @loop_kernel
-def advance_swarm(w: World, place: Any, score: Any, ask: int, watch: int, until: float) -> int:
+def advance_swarm(w: SwarmWorld, place: Any, score: Any, ask: int, watch: int, until: float) -> int:
     """As `advance`, with tasks that move."""
     deciding = w.state[0].pending
     while True:

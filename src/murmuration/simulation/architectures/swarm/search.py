@@ -14,7 +14,7 @@ from murmuration.base.jit import helper, tree
 from murmuration.base.rows import fits
 from murmuration.schedulers.swarm import destinations, levels, pheromone
 from murmuration.schedulers.swarm.search import RING
-from murmuration.simulation.engine.world import (
+from murmuration.simulation.architectures.swarm.world import (
     COUNTED,
     LEAST,
     LEVEL,
@@ -22,8 +22,8 @@ from murmuration.simulation.engine.world import (
     ORDER,
     PLACE,
     USED,
-    Array,
 )
+from murmuration.simulation.engine.world import Array
 
 arrange = helper(levels.arrange)
 step_up = helper(levels.step_up)

@@ -1,45 +1,87 @@
-"""What a run of a swarm has besides the common arrays: its settings, its queues, its order of
-nodes, and its groups."""
+"""What a run of a swarm has besides the common arrays: its settings, its order of nodes, and its
+groups."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.base.resources import Amounts
+from murmuration.base.arrays import Amounts, Flags, Floats, Records, SmallIntegers
 from murmuration.cluster.reasons import Never
 from murmuration.schedulers.swarm.pheromone import PHEROMONES, STRATEGIES
 from murmuration.schedulers.swarm.search import SEARCHES
-from murmuration.simulation.engine import world as wd
+from murmuration.simulation.architectures.architecture import Admission
+from murmuration.simulation.architectures.swarm.settings import SwarmRules
+from murmuration.simulation.engine.run import Run
+from murmuration.simulation.engine.setup import Setup
+from murmuration.simulation.engine.world import World, extend_world, widen_world
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.workload.jobs import JobList
-from murmuration.workload.nodes import NodeTable
 
 #: Steps of fullness by which nodes are kept in order.
 LEVELS = 256
 NEVER_S = np.inf
 
+SWARM = np.dtype(
+    [
+        ("overload", "f8"),
+        ("underload", "f8"),
+        ("step_s", "f8"),
+        ("migration_s", "f8"),
+        ("switch_s", "f8"),
+        ("strategy", "i8"),
+        ("switch_to", "i8"),
+        ("form", "i8"),
+        ("search", "i8"),
+        ("candidates", "i8"),
+        ("size_weighted", "?"),
+        ("messages", "i8"),
+        ("failed", "i8"),
+        ("cut_short", "i8"),
+    ],
+    align=True,
+)
+# Rows of `swarm_order`, of `swarm_nodes` and of `swarm_rows`.
+LEVEL, ORDER, PLACE = range(3)
+BUSY_UNTIL, FULLNESS, RESOURCE, PACKING, SMALLEST, LARGEST, PHEROMONE = range(7)
+COUNTED, MOST, LEAST, GROUP, USED = range(5)
 
-def swarm_arrays(
-    swarm: bool, rules: sc.SwarmRules, nodes: Amounts, jobs: JobList
-) -> dict[str, NDArray[Any]]:
-    """The arrays of a swarm; next to nothing where the architecture is another."""
-    count = len(nodes) if swarm else 0
-    return {
+
+@widen_world
+class SwarmWorld(World):
+    """A world and: settings and counts; nodes in order of fullness; pheromones and what else a step
+    knows of each node; amounts by resource; which workloads' tasks must share a node."""
+
+    swarm: Records
+    swarm_order: SmallIntegers
+    swarm_first: SmallIntegers
+    swarm_nodes: Floats
+    swarm_rows: Amounts
+    swarm_groups: Flags
+
+
+def rules_of(setup: Setup) -> SwarmRules:
+    return setup.scenario.scheduler.settings_of(SwarmRules)
+
+
+def make_world(setup: Setup, world: World) -> World:
+    """The world with the arrays of a swarm."""
+    rules, nodes = rules_of(setup), setup.changes.max_total
+    own = {
         "swarm": _settings(rules),
-        "swarm_order": np.zeros((3, count), np.int32),
-        "swarm_first": np.zeros(LEVELS + 1 if swarm else 0, np.int32),
-        "swarm_nodes": np.zeros((7, count)),
-        "swarm_rows": _rows(nodes, jobs.request),
-        "swarm_groups": np.array([swarm and name in rules.affinity for name in jobs.workloads]),
+        "swarm_order": np.zeros((3, len(nodes)), np.int32),
+        "swarm_first": np.zeros(LEVELS + 1, np.int32),
+        "swarm_nodes": np.zeros((7, len(nodes))),
+        "swarm_rows": _rows(nodes, setup.jobs.request),
+        "swarm_groups": np.array([name in rules.affinity for name in setup.jobs.workloads]),
     }
+    return extend_world(world, SwarmWorld, own)
 
 
-def _settings(rules: sc.SwarmRules) -> NDArray[Any]:
-    record = np.zeros(1, wd.SWARM)
+def _settings(rules: SwarmRules) -> Records:
+    record = np.zeros(1, SWARM)
     values = {
         "strategy": STRATEGIES.index(rules.strategy),
         "switch_to": STRATEGIES.index(rules.switch_to),
@@ -58,7 +100,7 @@ def _settings(rules: sc.SwarmRules) -> NDArray[Any]:
     return record
 
 
-def _rows(total: Amounts, request: Amounts) -> NDArray[np.int64]:
+def _rows(total: Amounts, request: Amounts) -> Amounts:
     """Per resource: whether it counts for fullness, the most and the least a node has, and two rows
     of scratch.
 
@@ -68,47 +110,40 @@ def _rows(total: Amounts, request: Amounts) -> NDArray[np.int64]:
     if not counted.any():
         counted = (request > 0).any(axis=0)
     rows = np.zeros((5, total.shape[1]), np.int64)
-    rows[wd.COUNTED], rows[wd.MOST] = counted, total.max(axis=0)
-    rows[wd.LEAST] = np.where(total > 0, total, np.iinfo(np.int64).max).min(axis=0)
+    rows[COUNTED], rows[MOST] = counted, total.max(axis=0)
+    rows[LEAST] = np.where(total > 0, total, np.iinfo(np.int64).max).min(axis=0)
     return rows
 
 
-def gathered(scenario: sc.Scenario, jobs: JobList) -> JobList:
+def make_groups_gangs(scenario: sc.Scenario, jobs: JobList) -> JobList:
     """Jobs whose tasks must share a node are placed whole or not at all, so that all of a group are
     there to gather."""
-    names = scenario.scheduler.swarm.affinity
-    if scenario.scheduler.kind != "swarm" or not names:
+    names = scenario.scheduler.settings_of(SwarmRules).affinity
+    if not names:
         return jobs
     rows = np.isin(jobs.workload, [k for k, name in enumerate(jobs.workloads) if name in names])
     return replace(jobs, gang=jobs.gang | rows)
 
 
-def never_together(
-    scenario: sc.Scenario,
-    nodes: NodeTable,
-    jobs: JobList,
-    free: Amounts,
-    masks: NDArray[np.bool_],
-    mask: NDArray[np.int64],
-) -> dict[int, Never]:
+def find_infeasible(admission: Admission) -> dict[int, Never]:
     """The jobs whose tasks must share a node when no node could ever hold them all."""
-    rules = scenario.scheduler.swarm
-    if scenario.scheduler.kind != "swarm" or not rules.affinity:
-        return {}
+    scenario, nodes, jobs, free, masks, mask = admission
+    rules = scenario.scheduler.settings_of(SwarmRules)
     room = np.floor(nodes.total * rules.overload).astype(np.int64) - (nodes.total - free)
-    wanted = [k for k, name in enumerate(jobs.workloads) if name in rules.affinity]
-    found: dict[int, Never] = {}
-    for row in np.flatnonzero(np.isin(jobs.workload, wanted)):
-        most = _most_on_one(room if mask[row] < 0 else room[masks[mask[row]]], jobs.request[row])
-        if most < jobs.tasks[row]:
-            found[int(row)] = Never(
+    grouped = [k for k, name in enumerate(jobs.workloads) if name in rules.affinity]
+    reasons: dict[int, Never] = {}
+    for row in np.flatnonzero(np.isin(jobs.workload, grouped)):
+        usable = room if mask[row] < 0 else room[masks[mask[row]]]
+        max_tasks = _max_on_one(usable, jobs.request[row])
+        if max_tasks < jobs.tasks[row]:
+            reasons[int(row)] = Never(
                 f"its {jobs.tasks[row]} tasks must share a node and no node holds more than "
-                f"{most} of them"
+                f"{max_tasks} of them"
             )
-    return found
+    return reasons
 
 
-def _most_on_one(room: Amounts, request: Amounts) -> int:
+def _max_on_one(room: Amounts, request: Amounts) -> int:
     """How many tasks of this size the roomiest node holds."""
     asked = request > 0
     if not asked.any() or not len(room):
@@ -116,8 +151,9 @@ def _most_on_one(room: Amounts, request: Amounts) -> int:
     return max(0, int((room[:, asked] // request[asked]).min(axis=1).max()))
 
 
-def counts(world: wd.World) -> dict[str, Any]:
+def count(run: Run) -> dict[str, Any]:
     """The figures only a swarm has."""
+    world = cast(SwarmWorld, run.world)
     record = world.swarm[0]
     migrations = int(world.state["migrations"][0])
     return {
@@ -129,7 +165,7 @@ def counts(world: wd.World) -> dict[str, Any]:
     }
 
 
-def _together(world: wd.World) -> float | None:
+def _together(world: SwarmWorld) -> float | None:
     """The share of groups whose tasks share a node at the end, null where nothing asks for it."""
     if not world.swarm_groups.any():
         return None

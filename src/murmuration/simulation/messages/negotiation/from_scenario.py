@@ -13,6 +13,7 @@ import numpy as np
 from murmuration.base.errors import InputError
 from murmuration.base.random import generator
 from murmuration.schedulers.negotiation.messages import MobileTask, Vector
+from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.messages.negotiation.cluster import (
     Arrival,
@@ -24,13 +25,13 @@ from murmuration.simulation.messages.negotiation.cluster import (
 def small_cluster(run: engine.Run, seed: int) -> NegotiatingCluster:
     """The cluster of a negotiation run at time 0; the run is advanced to where its first tasks are
     placed."""
-    if run.setup.scenario.scheduler.negotiation.initial == "recorded":
+    if run.setup.scenario.scheduler.settings_of(NegotiationSettings).initial == "recorded":
         raise InputError(
             "scheduler.negotiation.initial: message by message tasks are placed by a score, not "
             "where they were recorded"
         )
     engine.advance(run, 0.0)
-    setup, settings = run.setup, run.setup.scenario.scheduler.negotiation
+    setup, settings = run.setup, run.setup.scenario.scheduler.settings_of(NegotiationSettings)
     nodes = {
         name: vector(row) for name, row in zip(setup.nodes.names, run.world.total, strict=True)
     }

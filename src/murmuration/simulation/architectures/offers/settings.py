@@ -1,0 +1,70 @@
+"""The settings of offers: the table `scheduler.offers` of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from murmuration.base.resources import parse_quantity
+from murmuration.base.settings import check_number
+from murmuration.cluster.constraints import parse_constraint
+from murmuration.simulation.architectures.architecture import SettingsTable
+from murmuration.simulation.scenarios import scenario as sc
+
+
+class Framework(sc.Part, frozen=True):
+    """What the allocator knows of one framework: its weight (or priority), the share it may keep,
+    whether it declares its tasks short, and the nodes it filters out: those that do not meet its
+    constraints, or have less than `filter_cpu` free."""
+
+    weight: float = 1.0
+    guaranteed: float = 0.0
+    short: bool = False
+    filter: tuple[str, ...] = ()
+    filter_cpu: sc.Quantity = 0
+
+
+class OfferRules(sc.Part, frozen=True):
+    """How resources are offered (Mesos)."""
+
+    allocator: str = "drf"
+    offer_time_s: float = 0.001
+    period_s: float = 0.0
+    timeout_s: float = 0.0
+    min_cpu: sc.Quantity = 0
+    short_share: float = 0.0
+    short_max_s: float = 60.0
+    optimistic: bool = False
+    double_booked: bool = False
+    framework: dict[str, Framework] = msgspec.field(default_factory=dict)
+
+
+def find_problems(offers: OfferRules, scheduler: sc.Scheduler) -> Iterator[str]:
+    """What makes no sense, each as a sentence that names the key."""
+    for name in ("offer_time_s", "period_s", "timeout_s", "short_max_s"):
+        yield from check_number(f"scheduler.offers.{name}", getattr(offers, name), least=0.0)
+    yield from check_number(
+        "scheduler.offers.short_share", offers.short_share, least=0.0, most=0.99
+    )
+    parse_quantity(offers.min_cpu, "scheduler.offers.min_cpu")
+    if offers.optimistic and offers.short_share > 0.0:
+        yield (
+            "scheduler.offers.short_share: expected 0 with optimistic offers, which reserve nothing"
+        )
+    for name, framework in offers.framework.items():
+        key = f"scheduler.offers.framework.{name}"
+        yield from check_number(f"{key}.weight", framework.weight, above=0.0)
+        yield from check_number(f"{key}.guaranteed", framework.guaranteed, least=0.0, most=1.0)
+        parse_quantity(framework.filter_cpu, f"{key}.filter_cpu")
+        for text in framework.filter:
+            parse_constraint(text, f"{key}.filter")
+    if sum(f.guaranteed for f in offers.framework.values()) > 1.0 + 1e-9:
+        yield "scheduler.offers.framework: expected guaranteed shares of at most 1 in all"
+
+
+def name_workloads(offers: OfferRules) -> Mapping[str, Collection[str]]:
+    return {"offers.framework": offers.framework}
+
+
+SETTINGS = SettingsTable("offers", OfferRules, find_problems, name_workloads)

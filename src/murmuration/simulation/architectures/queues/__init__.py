@@ -1,0 +1,2 @@
+"""Schedulers that take jobs off a queue and read the table themselves: monolithic, partitioned,
+shared state."""

@@ -1,0 +1,47 @@
+"""A swarm as a value: one scheduler places what arrives, then every task decides for itself whether
+to move."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from murmuration.simulation.architectures.architecture import Architecture
+from murmuration.simulation.architectures.queues.architecture import one_scheduler
+from murmuration.simulation.architectures.swarm.loop import advance_swarm
+from murmuration.simulation.architectures.swarm.settings import SETTINGS, SwarmRules
+from murmuration.simulation.architectures.swarm.world import (
+    SwarmWorld,
+    count,
+    find_infeasible,
+    make_groups_gangs,
+    make_world,
+)
+from murmuration.simulation.engine.policies import compiled_policy
+from murmuration.simulation.engine.run import Run
+from murmuration.simulation.scenarios import scenario as sc
+
+
+def advance(run: Run, ask: int, watch: int, until: float) -> int:
+    """Call the loop of a swarm."""
+    place, score = compiled_policy(run.setup.placement)
+    return int(advance_swarm(cast(SwarmWorld, run.world), place, score, ask, watch, until))
+
+
+def first_step_s(scenario: sc.Scenario) -> float:
+    """Tasks decide for the first time one step after the start."""
+    return scenario.scheduler.settings_of(SwarmRules).step_s
+
+
+SWARM = Architecture(
+    kind="swarm",
+    summary="one scheduler places what arrives; then each task reads its node and those it asks",
+    schedulers=one_scheduler,
+    advance=advance,
+    settings=SETTINGS,
+    change_jobs=make_groups_gangs,
+    find_infeasible=find_infeasible,
+    has_tasks=True,
+    make_world=make_world,
+    first_act_s=first_step_s,
+    count=count,
+)
