@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from murmuration.base.errors import InputError
+from murmuration.schedulers.genetic.settings import GeneticSettings
 from murmuration.schedulers.negotiation.settings import NegotiationSettings, TabuSettings
-from murmuration.simulation.architectures.genetic.settings import GeneticRules
 from murmuration.simulation.architectures.offers.settings import Framework, OfferRules
 from murmuration.simulation.architectures.swarm.settings import SwarmRules
 from murmuration.simulation.scenarios import scenario as sc
@@ -29,7 +29,7 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "scheduler.swarm": SwarmRules,
     "scheduler.negotiation": NegotiationSettings,
     "scheduler.negotiation.tabu": TabuSettings,
-    "scheduler.genetic": GeneticRules,
+    "scheduler.genetic": GeneticSettings,
     "scheduler.policy.batch": sc.Policy,
 }
 #: Less than nothing makes sense for these.

@@ -8,6 +8,10 @@ from numpy.typing import NDArray
 from murmuration.base.resources import Amounts, Resources, format_amount
 from murmuration.cluster.reasons import Never
 
+# What became of a job: it waits (or some of its tasks do), all its tasks have been placed, it was
+# given up after too many attempts, or it can never run and entered no queue.
+WAITING, SCHEDULED, ABANDONED, NEVER = range(4)
+
 
 def slots(free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts) -> int:
     """How many tasks of this size the allowed rows hold at once."""

@@ -21,21 +21,39 @@ ENTRY_POINTS = "murmuration.architectures"
 
 
 class Line(NamedTuple):
-    """Where the value of an architecture is, as `module:NAME` below this folder, and the module
-    with its `SETTINGS`, if it has a table of its own."""
+    """The module with the value of an architecture, the name of the value, and the module with its
+    `SETTINGS`, if it has a table of its own."""
 
-    value: str
+    module: str
+    name: str
     settings: str = ""
 
 
+_QUEUES = "murmuration.simulation.architectures.queues.architecture"
 BUILT_IN = {
-    "monolithic": Line("queues.architecture:MONOLITHIC"),
-    "partitioned": Line("queues.architecture:PARTITIONED"),
-    "offers": Line("offers.architecture:OFFERS", "offers.settings"),
-    "shared-state": Line("queues.architecture:SHARED_STATE"),
-    "negotiation": Line("negotiation.architecture:NEGOTIATION", "negotiation.settings"),
-    "swarm": Line("swarm.architecture:SWARM", "swarm.settings"),
-    "genetic": Line("genetic.architecture:GENETIC", "genetic.settings"),
+    "monolithic": Line(_QUEUES, "MONOLITHIC"),
+    "partitioned": Line(_QUEUES, "PARTITIONED"),
+    "offers": Line(
+        "murmuration.simulation.architectures.offers.architecture",
+        "OFFERS",
+        "murmuration.simulation.architectures.offers.settings",
+    ),
+    "shared-state": Line(_QUEUES, "SHARED_STATE"),
+    "negotiation": Line(
+        "murmuration.simulation.architectures.negotiation.architecture",
+        "NEGOTIATION",
+        "murmuration.simulation.architectures.negotiation.settings",
+    ),
+    "swarm": Line(
+        "murmuration.simulation.architectures.swarm.architecture",
+        "SWARM",
+        "murmuration.simulation.architectures.swarm.settings",
+    ),
+    "genetic": Line(
+        "murmuration.simulation.architectures.genetic.architecture",
+        "GENETIC",
+        "murmuration.simulation.architectures.genetic.settings",
+    ),
 }
 _registered: dict[str, Architecture] = {}
 
@@ -61,8 +79,7 @@ def architecture_of(kind: str) -> Architecture:
     if kind in _registered:
         return _registered[kind]
     if kind in BUILT_IN:
-        module, name = BUILT_IN[kind].value.split(":")
-        architecture = getattr(import_module(f"{__package__}.{module}"), name)
+        architecture = getattr(import_module(BUILT_IN[kind].module), BUILT_IN[kind].name)
         assert isinstance(architecture, Architecture) and architecture.kind == kind
         return architecture
     if kind in _installed():
@@ -73,7 +90,7 @@ def architecture_of(kind: str) -> Architecture:
 def settings_tables() -> dict[str, SettingsTable]:
     """The settings of all architectures that have some, by the key below `scheduler`."""
     modules = [line.settings for line in BUILT_IN.values() if line.settings]
-    tables = [import_module(f"{__package__}.{module}").SETTINGS for module in modules]
+    tables = [import_module(module).SETTINGS for module in modules]
     others = [*_installed().values(), *_registered.values()]
     tables += [other.settings for other in others if other.settings is not None]
     return {table.name: table for table in tables}

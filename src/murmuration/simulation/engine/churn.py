@@ -11,6 +11,7 @@ import numpy as np
 
 from murmuration.base.jit import inlined
 from murmuration.base.rows import give_back
+from murmuration.schedulers.admission import WAITING
 from murmuration.simulation.engine.event_queue import note
 from murmuration.simulation.engine.moves import depart, leave, leave_source
 from murmuration.simulation.engine.steps import account, room_of
@@ -20,7 +21,6 @@ from murmuration.simulation.engine.world import (
     KIND_MASK,
     NODE_CHANGES,
     TASKS_END,
-    WAITING,
     Array,
     World,
 )

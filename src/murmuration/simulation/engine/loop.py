@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from murmuration.base.jit import helper, inlined, loop_kernel
+from murmuration.cluster.task_rows import mask_of
+from murmuration.schedulers.admission import NEVER
 from murmuration.simulation.engine.churn import change_node
 from murmuration.simulation.engine.event_queue import note, pop
 from murmuration.simulation.engine.steps import (
@@ -21,7 +23,6 @@ from murmuration.simulation.engine.steps import (
     end_run,
     enqueue,
     finish_job,
-    mask_of,
     needs_room,
     next_job,
     pass_time,
@@ -35,7 +36,6 @@ from murmuration.simulation.engine.world import (
     JOB_RETURNS,
     KIND_BITS,
     KIND_MASK,
-    NEVER,
     NODE_CHANGES,
     TASKS_END,
     USAGE_CHANGES,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from murmuration.base.jit import helper, inlined
+from murmuration.base.jit import helper
 from murmuration.base.rows import give_back, take
 from murmuration.cluster import migration
+from murmuration.cluster.task_rows import amounts_of
 from murmuration.simulation.engine.event_queue import note
 from murmuration.simulation.engine.steps import charge, is_firm
 from murmuration.simulation.engine.world import MIGRATION_ENDS
@@ -20,12 +21,6 @@ SLOT_BITS = 32
 MEMORY = 1
 
 migration_mb = helper(migration.migration_mb)
-
-
-@inlined
-def amounts_of(c: Any, slot: int) -> Any:
-    """What a task takes of its node: what it uses where that is measured, else what it requests."""
-    return c.task_used[slot] if c.task_used.shape[0] > 0 else c.request[c.tasks[slot].job]
 
 
 @helper

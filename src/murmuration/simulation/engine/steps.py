@@ -14,9 +14,9 @@ import numpy as np
 from murmuration.base.jit import helper, inlined
 from murmuration.base.rows import give_back, take
 from murmuration.cluster import allocation_types, transactions
+from murmuration.schedulers.admission import ABANDONED, SCHEDULED, WAITING
 from murmuration.simulation.engine.event_queue import note
 from murmuration.simulation.engine.world import (
-    ABANDONED,
     AGENTS_ACT,
     JOB_RETURNS,
     KIND_MASK,
@@ -26,10 +26,8 @@ from murmuration.simulation.engine.world import (
     S_RUNNING,
     S_TIME,
     S_TYPES,
-    SCHEDULED,
     TASKS_END,
     USED_NOW,
-    WAITING,
     Array,
     World,
 )
@@ -509,10 +507,3 @@ def agents_need_room(state: Array, agenda: Array, slots: Array) -> bool:
     if state[0].notes == 0 or agenda[0].what & KIND_MASK != AGENTS_ACT:
         return False
     return bool(state[0].notes + slots.shape[0] - state[0].slots_left + NOTES_MAX > agenda.shape[0])
-
-
-@inlined
-def mask_of(masks: Array, jobs: Array, job: int) -> Any:
-    """The rows this job may use; an empty mask stands for all of them."""
-    mask = jobs[job].mask
-    return masks[mask] if mask >= 0 else masks[0][:0]

@@ -41,8 +41,7 @@ OWN_FIRST = 9
 KIND_BITS = 4
 KIND_MASK = (1 << KIND_BITS) - 1
 
-# What became of a job.
-WAITING, SCHEDULED, ABANDONED, NEVER = range(4)
+#: What became of a job, by its number.
 STATUS = ("waiting", "scheduled", "abandoned", "never")
 
 # Rows of `sums`, and the columns of a sample per resource.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from murmuration.schedulers.admission import WAITING
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.build import prefilled
 from murmuration.simulation.engine.run import Run
@@ -115,7 +116,7 @@ def _check_queues(world: wd.World) -> None:
         for head in world.queue[agent, :, 0]:
             job = head
             while job >= 0:
-                assert world.jobs["status"][job] == wd.WAITING and world.jobs["left"][job] > 0
+                assert world.jobs["status"][job] == WAITING and world.jobs["left"][job] > 0
                 length += 1
                 job = world.jobs["behind"][job]
         assert length == world.agents["queued"][agent], "a queue does not hold what it counts"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.cluster import allocation_types
+from murmuration.schedulers.admission import ABANDONED, NEVER, SCHEDULED
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.run import Run
 
@@ -40,8 +41,8 @@ def summary(run: Run, label: str) -> Summary:
 def _workload(run: Run, index: int) -> Summary:
     world, counts = run.world, run.world.workloads[index]
     jobs = world.jobs[(world.jobs["workload"] == index) & _submitted(run)]
-    scheduled = int((jobs["status"] == wd.SCHEDULED).sum())
-    abandoned = int(np.isin(jobs["status"], (wd.ABANDONED, wd.NEVER)).sum())
+    scheduled = int((jobs["status"] == SCHEDULED).sum())
+    abandoned = int(np.isin(jobs["status"], (ABANDONED, NEVER)).sum())
     queued = len(jobs) - scheduled - abandoned
     tried = jobs["attempts"][jobs["attempts"] > 0]
     wait, full = jobs["first"] - jobs["submit"], jobs["full"] - jobs["submit"]

@@ -7,14 +7,14 @@ from typing import Any
 from murmuration.base.arrays import Amounts
 from murmuration.base.errors import InputError
 from murmuration.cluster.reasons import Explanation
+from murmuration.schedulers.genetic.settings import GeneticSettings
+from murmuration.schedulers.genetic.steps import room_table
 from murmuration.simulation.architectures.architecture import Architecture
 from murmuration.simulation.architectures.genetic import batches
 from murmuration.simulation.architectures.genetic.batches import Batches
-from murmuration.simulation.architectures.genetic.settings import SETTINGS, GeneticRules
-from murmuration.simulation.architectures.genetic.steps import table_of
+from murmuration.simulation.architectures.genetic.settings import SETTINGS
 from murmuration.simulation.architectures.queues.architecture import one_scheduler
 from murmuration.simulation.engine import rounds
-from murmuration.simulation.engine.policies import compiled_policy
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.engine.setup import Setup
 from murmuration.simulation.engine.world import World
@@ -29,8 +29,8 @@ COUNTED = {
 }
 
 
-def rules_of(setup: Setup) -> GeneticRules:
-    return setup.scenario.scheduler.settings_of(GeneticRules)
+def rules_of(setup: Setup) -> GeneticSettings:
+    return setup.scenario.scheduler.settings_of(GeneticSettings)
 
 
 def make_state(setup: Setup, world: World) -> Batches:
@@ -50,8 +50,7 @@ def advance(run: Run, ask: int, watch: int, until: float) -> int:
 
 def act(run: Run) -> None:
     """A batch begins or ends."""
-    place, score = compiled_policy(run.setup.placement)
-    run.world = batches.act(run.setup, run.world, run.state, place, score)
+    run.world = batches.act(run.setup, run.world, run.state)
 
 
 def count(run: Run) -> dict[str, Any]:
@@ -68,7 +67,7 @@ def explain(run: Run, row: int, attempt: int) -> Explanation:
 def what_is_enough(run: Run, row: int, resource: int) -> Enough:
     """Which nodes have enough of a resource, by the reason for which the others are refused."""
     name, asked = run.setup.resources.names[resource], run.world.request[row, resource]
-    room: Amounts = table_of(run.world)[:, resource]
+    room: Amounts = room_table(batches.table_of(run.world))[:, resource]
     return {f"too little {name} free": room >= asked}
 
 

@@ -1,47 +1,20 @@
-"""The settings of batches: the table `scheduler.genetic` of a scenario."""
+"""The settings of batches as a table of a scenario."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from murmuration.assignment.objectives import parse_objective
-from murmuration.base.settings import NODES_MAX, check_number
+from murmuration.schedulers.genetic import settings
+from murmuration.schedulers.genetic.settings import GeneticSettings
 from murmuration.simulation.architectures.architecture import SettingsTable
 from murmuration.simulation.scenarios import scenario as sc
 
 
-class GeneticRules(sc.Part, frozen=True):
-    """How batches are placed: every `batch_s` what waits is searched by `evaluations` placements in
-    generations of `population` (0 evaluations: it stays where `scheduler.placement` has it). A
-    batch of more than `tasks_max` tasks is not searched, and no search looks at more than
-    `nodes_max` nodes. `move` lets running tasks make room for those that fit nowhere; a migration
-    takes its megabytes ÷ `mb_per_s`."""
-
-    population: int = 24
-    evaluations: int = 120
-    objectives: tuple[str, ...] = ("crowding", "replicas", "power", "imbalance")
-    batch_s: float = 10.0
-    move: bool = True
-    mb_per_s: float = 125.0
-    nodes_max: int = 200
-    tasks_max: int = 500
-
-
-def find_problems(rules: GeneticRules, scheduler: sc.Scheduler) -> Iterator[str]:
+def find_problems(given: GeneticSettings, scheduler: sc.Scheduler) -> Iterator[str]:
     """What makes no sense, each as a sentence that names the key."""
-    key = "scheduler.genetic"
-    yield from check_number(f"{key}.batch_s", rules.batch_s, least=0.001)
-    yield from check_number(f"{key}.mb_per_s", rules.mb_per_s, above=0.0)
-    yield from check_number(f"{key}.population", rules.population, least=4, most=10_000)
-    yield from check_number(f"{key}.evaluations", rules.evaluations, least=0, most=1e9)
-    yield from check_number(f"{key}.nodes_max", rules.nodes_max, least=2, most=NODES_MAX)
-    yield from check_number(f"{key}.tasks_max", rules.tasks_max, least=0, most=1e6)
-    if not rules.objectives:
-        yield f"{key}.objectives: expected at least one, such as imbalance"
-    for text in rules.objectives:
-        parse_objective(text, f"{key}.objectives")
+    yield from settings.find_problems(given, "scheduler.genetic")
     if scheduler.kind == "genetic" and scheduler.reclaim:
         yield "scheduler.reclaim: expected false with genetic, which places by what tasks request"
 
 
-SETTINGS = SettingsTable("genetic", GeneticRules, find_problems)
+SETTINGS = SettingsTable("genetic", GeneticSettings, find_problems)

@@ -15,6 +15,7 @@ import numpy as np
 
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.base.rows import next_double
+from murmuration.cluster.task_rows import mask_of
 from murmuration.schedulers.offers import allocators
 from murmuration.simulation.architectures.offers.claims import (
     claim_rows,
@@ -56,7 +57,6 @@ from murmuration.simulation.engine.steps import (
     enqueue,
     finish_job,
     leave_queue,
-    mask_of,
     needs_room,
     next_job,
     nth_job,

@@ -1,29 +1,34 @@
-"""Revocation: tasks of frameworks above their guaranteed share make room for one that is below its
-own (5.2.3).
+"""Revocation in bulk: tasks of frameworks above their guaranteed share make room for one that is
+below its own (5.2.3).
 
-Room is made node by node, so that what is killed is what the other framework can use: on the node
-where the victim started something last, and there the last started first. What is free but on offer
-counts as room: it comes back by itself.
+Whom to revoke is the rule of `schedulers/offers/clearing`, as for the message-level master; here it
+is applied to the runs of a world, and for as many tasks as the framework is owed. What is free but
+on offer counts as room: it comes back by itself.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from murmuration.base.jit import helper, inlined
-from murmuration.schedulers.offers import allocators
+from murmuration.base.arrays import Amounts
+from murmuration.base.jit import helper, inlined, tree
+from murmuration.cluster.task_rows import mask_of
+from murmuration.schedulers.admission import WAITING
+from murmuration.schedulers.offers import allocators, clearing
 from murmuration.simulation.architectures.offers.claims import end_one, is_short
 from murmuration.simulation.architectures.offers.world import OfferWorld
-from murmuration.simulation.engine.steps import account, enqueue, mask_of
+from murmuration.simulation.engine.steps import account, enqueue
 from murmuration.simulation.engine.world import (
     KIND_BITS,
     KIND_MASK,
     TASKS_END,
-    WAITING,
     Array,
 )
 
 revocable = helper(allocators.revocable)
+is_enough, can_clear = tree(clearing.is_enough), tree(clearing.can_clear)
 
 
 @helper
@@ -31,7 +36,7 @@ def revoke(w: OfferWorld, agent: int, job: int) -> None:
     """Make room for what a job of an idle framework still needs, up to its guarantee.
 
     At most once at any one time, or frameworks that decide in no time could kill and restart the
-    same tasks for ever.
+    same tasks without end.
     """
     framework = agent // w.state[0].slots
     reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
@@ -45,7 +50,7 @@ def revoke(w: OfferWorld, agent: int, job: int) -> None:
         tasks = tasks_owed(w.jobs, w.request, w.held, w.totals, w.guarantee, framework, job)
     while tasks > 0:
         tasks -= 1
-        node = ready_node(w.free, w.long_free, w.offer_mask, wanted, reserved)
+        node = ready_node(w, wanted, reserved)
         if node < 0:
             node = make_room(w, framework, wanted, reserved)
         if node < 0:
@@ -59,29 +64,110 @@ def revoke(w: OfferWorld, agent: int, job: int) -> None:
 
 
 @inlined
-def make_room(w: OfferWorld, framework: int, wanted: Array, reserved: bool) -> int:
+def make_room(w: OfferWorld, framework: int, wanted: Amounts, reserved: bool) -> int:
     """Kill what is in the way of one task; returns the node, or −1 if nobody may be revoked for
     it."""
     victim = revocable(w.held, w.totals, w.guarantee)
     node = -1
     if victim >= 0 and victim != framework:
-        count_on_nodes(
-            w.state,
-            w.agenda,
-            w.runs,
-            w.slots,
-            w.jobs,
-            w.request,
-            w.workloads,
-            victim,
-            reserved,
-            w.offer_free,
-        )
+        count_on_nodes(w, victim, reserved)
         node = node_to_clear(w, victim, wanted, reserved)
     if node >= 0:
         clear(w, victim, node, wanted, reserved)
         w.workloads[framework].refusals = 0
     return node
+
+
+@inlined
+def long_row(w: OfferWorld, node: int, reserved: bool) -> Any:
+    """What is left of a node for tasks that are not short; a row without entries where the job may
+    use everything."""
+    return w.long_free[node] if reserved else w.totals[:0]
+
+
+@inlined
+def ready_node(w: OfferWorld, wanted: Amounts, reserved: bool) -> int:
+    """A node that has room as it is, −1 for none."""
+    ready = -1
+    for node in range(w.free.shape[0]):
+        if w.offer_mask[node] and is_enough(w.free[node], long_row(w, node, reserved), wanted):
+            ready = node
+            break
+    return ready
+
+
+@inlined
+def run_at(w: OfferWorld, k: int, victim: int, reserved: bool) -> int:
+    """The run whose end is the k-th scheduled event, if its tasks are the victim's and of a kind
+    whose room can be used; else −1. Every run that is not over has exactly one such event, so the
+    event queue serves as the list of runs."""
+    run = -1
+    if w.agenda[k].what & KIND_MASK == TASKS_END:
+        ending = w.agenda[k].what >> KIND_BITS
+        job = w.runs[ending].job
+        useful = not (reserved and is_short(w.state, w.workloads, w.jobs, job))
+        if w.jobs[job].workload == victim and useful:
+            run = ending
+    return run
+
+
+@inlined
+def count_on_nodes(w: OfferWorld, victim: int, reserved: bool) -> None:
+    """What the victim's tasks hold of each node, as `offer_free`."""
+    w.offer_free[:] = 0
+    for k in range(w.state[0].notes):
+        run = run_at(w, k, victim, reserved)
+        slot = w.runs[run].slot if run >= 0 else -1
+        while slot >= 0:
+            for r in range(w.request.shape[1]):
+                w.offer_free[w.slots[slot].node, r] += w.request[w.runs[run].job, r]
+            slot = w.slots[slot].next
+
+
+@inlined
+def node_to_clear(w: OfferWorld, victim: int, wanted: Amounts, reserved: bool) -> int:
+    """Of the nodes that can be cleared, the one where the victim started something last; −1 for
+    none."""
+    chosen, latest = -1, -1.0
+    for k in range(w.state[0].notes):
+        run = run_at(w, k, victim, reserved)
+        slot = w.runs[run].slot if run >= 0 and w.runs[run].started > latest else -1
+        while slot >= 0:
+            node = w.slots[slot].node
+            slot = w.slots[slot].next
+            if w.offer_mask[node] and can_clear(
+                w.free[node],
+                long_row(w, node, reserved),
+                w.offer_free[node],
+                wanted,
+                w.held[victim],
+                w.totals,
+                w.guarantee[victim],
+            ):
+                chosen, latest, slot = node, w.runs[run].started, -1
+    return chosen
+
+
+@inlined
+def clear(w: OfferWorld, victim: int, node: int, wanted: Amounts, reserved: bool) -> None:
+    """Kill the victim's tasks on a node, the last started first, until there is room."""
+    while not is_enough(w.free[node], long_row(w, node, reserved), wanted):
+        run = newest_on(w, victim, node, reserved)
+        kill(w, run, take_slot(w.runs, w.slots, run, node))
+
+
+@inlined
+def newest_on(w: OfferWorld, victim: int, node: int, reserved: bool) -> int:
+    """The run the victim started last among those with a task on this node."""
+    newest = -1
+    for k in range(w.state[0].notes):
+        run = run_at(w, k, victim, reserved)
+        slot = w.runs[run].slot if run >= 0 else -1
+        while slot >= 0 and w.slots[slot].node != node:
+            slot = w.slots[slot].next
+        if slot >= 0 and (newest < 0 or w.runs[run].started > w.runs[newest].started):
+            newest = run
+    return newest
 
 
 @inlined
@@ -121,159 +207,6 @@ def mark_usable(w: OfferWorld, framework: int, job: int) -> None:
     for node in range(w.free.shape[0]):
         allowed = mask.shape[0] == 0 or mask[node]
         w.offer_mask[node] = allowed and (w.filters.shape[1] == 0 or w.filters[framework, node])
-
-
-@helper
-def room(free: Array, long_free: Array, node: int, r: int, reserved: bool) -> int:
-    """How much of a node a job could have if every offer came back."""
-    return int(min(free[node, r], long_free[node, r]) if reserved else free[node, r])
-
-
-@helper
-def is_enough(free: Array, long_free: Array, node: int, wanted: Array, reserved: bool) -> bool:
-    for r in range(wanted.shape[0]):
-        if room(free, long_free, node, r, reserved) < wanted[r]:
-            return False
-    return True
-
-
-@helper
-def ready_node(free: Array, long_free: Array, allowed: Array, wanted: Array, reserved: bool) -> int:
-    """A node that has room as it is, −1 for none."""
-    for node in range(free.shape[0]):
-        if allowed[node] and is_enough(free, long_free, node, wanted, reserved):
-            return int(node)
-    return -1
-
-
-@helper
-def is_revocable(
-    state: Array, workloads: Array, jobs: Array, job: int, victim: int, reserved: bool
-) -> bool:
-    """Whether the tasks of a job are the victim's, and of a kind whose room can be used."""
-    return bool(
-        jobs[job].workload == victim and not (reserved and is_short(state, workloads, jobs, job))
-    )
-
-
-@helper
-def count_on_nodes(
-    state: Array,
-    agenda: Array,
-    runs: Array,
-    slots: Array,
-    jobs: Array,
-    request: Array,
-    workloads: Array,
-    victim: int,
-    reserved: bool,
-    amount: Array,
-) -> None:
-    """What the victim's tasks hold of each node."""
-    amount[:] = 0
-    for k in range(state[0].notes):
-        if agenda[k].what & KIND_MASK == TASKS_END:
-            run = agenda[k].what >> KIND_BITS
-            slot, job = runs[run].slot, runs[run].job
-            if not is_revocable(state, workloads, jobs, job, victim, reserved):
-                continue
-            while slot >= 0:
-                for r in range(request.shape[1]):
-                    amount[slots[slot].node, r] += request[job, r]
-                slot = slots[slot].next
-
-
-@helper
-def can_clear(
-    free: Array,
-    long_free: Array,
-    amount: Array,
-    held: Array,
-    totals: Array,
-    guarantee: float,
-    node: int,
-    wanted: Array,
-    reserved: bool,
-) -> bool:
-    """Whether the victim's tasks make enough room on a node, and it keeps its guarantee without
-    what is lacking."""
-    share = 0.0
-    for r in range(wanted.shape[0]):
-        lacking = max(wanted[r] - room(free, long_free, node, r, reserved), 0)
-        if lacking > amount[node, r]:
-            return False
-        if totals[r] > 0:
-            share = max(share, (held[r] - lacking) / totals[r])
-    return bool(share >= guarantee)
-
-
-@inlined
-def node_to_clear(w: OfferWorld, victim: int, wanted: Array, reserved: bool) -> int:
-    """Of the nodes that can be cleared, the one where the victim started something last; −1 for
-    none."""
-    chosen, latest = -1, -1.0
-    for k in range(w.state[0].notes):
-        if w.agenda[k].what & KIND_MASK != TASKS_END:
-            continue
-        run = w.agenda[k].what >> KIND_BITS
-        revocable_run = is_revocable(
-            w.state, w.workloads, w.jobs, w.runs[run].job, victim, reserved
-        )
-        slot = w.runs[run].slot if revocable_run and w.runs[run].started > latest else -1
-        while slot >= 0:
-            node = w.slots[slot].node
-            slot = w.slots[slot].next
-            if w.offer_mask[node] and can_clear(
-                w.free,
-                w.long_free,
-                w.offer_free,
-                w.held[victim],
-                w.totals,
-                w.guarantee[victim],
-                node,
-                wanted,
-                reserved,
-            ):
-                chosen, latest, slot = node, w.runs[run].started, -1
-    return chosen
-
-
-@inlined
-def clear(w: OfferWorld, victim: int, node: int, wanted: Array, reserved: bool) -> None:
-    """Kill the victim's tasks on a node, the last started first, until there is room."""
-    while not is_enough(w.free, w.long_free, node, wanted, reserved):
-        run = newest_on(
-            w.state, w.agenda, w.runs, w.slots, w.jobs, w.workloads, victim, node, reserved
-        )
-        kill(w, run, take_slot(w.runs, w.slots, run, node))
-
-
-@helper
-def newest_on(
-    state: Array,
-    agenda: Array,
-    runs: Array,
-    slots: Array,
-    jobs: Array,
-    workloads: Array,
-    victim: int,
-    node: int,
-    reserved: bool,
-) -> int:
-    """The run the victim started last among those with a task on this node."""
-    newest = -1
-    for k in range(state[0].notes):
-        if agenda[k].what & KIND_MASK != TASKS_END:
-            continue
-        run = agenda[k].what >> KIND_BITS
-        if not is_revocable(state, workloads, jobs, runs[run].job, victim, reserved):
-            continue
-        slot = runs[run].slot
-        while slot >= 0 and slots[slot].node != node:
-            slot = slots[slot].next
-        if slot >= 0 and (newest < 0 or runs[run].started > runs[newest].started):
-            newest = run
-    return int(newest)
 
 
 @helper

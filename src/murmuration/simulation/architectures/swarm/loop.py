@@ -10,34 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from murmuration.base.jit import helper, inlined, loop_kernel, tree
-from murmuration.base.rows import next_double
-from murmuration.schedulers.swarm import pheromone
-from murmuration.schedulers.swarm.destinations import SPREADING
-from murmuration.schedulers.swarm.pheromone import BIN_PACK
-from murmuration.simulation.architectures.swarm.search import (
-    Colony,
-    dominant,
-    fill_used,
-    least_dominant,
-    relevel,
-    search,
-    set_order,
-    suits,
-)
-from murmuration.simulation.architectures.swarm.world import (
-    BUSY_UNTIL,
-    COUNTED,
-    FULLNESS,
-    GROUP,
-    LARGEST,
-    PACKING,
-    PHEROMONE,
-    RESOURCE,
-    SMALLEST,
-    USED,
-    SwarmWorld,
-)
+from murmuration.base.arrays import Flags
+from murmuration.base.jit import helper, inlined, loop_kernel
+from murmuration.cluster.task_rows import mask_of
+from murmuration.schedulers.swarm.bulk import decide_alone, decide_together, measure, renew
+from murmuration.schedulers.swarm.bulk_table import BUSY_UNTIL, PHEROMONE, Swarm
+from murmuration.simulation.architectures.swarm.world import SwarmWorld
 from murmuration.simulation.engine.churn import change_node
 from murmuration.simulation.engine.event_queue import note, pop
 from murmuration.simulation.engine.loop import (
@@ -53,12 +31,11 @@ from murmuration.simulation.engine.loop import (
     next_attempt,
     to_next_event,
 )
-from murmuration.simulation.engine.moves import amounts_of, begin_move, leave_source, migration_ends
+from murmuration.simulation.engine.moves import begin_move, leave_source, migration_ends
 from murmuration.simulation.engine.steps import (
     agents_need_room,
     end_run,
     enqueue,
-    mask_of,
     needs_room,
 )
 from murmuration.simulation.engine.usage import usage_changes
@@ -71,202 +48,42 @@ from murmuration.simulation.engine.world import (
     NODE_CHANGES,
     TASKS_END,
     USAGE_CHANGES,
-    Array,
 )
 
-spread = helper(pheromone.spread)
-bin_pack = helper(pheromone.bin_pack)
-repulsive = helper(pheromone.repulsive)
-strategy_at = helper(pheromone.strategy_at)
-container_size = tree(pheromone.container_size)
-fullness = helper(pheromone.fullness)
-leave_probability = tree(pheromone.leave_probability)
-attractive = helper(pheromone.attractive)
-
 
 @helper
-def size_on(c: Colony, node: int, request: Array, packing: bool) -> float:
-    """The size of a task on a node now."""
-    resource = int(c.nodes[RESOURCE, node])
-    return float(container_size(request, c.total[node], c.rows[COUNTED], resource, packing))
-
-
-@helper
-def strategy_now(c: Colony) -> int:
-    """The strategy in force."""
-    rules = c.rules[0]
-    return int(strategy_at(c.state[0].now, rules.strategy, rules.switch_s, rules.switch_to))
-
-
-@helper
-def look_at(c: Colony, node: int) -> None:
-    """What a node holds now: its fullness, by which resource, and whether tasks leave it to pack it
-    or for overload."""
-    used, capacity = c.rows[USED], c.total[node]
-    fill_used(c.total, c.free, c.outgoing, node, used)
-    resource = least_dominant(used, capacity, c.rows[COUNTED])
-    c.nodes[RESOURCE, node] = resource
-    c.nodes[FULLNESS, node] = fullness(used, capacity, resource)
-    over = spread(dominant(used, capacity, c.rows[COUNTED]), c.rules[0].overload)
-    c.nodes[PACKING, node] = 1.0 if over == 0.0 and strategy_now(c) == BIN_PACK else 0.0
-    c.nodes[PHEROMONE, node] = over
-
-
-@helper
-def set_pheromone(c: Colony, node: int) -> None:
-    """Eq. 23 for one node."""
-    look_at(c, node)
-    packing = bin_pack(
-        c.nodes[FULLNESS, node], c.rules[0].underload, c.nodes[SMALLEST, node], c.rules[0].form
-    )
-    c.nodes[PHEROMONE, node] = repulsive(c.nodes[PHEROMONE, node], packing, strategy_now(c))
-
-
-@helper
-def measure(c: Colony) -> None:
-    """At the beginning of a step: the smallest and largest task of each node, its pheromone, its
-    place in the order."""
-    for node in range(c.total.shape[0]):
-        look_at(c, node)
-    c.nodes[SMALLEST] = 1.0
-    c.nodes[LARGEST] = 0.0
-    for slot in range(c.state[0].slots_high):
-        job, node = c.tasks[slot].job, c.slots[slot].node
-        if job >= 0:
-            amounts = amounts_of(c, slot)
-            size = size_on(c, node, amounts, True)
-            c.nodes[SMALLEST, node] = min(c.nodes[SMALLEST, node], size)
-            if c.nodes[PACKING, node] == 0.0:
-                size = size_on(c, node, amounts, False)
-            c.nodes[LARGEST, node] = max(c.nodes[LARGEST, node], size)
-    for node in range(c.total.shape[0]):
-        set_pheromone(c, node)
-    set_order(c)
-
-
-@helper
-def move_task(c: Colony, slot: int, to: int) -> None:
+def move_task(c: Swarm, slot: int, to: int) -> None:
     """A task queues to leave its node: room is taken at its destination at once."""
     source = c.slots[slot].node
     ends = max(c.state[0].now, c.nodes[BUSY_UNTIL, source]) + c.rules[0].migration_s
     c.nodes[BUSY_UNTIL, source] = ends
     begin_move(c, slot, to, ends)
+    renew(c, source)
+    renew(c, to)
 
 
 @helper
-def renew(c: Colony, node: int) -> None:
-    """A node of a migration has changed: so do its place in the order and its pheromone."""
-    relevel(c, node)
-    set_pheromone(c, node)
-
-
-@helper
-def wants_to_leave(c: Colony, node: int, request: Array) -> Any:
-    """One agent draws against the pheromone of its node (eqs. 24 and 25)."""
-    p = c.nodes[PHEROMONE, node]
-    if p <= 0.0:
-        return False
-    if c.rules[0].size_weighted:
-        size = size_on(c, node, request, c.nodes[PACKING, node] > 0.0)
-        p = leave_probability(p, size, c.nodes[LARGEST, node], True)
-    return next_double(c.rng[c.rng.shape[0] - 1]) < p
-
-
-@helper
-def find(c: Colony, source: int, request: Array, job: int) -> Any:
-    """A destination by the rules that hold for this source, −1 for none; messages are counted."""
-    fuller_than = c.nodes[FULLNESS, source] if c.nodes[PACKING, source] > 0.0 else SPREADING
-    to, messages = search(c, source, request, mask_of(c.masks, c.jobs, job), fuller_than)
-    c.rules[0].messages += messages
-    if to < 0:
-        c.rules[0].failed += 1
-    return to
-
-
-@helper
-def act_alone(c: Colony, slot: int) -> None:
+def act_alone(c: Swarm, slot: int) -> None:
     """One task decides."""
-    job, node = c.tasks[slot].job, c.slots[slot].node
-    amounts = amounts_of(c, slot)
-    if wants_to_leave(c, node, amounts):
-        to = find(c, node, amounts, job)
-        if to >= 0:
+    to = decide_alone(c, slot, mask_of(c.masks, c.jobs, c.tasks[slot].job))
+    if to >= 0:
+        move_task(c, slot, to)
+
+
+@helper
+def act_together(c: Swarm, leader: int) -> None:
+    """A group of tasks decides: every one that is not where all shall be goes there."""
+    to = decide_together(c, leader, mask_of(c.masks, c.jobs, c.tasks[leader].job))
+    slot = leader if to >= 0 else -1
+    while slot >= 0:
+        if c.slots[slot].node != to:
             move_task(c, slot, to)
-            renew(c, node)
-            renew(c, to)
-
-
-@helper
-def count_mates(slots: Array, tasks: Array, leader: int, node: int) -> tuple[int, int, bool]:
-    """The size of a group, how many of it are on a node, and whether any is under way."""
-    group, mates, moving = 0, 0, False
-    slot = leader
-    while slot >= 0:
-        group += 1
-        mates += 1 if slots[slot].node == node else 0
-        moving |= tasks[slot].source >= 0
-        slot = slots[slot].next
-    return group, mates, moving
-
-
-@helper
-def gathering_place(c: Colony, leader: int, job: int) -> Any:
-    """The node of a mate that attracts most and has room for the others, −1 for none."""
-    rest, best, found = c.rows[GROUP], 0.0, -1
-    slot = leader
-    while slot >= 0:
-        node = c.slots[slot].node
-        group, mates, _ = count_mates(c.slots, c.tasks, leader, node)
-        pull = attractive(mates, group)
-        if pull > best:
-            for r in range(rest.shape[0]):
-                rest[r] = c.request[job, r] * (group - mates)
-            mask = mask_of(c.masks, c.jobs, job)
-            if suits(c, mask, rest, node, SPREADING):
-                best, found = pull, node
         slot = c.slots[slot].next
-    return found
-
-
-@helper
-def move_group(c: Colony, leader: int, to: int) -> None:
-    """Every task of a group that is not on this node goes there."""
-    slot = leader
-    while slot >= 0:
-        source = c.slots[slot].node
-        if source != to:
-            move_task(c, slot, to)
-            renew(c, source)
-            renew(c, to)
-        slot = c.slots[slot].next
-
-
-@helper
-def act_together(c: Colony, leader: int) -> None:
-    """A group of tasks that must share a node: apart, they gather where most are; together, they
-    move as one."""
-    job, node = c.tasks[leader].job, c.slots[leader].node
-    group, mates, moving = count_mates(c.slots, c.tasks, leader, node)
-    if not moving:
-        to = -1
-        whole = c.rows[GROUP]
-        if mates < group:
-            to = gathering_place(c, leader, job)
-        for r in range(whole.shape[0]):
-            whole[r] = c.request[job, r] * group
-        if mates < group and to < 0:
-            mask = mask_of(c.masks, c.jobs, job)
-            to, messages = search(c, node, whole, mask, SPREADING)
-            c.rules[0].messages += messages
-        if mates == group and wants_to_leave(c, node, whole):
-            to = find(c, node, whole, job)
-        if to >= 0:
-            move_group(c, leader, to)
 
 
 @inlined
-def colony(w: SwarmWorld) -> Colony:
-    return Colony(
+def swarm_of(w: SwarmWorld) -> Swarm:
+    return Swarm(
         state=w.state,
         total=w.total,
         free=w.free,
@@ -293,7 +110,7 @@ def colony(w: SwarmWorld) -> Colony:
 
 
 @helper
-def agents_act(c: Colony, grouped: Array) -> None:
+def agents_act(c: Swarm, grouped: Flags) -> None:
     """Every task that is not under way decides once."""
     measure(c)
     for slot in range(c.state[0].slots_high):
@@ -313,7 +130,7 @@ def agents_die(w: SwarmWorld, run: int) -> None:
     slot = w.runs[run].slot
     while slot >= 0:
         if w.tasks[slot].source >= 0:
-            leave_source(colony(w), slot)
+            leave_source(swarm_of(w), slot)
             w.swarm[0].cut_short += 1
         slot = w.slots[slot].next
 
@@ -326,9 +143,9 @@ def happen(w: SwarmWorld) -> int:
     kind, subject = what & KIND_MASK, what >> KIND_BITS
     agent = -1
     if kind == AGENTS_ACT:
-        agents_act(colony(w), w.swarm_groups)
+        agents_act(swarm_of(w), w.swarm_groups)
     elif kind == MIGRATION_ENDS:
-        migration_ends(colony(w), subject)
+        migration_ends(swarm_of(w), subject)
     elif kind == TASKS_END:
         agents_die(w, subject)
         end_run(w, subject)

@@ -10,6 +10,7 @@ import numpy as np
 
 from murmuration.base.arrays import Amounts, Flags, Floats, Records, SmallIntegers
 from murmuration.cluster.reasons import Never
+from murmuration.schedulers.swarm.bulk_table import COUNTED, LARGEST_NODE, SMALLEST_NODE, SWARM
 from murmuration.schedulers.swarm.pheromone import PHEROMONES, STRATEGIES
 from murmuration.schedulers.swarm.search import SEARCHES
 from murmuration.simulation.architectures.architecture import Admission
@@ -23,30 +24,6 @@ from murmuration.workload.jobs import JobList
 #: Steps of fullness by which nodes are kept in order.
 LEVELS = 256
 NEVER_S = np.inf
-
-SWARM = np.dtype(
-    [
-        ("overload", "f8"),
-        ("underload", "f8"),
-        ("step_s", "f8"),
-        ("migration_s", "f8"),
-        ("switch_s", "f8"),
-        ("strategy", "i8"),
-        ("switch_to", "i8"),
-        ("form", "i8"),
-        ("search", "i8"),
-        ("candidates", "i8"),
-        ("size_weighted", "?"),
-        ("messages", "i8"),
-        ("failed", "i8"),
-        ("cut_short", "i8"),
-    ],
-    align=True,
-)
-# Rows of `swarm_order`, of `swarm_nodes` and of `swarm_rows`.
-LEVEL, ORDER, PLACE = range(3)
-BUSY_UNTIL, FULLNESS, RESOURCE, PACKING, SMALLEST, LARGEST, PHEROMONE = range(7)
-COUNTED, MOST, LEAST, GROUP, USED = range(5)
 
 
 @widen_world
@@ -102,7 +79,7 @@ def _settings(rules: SwarmRules) -> Records:
 
 def _rows(total: Amounts, request: Amounts) -> Amounts:
     """Per resource: whether it counts for fullness, the most and the least a node has, and two rows
-    of scratch.
+    to reckon in.
 
     A resource that some task does not ask for cannot say how full a node is (section 2: a container
     uses all kinds)."""
@@ -110,8 +87,8 @@ def _rows(total: Amounts, request: Amounts) -> Amounts:
     if not counted.any():
         counted = (request > 0).any(axis=0)
     rows = np.zeros((5, total.shape[1]), np.int64)
-    rows[COUNTED], rows[MOST] = counted, total.max(axis=0)
-    rows[LEAST] = np.where(total > 0, total, np.iinfo(np.int64).max).min(axis=0)
+    rows[COUNTED], rows[LARGEST_NODE] = counted, total.max(axis=0)
+    rows[SMALLEST_NODE] = np.where(total > 0, total, np.iinfo(np.int64).max).min(axis=0)
     return rows
 
 

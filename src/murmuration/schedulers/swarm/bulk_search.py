@@ -1,4 +1,4 @@
-"""Where a task of a running swarm can go: the destination rules over the table, and the two
+"""Where a task of a swarm can go, in bulk: the destination rules over the table, and the two
 searches for such a node.
 
 Both searches see the same nodes. The order by fullness also spares the simulator most of the ring:
@@ -8,22 +8,22 @@ only the nodes between are looked at.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from murmuration.base.arrays import Amounts, Flags
 from murmuration.base.jit import helper, tree
 from murmuration.base.rows import fits
 from murmuration.schedulers.swarm import destinations, levels, pheromone
-from murmuration.schedulers.swarm.search import RING
-from murmuration.simulation.architectures.swarm.world import (
+from murmuration.schedulers.swarm.bulk_table import (
     COUNTED,
-    LEAST,
+    LARGEST_NODE,
     LEVEL,
-    MOST,
     ORDER,
     PLACE,
+    SMALLEST_NODE,
     USED,
+    Swarm,
+    fill_used,
 )
-from murmuration.simulation.engine.world import Array
+from murmuration.schedulers.swarm.search import RING
 
 arrange = helper(levels.arrange)
 step_up = helper(levels.step_up)
@@ -31,42 +31,6 @@ step_down = helper(levels.step_down)
 finger_hops = helper(levels.finger_hops)
 may_take = tree(destinations.may_take)
 dominant = helper(pheromone.dominant)
-least_dominant = helper(pheromone.least_dominant)
-
-
-class Colony(NamedTuple):
-    """The arrays of a world that agents touch: few enough to be passed on, so that small functions
-    compile quickly."""
-
-    state: Array
-    total: Array
-    free: Array
-    guaranteed: Array
-    sequence: Array
-    masks: Array
-    jobs: Array
-    request: Array
-    rng: Array
-    slots: Array
-    agenda: Array
-    tasks: Array
-    firm: Array
-    task_used: Array
-    sums: Array
-    outgoing: Array
-    firm_outgoing: Array
-    rules: Array
-    order: Array
-    first: Array
-    nodes: Array
-    rows: Array
-
-
-@helper
-def fill_used(total: Array, free: Array, outgoing: Array, node: int, row: Array) -> None:
-    """What a node holds once its queues are empty: n − Q + R of eq. 18, for each resource."""
-    for r in range(row.shape[0]):
-        row[r] = total[node, r] - free[node, r] - outgoing[node, r]
 
 
 @helper
@@ -76,28 +40,28 @@ def as_level(share: float, count: int) -> int:
 
 
 @helper
-def least_need(request: Array, rows: Array) -> float:
+def min_need(request: Amounts, rows: Amounts) -> float:
     """The smallest share of any node that a request adds to its dominant resource, whichever that
     is."""
     need = 1.0
     for r in range(request.shape[0]):
-        if rows[COUNTED, r] and rows[MOST, r] > 0:
-            need = min(need, request[r] / rows[MOST, r])
+        if rows[COUNTED, r] and rows[LARGEST_NODE, r] > 0:
+            need = min(need, request[r] / rows[LARGEST_NODE, r])
     return need
 
 
 @helper
-def most_need(request: Array, rows: Array) -> float:
+def max_need(request: Amounts, rows: Amounts) -> float:
     """The largest share of any node that a request adds to a resource."""
     need = 0.0
     for r in range(request.shape[0]):
         if rows[COUNTED, r]:
-            need = max(need, request[r] / rows[LEAST, r])
+            need = max(need, request[r] / rows[SMALLEST_NODE, r])
     return need
 
 
 @helper
-def suits(c: Colony, mask: Array, request: Array, node: int, fuller_than: float) -> bool:
+def suits(c: Swarm, mask: Flags, request: Amounts, node: int, fuller_than: float) -> bool:
     """Whether a node may take this request: it has room now, is not overloaded then, and is fuller
     than the source was (a source that spreads asks for −1)."""
     if (mask.shape[0] > 0 and not mask[node]) or not fits(c.free, node, request):
@@ -111,15 +75,15 @@ def suits(c: Colony, mask: Array, request: Array, node: int, fuller_than: float)
 
 @helper
 def search(
-    c: Colony, source: int, request: Array, mask: Array, fuller_than: float
+    c: Swarm, source: int, request: Amounts, mask: Flags, fuller_than: float
 ) -> tuple[int, int]:
     """The node a task of the source finds, −1 for none, and the messages that took."""
     steps = c.first.shape[0] - 1
     slack = 1.0 / (steps - 1)
-    high = as_level(c.rules[0].overload - least_need(request, c.rows) + slack, steps)
+    high = as_level(c.rules[0].overload - min_need(request, c.rows) + slack, steps)
     low = 0
     if fuller_than >= 0.0:
-        low = as_level(fuller_than - most_need(request, c.rows) - slack, steps)
+        low = as_level(fuller_than - max_need(request, c.rows) - slack, steps)
     begin, end = c.first[low], c.first[high + 1]
     if c.rules[0].search == RING:
         return search_ring(c, mask, request, begin, end, source, fuller_than)
@@ -128,7 +92,7 @@ def search(
 
 @helper
 def search_ring(
-    c: Colony, mask: Array, request: Array, begin: int, end: int, source: int, fuller_than: float
+    c: Swarm, mask: Flags, request: Amounts, begin: int, end: int, source: int, fuller_than: float
 ) -> tuple[int, int]:
     """The first suitable node after the source; each node asked is one message.
 
@@ -153,7 +117,7 @@ def search_ring(
 
 @helper
 def search_chord(
-    c: Colony, mask: Array, request: Array, begin: int, end: int, source: int, fuller_than: float
+    c: Swarm, mask: Flags, request: Amounts, begin: int, end: int, source: int, fuller_than: float
 ) -> tuple[int, int]:
     """Fingers lead to the fullest node with room (when spreading, the emptiest); then its
     neighbours are asked."""
@@ -173,7 +137,7 @@ def search_chord(
 
 
 @helper
-def relevel(c: Colony, node: int) -> None:
+def relevel(c: Swarm, node: int) -> None:
     """A node has got fuller or emptier: it moves to its place in the order."""
     used = c.rows[USED]
     fill_used(c.total, c.free, c.outgoing, node, used)
@@ -185,7 +149,7 @@ def relevel(c: Colony, node: int) -> None:
 
 
 @helper
-def set_order(c: Colony) -> None:
+def set_order(c: Swarm) -> None:
     """Put all nodes in order of fullness."""
     used, counted = c.rows[USED], c.rows[COUNTED]
     for node in range(c.total.shape[0]):
