@@ -20,7 +20,7 @@ from murmuration.experiments.specs import (
     replicate_seeds,
     variant_specs,
 )
-from murmuration.schedulers.architecture import KINDS
+from murmuration.simulation.architectures.table import kinds
 from murmuration.simulation.results import snapshots
 
 WORK = {
@@ -45,7 +45,7 @@ PLAIN, STUDY = make_study(BASE), make_study({**BASE, "variant": VARIANTS})
 def test_without_names_the_scenario_and_its_variants_or_every_architecture() -> None:
     named = [spec.label for spec in variant_specs(STUDY, [])]
     assert named == ["shared-state", "machine", "tiny"]
-    assert [spec.label for spec in variant_specs(PLAIN, [])] == list(KINDS)
+    assert [spec.label for spec in variant_specs(PLAIN, [])] == list(kinds())
 
 
 def test_a_name_is_a_variant_an_architecture_or_the_users_own() -> None:

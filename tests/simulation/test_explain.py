@@ -47,7 +47,7 @@ def claims(tables: Tables, job: str) -> list[list[str]]:
     while engine.advance(run, watch=row) == loop.DECIDE:
         agent = int(run.world.state["pending"][0])
         kernel_choice(run)
-        nodes = run.world.claim[agent, : run.world.agents["claimed"][agent]].tolist()
+        nodes = run.world.claim[agent, : run.world.schedulers["claimed"][agent]].tolist()
         whole = not run.setup.jobs.gang[row] or len(nodes) == run.world.jobs["left"][row]
         found.append([run.setup.nodes.names[node] for node in nodes] if whole else [])
     return found

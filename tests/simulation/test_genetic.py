@@ -255,7 +255,7 @@ def test_nothing_is_overloaded_between_any_two_events(
     while at < HORIZON_S:
         engine.advance(run, at)
         assert (run.world.free >= 0).all()
-        notes = run.world.agenda["time"][: run.world.state["notes"][0]]
+        notes = run.world.event_queue["time"][: run.world.state["scheduled"][0]]
         arrivals = run.world.jobs["submit"][run.world.jobs["submit"] > at]
         at = float(min(notes.min(), arrivals.min(initial=np.inf)))
 
@@ -314,7 +314,7 @@ def test_where_usage_is_measured_requests_are_what_counts(tmp_path: Path) -> Non
     for until in np.linspace(0.0, 400.0, 30):
         engine.advance(run, float(until))
         invariants.check(run)
-        assert (run.world.firm >= 0).all()
+        assert (run.world.unreserved >= 0).all()
     assert run.world.state["migrations"][0] > 0
 
 

@@ -61,8 +61,8 @@ def run_in_pieces(tables: Tables) -> engine.Run:
 
 
 def running(world: wd.World) -> int:
-    """Tasks that still run: those of the runs whose end is on the agenda."""
-    whats = world.agenda["what"][: world.state["notes"][0]]
+    """Tasks that still run: those of the runs whose end is on the event_queue."""
+    whats = world.event_queue["what"][: world.state["scheduled"][0]]
     runs = whats[whats & wd.KIND_MASK == wd.TASKS_END] >> wd.KIND_BITS
     return int(world.runs["count"][runs].sum())
 
@@ -80,7 +80,7 @@ def check_counts(run: engine.Run) -> None:
             <= world.workloads["tasks_placed"][index] - (mine["tasks"] - mine["left"]).sum()
             <= revoked
         )
-    under_way = int((world.agents["job"] >= 0).sum())
+    under_way = int((world.schedulers["job"] >= 0).sum())
     ended = int(jobs["attempts"].sum()) - under_way
     assert world.state["events"][0] == len(jobs) + ended + placed - running(world)
     assert world.state["running"][0] == running(world)
@@ -110,7 +110,7 @@ def crowded(kind: str, tmp_path: Path) -> engine.Run:
     run = engine.prepare(sc.check(tables))
     engine.advance(run, HORIZON_S / 3)
     invariants.check(run)
-    assert running(run.world) > 0 and run.world.agents["queued"].sum() > 0
+    assert running(run.world) > 0 and run.world.schedulers["queued"].sum() > 0
     return run
 
 
@@ -119,11 +119,11 @@ def _less_free(world: wd.World) -> None:
 
 
 def _forgotten_job(world: wd.World) -> None:
-    world.agents["queued"][np.flatnonzero(world.agents["queued"])[0]] -= 1
+    world.schedulers["queued"][np.flatnonzero(world.schedulers["queued"])[0]] -= 1
 
 
 def _lost_task(world: wd.World) -> None:
-    whats = world.agenda["what"][: world.state["notes"][0]]
+    whats = world.event_queue["what"][: world.state["scheduled"][0]]
     world.runs["count"][whats[whats & wd.KIND_MASK == wd.TASKS_END][0] >> wd.KIND_BITS] -= 1
 
 

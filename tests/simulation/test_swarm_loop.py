@@ -183,7 +183,7 @@ def test_a_migration_counts_on_both_nodes_until_it_ends_and_a_node_sends_one_at_
     taken = (run.world.total - run.world.free).sum(axis=0)
     assert (taken == run.world.request[0] * (20 + moving.sum())).all()
     ends: dict[int, list[float]] = {}
-    for note in run.world.agenda[: run.world.state["notes"][0]]:
+    for note in run.world.event_queue[: run.world.state["scheduled"][0]]:
         if note["what"] & wd.KIND_MASK == wd.MIGRATION_ENDS:
             slot = int(note["what"] >> wd.KIND_BITS) & (2**32 - 1)
             ends.setdefault(int(run.world.tasks["source"][slot]), []).append(float(note["time"]))

@@ -18,7 +18,7 @@ import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.placement.registry import is_user_defined
-from murmuration.schedulers.architecture import KINDS
+from murmuration.simulation.architectures.table import kinds
 from murmuration.simulation.scenarios import scenario as sc
 
 #: The tables of a scenario, or overrides by dotted key.
@@ -86,7 +86,7 @@ def variant_specs(study: Study, names: Sequence[str]) -> list[Spec]:
     Without names: the scenario as it is and all its variants, or every architecture if it has none.
     """
     base, variants = study.base, study.variants
-    chosen = list(dict.fromkeys(names)) or list(variants) or list(KINDS)
+    chosen = list(dict.fromkeys(names)) or list(variants) or list(kinds())
     changes = {name: _changes(name, variants) for name in chosen}
     specs = [change_spec(base, changes[name], name, study.source) for name in chosen]
     if not names and variants and all(spec.tables != base.tables for spec in specs):
@@ -97,10 +97,10 @@ def variant_specs(study: Study, names: Sequence[str]) -> list[Spec]:
 def _changes(name: str, variants: Mapping[str, Tables]) -> Tables:
     if name in variants:
         return variants[name]
-    if name in KINDS or is_user_defined(name):
+    if name in kinds() or is_user_defined(name):
         return {"scheduler.kind": name}
     raise InputError(
-        f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *KINDS])} (or module:Class)"
+        f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *kinds()])} (or module:Class)"
     )
 
 

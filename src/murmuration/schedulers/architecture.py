@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from murmuration.base.errors import InputError
 
-KINDS = ("monolithic", "partitioned", "offers", "shared-state", "negotiation", "swarm", "genetic")
-
 
 @dataclass(frozen=True)
 class Timing:

@@ -41,10 +41,10 @@ def cell(total: Rows, used: Rows, guaranteed: Rows) -> bulk.Cell:
     rows = {
         "total": total[None, :],
         "free": (total - used)[None, :],
-        "firm": (total - guaranteed)[None, :],
+        "unreserved": (total - guaranteed)[None, :],
         "guaranteed": guaranteed[None, :],
         "views": np.zeros((2, 1, resources)),
-        "firm_views": np.zeros((2, 1, resources), np.int64),
+        "unguaranteed_views": np.zeros((2, 1, resources), np.int64),
         "scores": np.zeros((2, 1, 2)),
         "inverse": np.zeros((1, resources)),
         "idle": np.zeros(1, np.bool_),

@@ -7,7 +7,6 @@ from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.placement.registry import is_user_defined, resolve
 from murmuration.runtime.options import MasterOptions
-from murmuration.schedulers.architecture import KINDS
 from murmuration.schedulers.central.master import CentralSettings
 from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.schedulers.offers.master import Rules
@@ -19,7 +18,7 @@ LIVE_KINDS = ("monolithic", "shared-state", "offers")
 def live_settings(options: MasterOptions) -> tuple[CentralSettings, str, str]:
     """The scheduler and placement by the names a simulation knows them by."""
     kind, placement = options.scheduler, options.placement
-    if kind not in KINDS and is_user_defined(kind):
+    if kind not in LIVE_KINDS and is_user_defined(kind):
         kind, placement = "monolithic", options.scheduler
     if kind not in LIVE_KINDS:
         known = ", ".join(LIVE_KINDS)

@@ -145,7 +145,7 @@ def free_room(batch: Batch) -> Amounts:
     have = room_table(table).copy()
     for job, nodes in zip(batch.jobs, batch.kept, strict=True):
         np.subtract.at(have, nodes, table.request[job])
-    left = have + table.firm_outgoing - reserved(batch.steps, table)
+    left = have + table.reserved_outgoing - reserved(batch.steps, table)
     return np.ascontiguousarray(np.minimum(have, left).clip(0))
 
 

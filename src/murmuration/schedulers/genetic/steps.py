@@ -28,8 +28,8 @@ class BatchTable(NamedTuple):
     state: Records
     total: Amounts
     free: Amounts
-    firm: Amounts
-    firm_outgoing: Amounts
+    unreserved: Amounts
+    reserved_outgoing: Amounts
     masks: Flags
     jobs: Records
     request: Amounts
@@ -47,7 +47,7 @@ class Due(NamedTuple):
 
 def room_table(table: BatchTable) -> Amounts:
     """The rows that tasks' requests are counted in."""
-    return table.firm if len(table.firm) else table.free
+    return table.unreserved if len(table.unreserved) else table.free
 
 
 def due(steps: Records, table: BatchTable, jobs: Collection[int]) -> Due:

@@ -8,11 +8,27 @@ is a collision.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import (
+    Amounts,
+    Column,
+    Counts,
+    Flags,
+    Floats,
+    Integers,
+    Placement,
+    Placements,
+    RandomState,
+    Records,
+    Scores,
+    Shares,
+    SmallIntegers,
+    Weights,
+)
 from murmuration.base.jit import helper, inlined, tree
 from murmuration.base.random import next_double as plain_next_double
 from murmuration.placement import allocation_scores
@@ -21,8 +37,6 @@ from murmuration.schedulers.negotiation import candidates as plain_candidates
 from murmuration.schedulers.negotiation import rules
 from murmuration.schedulers.negotiation.candidates import UNSUITED
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
-
-Array = NDArray[Any]
 
 next_double = helper(plain_next_double)
 sras = helper(allocation_scores.sras)
@@ -113,7 +127,7 @@ DECISION = np.dtype(
 )
 
 
-def settings_record(settings: NegotiationSettings, nodes: int) -> Array:
+def settings_record(settings: NegotiationSettings, nodes: int) -> Records:
     """The settings as kernels read them."""
     record = np.zeros(1, SETTINGS)
     tabu = settings.tabu
@@ -130,63 +144,64 @@ def settings_record(settings: NegotiationSettings, nodes: int) -> Array:
 class Cell(NamedTuple):
     """The arrays a round touches: first those of the world, then those of negotiation itself.
 
-    `views` holds loads, `firm_views` what is not guaranteed, `scores` the score of each node as it
-    is (by both scores), each as reported and as exchanged; `inverse` is 1 ÷ total; `asked` is the
-    table when the round began (free, firm); `pool` the nodes scored (forced ones from its end), the
-    idle ones, those to relieve; `weights` the sums of weights of the pool, and its scores; `first`
-    and `next` chain the tasks of nodes that look at theirs; the rest is scratch.
+    `views` holds loads, `unguaranteed_views` what is not guaranteed, `scores` the score of each
+    node as it is (by both scores), each as reported and as exchanged; `inverse` is 1 ÷ total;
+    `asked` is the table when the round began (free, unreserved); `pool` the nodes scored (forced
+    ones from its end), the idle ones, those to relieve; `weights` the sums of weights of the pool,
+    and its scores; `first` and `next` chain the tasks of nodes that look at theirs; the rest is
+    scratch.
     """
 
-    state: Array
-    total: Array
-    free: Array
-    firm: Array
-    guaranteed: Array
-    sequence: Array
-    masks: Array
-    jobs: Array
-    request: Array
-    agents: Array
-    queue: Array
-    rng: Array
-    claim: Array
-    runs: Array
-    slots: Array
-    agenda: Array
-    tasks: Array
-    task_used: Array
-    curves: Array
-    outgoing: Array
-    firm_outgoing: Array
-    workloads: Array
-    held: Array
-    sums: Array
-    settings: Array
-    progress: Array
-    decisions: Array
-    views: Array
-    firm_views: Array
-    scores: Array
-    inverse: Array
-    idle: Array
-    last_load: Array
-    movable: Array
-    asked: Array
-    loads: Array
-    pool: Array
-    weights: Array
-    candidates: Array
-    values: Array
-    first: Array
-    next: Array
-    listing: Array
-    use: Array
-    amounts: Array
-    costs: Array
-    flags: Array
-    listed: Array
-    visited: Array
-    movers: Array
+    state: Records
+    total: Amounts
+    free: Amounts
+    unreserved: Amounts
+    guaranteed: Amounts
+    sequence: Counts
+    masks: Flags
+    jobs: Records
+    request: Amounts
+    schedulers: Records
+    queue: SmallIntegers
+    rng: RandomState
+    claim: Placements
+    runs: Records
+    slots: Records
+    event_queue: Records
+    tasks: Records
+    task_used: Amounts
+    curves: NDArray[np.float32]
+    outgoing: Amounts
+    reserved_outgoing: Amounts
+    workloads: Records
+    held: Amounts
+    sums: Amounts
+    settings: Records
+    progress: Records
+    decisions: Records
+    views: Shares
+    unguaranteed_views: Amounts
+    scores: Scores
+    inverse: Floats
+    idle: Flags
+    last_load: Shares
+    movable: Flags
+    asked: Amounts
+    loads: Shares
+    pool: SmallIntegers
+    weights: Weights
+    candidates: Placement
+    values: Weights
+    first: SmallIntegers
+    next: SmallIntegers
+    listing: SmallIntegers
+    use: Amounts
+    amounts: Amounts
+    costs: Floats
+    flags: Flags
+    listed: Integers
+    visited: Integers
+    movers: SmallIntegers
 
 
 @helper
@@ -200,7 +215,7 @@ def see(c: Cell, view: int, node: int) -> None:
         idle &= free == total
         c.inverse[node, r] = 1.0 / total if total > 0 else 0.0
         c.views[view, node, r] = (total - free) / total if total > 0 else -1.0
-        c.firm_views[view, node, r] = total - c.guaranteed[node, r]
+        c.unguaranteed_views[view, node, r] = total - c.guaranteed[node, r]
         c.loads[r] = c.views[view, node, r]
     for kind in range(2):
         c.scores[view, node, kind] = 0.0 if idle else base_score(2 * kind, c.loads)
@@ -210,7 +225,7 @@ def see(c: Cell, view: int, node: int) -> None:
 
 
 @helper
-def copy_rows(rows: Array, to: Array) -> None:
+def copy_rows(rows: Column, to: Column) -> None:
     for i in range(rows.shape[0]):
         for r in range(rows.shape[1]):
             to[i, r] = rows[i, r]
@@ -227,7 +242,7 @@ def report(c: Cell) -> None:
     due = now == 0.0 or now >= c.progress[0].exchanged_at + c.settings[0].exchange_s
     if c.settings[0].brokers > 1 and due:
         copy_rows(c.views[REPORTED], c.views[EXCHANGED])
-        copy_rows(c.firm_views[REPORTED], c.firm_views[EXCHANGED])
+        copy_rows(c.unguaranteed_views[REPORTED], c.unguaranteed_views[EXCHANGED])
         copy_rows(c.scores[REPORTED], c.scores[EXCHANGED])
         c.progress[0].exchanged_at = now
     list_underused(c)
@@ -252,7 +267,7 @@ def list_underused(c: Cell) -> None:
 
 @inlined
 def value_in_view(
-    c: Cell, view: int, kind: int, node: int, request: Array, use: Array, production: bool
+    c: Cell, view: int, kind: int, node: int, request: Amounts, use: Amounts, production: bool
 ) -> float:
     """What a broker thinks of a node for a task: its score with the task (or the gain), `UNSUITED`
     where it does not suit."""
@@ -261,7 +276,7 @@ def value_in_view(
     for r in range(request.shape[0]):
         load = c.views[view, node, r]
         c.loads[r] = load + amounts[r] * c.inverse[node, r] if load >= 0.0 else -1.0
-        unreserved = c.firm_views[view, node, r]
+        unreserved = c.unguaranteed_views[view, node, r]
         suits &= holds(request[r], c.total[node, r], unreserved, production)
     value = UNSUITED
     if suits:
@@ -282,7 +297,7 @@ def enlist(c: Cell, kind: int, node: int, value: float, size: int, sum_: float) 
 
 @helper
 def gather(
-    c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool
+    c: Cell, kind: int, source: int, mask: Flags, request: Amounts, use: Amounts, production: bool
 ) -> tuple[int, int]:
     """A broker scores nodes from a random place on until it has enough that suit; returns how many,
     and how many that could only be forced (listed from the other end)."""
@@ -324,7 +339,7 @@ def gather(
 
 @helper
 def always_scored(
-    c: Cell, kind: int, source: int, mask: Array, request: Array, use: Array, production: bool
+    c: Cell, kind: int, source: int, mask: Flags, request: Amounts, use: Amounts, production: bool
 ) -> tuple[int, float]:
     """With the option on, a few idle nodes are scored whatever else is (section 9)."""
     size, sum_ = 0, 0.0
@@ -342,7 +357,7 @@ def always_scored(
 
 
 @helper
-def first_above(sums: Array, size: int, value: float) -> int:
+def first_above(sums: Weights, size: int, value: float) -> int:
     """The first of the summed weights above a value."""
     low, high = 0, size - 1
     while low < high:
@@ -374,7 +389,7 @@ def draw_candidates(c: Cell, size: int) -> int:
 
 
 @helper
-def ask(c: Cell, kind: int, count: int, request: Array, use: Array, production: bool) -> int:
+def ask(c: Cell, kind: int, count: int, request: Amounts, use: Amounts, production: bool) -> int:
     """The candidates answer from the table as it stood when the round began; those that accept are
     scored again with what they report, and stand in front. Returns how many there are."""
     accepted = 0
@@ -420,9 +435,9 @@ def negotiate(
     c: Cell,
     kind: int,
     source: int,
-    mask: Array,
-    request: Array,
-    use: Array,
+    mask: Flags,
+    request: Amounts,
+    use: Amounts,
     production: bool,
     job: int,
 ) -> tuple[int, bool]:
@@ -437,7 +452,7 @@ def negotiate(
         node = draw_target(c, accepted)
         accepted -= 1
         c.progress[0].requests += 1
-        if accepts(c.total[node], c.free[node], c.firm[node], use, request, production):
+        if accepts(c.total[node], c.free[node], c.unreserved[node], use, request, production):
             log(c, TARGET, source, job, accepted + 1, node, 0, 0.0)
             return node, False
         c.progress[0].collisions += 1

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.base.arrays import RandomState, SmallIntegers
 from murmuration.base.jit import helper, inlined, loop_kernel, tree
 from murmuration.cluster import allocation_types, migration
 from murmuration.cluster.allocation_types import DA
 from murmuration.schedulers.negotiation import rules, selection
-from murmuration.schedulers.negotiation.bulk import SELECTION, Array, Cell, log, next_double, sras
+from murmuration.schedulers.negotiation.bulk import SELECTION, Cell, log, next_double, sras
 from murmuration.schedulers.negotiation.selection import Tasks, Work
 
 MEMORY = 1
@@ -60,7 +61,7 @@ def mark_overloaded(c: Cell) -> int:
         for r in range(c.total.shape[1]):
             over |= (
                 c.free[node, r] + c.outgoing[node, r] < 0
-                or c.firm[node, r] + c.firm_outgoing[node, r] < 0
+                or c.unreserved[node, r] + c.reserved_outgoing[node, r] < 0
             )
         c.first[node] = -1 if over else UNMARKED
         if over:
@@ -96,7 +97,7 @@ def select_tasks(c: Cell, node: int, movers: int) -> int:
     used, guaranteed = c.amounts[count + 2], c.amounts[count + 3]
     for r in range(used.shape[0]):
         used[r] = c.total[node, r] - c.free[node, r] - c.outgoing[node, r]
-        guaranteed[r] = c.total[node, r] - c.firm[node, r] - c.firm_outgoing[node, r]
+        guaranteed[r] = c.total[node, r] - c.unreserved[node, r] - c.reserved_outgoing[node, r]
     rule = c.settings[0]
     if rule.tabu:
         fitness = tabu(
@@ -226,7 +227,7 @@ def split_time(c: Cell, count: int) -> None:
 
 
 @helper
-def shuffle(rows: Array, count: int, rng: Array) -> None:
+def shuffle(rows: SmallIntegers, count: int, rng: RandomState) -> None:
     """In no particular order: agents act at the same time."""
     for k in range(count - 1, 0, -1):
         other = int(next_double(rng) * (k + 1))

@@ -62,13 +62,13 @@ class Swarm(NamedTuple):
     request: Amounts
     rng: RandomState
     slots: Records
-    agenda: Records
+    event_queue: Records
     tasks: Records
-    firm: Amounts
+    unreserved: Amounts
     task_used: Amounts
     sums: Amounts
     outgoing: Amounts
-    firm_outgoing: Amounts
+    reserved_outgoing: Amounts
     rules: Records
     order: SmallIntegers
     first: SmallIntegers

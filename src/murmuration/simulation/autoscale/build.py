@@ -21,7 +21,7 @@ from murmuration.simulation.autoscale.scenario import (
     type_schedule,
     workload,
 )
-from murmuration.simulation.engine.world import NOTE
+from murmuration.simulation.engine.world import EVENT
 from murmuration.workload.rates import Rates
 
 #: Requests there is room for at first; more is made when it is needed.
@@ -123,7 +123,7 @@ def _farm(
         gone=np.zeros(slots, np.int32),
         requests=_free_requests(0, REQUESTS_FIRST),
         ends=np.zeros(REQUESTS_FIRST, w.END),
-        agenda=np.zeros(slots * late, NOTE),
+        event_queue=np.zeros(slots * late, EVENT),
         recommendations=np.zeros(recent),
         samples=np.zeros((int(horizon // every) + 1, len(w.COLUMNS) + len(scaler.type))),
         responses=np.zeros(w.BINS, np.int64),

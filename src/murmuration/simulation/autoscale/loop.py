@@ -25,20 +25,20 @@ FINISHED, PAUSED, GROW = range(3)
 
 
 @helper
-def set_timer(state: Array, agenda: Array) -> None:
+def set_timer(state: Array, event_queue: Array) -> None:
     """When the next thing that is no request happens."""
     s = state[0]
     at = min(min(s.second_at, s.gossip_at), min(s.renew_at, min(s.central_at, s.crash_at)))
-    if s.notes > 0 and agenda[0].time < at:
-        at = agenda[0].time
+    if s.notes > 0 and event_queue[0].time < at:
+        at = event_queue[0].time
     state[0].timer = at
 
 
 @helper
 def node_event(f: Farm) -> None:
-    """The next entry of the agenda; a decision of a node that has gone meanwhile is void."""
-    time = f.agenda[0].time
-    what = pop(f.agenda, f.state)
+    """The next event; a decision of a node that has gone meanwhile is void."""
+    time = f.event_queue[0].time
+    what = pop(f.event_queue, f.state)
     slot = what >> KIND_BITS
     if what & KIND_MASK == NODE_READY:
         node_ready(f, slot)
@@ -77,7 +77,7 @@ def tick(f: Farm) -> None:
         f.state[0].central_at = now + f.rules[0].cycle_s
     else:
         node_event(f)
-    set_timer(f.state, f.agenda)
+    set_timer(f.state, f.event_queue)
 
 
 @loop_kernel

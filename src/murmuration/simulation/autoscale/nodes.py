@@ -42,7 +42,7 @@ from murmuration.simulation.autoscale.world import (
     Array,
     Farm,
 )
-from murmuration.simulation.engine.event_queue import note
+from murmuration.simulation.engine.event_queue import schedule
 
 
 @helper
@@ -106,7 +106,7 @@ def add_node(f: Farm, kind: int, parent: int) -> None:
     pay(f.state)
     f.state[0].price += f.types[kind].price
     f.state[0].added += 1
-    note(f.agenda, f.state, f.state[0].now + f.rules[0].start_s, NODE_READY, slot)
+    schedule(f.event_queue, f.state, f.state[0].now + f.rules[0].start_s, NODE_READY, slot)
 
 
 @helper
@@ -127,7 +127,7 @@ def enter_service(f: Farm, slot: int) -> None:
 @helper
 def next_decision(f: Farm, slot: int, time: float) -> None:
     f.nodes[slot].decides_at = time
-    note(f.agenda, f.state, time, NODE_DECIDES, slot)
+    schedule(f.event_queue, f.state, time, NODE_DECIDES, slot)
 
 
 @loop_kernel

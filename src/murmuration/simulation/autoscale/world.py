@@ -23,7 +23,7 @@ DEPAS, THRESHOLD, ORACLE = range(3)
 KINDS = ("depas", "threshold", "oracle")
 NEIGHBOURHOOD, GOSSIP = range(2)
 ESTIMATES = ("neighbourhood", "gossip")
-# What an entry of the agenda is about.
+# What an event is about.
 NODE_READY, NODE_DECIDES = range(2)
 # The generators, one for each part, so that every scaler meets the same requests.
 REQUESTS, BALANCER, OVERLAY, DECISIONS = range(4)
@@ -113,13 +113,13 @@ STATE = np.dtype(
         ("horizon", "f8"),
         ("arrival", "f8"),
         ("timer", "f8"),
-        # When the regular things happen next; `timer` is the first of them and of the agenda.
+        # When the regular things happen next; `timer` is the first of them and of the event queue.
         ("second_at", "f8"),
         ("gossip_at", "f8"),
         ("renew_at", "f8"),
         ("central_at", "f8"),
         ("crash_at", "f8"),
-        ("notes", "i8"),
+        ("scheduled", "i8"),
         ("order", "i8"),
         ("free", "i8"),
         ("ends", "i8"),
@@ -182,7 +182,7 @@ class Farm(NamedTuple):
     # Requests, when those that run end, and what else happens.
     requests: Array
     ends: Array
-    agenda: Array
+    event_queue: Array
     recommendations: Array
     samples: Array
     responses: Array

@@ -60,7 +60,7 @@ def make_world(setup: Setup, free: Amounts, masks: Flags, mask: Indices) -> wd.W
         **_scheduler_arrays(setup),
         "runs": _linked(wd.RUN, "slot", 0, rows),
         "slots": _linked(wd.SLOT, "next", 0, room),
-        "agenda": np.zeros(rows, wd.NOTE),
+        "event_queue": np.zeros(rows, wd.EVENT),
         **_task_arrays(setup, room),
         **_measures(setup, taken),
     }
@@ -69,7 +69,7 @@ def make_world(setup: Setup, free: Amounts, masks: Flags, mask: Indices) -> wd.W
     _schedule_first(setup, world)
     world = setup.architecture.make_world(setup, world)
     assert (world.free <= world.total).all(), "no node has more free than it has"
-    assert world.state["notes"][0] <= len(world.agenda), "the first events fit"
+    assert world.state["scheduled"][0] <= len(world.event_queue), "the first events fit"
     return world
 
 
@@ -90,7 +90,7 @@ def _table(setup: Setup, free: Amounts) -> dict[str, Column]:
     return {
         "total": total.copy(),
         "free": free.copy(),
-        "firm": total.copy() if setup.has_usage else total[:0].copy(),
+        "unreserved": total.copy() if setup.has_usage else total[:0].copy(),
         "guaranteed": np.zeros_like(free),
         "sequence": np.zeros(len(free), np.int64),
         "totals": total.sum(axis=0),
@@ -101,7 +101,7 @@ def _scheduler_arrays(setup: Setup) -> dict[str, Column]:
     """One row per scheduler, and for each attempt it may have under way."""
     count, widest = len(setup.schedulers) * setup.slots, int(setup.jobs.tasks.max())
     return {
-        "agents": _scheduler_rows(setup),
+        "schedulers": _scheduler_rows(setup),
         "queue": np.full((count, len(np.unique(setup.jobs.priority)), 2), -1, np.int32),
         "rng": _generators(setup),
         "times": _times(setup),
@@ -155,7 +155,7 @@ def _task_arrays(setup: Setup, room: int) -> dict[str, Column]:
         "node_events": events,
         "node_totals": np.ascontiguousarray(changes.total),
         "outgoing": np.zeros((len(changes.start) if setup.has_tasks else 0, resources), np.int64),
-        "firm_outgoing": np.zeros(
+        "reserved_outgoing": np.zeros(
             (len(changes.start) if setup.has_tasks else 0, resources), np.int64
         ),
     }
@@ -177,8 +177,8 @@ def _schedule_first(setup: Setup, world: wd.World) -> None:
     if len(world.node_events):
         first.append((float(world.node_events["time"][0]), wd.NODE_CHANGES))
     for k, (time, kind) in enumerate(sorted(first)):
-        world.agenda[k] = (time, world.state["order"][0] + k, kind)
-    world.state["notes"] = len(first)
+        world.event_queue[k] = (time, world.state["order"][0] + k, kind)
+    world.state["scheduled"] = len(first)
     world.state["order"] += len(first)
 
 
@@ -225,7 +225,7 @@ def _job_rows(setup: Setup, mask: Indices) -> Records:
     rows["first"] = rows["full"] = np.nan
     rows["behind"] = -1
     rows["curve"], rows["recorded"] = jobs.curve, recorded_rows(jobs, setup.nodes)
-    rows["agent"] = assign_jobs(setup.schedulers, jobs.workloads, jobs.workload) * setup.slots
+    rows["scheduler"] = assign_jobs(setup.schedulers, jobs.workloads, jobs.workload) * setup.slots
     rows["level"] = np.unique(-jobs.priority, return_inverse=True)[1].ravel()
     rows["status"][list(setup.infeasible)] = NEVER
     return rows
@@ -240,7 +240,7 @@ def recorded_rows(jobs: JobList, nodes: NodeTable) -> Indices:
 
 
 def _scheduler_rows(setup: Setup) -> Records:
-    rows = np.zeros(len(setup.schedulers) * setup.slots, wd.AGENT)
+    rows = np.zeros(len(setup.schedulers) * setup.slots, wd.SCHEDULER)
     rows["job"] = -1
     for name in ("optimistic", "machine", "atomic"):
         values = [getattr(scheduler, name) for scheduler in setup.schedulers]
@@ -290,7 +290,7 @@ def _workload_rows(setup: Setup) -> Records:
 
 
 def grow_world(world: wd.World) -> wd.World:
-    """The same world with twice the room for running tasks, transactions and the agenda."""
+    """The same world with twice the room for running tasks, transactions and events."""
     rows, slots, state = len(world.runs), len(world.slots), world.state
     more_runs = _linked(wd.RUN, "slot", rows, 2 * rows, int(state["run_free"][0]))
     more_slots = _linked(wd.SLOT, "next", slots, 2 * slots, int(state["slot_free"][0]))
@@ -299,7 +299,7 @@ def grow_world(world: wd.World) -> wd.World:
     return world._replace(
         runs=np.concatenate([world.runs, more_runs]),
         slots=np.concatenate([world.slots, more_slots]),
-        agenda=np.concatenate([world.agenda, np.zeros_like(world.agenda)]),
+        event_queue=np.concatenate([world.event_queue, np.zeros_like(world.event_queue)]),
         tasks=np.concatenate([world.tasks, _unused_tasks(len(world.tasks))]),
         task_used=np.concatenate([world.task_used, np.zeros_like(world.task_used)]),
     )

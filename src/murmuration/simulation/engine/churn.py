@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from murmuration.base.arrays import Amounts
 from murmuration.base.jit import inlined
 from murmuration.base.rows import give_back
 from murmuration.schedulers.admission import WAITING
-from murmuration.simulation.engine.event_queue import note
+from murmuration.simulation.engine.event_queue import schedule
 from murmuration.simulation.engine.moves import depart, leave, leave_source
 from murmuration.simulation.engine.steps import account, room_of
 from murmuration.simulation.engine.world import (
@@ -21,14 +22,13 @@ from murmuration.simulation.engine.world import (
     KIND_MASK,
     NODE_CHANGES,
     TASKS_END,
-    Array,
     World,
 )
 
 
 @inlined
 def change_node(w: World, event: int) -> None:
-    """The next thing that happens to a node happens, and the one after it is noted."""
+    """Carry out the next change of a node, and schedule the one after it."""
     node = w.node_events[event].node
     was, leaves = resize(w, node, w.node_totals[event])
     if was and leaves:
@@ -38,11 +38,11 @@ def change_node(w: World, event: int) -> None:
     elif not was and not leaves:
         w.state[0].nodes += 1
     if event + 1 < w.node_events.shape[0]:
-        note(w.agenda, w.state, w.node_events[event + 1].time, NODE_CHANGES, event + 1)
+        schedule(w.event_queue, w.state, w.node_events[event + 1].time, NODE_CHANGES, event + 1)
 
 
 @inlined
-def resize(w: World, node: int, total: Array) -> tuple[bool, bool]:
+def resize(w: World, node: int, total: Amounts) -> tuple[bool, bool]:
     """Give a node its new size; says whether it was there before, and whether it is gone now."""
     was, leaves = False, True
     for r in range(total.shape[0]):
@@ -52,32 +52,32 @@ def resize(w: World, node: int, total: Array) -> tuple[bool, bool]:
         w.total[node, r] = total[r]
         w.totals[r] += change
         w.free[node, r] += change
-        if w.firm.shape[0] > 0:
-            w.firm[node, r] += change
+        if w.unreserved.shape[0] > 0:
+            w.unreserved[node, r] += change
     return was, leaves
 
 
 @inlined
 def drop_claims(w: World, node: int) -> None:
     """What exclusive schedulers have claimed of the node but not committed yet is void."""
-    for agent in range(w.agents.shape[0]):
-        job = w.agents[agent].job
-        if job >= 0 and not w.agents[agent].optimistic:
-            for k in range(w.agents[agent].claimed):
-                if w.claim[agent, k] == node:
+    for scheduler in range(w.schedulers.shape[0]):
+        job = w.schedulers[scheduler].job
+        if job >= 0 and not w.schedulers[scheduler].optimistic:
+            for k in range(w.schedulers[scheduler].claimed):
+                if w.claim[scheduler, k] == node:
                     give_back(room_of(w, job), node, w.request[job])
-                    w.claim[agent, k] = -1
+                    w.claim[scheduler, k] = -1
 
 
 @inlined
 def lose_tasks(w: World, node: int) -> None:
-    """Every task on the node is lost. Noting that a job returns may move a run to a later place of
-    the agenda, where it is looked at again and has nothing left to lose."""
+    """Every task on the node is lost. Scheduling the return of a job may move a run to a later
+    place in the event queue, where it is looked at again and has nothing left to lose."""
     k = -1
-    while k + 1 < w.state[0].notes:
+    while k + 1 < w.state[0].scheduled:
         k += 1
-        if w.agenda[k].what & KIND_MASK == TASKS_END:
-            run = w.agenda[k].what >> KIND_BITS
+        if w.event_queue[k].what & KIND_MASK == TASKS_END:
+            run = w.event_queue[k].what >> KIND_BITS
             lost = lose_of_run(w, run, node)
             if lost > 0:
                 return_tasks(w, w.runs[run].job, lost)
@@ -147,5 +147,5 @@ def return_tasks(w: World, job: int, lost: int) -> None:
     if w.jobs[job].left == 0:
         w.jobs[job].full = np.nan
         w.jobs[job].status = WAITING
-        note(w.agenda, w.state, w.state[0].now, JOB_RETURNS, job)
+        schedule(w.event_queue, w.state, w.state[0].now, JOB_RETURNS, job)
     w.jobs[job].left += lost

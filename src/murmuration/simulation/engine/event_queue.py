@@ -1,61 +1,73 @@
-"""The agenda: a binary heap of (time, order, what). Equal times keep the order in which they were
-noted."""
+"""The event queue: a binary heap of (time, order, what) in one array of records.
+
+Equal times keep the order in which they were scheduled: `order` is a serial number, so no two
+events compare equal and the heap has one result, whatever shape it has inside. `what` is the kind
+of event in its low bits and the subject (a scheduler, a run, a job) above them; `state.scheduled`
+counts the events that are in the queue.
+
+A kernel cannot enlarge the array. Whoever schedules relies on `steps.needs_room`, which is asked
+before each event whether the next step could need more room than there is.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from murmuration.base.arrays import Records
 from murmuration.base.jit import helper
-from murmuration.simulation.engine.world import KIND_BITS, Array
+from murmuration.simulation.engine.world import KIND_BITS
 
 
 @helper
-def earlier(agenda: Array, a: int, b: int) -> bool:
-    if agenda[a].time != agenda[b].time:
-        return bool(agenda[a].time < agenda[b].time)
-    return bool(agenda[a].order < agenda[b].order)
+def earlier(event_queue: Records, a: int, b: int) -> bool:
+    """Whether the event at one place comes before that at another."""
+    if event_queue[a].time != event_queue[b].time:
+        return bool(event_queue[a].time < event_queue[b].time)
+    return bool(event_queue[a].order < event_queue[b].order)
 
 
 @helper
-def swap(agenda: Array, a: int, b: int) -> None:
-    x, y = agenda[a], agenda[b]
+def swap(event_queue: Records, a: int, b: int) -> None:
+    """Exchange two events, field by field: a record cannot be held as a value in a kernel."""
+    x, y = event_queue[a], event_queue[b]
     x.time, y.time = y.time, x.time
     x.order, y.order = y.order, x.order
     x.what, y.what = y.what, x.what
 
 
 @helper
-def note(agenda: Array, state: Array, time: float, kind: int, subject: int) -> None:
-    """Put an event on the agenda."""
-    at = state[0].notes
-    state[0].notes += 1
-    agenda[at].time = time
-    agenda[at].order = state[0].order
-    agenda[at].what = (subject << KIND_BITS) | kind
+def schedule(event_queue: Records, state: Records, time: float, kind: int, subject: int) -> None:
+    """Put an event into the queue: at the end, then up while it is earlier than its parent."""
+    at = state[0].scheduled
+    state[0].scheduled += 1
+    event_queue[at].time = time
+    event_queue[at].order = state[0].order
+    event_queue[at].what = (subject << KIND_BITS) | kind
     state[0].order += 1
     while at > 0:
         parent = (at - 1) // 2
-        if not earlier(agenda, at, parent):
+        if not earlier(event_queue, at, parent):
             return
-        swap(agenda, at, parent)
+        swap(event_queue, at, parent)
         at = parent
 
 
 @helper
-def pop(agenda: Array, state: Array) -> Any:
-    """Take the next event off the agenda; returns what it is about."""
-    what = agenda[0].what
-    state[0].notes -= 1
-    size = state[0].notes
-    swap(agenda, 0, size)
+def pop(event_queue: Records, state: Records) -> Any:
+    """Take the next event off the queue; returns what it is about. The last event takes the place
+    of the first, then goes down while a child is earlier."""
+    what = event_queue[0].what
+    state[0].scheduled -= 1
+    size = state[0].scheduled
+    swap(event_queue, 0, size)
     at = 0
     while True:
         child = 2 * at + 1
         if child >= size:
             return what
-        if child + 1 < size and earlier(agenda, child + 1, child):
+        if child + 1 < size and earlier(event_queue, child + 1, child):
             child += 1
-        if not earlier(agenda, child, at):
+        if not earlier(event_queue, child, at):
             return what
-        swap(agenda, at, child)
+        swap(event_queue, at, child)
         at = child

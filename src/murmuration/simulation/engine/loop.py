@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from murmuration.base.arrays import Records, SmallIntegers
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.cluster.task_rows import mask_of
 from murmuration.schedulers.admission import NEVER
 from murmuration.simulation.engine.churn import change_node
-from murmuration.simulation.engine.event_queue import note, pop
+from murmuration.simulation.engine.event_queue import pop, schedule
 from murmuration.simulation.engine.steps import (
     begin_attempt,
     commit_claim,
@@ -39,7 +40,6 @@ from murmuration.simulation.engine.world import (
     NODE_CHANGES,
     TASKS_END,
     USAGE_CHANGES,
-    Array,
     World,
 )
 
@@ -50,26 +50,26 @@ COMPILED, PYTHON, ONE_JOB = range(3)
 
 
 @helper
-def next_time(state: Array, jobs: Array, agenda: Array) -> float:
+def next_time(state: Records, jobs: Records, event_queue: Records) -> float:
     """When the next event happens."""
     arrived = state[0].arrived
     at = jobs[arrived].submit if arrived < jobs.shape[0] else state[0].horizon + 1.0
-    if state[0].notes > 0 and agenda[0].time < at:
-        return float(agenda[0].time)
+    if state[0].scheduled > 0 and event_queue[0].time < at:
+        return float(event_queue[0].time)
     return float(at)
 
 
 @helper
-def arrival_is_next(state: Array, jobs: Array, agenda: Array) -> bool:
+def arrival_is_next(state: Records, jobs: Records, event_queue: Records) -> bool:
     """Arrivals were known before everything else, so they come first at equal times."""
     arrived = state[0].arrived
     if arrived >= jobs.shape[0]:
         return False
-    return bool(state[0].notes == 0 or jobs[arrived].submit <= agenda[0].time)
+    return bool(state[0].scheduled == 0 or jobs[arrived].submit <= event_queue[0].time)
 
 
 @helper
-def arrive(state: Array, agents: Array, queue: Array, jobs: Array) -> int:
+def arrive(state: Records, schedulers: Records, queue: SmallIntegers, jobs: Records) -> int:
     """The next job of the list is submitted; returns its scheduler, −1 if it can never run and
     enters no queue."""
     job = state[0].arrived
@@ -77,82 +77,81 @@ def arrive(state: Array, agents: Array, queue: Array, jobs: Array) -> int:
     state[0].events += 1
     if jobs[job].status == NEVER:
         return -1
-    enqueue(agents, queue, jobs, job)
-    return int(jobs[job].agent)
+    enqueue(schedulers, queue, jobs, job)
+    return int(jobs[job].scheduler)
 
 
 @inlined
-def launch(w: World, agent: int) -> None:
+def launch(w: World, scheduler: int) -> None:
     """The claim is made: the scheduler is busy until its decision time is over."""
-    settle_claim(w, agent)
-    ends = w.state[0].now + decision_time(w.times, w.jobs, agent, w.agents[agent].job)
-    note(w.agenda, w.state, ends, ATTEMPT_ENDS, agent)
+    settle_claim(w, scheduler)
+    ends = w.state[0].now + decision_time(w.times, w.jobs, scheduler, w.schedulers[scheduler].job)
+    schedule(w.event_queue, w.state, ends, ATTEMPT_ENDS, scheduler)
     w.state[0].pending = -1
 
 
 @inlined
-def decide(w: World, agent: int, place: Any, score: Any) -> None:
+def decide(w: World, scheduler: int, place: Any, score: Any) -> None:
     """The compiled placement answers for the attempt under way."""
-    job = w.agents[agent].job
+    job = w.schedulers[scheduler].job
     mask = mask_of(w.masks, w.jobs, job)
-    w.agents[agent].claimed = place(
+    w.schedulers[scheduler].claimed = place(
         w.total,
         room_of(w, job),
         mask,
         w.request[job],
         w.jobs[job].left,
-        w.rng[agent],
-        w.claim[agent],
+        w.rng[scheduler],
+        w.claim[scheduler],
         score,
     )
 
 
 @loop_kernel
-def choose(w: World, agent: int, place: Any, score: Any) -> None:
+def choose(w: World, scheduler: int, place: Any, score: Any) -> None:
     """The decision alone, for the explainer."""
-    decide(w, agent, place, score)
+    decide(w, scheduler, place, score)
 
 
 @inlined
-def attempt_ends(w: World, agent: int) -> None:
+def attempt_ends(w: World, scheduler: int) -> None:
     """The decision time is over: commit, and see what is left of the job."""
-    job = w.agents[agent].job
-    spent = w.state[0].now - w.agents[agent].started
-    accepted = commit_claim(w, agent)
+    job = w.schedulers[scheduler].job
+    spent = w.state[0].now - w.schedulers[scheduler].started
+    accepted = commit_claim(w, scheduler)
     if accepted > 0:
-        start_run(w, agent, accepted, w.jobs[job].duration)
-    w.agents[agent].job = -1
+        start_run(w, scheduler, accepted, w.jobs[job].duration)
+    w.schedulers[scheduler].job = -1
     w.state[0].events += 1
     finish_job(w, job, accepted, spent)
 
 
 @inlined
-def happen(w: World) -> int:
-    """Let the next thing on the agenda happen; returns the scheduler that may now have something to
-    do, or −1."""
-    what = pop(w.agenda, w.state)
+def dispatch(w: World) -> int:
+    """Dispatch the next event; returns the scheduler that may now have something to do, or −1."""
+    what = pop(w.event_queue, w.state)
     kind, subject = what & KIND_MASK, what >> KIND_BITS
-    agent = -1
+    scheduler = -1
     if kind == TASKS_END:
         end_run(w, subject)
     elif kind == JOB_RETURNS:
-        enqueue(w.agents, w.queue, w.jobs, subject)
-        agent = w.jobs[subject].agent
+        enqueue(w.schedulers, w.queue, w.jobs, subject)
+        scheduler = w.jobs[subject].scheduler
     elif kind == USAGE_CHANGES:
         usage_changes(w)
     elif kind == NODE_CHANGES:
         change_node(w, subject)
     else:
         attempt_ends(w, subject)
-        agent = subject
-    return agent
+        scheduler = subject
+    return scheduler
 
 
 @inlined
 def to_next_event(w: World, until: float, full: bool) -> int:
     """Let time pass to the next event and GO_ON, or say why to stop before it: it is past the
     horizon (then time passes to that), past `until`, or the arrays are too full for it."""
-    time, horizon = next_time(w.state, w.jobs, w.agenda), w.state[0].horizon
+    time, horizon = next_time(w.state, w.jobs, w.event_queue), w.state[0].horizon
     why = GO_ON
     if time > horizon:
         why = FINISHED
@@ -168,12 +167,12 @@ def to_next_event(w: World, until: float, full: bool) -> int:
 
 
 @inlined
-def next_attempt(w: World, agent: int) -> int:
+def next_attempt(w: World, scheduler: int) -> int:
     """An idle scheduler with something in its queue begins an attempt; returns the job, or −1."""
     job = -1
-    if agent >= 0 and w.agents[agent].job < 0 and next_job(w.queue, agent) >= 0:
-        job = dequeue(w.agents, w.queue, w.jobs, agent)
-        begin_attempt(w.agents, w.jobs, agent, job, w.state[0].now)
+    if scheduler >= 0 and w.schedulers[scheduler].job < 0 and next_job(w.queue, scheduler) >= 0:
+        job = dequeue(w.schedulers, w.queue, w.jobs, scheduler)
+        begin_attempt(w.schedulers, w.jobs, scheduler, job, w.state[0].now)
     return job
 
 
@@ -189,17 +188,17 @@ def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float
         if deciding >= 0:
             launch(w, deciding)
             deciding = -1
-        why = to_next_event(w, until, needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]))
+        why = to_next_event(w, until, needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]))
         if why != GO_ON:
             return why
-        if arrival_is_next(w.state, w.jobs, w.agenda):
-            agent = arrive(w.state, w.agents, w.queue, w.jobs)
+        if arrival_is_next(w.state, w.jobs, w.event_queue):
+            scheduler = arrive(w.state, w.schedulers, w.queue, w.jobs)
         else:
-            agent = happen(w)
-        job = next_attempt(w, agent)
+            scheduler = dispatch(w)
+        job = next_attempt(w, scheduler)
         if job >= 0:
             if ask == PYTHON or (ask == ONE_JOB and job == watch):
-                w.state[0].pending = agent
+                w.state[0].pending = scheduler
                 return DECIDE
-            decide(w, agent, place, score)
-            deciding = agent
+            decide(w, scheduler, place, score)
+            deciding = scheduler

@@ -13,8 +13,8 @@ from murmuration.base.jit import helper
 from murmuration.base.rows import give_back, take
 from murmuration.cluster import migration
 from murmuration.cluster.task_rows import amounts_of
-from murmuration.simulation.engine.event_queue import note
-from murmuration.simulation.engine.steps import charge, is_firm
+from murmuration.simulation.engine.event_queue import schedule
+from murmuration.simulation.engine.steps import charge, is_reserved
 from murmuration.simulation.engine.world import MIGRATION_ENDS
 
 SLOT_BITS = 32
@@ -26,10 +26,10 @@ migration_mb = helper(migration.migration_mb)
 @helper
 def leave(c: Any, job: int, slot: int, node: int) -> None:
     """A task no longer counts on this node."""
-    if c.firm.shape[0] > 0:
+    if c.unreserved.shape[0] > 0:
         charge(c.free, c.sums, node, c.task_used[slot], -1)
-        if is_firm(c.state, c.jobs, job):
-            give_back(c.firm, node, c.request[job])
+        if is_reserved(c.state, c.jobs, job):
+            give_back(c.unreserved, node, c.request[job])
     else:
         give_back(c.free, node, c.request[job])
     if c.jobs[job].production:
@@ -39,10 +39,10 @@ def leave(c: Any, job: int, slot: int, node: int) -> None:
 @helper
 def enter(c: Any, job: int, slot: int, node: int) -> None:
     """A task counts on this node."""
-    if c.firm.shape[0] > 0:
+    if c.unreserved.shape[0] > 0:
         charge(c.free, c.sums, node, c.task_used[slot], 1)
-        if is_firm(c.state, c.jobs, job):
-            take(c.firm, node, c.request[job])
+        if is_reserved(c.state, c.jobs, job):
+            take(c.unreserved, node, c.request[job])
     else:
         take(c.free, node, c.request[job])
     if c.jobs[job].production:
@@ -56,8 +56,8 @@ def depart(c: Any, job: int, slot: int, source: int, sign: int) -> None:
     amounts = amounts_of(c, slot)
     for r in range(amounts.shape[0]):
         c.outgoing[source, r] += sign * amounts[r]
-        if is_firm(c.state, c.jobs, job):
-            c.firm_outgoing[source, r] += sign * c.request[job, r]
+        if is_reserved(c.state, c.jobs, job):
+            c.reserved_outgoing[source, r] += sign * c.request[job, r]
 
 
 @helper
@@ -70,7 +70,9 @@ def begin_move(c: Any, slot: int, to: int, ends: float) -> None:
     c.slots[slot].node = to
     c.tasks[slot].source = source
     c.tasks[slot].serial += 1
-    note(c.agenda, c.state, ends, MIGRATION_ENDS, (c.tasks[slot].serial << SLOT_BITS) | slot)
+    schedule(
+        c.event_queue, c.state, ends, MIGRATION_ENDS, (c.tasks[slot].serial << SLOT_BITS) | slot
+    )
     c.state[0].migrations += 1
     # A task that is not measured yet moves what it may use at most.
     unknown = c.task_used.shape[0] > 0 and c.tasks[slot].point < 0

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def pending_job(run: Run) -> int:
     """The job of the attempt that waits for a decision."""
-    return int(run.world.agents["job"][run.world.state["pending"][0]])
+    return int(run.world.schedulers["job"][run.world.state["pending"][0]])
 
 
 def pending_view(run: Run) -> tuple[View, JobView, Placement]:
@@ -66,8 +66,8 @@ def show_all_rows(run: Run, scheduler: int, job: int) -> ShownRows:
 
 def room_table(world: World, job: int) -> Amounts:
     """The table a job's room is counted in, as `steps.room_of` has it."""
-    firm = world.jobs["production"][job] or not world.state["reclaim"][0]
-    return world.firm if len(world.firm) and firm else world.free
+    reserved = world.jobs["production"][job] or not world.state["reclaim"][0]
+    return world.unreserved if len(world.unreserved) and reserved else world.free
 
 
 @lru_cache(maxsize=4)
@@ -129,7 +129,7 @@ def kernel_choice(run: Run) -> Placement:
     scheduler = int(run.world.state["pending"][0])
     choose = run.setup.architecture.choose or loop.choose
     choose(run.world, scheduler, place, score)
-    return run.world.claim[scheduler, : run.world.agents["claimed"][scheduler]]
+    return run.world.claim[scheduler, : run.world.schedulers["claimed"][scheduler]]
 
 
 @cache
@@ -144,7 +144,7 @@ def claim_in_table(run: Run, scheduler: int, rows: Placement, nodes: Placement) 
     claim, request = run.world.claim[scheduler], run.world.request[job]
     bad = int(claim_nodes(room_table(run.world, job), request, nodes, claim))
     if bad < 0:
-        run.world.agents["claimed"][scheduler] = len(nodes)
+        run.world.schedulers["claimed"][scheduler] = len(nodes)
     return bad
 
 

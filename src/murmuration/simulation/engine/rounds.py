@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from murmuration.base.jit import inlined, loop_kernel
 from murmuration.simulation.engine.churn import change_node
-from murmuration.simulation.engine.event_queue import note, pop
+from murmuration.simulation.engine.event_queue import pop, schedule
 from murmuration.simulation.engine.loop import GO_ON, arrival_is_next, arrive, to_next_event
 from murmuration.simulation.engine.moves import leave_source, migration_ends
 from murmuration.simulation.engine.steps import agents_need_room, end_run, enqueue, needs_room
@@ -31,9 +31,9 @@ ACT = 5
 
 
 @inlined
-def happen(w: World, round_s: float) -> bool:
-    """Let the next thing on the agenda happen; returns whether a round is due."""
-    what = pop(w.agenda, w.state)
+def dispatch(w: World, round_s: float) -> bool:
+    """Dispatch the next event; returns whether a round is due."""
+    what = pop(w.event_queue, w.state)
     kind, subject = what & KIND_MASK, what >> KIND_BITS
     if kind == MIGRATION_ENDS:
         migration_ends(w, subject)
@@ -44,9 +44,9 @@ def happen(w: World, round_s: float) -> bool:
     elif kind == NODE_CHANGES:
         change_node(w, subject)
     elif kind == JOB_RETURNS:
-        enqueue(w.agents, w.queue, w.jobs, subject)
+        enqueue(w.schedulers, w.queue, w.jobs, subject)
     elif kind == AGENTS_ACT:
-        note(w.agenda, w.state, w.state[0].now + round_s, AGENTS_ACT, 0)
+        schedule(w.event_queue, w.state, w.state[0].now + round_s, AGENTS_ACT, 0)
     return bool(kind == AGENTS_ACT)
 
 
@@ -63,15 +63,15 @@ def tasks_end(c: World, run: int) -> None:
 
 @loop_kernel
 def advance_rounds(w: World, round_s: float, until: float) -> int:
-    """As `advance`, up to each round (ACT), the next of which is noted `round_s` later."""
+    """As `advance`, up to each round (ACT), the next of which is scheduled `round_s` later."""
     while True:
-        full = needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]) or agents_need_room(
-            w.state, w.agenda, w.slots
+        full = needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]) or agents_need_room(
+            w.state, w.event_queue, w.slots
         )
         why = to_next_event(w, until, full)
         if why != GO_ON:
             return why
-        if arrival_is_next(w.state, w.jobs, w.agenda):
-            arrive(w.state, w.agents, w.queue, w.jobs)
-        elif happen(w, round_s):
+        if arrival_is_next(w.state, w.jobs, w.event_queue):
+            arrive(w.state, w.schedulers, w.queue, w.jobs)
+        elif dispatch(w, round_s):
             return ACT

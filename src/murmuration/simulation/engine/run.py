@@ -144,7 +144,7 @@ def advance(run: Run, until_s: float = np.inf, watch: int = -1) -> int:
             break
         if _advance_to(run, float(np.nextafter(at, -np.inf)), watch) == loop.DECIDE:
             return loop.DECIDE
-        measured.note(run.measured, run.world, at)
+        measured.take(run.measured, run.world, at)
     return _advance_to(run, until_s, watch)
 
 

@@ -3,6 +3,21 @@ measuring.
 
 Compiled helpers on the arrays of a world. Small ones take the arrays they touch; those that touch
 most take the world.
+
+**An attempt** has three moments. When it begins, its scheduler takes a job off its queue. When it
+is decided, nodes are *claimed* for the job's tasks; that takes no simulated time. When its decision
+time is over, the claim is *committed*: the tasks start, or some of them fail because the table has
+changed since. In between, an exclusive scheduler keeps the claimed room, so that nobody else can
+take it; an optimistic one only remembers what it saw.
+
+**Which table.** Where nothing is measured, `free` is what requests leave of a node, and the only
+table. Where usage is measured, `free` is what tasks do not *use*, and `unreserved` is what requests
+do not *reserve*. A job whose requests are reserved is placed by the second, any other by the first
+(`room_of`). Both are kept for every task, whichever it was placed by.
+
+**Lists in arrays.** Queues, the tasks of a run, and unused rows are linked lists: a row names the
+next one by its number, −1 ends the list. A kernel makes no arrays, so room for more rows is made by
+Python when `needs_room` says that the next step might not fit.
 """
 
 from __future__ import annotations
@@ -11,11 +26,20 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.base.arrays import (
+    Amounts,
+    Counts,
+    Floats,
+    Placement,
+    Records,
+    SmallIntegers,
+    Times,
+)
 from murmuration.base.jit import helper, inlined
 from murmuration.base.rows import give_back, take
 from murmuration.cluster import allocation_types, transactions
 from murmuration.schedulers.admission import ABANDONED, SCHEDULED, WAITING
-from murmuration.simulation.engine.event_queue import note
+from murmuration.simulation.engine.event_queue import schedule
 from murmuration.simulation.engine.world import (
     AGENTS_ACT,
     JOB_RETURNS,
@@ -28,7 +52,6 @@ from murmuration.simulation.engine.world import (
     S_TYPES,
     TASKS_END,
     USED_NOW,
-    Array,
     World,
 )
 
@@ -36,53 +59,55 @@ commit = helper(transactions.commit)
 policy_room = helper(transactions.policy_room)
 allocation_type = helper(allocation_types.allocation_type)
 
-#: Room on the agenda that one step may need.
-NOTES_MAX = 8
-#: A job that took no time and found no room comes back after this long; at once would be for ever
-#: within one instant.
+#: Room in the event queue that one step may need.
+EVENTS_MAX = 8
+#: A job that took no time and found no room comes back after this long.
 IDLE_RETRY_S = 1.0
 
 
 @helper
-def enqueue(agents: Array, queue: Array, jobs: Array, job: int) -> None:
+def enqueue(schedulers: Records, queue: SmallIntegers, jobs: Records, job: int) -> None:
     """A job goes to the tail of its scheduler's queue at its priority level."""
-    agent, level = jobs[job].agent, jobs[job].level
+    scheduler, level = jobs[job].scheduler, jobs[job].level
+    # The link is cleared first: a job that was in a queue before still names who was behind it.
     jobs[job].behind = -1
-    last = queue[agent, level, 1]
+    last = queue[scheduler, level, 1]
     if last < 0:
-        queue[agent, level, 0] = job
+        queue[scheduler, level, 0] = job
     else:
         jobs[last].behind = job
-    queue[agent, level, 1] = job
-    agents[agent].queued += 1
+    queue[scheduler, level, 1] = job
+    schedulers[scheduler].queued += 1
 
 
 @helper
-def next_job(queue: Array, agent: int) -> int:
+def next_job(queue: SmallIntegers, scheduler: int) -> int:
     """The job at the head of the highest level that is not empty, −1 if the queue is empty."""
     for level in range(queue.shape[1]):
-        if queue[agent, level, 0] >= 0:
-            return int(queue[agent, level, 0])
+        if queue[scheduler, level, 0] >= 0:
+            return int(queue[scheduler, level, 0])
     return -1
 
 
 @helper
-def dequeue(agents: Array, queue: Array, jobs: Array, agent: int) -> int:
+def dequeue(schedulers: Records, queue: SmallIntegers, jobs: Records, scheduler: int) -> int:
     """Take the next job off the queue."""
-    job = next_job(queue, agent)
+    job = next_job(queue, scheduler)
     level = jobs[job].level
-    queue[agent, level, 0] = jobs[job].behind
+    queue[scheduler, level, 0] = jobs[job].behind
+    # With the last job the tail must go as well, or `enqueue` would hang the next one behind a job
+    # that has left.
     if jobs[job].behind < 0:
-        queue[agent, level, 1] = -1
-    agents[agent].queued -= 1
+        queue[scheduler, level, 1] = -1
+    schedulers[scheduler].queued -= 1
     return job
 
 
 @helper
-def nth_job(queue: Array, jobs: Array, agent: int, n: int) -> int:
+def nth_job(queue: SmallIntegers, jobs: Records, scheduler: int, n: int) -> int:
     """The job with n others before it in the queue, −1 if there is none."""
     for level in range(queue.shape[1]):
-        job = queue[agent, level, 0]
+        job = queue[scheduler, level, 0]
         while job >= 0:
             if n == 0:
                 return int(job)
@@ -92,41 +117,43 @@ def nth_job(queue: Array, jobs: Array, agent: int, n: int) -> int:
 
 
 @helper
-def leave_queue(agents: Array, queue: Array, jobs: Array, job: int) -> None:
-    """Take a job out of its queue, wherever in it the job stands."""
-    agent, level = jobs[job].agent, jobs[job].level
-    before, at = -1, queue[agent, level, 0]
+def leave_queue(schedulers: Records, queue: SmallIntegers, jobs: Records, job: int) -> None:
+    """Take a job out of its queue, wherever in it the job stands. Only offers need this: a
+    framework may find room for a job that is not the first."""
+    scheduler, level = jobs[job].scheduler, jobs[job].level
+    before, at = -1, queue[scheduler, level, 0]
     while at != job:
         before, at = at, jobs[at].behind
     if before < 0:
-        queue[agent, level, 0] = jobs[job].behind
+        queue[scheduler, level, 0] = jobs[job].behind
     else:
         jobs[before].behind = jobs[job].behind
-    if queue[agent, level, 1] == job:
-        queue[agent, level, 1] = before
-    agents[agent].queued -= 1
+    if queue[scheduler, level, 1] == job:
+        queue[scheduler, level, 1] = before
+    schedulers[scheduler].queued -= 1
 
 
 @helper
-def begin_attempt(agents: Array, jobs: Array, agent: int, job: int, now: float) -> None:
+def begin_attempt(schedulers: Records, jobs: Records, scheduler: int, job: int, now: float) -> None:
     """The scheduler turns to this job."""
-    agents[agent].job = job
-    agents[agent].started = now
-    agents[agent].claimed = 0
+    schedulers[scheduler].job = job
+    schedulers[scheduler].started = now
+    schedulers[scheduler].claimed = 0
     jobs[job].attempts += 1
+    # Waiting time ends with the first attempt, however many follow.
     if np.isnan(jobs[job].first):
         jobs[job].first = now
 
 
 @helper
-def decision_time(times: Array, jobs: Array, agent: int, job: int) -> float:
+def decision_time(times: Times, jobs: Records, scheduler: int, job: int) -> float:
     """Time of one attempt = job time + task time × tasks left."""
     workload = jobs[job].workload
-    return float(times[agent, workload, 0] + times[agent, workload, 1] * jobs[job].left)
+    return float(times[scheduler, workload, 0] + times[scheduler, workload, 1] * jobs[job].left)
 
 
 @helper
-def drop_claim(free: Array, claim: Array, claimed: int, request: Array) -> None:
+def drop_claim(free: Amounts, claim: Placement, claimed: int, request: Amounts) -> None:
     """Give back what an attempt has taken from the table so far."""
     for k in range(claimed):
         give_back(free, claim[k], request)
@@ -136,58 +163,69 @@ def drop_claim(free: Array, claim: Array, claimed: int, request: Array) -> None:
 def room_of(w: World, job: int) -> Any:
     """The table this job's room is counted in: what is not reserved, or for tasks that reserve
     nothing what is not used."""
-    return w.firm if w.firm.shape[0] > 0 and is_firm(w.state, w.jobs, job) else w.free
+    return (
+        w.unreserved if w.unreserved.shape[0] > 0 and is_reserved(w.state, w.jobs, job) else w.free
+    )
 
 
 @helper
-def is_firm(state: Array, jobs: Array, job: int) -> bool:
+def is_reserved(state: Records, jobs: Records, job: int) -> bool:
     """Whether a job's requests are reserved; production tasks' always are, and all where nothing is
     reclaimed."""
     return bool(jobs[job].production or not state[0].reclaim)
 
 
 @inlined
-def settle_claim(w: World, agent: int) -> None:
+def settle_claim(w: World, scheduler: int) -> None:
     """What a fresh claim turns into: a gang that did not fit whole is dropped; an optimistic
     scheduler remembers what it saw and leaves the table as it was; every other one keeps the room
     it claimed until it commits."""
-    job = w.agents[agent].job
-    request, claim = w.request[job], w.claim[agent]
-    if w.jobs[job].gang and w.agents[agent].claimed < w.jobs[job].left:
-        drop_claim(room_of(w, job), claim, w.agents[agent].claimed, request)
-        w.agents[agent].claimed = 0
-    if w.agents[agent].optimistic:
-        drop_claim(room_of(w, job), claim, w.agents[agent].claimed, request)
-        for k in range(w.agents[agent].claimed):
-            w.seen[agent, k] = w.sequence[claim[k]]
+    job = w.schedulers[scheduler].job
+    request, claim = w.request[job], w.claim[scheduler]
+    # The placement took room for each task it found a node for, so that two tasks of one job do not
+    # count on the same room. What a gang took in vain goes back at once, while nobody else has seen
+    # it taken.
+    if w.jobs[job].gang and w.schedulers[scheduler].claimed < w.jobs[job].left:
+        drop_claim(room_of(w, job), claim, w.schedulers[scheduler].claimed, request)
+        w.schedulers[scheduler].claimed = 0
+    # An optimistic scheduler decided on its own copy of the table. There is only one table here, so
+    # what it took is put back; the sequence numbers say at commit time which rows have changed
+    # since.
+    if w.schedulers[scheduler].optimistic:
+        drop_claim(room_of(w, job), claim, w.schedulers[scheduler].claimed, request)
+        for k in range(w.schedulers[scheduler].claimed):
+            w.seen[scheduler, k] = w.sequence[claim[k]]
 
 
 @inlined
-def commit_claim(w: World, agent: int) -> int:
+def commit_claim(w: World, scheduler: int) -> int:
     """End an attempt's decision: apply its claim to the table; returns the number of tasks
     accepted."""
-    job, claimed = w.agents[agent].job, w.agents[agent].claimed
+    job, claimed = w.schedulers[scheduler].job, w.schedulers[scheduler].claimed
     workload = w.jobs[job].workload
     accepted = claimed
+    # An attempt that found no node makes no transaction: it is neither useful nor wasted, so its
+    # time counts in no busy fraction.
     if claimed == 0:
         w.workloads[workload].empty_attempts += 1
         w.jobs[job].empty += 1
     else:
-        if w.agents[agent].optimistic:
-            accepted = commit_shared(w, agent, job, claimed)
+        if w.schedulers[scheduler].optimistic:
+            accepted = commit_shared(w, scheduler, job, claimed)
         else:
-            accepted = count_claim(w.sequence, w.claim[agent], claimed)
-        spent = w.state[0].now - w.agents[agent].started
-        count_attempt(w.busy, w.workloads, w.jobs, agent, job, spent, accepted < claimed)
+            accepted = count_claim(w.sequence, w.claim[scheduler], claimed)
+        spent = w.state[0].now - w.schedulers[scheduler].started
+        count_attempt(w.busy, w.workloads, w.jobs, scheduler, job, spent, accepted < claimed)
     return int(accepted)
 
 
 @helper
-def count_claim(sequence: Array, claim: Array, claimed: int) -> int:
+def count_claim(sequence: Counts, claim: Placement, claimed: int) -> int:
     """An exclusive claim is accepted, but for nodes that left in the meantime (−1)."""
     accepted = 0
     for k in range(claimed):
         if claim[k] >= 0:
+            # Optimistic schedulers beside this one must notice that the row has changed.
             sequence[claim[k]] += 1
             accepted += 1
     return accepted
@@ -195,39 +233,47 @@ def count_claim(sequence: Array, claim: Array, claimed: int) -> int:
 
 @helper
 def count_attempt(
-    busy: Array, workloads: Array, jobs: Array, agent: int, job: int, spent: float, failed: bool
+    busy: Times,
+    workloads: Records,
+    jobs: Records,
+    scheduler: int,
+    job: int,
+    spent: float,
+    failed: bool,
 ) -> None:
     """An attempt that found nodes was useful, or wasted if its transaction failed."""
     workload = jobs[job].workload
-    busy[workload, agent, 0] += spent
+    busy[workload, scheduler, 0] += spent
     if failed:
         jobs[job].conflicts += 1
         workloads[workload].commits_failed += 1
-        busy[workload, agent, 1] += spent
+        busy[workload, scheduler, 1] += spent
     else:
         workloads[workload].commits_ok += 1
 
 
 @inlined
-def commit_shared(w: World, agent: int, job: int, claimed: int) -> int:
+def commit_shared(w: World, scheduler: int, job: int, claimed: int) -> int:
     """Optimistic commit: the meta-scheduler's policy first, then conflicts with what others
     committed meanwhile."""
     workload, request = w.jobs[job].workload, w.request[job]
-    atomic = w.agents[agent].atomic or w.jobs[job].gang
+    atomic = w.schedulers[scheduler].atomic or w.jobs[job].gang
     quota, headroom = w.workloads[workload].quota, w.workloads[workload].headroom
     room = policy_room(w.held[workload], w.sums[0], w.totals, request, quota, headroom)
     if room < claimed:
         w.workloads[workload].policy_refusals += 1
         if atomic:
             room = 0
+        # The tasks beyond the quota are dropped from the end of the claim; −1 marks a task that has
+        # no node, here as after a conflict.
         for k in range(room, claimed):
-            w.claim[agent, k] = -1
-    machine = w.agents[agent].machine
+            w.claim[scheduler, k] = -1
+    machine = w.schedulers[scheduler].machine
     return commit(
         room_of(w, job),
         w.sequence,
-        w.claim[agent],
-        w.seen[agent],
+        w.claim[scheduler],
+        w.seen[scheduler],
         min(room, claimed),
         request,
         machine,
@@ -236,15 +282,18 @@ def commit_shared(w: World, agent: int, job: int, claimed: int) -> int:
 
 
 @inlined
-def start_run(w: World, agent: int, accepted: int, lasts: float) -> None:
+def start_run(w: World, scheduler: int, accepted: int, lasts: float) -> None:
     """The accepted tasks of an attempt run from now on, all for the same time."""
-    job = w.agents[agent].job
+    job = w.schedulers[scheduler].job
+    # An unused run names the next unused one in the field that later names its first slot.
     run = w.state[0].run_free
     w.state[0].run_free = w.runs[run].slot
     w.runs[run].job = job
     w.runs[run].count = accepted
     w.runs[run].started = w.state[0].now
-    w.runs[run].slot = fill_slots(w.slots, w.state, w.claim[agent], w.agents[agent].claimed)
+    w.runs[run].slot = fill_slots(
+        w.slots, w.state, w.claim[scheduler], w.schedulers[scheduler].claimed
+    )
     w.state[0].slots_left -= accepted
     if w.jobs[job].production:
         guarantee(w.guaranteed, w.slots, w.runs[run].slot, w.request[job], 1)
@@ -252,13 +301,16 @@ def start_run(w: World, agent: int, accepted: int, lasts: float) -> None:
         tasks_appear(w, run)
     account(w.sums, w.held, w.state, w.jobs, w.request, job, accepted)
     w.workloads[w.jobs[job].workload].tasks_placed += accepted
-    note(w.agenda, w.state, w.state[0].now + lasts, TASKS_END, run)
+    schedule(w.event_queue, w.state, w.state[0].now + lasts, TASKS_END, run)
 
 
 @helper
-def fill_slots(slots: Array, state: Array, claim: Array, claimed: int) -> int:
+def fill_slots(slots: Records, state: Records, claim: Placement, claimed: int) -> int:
     """A list of slots, one for each accepted task; returns its head."""
     head = -1
+    # Each slot goes in front of the list, so the list runs backwards through the claim. The order
+    # matters to nobody but must not change: tasks of one run end in it, and their slots are used
+    # again in it.
     for k in range(claimed):
         if claim[k] >= 0:
             slot = state[0].slot_free
@@ -270,7 +322,7 @@ def fill_slots(slots: Array, state: Array, claim: Array, claimed: int) -> int:
 
 
 @helper
-def guarantee(guaranteed: Array, slots: Array, slot: int, request: Array, sign: int) -> None:
+def guarantee(guaranteed: Amounts, slots: Records, slot: int, request: Amounts, sign: int) -> None:
     """Count production tasks into the rows they run on, or out of them."""
     while slot >= 0:
         for r in range(request.shape[0]):
@@ -280,7 +332,13 @@ def guarantee(guaranteed: Array, slots: Array, slot: int, request: Array, sign: 
 
 @helper
 def account(
-    sums: Array, held: Array, state: Array, jobs: Array, request: Array, job: int, tasks: int
+    sums: Amounts,
+    held: Amounts,
+    state: Records,
+    jobs: Records,
+    request: Amounts,
+    job: int,
+    tasks: int,
 ) -> None:
     """Count tasks that start (or end, if negative) into the cluster's sums."""
     workload = jobs[job].workload
@@ -294,7 +352,7 @@ def account(
 
 
 @helper
-def charge(free: Array, sums: Array, node: int, amounts: Array, sign: int) -> None:
+def charge(free: Amounts, sums: Amounts, node: int, amounts: Amounts, sign: int) -> None:
     """What a task uses is counted into its node and the cluster's sum, or out of them."""
     for r in range(amounts.shape[0]):
         free[node, r] -= sign * amounts[r]
@@ -315,10 +373,13 @@ def tasks_appear(w: World, run: int) -> None:
         w.tasks[slot].stays = 0.0
         w.tasks[slot].began = w.state[0].now - phase(w.state, w.curves.shape[1], job, ordinal)
         w.state[0].slots_high = max(w.state[0].slots_high, slot + 1)
-        if w.firm.shape[0] > 0:
+        if w.unreserved.shape[0] > 0:
             unmeasured(w.request[job], w.jobs[job].curve, w.state[0].unmeasured, w.task_used[slot])
             charge(w.free, w.sums, w.slots[slot].node, w.task_used[slot], 1)
-            if not is_firm(w.state, w.jobs, job):
+            # The claim took the whole request from the table the job was placed by. For a job whose
+            # requests are reserved that was `unreserved`, where it stays taken. For any other it
+            # was `free`, where now what the task uses is counted: the request goes back.
+            if not is_reserved(w.state, w.jobs, job):
                 give_back(w.free, w.slots[slot].node, w.request[job])
         slot = w.slots[slot].next
         ordinal += 1
@@ -332,15 +393,17 @@ def tasks_disappear(w: World, run: int) -> None:
     slot = w.runs[run].slot
     while slot >= 0:
         w.tasks[slot].job = -1
-        if w.firm.shape[0] > 0:
+        if w.unreserved.shape[0] > 0:
             charge(w.free, w.sums, w.slots[slot].node, w.task_used[slot], -1)
-            if not is_firm(w.state, w.jobs, job):
+            # The caller gives the request back to the table the job was placed by (`free_slots`).
+            # In `free` only the usage was counted, so the request is taken here, to come out even.
+            if not is_reserved(w.state, w.jobs, job):
                 take(w.free, w.slots[slot].node, w.request[job])
         slot = w.slots[slot].next
 
 
 @helper
-def unmeasured(request: Array, curve: int, share: float, use: Array) -> None:
+def unmeasured(request: Amounts, curve: int, share: float, use: Amounts) -> None:
     """What a task counts as using before it is measured; one that uses what it requests is known
     from the start."""
     for r in range(request.shape[0]):
@@ -348,11 +411,14 @@ def unmeasured(request: Array, curve: int, share: float, use: Array) -> None:
 
 
 @helper
-def phase(state: Array, points: int, job: int, ordinal: int) -> float:
+def phase(state: Records, points: int, job: int, ordinal: int) -> float:
     """How far along its curve a task begins: where curves go round, each task at a point of its
     own."""
     if not state[0].cyclic:
         return 0.0
+    # A hash of the job and the task's number in it (splitmix64's constants) instead of a draw: what
+    # a task uses must not depend on how many draws others made before it. The top 53 bits make a
+    # double in [0, 1).
     mixed = (np.uint64(job) * np.uint64(0x9E3779B97F4A7C15)) ^ (
         np.uint64(ordinal + 1) * np.uint64(0xBF58476D1CE4E5B9)
     )
@@ -362,7 +428,7 @@ def phase(state: Array, points: int, job: int, ordinal: int) -> float:
 
 
 @helper
-def free_slots(slots: Array, state: Array, free: Array, slot: int, request: Array) -> None:
+def free_slots(slots: Records, state: Records, free: Amounts, slot: int, request: Amounts) -> None:
     """Every task of a list ends: its row gets back what was assigned, its slot returns to the free
     list."""
     while slot >= 0:
@@ -387,7 +453,7 @@ def end_run(w: World, run: int) -> None:
 
 
 @helper
-def close_run(runs: Array, state: Array, run: int) -> None:
+def close_run(runs: Records, state: Records, run: int) -> None:
     """The run's row is free again."""
     state[0].slots_left += runs[run].count
     state[0].events += runs[run].count
@@ -400,23 +466,27 @@ def finish_job(w: World, job: int, accepted: int, spent: float) -> None:
     """After an attempt: the job is done, abandoned, or returns to its queue."""
     w.jobs[job].left -= accepted
     if w.jobs[job].left == 0:
+        # Tasks that are lost with a node or revoked later make this job wait again, and this time
+        # is then cleared by whoever takes them away.
         w.jobs[job].full = w.state[0].now
         w.jobs[job].status = SCHEDULED
-    elif is_hopeless(w.state, w.jobs, job):
+    elif is_exhausted(w.state, w.jobs, job):
         w.jobs[job].status = ABANDONED
     else:
         w.jobs[job].status = WAITING
         delay = w.state[0].retry_s
+        # An attempt that took no time and changed nothing would be repeated at the same instant
+        # without end.
         if accepted == 0 and spent == 0.0:
             delay = max(delay, IDLE_RETRY_S)
         if delay > 0.0:
-            note(w.agenda, w.state, w.state[0].now + delay, JOB_RETURNS, job)
+            schedule(w.event_queue, w.state, w.state[0].now + delay, JOB_RETURNS, job)
         else:
-            enqueue(w.agents, w.queue, w.jobs, job)
+            enqueue(w.schedulers, w.queue, w.jobs, job)
 
 
 @helper
-def is_hopeless(state: Array, jobs: Array, job: int) -> bool:
+def is_exhausted(state: Records, jobs: Records, job: int) -> bool:
     """Whether the job has been tried as often as it may be."""
     return bool(
         0 < state[0].attempts_max <= jobs[job].attempts or 0 < state[0].empty_max <= jobs[job].empty
@@ -426,13 +496,15 @@ def is_hopeless(state: Array, jobs: Array, job: int) -> bool:
 @inlined
 def pass_time(w: World, until: float) -> None:
     """Take the samples due before `until`, and add up what holds until then."""
+    # Samples come before what happens at the same time: each shows the cluster as it stood until
+    # then. Nothing changes between two events, so it does not matter that they are taken late.
     while w.state[0].sample_at <= until and w.state[0].sampled < w.samples.shape[0]:
         sample(w)
     add_up(w.sums, w.sums_s, w.state, until)
 
 
 @helper
-def add_up(sums: Array, sums_s: Array, state: Array, until: float) -> None:
+def add_up(sums: Amounts, sums_s: Floats, state: Records, until: float) -> None:
     elapsed = until - state[0].last
     if elapsed > 0.0:
         for kind in range(sums.shape[0]):
@@ -452,14 +524,14 @@ def sample(w: World) -> None:
     row[S_RUNNING] = w.state[0].running
     row[S_OFFERED] = w.state[0].offered
     count_types(w.total, w.free, w.guaranteed, row)
-    sample_sums(w.sums, w.workloads, w.busy, w.agents, row)
+    sample_sums(w.sums, w.workloads, w.busy, w.schedulers, row)
     w.state[0].sampled += 1
     # Rounding must not put the last sample after the end.
     w.state[0].sample_at = min(w.state[0].sampled * w.state[0].sample_step, w.state[0].horizon)
 
 
 @helper
-def count_types(total: Array, free: Array, guaranteed: Array, row: Array) -> None:
+def count_types(total: Amounts, free: Amounts, guaranteed: Amounts, row: Floats) -> None:
     """The allocation types of all nodes that are there, by what their tasks use (or require, where
     that is not measured)."""
     for i in range(total.shape[0]):
@@ -472,7 +544,9 @@ def count_types(total: Array, free: Array, guaranteed: Array, row: Array) -> Non
 
 
 @helper
-def sample_sums(sums: Array, workloads: Array, busy: Array, agents: Array, row: Array) -> None:
+def sample_sums(
+    sums: Amounts, workloads: Records, busy: Times, schedulers: Records, row: Floats
+) -> None:
     at = S_RESOURCES
     for r in range(sums.shape[1]):
         for kind in range(sums.shape[0]):
@@ -484,26 +558,38 @@ def sample_sums(sums: Array, workloads: Array, busy: Array, agents: Array, row: 
         row[at + 2] = workloads[workload].commits_failed
         row[at + 3] = workloads[workload].tasks_placed
         at += 4
-    for agent in range(agents.shape[0]):
-        row[at + agent] = agents[agent].queued
+    for scheduler in range(schedulers.shape[0]):
+        row[at + scheduler] = schedulers[scheduler].queued
 
 
 @helper
-def needs_room(state: Array, runs: Array, agenda: Array, tasks: int) -> bool:
-    """Whether a step that starts this many tasks could outgrow the arrays."""
+def needs_room(state: Records, runs: Records, event_queue: Records, tasks: int) -> bool:
+    """Whether a step that starts this many tasks could outgrow the arrays.
+
+    Asked before every event, because a kernel cannot make room in the middle of one. It may say yes
+    too early, never too late: growing changes no result.
+    """
+    # Two unused runs must be left: one for this step, and one more so that the list has a head.
     spare = state[0].run_free
-    noted = state[0].notes + NOTES_MAX
-    if state[0].notes > 0 and agenda[0].what & KIND_MASK == NODE_CHANGES:
-        # Every run may lose tasks that its job places again.
-        noted += state[0].notes
+    needed = state[0].scheduled + EVENTS_MAX
+    if state[0].scheduled > 0 and event_queue[0].what & KIND_MASK == NODE_CHANGES:
+        # Every run may lose tasks that its job places again, and each of these jobs returns by an
+        # event of its own.
+        needed += state[0].scheduled
     return bool(
-        state[0].slots_left < tasks or noted > agenda.shape[0] or spare < 0 or runs[spare].slot < 0
+        state[0].slots_left < tasks
+        or needed > event_queue.shape[0]
+        or spare < 0
+        or runs[spare].slot < 0
     )
 
 
 @helper
-def agents_need_room(state: Array, agenda: Array, slots: Array) -> bool:
-    """Whether a step in which every task moves could outgrow the agenda."""
-    if state[0].notes == 0 or agenda[0].what & KIND_MASK != AGENTS_ACT:
+def agents_need_room(state: Records, event_queue: Records, slots: Records) -> bool:
+    """Whether a step in which every task moves could outgrow the event queue."""
+    if state[0].scheduled == 0 or event_queue[0].what & KIND_MASK != AGENTS_ACT:
         return False
-    return bool(state[0].notes + slots.shape[0] - state[0].slots_left + NOTES_MAX > agenda.shape[0])
+    return bool(
+        state[0].scheduled + slots.shape[0] - state[0].slots_left + EVENTS_MAX
+        > event_queue.shape[0]
+    )

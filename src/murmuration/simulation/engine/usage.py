@@ -3,13 +3,14 @@ task."""
 
 from __future__ import annotations
 
+from murmuration.base.arrays import Amounts, Floats, Records
 from murmuration.base.jit import helper, inlined
-from murmuration.simulation.engine.event_queue import note
-from murmuration.simulation.engine.world import USAGE_CHANGES, USED_NOW, Array, World
+from murmuration.simulation.engine.event_queue import schedule
+from murmuration.simulation.engine.world import USAGE_CHANGES, USED_NOW, World
 
 
 @helper
-def point_of(state: Array, began: float, points: int) -> int:
+def point_of(state: Records, began: float, points: int) -> int:
     """Where on its curve a task stands."""
     point = int((state[0].now - began) / state[0].curve_s)
     return point % points if state[0].cyclic else min(point, points - 1)
@@ -17,14 +18,14 @@ def point_of(state: Array, began: float, points: int) -> int:
 
 @helper
 def follow(
-    free: Array,
-    sums: Array,
-    outgoing: Array,
+    free: Amounts,
+    sums: Amounts,
+    outgoing: Amounts,
     node: int,
     source: int,
-    use: Array,
-    request: Array,
-    share: Array,
+    use: Amounts,
+    request: Amounts,
+    share: Floats,
 ) -> None:
     """A task uses this share of its request from now on; under way it counts on both its nodes. It
     uses something of everything it asks for, so that a node with a task is never taken for an idle
@@ -45,7 +46,7 @@ def follow(
 def usage_changes(w: World) -> None:
     """Every task is measured, and will be again."""
     measure_usage(w)
-    note(w.agenda, w.state, w.state[0].now + w.state[0].usage_s, USAGE_CHANGES, 0)
+    schedule(w.event_queue, w.state, w.state[0].now + w.state[0].usage_s, USAGE_CHANGES, 0)
 
 
 @helper

@@ -60,7 +60,7 @@ JOB = np.dtype(
         ("tasks", "i8"),
         ("left", "i8"),
         ("workload", "i4"),
-        ("agent", "i4"),
+        ("scheduler", "i4"),
         ("level", "i4"),
         ("mask", "i4"),
         ("attempts", "i4"),
@@ -76,7 +76,7 @@ JOB = np.dtype(
     align=True,
 )
 
-AGENT = np.dtype(
+SCHEDULER = np.dtype(
     [
         ("started", "f8"),
         ("queued", "i8"),
@@ -98,7 +98,7 @@ AGENT = np.dtype(
 # free lists.
 RUN = np.dtype([("started", "f8"), ("count", "i8"), ("job", "i4"), ("slot", "i4")], align=True)
 SLOT = np.dtype([("node", "i4"), ("next", "i4")], align=True)
-NOTE = np.dtype([("time", "f8"), ("order", "i8"), ("what", "i8")], align=True)
+EVENT = np.dtype([("time", "f8"), ("order", "i8"), ("what", "i8")], align=True)
 
 WORKLOAD = np.dtype(
     [
@@ -132,7 +132,7 @@ STATE = np.dtype(
         ("arrived", "i8"),
         ("order", "i8"),
         ("events", "i8"),
-        ("notes", "i8"),
+        ("scheduled", "i8"),
         ("run_free", "i8"),
         ("slot_free", "i8"),
         ("slots_left", "i8"),
@@ -208,7 +208,7 @@ class World(NamedTuple):
     free: Amounts
     #: Where usage is measured, `free` is what is not used, and this what is not reserved (to
     #: production tasks, or all).
-    firm: Amounts
+    unreserved: Amounts
     guaranteed: Amounts
     sequence: Counts
     totals: Amounts
@@ -218,7 +218,7 @@ class World(NamedTuple):
     request: Amounts
     # One row per scheduler: its queue (head and tail per priority level), its generator, its times
     # and its claim.
-    agents: Records
+    schedulers: Records
     queue: SmallIntegers
     rng: RandomState
     times: Times
@@ -227,7 +227,7 @@ class World(NamedTuple):
     # What runs, and what happens next.
     runs: Records
     slots: Records
-    agenda: Records
+    event_queue: Records
     # Tasks with rows of their own, what each of them uses, the curves they follow; how nodes
     # change; what is about to leave each node.
     tasks: Records
@@ -236,7 +236,7 @@ class World(NamedTuple):
     node_events: Records
     node_totals: Amounts
     outgoing: Amounts
-    firm_outgoing: Amounts
+    reserved_outgoing: Amounts
     # What is measured: per workload; (busy, wasted) per workload and scheduler; amounts held; sums
     # of (required, guaranteed, used).
     workloads: Records

@@ -85,7 +85,7 @@ def _decision(run: Run, attempt: int) -> Explanation:
 def _queued(run: Run, agent: int) -> int:
     """How many jobs wait behind this one, which may still be in the queue itself."""
     slots = int(run.world.state["slots"][0])
-    return int(run.world.agents["queued"][agent // slots * slots]) - int(
+    return int(run.world.schedulers["queued"][agent // slots * slots]) - int(
         run.setup.architecture.queued_while_deciding
     )
 

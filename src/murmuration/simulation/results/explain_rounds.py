@@ -73,13 +73,13 @@ def explain_round(run: Run, row: int, attempt: int, rounds: Rounds) -> Explanati
         ),
         placed=placed,
         verdict=None if placed == before.tasks else Wait(short, "the next round"),
-        queued_behind=int(run.world.agents["queued"][0]),
+        queued_behind=int(run.world.schedulers["queued"][0]),
         notes=rounds.describe(run, row),
     )
 
 
 def _next_round(world: wd.World) -> float:
-    notes = world.agenda[: world.state["notes"][0]]
+    notes = world.event_queue[: world.state["scheduled"][0]]
     return float(notes["time"][notes["what"] & wd.KIND_MASK == wd.AGENTS_ACT].min(initial=np.inf))
 
 

@@ -19,10 +19,10 @@ def check(run: Run) -> None:
             "a row left its bounds"
         )
     expected = Expected(run)
-    for note in world.agenda[: world.state["notes"][0]]:
-        if note["what"] & wd.KIND_MASK == wd.TASKS_END:
-            expected.run_tasks(int(note["what"] >> wd.KIND_BITS))
-    for agent in np.flatnonzero((world.agents["job"] >= 0) & ~world.agents["optimistic"]):
+    for event in world.event_queue[: world.state["scheduled"][0]]:
+        if event["what"] & wd.KIND_MASK == wd.TASKS_END:
+            expected.run_tasks(int(event["what"] >> wd.KIND_BITS))
+    for agent in np.flatnonzero((world.schedulers["job"] >= 0) & ~world.schedulers["optimistic"]):
         expected.claims(int(agent))
     for task in np.flatnonzero(world.tasks["source"] >= 0):
         expected.moving(int(task))
@@ -32,8 +32,8 @@ def check(run: Run) -> None:
     assert (world.guaranteed == expected.guaranteed).all(), (
         "guaranteed is not the sum of the production tasks"
     )
-    assert not usage or (world.firm == expected.firm).all(), (
-        "firm is not what production tasks and claims leave"
+    assert not usage or (world.unreserved == expected.unreserved).all(), (
+        "unreserved is not what production tasks and claims leave"
     )
     assert (world.outgoing == expected.outgoing).all(), (
         "outgoing is not what the tasks under way take"
@@ -63,7 +63,7 @@ class Expected:
             setup.resources, start, setup.scenario.cluster.prefill, setup.scenario.seed
         )
         self.prefilled = start - free
-        self.free, self.firm = self.world.total - self.prefilled, self.world.total.copy()
+        self.free, self.unreserved = self.world.total - self.prefilled, self.world.total.copy()
         self.guaranteed, self.outgoing = np.zeros_like(free), np.zeros_like(self.world.outgoing)
         self.used = np.zeros(free.shape[1], dtype=np.int64)
         self.placed = np.zeros(len(self.world.jobs), dtype=np.int64)
@@ -80,23 +80,25 @@ class Expected:
     def task(self, job: int, slot: int, node: int) -> None:
         """One task counts on one node."""
         world = self.world
-        if len(world.firm):
+        if len(world.unreserved):
             self.free[node] -= world.task_used[slot]
             self.used += world.task_used[slot]
         else:
             self.free[node] -= world.request[job]
         if world.jobs["production"][job]:
             self.guaranteed[node] += world.request[job]
-        if self.is_firm(job):
-            self.firm[node] -= world.request[job]
+        if self.is_reserved(job):
+            self.unreserved[node] -= world.request[job]
 
-    def is_firm(self, job: int) -> bool:
+    def is_reserved(self, job: int) -> bool:
         return bool(self.world.jobs["production"][job] or not self.world.state["reclaim"][0])
 
     def claims(self, agent: int) -> None:
-        world, job = self.world, self.world.agents["job"][agent]
-        table = self.firm if len(world.firm) and self.is_firm(int(job)) else self.free
-        for node in world.claim[agent, : world.agents["claimed"][agent]]:
+        world, job = self.world, self.world.schedulers["job"][agent]
+        table = (
+            self.unreserved if len(world.unreserved) and self.is_reserved(int(job)) else self.free
+        )
+        for node in world.claim[agent, : world.schedulers["claimed"][agent]]:
             if node >= 0:
                 table[node] -= world.request[job]
 
@@ -105,13 +107,13 @@ class Expected:
         job, source = int(self.world.tasks["job"][slot]), int(self.world.tasks["source"][slot])
         self.task(job, slot, source)
         self.outgoing[source] += (
-            self.world.task_used[slot] if len(self.world.firm) else self.world.request[job]
+            self.world.task_used[slot] if len(self.world.unreserved) else self.world.request[job]
         )
 
 
 def _check_queues(world: wd.World) -> None:
     """Each queue holds as many jobs as it counts, each of them waiting."""
-    for agent in range(len(world.agents)):
+    for agent in range(len(world.schedulers)):
         length = 0
         for head in world.queue[agent, :, 0]:
             job = head
@@ -119,4 +121,4 @@ def _check_queues(world: wd.World) -> None:
                 assert world.jobs["status"][job] == WAITING and world.jobs["left"][job] > 0
                 length += 1
                 job = world.jobs["behind"][job]
-        assert length == world.agents["queued"][agent], "a queue does not hold what it counts"
+        assert length == world.schedulers["queued"][agent], "a queue does not hold what it counts"

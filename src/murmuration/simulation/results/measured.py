@@ -1,6 +1,6 @@
-"""What is noted on the way of a run whose usage is measured: what migrations have come to at each
-sample of the time series, and what each node's tasks use every 100 minutes. Arrays alone, so that a
-snapshot keeps them."""
+"""What is recorded during a run whose usage is measured: the migrations so far at each sample of
+the time series, and what each node's tasks use every 100 minutes. Arrays alone, so that a snapshot
+keeps them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Measured(NamedTuple):
 
 
 def measured(world: wd.World) -> Measured:
-    """Nothing noted yet."""
+    """Nothing recorded yet."""
     nodes, resources = world.total.shape
     times = int(np.ceil(world.state["horizon"][0] / USAGE_EVERY_S)) - 1
     usage = np.zeros((max(times, 0), nodes, 2 * resources + 1), np.float32)
@@ -35,14 +35,14 @@ def measured(world: wd.World) -> Measured:
 
 
 def due(m: Measured, world: wd.World) -> float:
-    """When something is to be noted next."""
+    """When something is to be recorded next."""
     tick = m.noted[0] * world.state["sample_step"][0] if m.noted[0] < len(m.ticks) else np.inf
     usage = (m.noted[1] + 1) * USAGE_EVERY_S if m.noted[1] < len(m.usage) else np.inf
     return float(min(tick, usage, world.state["horizon"][0] if np.isfinite(tick) else np.inf))
 
 
-def note(m: Measured, world: wd.World, at: float) -> None:
-    """Note what is due at this time: the world as it stands before anything happens then, as
+def take(m: Measured, world: wd.World, at: float) -> None:
+    """Record what is due at this time: the world as it stands before the events of that time, as
     samples have it."""
     if m.noted[0] < len(m.ticks) and m.noted[0] * world.state["sample_step"][0] <= at * (1 + 1e-12):
         m.ticks[m.noted[0]] = [world.state[name][0] for name in MOVED]

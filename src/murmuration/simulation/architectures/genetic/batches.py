@@ -22,7 +22,7 @@ from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.build import grow_world
 from murmuration.simulation.engine.policies import compiled_policy
 from murmuration.simulation.engine.setup import Setup
-from murmuration.simulation.engine.steps import NOTES_MAX
+from murmuration.simulation.engine.steps import EVENTS_MAX
 
 MEMORY = 1
 
@@ -87,7 +87,7 @@ def next_multiple(now: float, step: float) -> float:
 
 def set_turn(world: wd.World, time: float) -> None:
     """The next turn comes at this time. A sorted queue of events is a heap too."""
-    notes = world.agenda[: world.state["notes"][0]]
+    notes = world.event_queue[: world.state["scheduled"][0]]
     notes["time"][notes["what"] & wd.KIND_MASK == wd.AGENTS_ACT] = time
     notes[:] = notes[np.lexsort((notes["order"], notes["time"]))]
 
@@ -100,8 +100,10 @@ def with_room(world: wd.World, b: Batches) -> wd.World:
         state = world.state[0]
         # Every run that is not over has its end among the events, a job that returns its return, a
         # move its end.
-        notes = state["notes"] + 2 * len(jobs) + len(world.slots) - state["slots_left"] + NOTES_MAX
-        if state["slots_left"] >= tasks and notes <= min(len(world.agenda), len(world.runs)):
+        notes = (
+            state["scheduled"] + 2 * len(jobs) + len(world.slots) - state["slots_left"] + EVENTS_MAX
+        )
+        if state["slots_left"] >= tasks and notes <= min(len(world.event_queue), len(world.runs)):
             return world
         world = grow_world(world)
 

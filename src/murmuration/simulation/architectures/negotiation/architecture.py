@@ -83,7 +83,7 @@ def what_is_enough(run: Run, row: int, resource: int) -> Enough:
     unused = world.free[:, resource] >= _expected(run, row)[resource]
     enough = {f"too little {name} unused": unused}
     if world.jobs["production"][row]:
-        unreserved = world.firm[:, resource] >= world.request[row, resource]
+        unreserved = world.unreserved[:, resource] >= world.request[row, resource]
         enough[f"too much {name} guaranteed to others"] = unreserved
     return enough
 

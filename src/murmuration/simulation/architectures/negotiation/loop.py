@@ -1,9 +1,8 @@
 """The loop of negotiating agents: a round of messages every `answer_s`, and once a report period
 every node agent looks at its node, reports, and gives tasks away where it is overloaded.
 
-What arrives waits for the next round. The tasks of time 0 are the cell as it is found: they are
-placed in small batches, each measured and reported before the next, so that the run does not begin
-with a rush on a cell nobody knows.
+What arrives waits for the next round. The tasks of time 0 are placed in small batches; brokers see
+each batch before the next, as they would have over time.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.base.arrays import Records
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.base.rows import take
 from murmuration.cluster.task_rows import mask_of
@@ -36,10 +36,9 @@ from murmuration.simulation.engine.steps import (
     unmeasured,
 )
 from murmuration.simulation.engine.usage import measure_usage
-from murmuration.simulation.engine.world import Array, World
+from murmuration.simulation.engine.world import World
 
-#: Of the tasks found at time 0, this share of the nodes' number is placed before nodes report
-#: again.
+#: Of the tasks of time 0, this share of the nodes' number is placed before nodes report again.
 BATCH_SHARE = 0.25
 #: All that waits.
 EVERYTHING = 1 << 40
@@ -60,7 +59,7 @@ def begin_round(c: Cell) -> None:
     """What nodes answer in this round is what they know now. Tasks of one job ask at the same time,
     and may ask for the same room; those that come later in the round see it taken."""
     copy_rows(c.free, c.asked[0])
-    copy_rows(c.firm, c.asked[1])
+    copy_rows(c.unreserved, c.asked[1])
 
 
 @inlined
@@ -68,13 +67,13 @@ def answered(c: Cell, node: int) -> None:
     """What a node has taken on is in its next answer."""
     for r in range(c.total.shape[1]):
         c.asked[0, node, r] = c.free[node, r]
-        c.asked[1, node, r] = c.firm[node, r]
+        c.asked[1, node, r] = c.unreserved[node, r]
 
 
 @helper
 def place_job(c: Any, job: Any) -> None:
     """One round for the tasks a job still has to place."""
-    begin_attempt(c.agents, c.jobs, 0, job, c.state[0].now)
+    begin_attempt(c.schedulers, c.jobs, 0, job, c.state[0].now)
     request, production = c.request[job], c.jobs[job].production
     use, mask = c.use[0], mask_of(c.masks, c.jobs, job)
     unmeasured(request, c.jobs[job].curve, c.state[0].unmeasured, use)
@@ -91,7 +90,7 @@ def place_job(c: Any, job: Any) -> None:
             c.sequence[node] += 1
             c.claim[0, claimed] = node
             claimed += 1
-    c.agents[0].claimed = claimed
+    c.schedulers[0].claimed = claimed
     if c.jobs[job].gang and claimed < c.jobs[job].left:
         drop_claim(room_of(c, job), c.claim[0], claimed, request)
         claimed = 0
@@ -110,20 +109,20 @@ def start_job(c: Any, job: int, claimed: int) -> None:
     else:
         c.workloads[workload].empty_attempts += 1
         c.jobs[job].empty += 1
-    c.agents[0].job = -1
+    c.schedulers[0].job = -1
     c.state[0].events += 1
     finish_job(c, job, claimed, 0.0)
 
 
 @helper
-def place_queue(c: Cell, most: int) -> None:
+def place_queue(c: Cell, max_tasks: int) -> None:
     """Every job that waits has its round, or as many as it takes to place this many tasks."""
-    waiting = c.agents[0].queued
+    waiting = c.schedulers[0].queued
     placed = 0
-    while waiting > 0 and placed < most:
-        if needs_room(c.state, c.runs, c.agenda, c.claim.shape[1]):
+    while waiting > 0 and placed < max_tasks:
+        if needs_room(c.state, c.runs, c.event_queue, c.claim.shape[1]):
             break
-        job = widen(dequeue(c.agents, c.queue, c.jobs, 0))
+        job = widen(dequeue(c.schedulers, c.queue, c.jobs, 0))
         placed += c.jobs[job].left
         place_job(c, job)
         waiting -= 1
@@ -156,13 +155,13 @@ def hear(c: Cell, since: bool) -> None:
 
 
 @loop_kernel
-def act_round(c: Cell, movers: int, most: int) -> None:
+def act_round(c: Cell, movers: int, max_tasks: int) -> None:
     """Steps 2 to 5 of one round, for the tasks that nodes give away and then for those that
     arrive."""
     begin_round(c)
     for k in range(movers):
         give_away(c, c.movers[k])
-    place_queue(c, most)
+    place_queue(c, max_tasks)
 
 
 @helper
@@ -200,26 +199,26 @@ def agents_act(w: World, p: Negotiation) -> None:
     if first or now >= p.progress[0]["reported_at"] + settings["report_s"]:
         hear(c, not first)
         movers = choose_movers(c) if settings["move"] != NO_MOVES else 0
-    act_round(c, movers, settle(c) if first else EVERYTHING)
+    act_round(c, movers, place_initial(c) if first else EVERYTHING)
     if first:
         forget_counts(p.progress)
 
 
-def settle(c: Cell) -> int:
-    """Place the tasks found at time 0 in batches, each measured and reported before the next;
-    returns the batch."""
+def place_initial(c: Cell) -> int:
+    """Place the tasks of time 0 in batches, each measured and reported before the next; returns the
+    size of a batch."""
     batch = max(int(len(c.total) * BATCH_SHARE), 1)
     left = np.inf
-    while c.agents["queued"][0] < left:
-        left = c.agents["queued"][0]
+    while c.schedulers["queued"][0] < left:
+        left = c.schedulers["queued"][0]
         act_round(c, 0, batch)
         measure_all(c)
         hear(c, False)
     return batch
 
 
-def forget_counts(progress: Array) -> None:
-    """How the tasks of time 0 came to be where they are is no part of the run."""
+def forget_counts(progress: Records) -> None:
+    """Placing the tasks of time 0 is no part of the run: forget what it counted."""
     for name in COUNTS:
         progress[name] = 0
 

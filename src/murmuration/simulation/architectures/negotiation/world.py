@@ -6,15 +6,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.base.resources import Amounts
+from murmuration.base.arrays import (
+    Amounts,
+    Flags,
+    Floats,
+    Integers,
+    Placement,
+    Records,
+    Scores,
+    Shares,
+    SmallIntegers,
+    Weights,
+)
 from murmuration.schedulers.negotiation.bulk import DECISION, PROGRESS, settings_record
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.engine.world import World
 from murmuration.workload.jobs import JobList
-
-Array = NDArray[Any]
 
 #: Tasks of one node that selection looks at.
 TASKS_MAX = 1024
@@ -24,35 +32,35 @@ DECISIONS_MAX = 1 << 16
 class Negotiation(NamedTuple):
     """The arrays of negotiation."""
 
-    settings: Array
-    progress: Array
-    decisions: Array
+    settings: Records
+    progress: Records
+    decisions: Records
     # What brokers have heard of each node: loads, what is not guaranteed, scores; and 1 ÷ total.
-    views: Array
-    firm_views: Array
-    scores: Array
-    inverse: Array
-    idle: Array
-    last_load: Array
+    views: Shares
+    unguaranteed_views: Amounts
+    scores: Scores
+    inverse: Floats
+    idle: Flags
+    last_load: Shares
     # Whether the tasks of a job could run on more than one node.
-    movable: Array
+    movable: Flags
     # The table as a round began, and scratch.
-    asked: Array
-    loads: Array
-    pool: Array
-    weights: Array
-    candidates: Array
-    values: Array
-    first: Array
-    next: Array
-    listing: Array
-    use: Array
-    amounts: Array
-    costs: Array
-    flags: Array
-    listed: Array
-    visited: Array
-    movers: Array
+    asked: Amounts
+    loads: Shares
+    pool: SmallIntegers
+    weights: Weights
+    candidates: Placement
+    values: Weights
+    first: SmallIntegers
+    next: SmallIntegers
+    listing: SmallIntegers
+    use: Amounts
+    amounts: Amounts
+    costs: Floats
+    flags: Flags
+    listed: Integers
+    visited: Integers
+    movers: SmallIntegers
 
 
 def make_negotiation(
@@ -66,7 +74,7 @@ def make_negotiation(
         progress=np.zeros(1, PROGRESS),
         decisions=np.zeros(DECISIONS_MAX, DECISION),
         views=np.zeros((2, nodes, resources)),
-        firm_views=np.zeros((2, nodes, resources), np.int64),
+        unguaranteed_views=np.zeros((2, nodes, resources), np.int64),
         scores=np.zeros((2, nodes, 2)),
         inverse=np.zeros((nodes, resources)),
         idle=np.zeros(nodes, np.bool_),
@@ -91,9 +99,7 @@ def make_negotiation(
     )
 
 
-def movable(
-    max_total: Amounts, masks: NDArray[np.bool_], mask: Array, request: Amounts
-) -> NDArray[np.bool_]:
+def movable(max_total: Amounts, masks: Flags, mask: SmallIntegers, request: Amounts) -> Flags:
     """Whether a job's tasks fit on more than one node that its constraints allow (6.1: others are
     never given away).
 

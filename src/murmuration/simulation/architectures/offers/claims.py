@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from murmuration.base.arrays import Records
 from murmuration.base.jit import helper, inlined
 from murmuration.base.rows import give_back, take
 from murmuration.simulation.architectures.offers.holdings import (
@@ -14,33 +15,32 @@ from murmuration.simulation.architectures.offers.holdings import (
 )
 from murmuration.simulation.architectures.offers.world import OfferWorld
 from murmuration.simulation.engine.steps import account, close_run, start_run
-from murmuration.simulation.engine.world import Array
 
 
 @helper
-def is_short(state: Array, workloads: Array, jobs: Array, job: int) -> bool:
+def is_short(state: Records, workloads: Records, jobs: Records, job: int) -> bool:
     """Whether the job's tasks may use what is reserved for short ones: by their length, or because
     it says so."""
     return bool(workloads[jobs[job].workload].short or jobs[job].duration <= state[0].short_max_s)
 
 
 @inlined
-def offered_table(w: OfferWorld, agent: int, job: int) -> int:
+def offered_table(w: OfferWorld, scheduler: int, job: int) -> int:
     """The rows of an offer and how much of each may be used, as a small table of their own; returns
     its size.
 
     An offer that locks its rows was sifted when it was made; an optimistic one is sifted here.
     """
     optimistic = w.state[0].optimistic
-    whole = w.state[0].bulk == agent or optimistic
+    whole = w.state[0].bulk == scheduler or optimistic
     reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
     size = 0
-    for k in range(w.free.shape[0] if whole else w.set_size[agent]):
-        node = k if whole else w.set_rows[agent, k]
+    for k in range(w.free.shape[0] if whole else w.set_size[scheduler]):
+        node = k if whole else w.set_rows[scheduler, k]
         row = w.offer_free[size]
-        held(w.free, w.set_amount, whole, agent, node, row)
+        held(w.free, w.set_amount, whole, scheduler, node, row)
         if optimistic and not passes(
-            w.state, w.workloads, w.filters, agent // w.state[0].slots, node, row
+            w.state, w.workloads, w.filters, scheduler // w.state[0].slots, node, row
         ):
             continue
         w.offer_rows[size] = node
@@ -53,51 +53,60 @@ def offered_table(w: OfferWorld, agent: int, job: int) -> int:
 
 
 @inlined
-def claim_rows(w: OfferWorld, agent: int, placed: int) -> None:
+def claim_rows(w: OfferWorld, scheduler: int, placed: int) -> None:
     """Turn a choice among the offered rows into a claim on the table."""
-    request = w.request[w.agents[agent].job]
-    listed = not w.state[0].optimistic and w.state[0].bulk != agent
+    request = w.request[w.schedulers[scheduler].job]
+    listed = not w.state[0].optimistic and w.state[0].bulk != scheduler
     for k in range(placed):
-        node = w.offer_rows[w.claim[agent, k]]
-        w.claim[agent, k] = node
+        node = w.offer_rows[w.claim[scheduler, k]]
+        w.claim[scheduler, k] = node
         take(w.free, node, request)
         if listed:
-            remove(w.set_amount, w.set_sum, agent, node, request)
-    w.agents[agent].claimed = placed
+            remove(w.set_amount, w.set_sum, scheduler, node, request)
+    w.schedulers[scheduler].claimed = placed
 
 
 @inlined
-def drop_offer_claim(w: OfferWorld, agent: int) -> None:
+def drop_offer_claim(w: OfferWorld, scheduler: int) -> None:
     """What was claimed is again part of the offer."""
-    request = w.request[w.agents[agent].job]
-    for k in range(w.agents[agent].claimed):
-        node = w.claim[agent, k]
+    request = w.request[w.schedulers[scheduler].job]
+    for k in range(w.schedulers[scheduler].claimed):
+        node = w.claim[scheduler, k]
         give_back(w.free, node, request)
-        if w.state[0].bulk != agent:
-            add(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, node, request)
-    w.agents[agent].claimed = 0
+        if w.state[0].bulk != scheduler:
+            add(
+                w.set_rows,
+                w.set_size,
+                w.set_listed,
+                w.set_amount,
+                w.set_sum,
+                scheduler,
+                node,
+                request,
+            )
+    w.schedulers[scheduler].claimed = 0
 
 
 @inlined
-def return_offer(w: OfferWorld, agent: int) -> None:
+def return_offer(w: OfferWorld, scheduler: int) -> None:
     if not w.state[0].optimistic:
-        give_back_offer(w, agent)
+        give_back_offer(w, scheduler)
 
 
 @inlined
-def start_offered(w: OfferWorld, agent: int, job: int, accepted: int) -> None:
+def start_offered(w: OfferWorld, scheduler: int, job: int, accepted: int) -> None:
     """Start the tasks; with a reservation, long ones count against their part, declared short ones
     end at the limit."""
     lasts = w.jobs[job].duration
     if w.long_free.shape[0] > 0:
         if not is_short(w.state, w.workloads, w.jobs, job):
-            for k in range(w.agents[agent].claimed):
-                if w.claim[agent, k] >= 0:
-                    take(w.long_free, w.claim[agent, k], w.request[job])
+            for k in range(w.schedulers[scheduler].claimed):
+                if w.claim[scheduler, k] >= 0:
+                    take(w.long_free, w.claim[scheduler, k], w.request[job])
         elif lasts > w.state[0].short_max_s:
             lasts = w.state[0].short_max_s
             w.state[0].tasks_killed += accepted
-    start_run(w, agent, accepted, lasts)
+    start_run(w, scheduler, accepted, lasts)
 
 
 @inlined

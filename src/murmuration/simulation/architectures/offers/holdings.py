@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from murmuration.base.arrays import Amounts, Counts, Flags, Placements, Records
 from murmuration.base.jit import helper, inlined
 from murmuration.simulation.architectures.offers.world import OfferWorld
-from murmuration.simulation.engine.world import Array
 
 
 @helper
 def add(
-    rows: Array,
-    size: Array,
-    listed: Array,
-    amount: Array,
-    total: Array,
+    rows: Placements,
+    size: Counts,
+    listed: Flags,
+    amount: Amounts,
+    total: Amounts,
     holder: int,
     node: int,
-    request: Array,
+    request: Amounts,
 ) -> None:
     """A sparse set gets some of a row."""
     if not listed[holder, node]:
@@ -37,7 +37,7 @@ def add(
 
 
 @helper
-def remove(amount: Array, total: Array, holder: int, node: int, request: Array) -> None:
+def remove(amount: Amounts, total: Amounts, holder: int, node: int, request: Amounts) -> None:
     """A sparse set loses some of a row (the row stays listed until the set is emptied)."""
     for r in range(request.shape[0]):
         amount[holder, node, r] -= request[r]
@@ -46,7 +46,7 @@ def remove(amount: Array, total: Array, holder: int, node: int, request: Array) 
 
 @helper
 def empty(
-    rows: Array, size: Array, listed: Array, amount: Array, total: Array, holder: int
+    rows: Placements, size: Counts, listed: Flags, amount: Amounts, total: Amounts, holder: int
 ) -> None:
     """Forget what a set lists: it now belongs to the bulk."""
     for k in range(size[holder]):
@@ -61,7 +61,13 @@ def empty(
 
 @helper
 def move(
-    rows: Array, size: Array, listed: Array, amount: Array, total: Array, source: int, target: int
+    rows: Placements,
+    size: Counts,
+    listed: Flags,
+    amount: Amounts,
+    total: Amounts,
+    source: int,
+    target: int,
 ) -> None:
     """Everything one sparse set lists goes to another."""
     for k in range(size[source]):
@@ -77,7 +83,7 @@ def available_set(w: OfferWorld) -> Any:
 
 
 @inlined
-def freed(w: OfferWorld, node: int, request: Array) -> None:
+def freed(w: OfferWorld, node: int, request: Amounts) -> None:
     """Something came free on a row: it is available."""
     if w.state[0].bulk != available_set(w):
         add(
@@ -93,29 +99,37 @@ def freed(w: OfferWorld, node: int, request: Array) -> None:
 
 
 @inlined
-def offer_everything(w: OfferWorld, agent: int) -> None:
+def offer_everything(w: OfferWorld, scheduler: int) -> None:
     """All that is available goes to one scheduler."""
     if w.state[0].bulk == available_set(w):
-        w.state[0].bulk = agent
+        w.state[0].bulk = scheduler
     else:
-        move(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, available_set(w), agent)
+        move(
+            w.set_rows,
+            w.set_size,
+            w.set_listed,
+            w.set_amount,
+            w.set_sum,
+            available_set(w),
+            scheduler,
+        )
 
 
 @inlined
-def give_back_offer(w: OfferWorld, agent: int) -> None:
+def give_back_offer(w: OfferWorld, scheduler: int) -> None:
     """What a scheduler still holds of its offer is available again."""
     available = available_set(w)
-    if w.state[0].bulk == agent:
+    if w.state[0].bulk == scheduler:
         empty(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, available)
         w.state[0].bulk = available
     elif w.state[0].bulk == available:
-        empty(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent)
+        empty(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, scheduler)
     else:
-        move(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, available)
+        move(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, scheduler, available)
 
 
 @helper
-def held(free: Array, amount: Array, bulk: bool, holder: int, node: int, out: Array) -> None:
+def held(free: Amounts, amount: Amounts, bulk: bool, holder: int, node: int, out: Amounts) -> None:
     """How much of one row a set has."""
     for r in range(out.shape[0]):
         if bulk:
@@ -127,14 +141,14 @@ def held(free: Array, amount: Array, bulk: bool, holder: int, node: int, out: Ar
 
 
 @helper
-def is_selective(state: Array, workloads: Array, filters: Array, framework: int) -> bool:
+def is_selective(state: Records, workloads: Records, filters: Flags, framework: int) -> bool:
     """Whether a framework is offered only some of the rows."""
     return bool(state[0].min_cpu > 0 or workloads[framework].filter_cpu > 0 or filters.shape[1] > 0)
 
 
 @helper
 def passes(
-    state: Array, workloads: Array, filters: Array, framework: int, node: int, row: Array
+    state: Records, workloads: Records, filters: Flags, framework: int, node: int, row: Amounts
 ) -> bool:
     """Whether what is left of a row passes the framework's filter and the minimum offer size."""
     if not is_selective(state, workloads, filters, framework):
@@ -144,7 +158,9 @@ def passes(
 
 
 @helper
-def any_passes(state: Array, workloads: Array, filters: Array, framework: int, free: Array) -> bool:
+def any_passes(
+    state: Records, workloads: Records, filters: Flags, framework: int, free: Amounts
+) -> bool:
     """Whether any row that is not empty passes as it is."""
     for node in range(free.shape[0]):
         if free[node].sum() > 0 and passes(state, workloads, filters, framework, node, free[node]):
@@ -153,7 +169,7 @@ def any_passes(state: Array, workloads: Array, filters: Array, framework: int, f
 
 
 @inlined
-def offer_some(w: OfferWorld, agent: int, framework: int) -> None:
+def offer_some(w: OfferWorld, scheduler: int, framework: int) -> None:
     """The available rows that pass the framework's filter and the minimum offer size go to one
     scheduler."""
     available = available_set(w)
@@ -164,45 +180,45 @@ def offer_some(w: OfferWorld, agent: int, framework: int) -> None:
         node = k if bulk else w.set_rows[available, k]
         held(w.free, w.set_amount, bulk, available, node, row)
         if passes(w.state, w.workloads, w.filters, framework, node, row):
-            add(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, agent, node, row)
+            add(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, scheduler, node, row)
             if not bulk:
                 remove(w.set_amount, w.set_sum, available, node, row)
 
 
 @helper
-def claimed_of(agents: Array, request: Array, agent: int, r: int) -> Any:
+def claimed_of(schedulers: Records, request: Amounts, scheduler: int, r: int) -> Any:
     """How much of one resource a scheduler has claimed of its offer."""
-    if agents[agent].job < 0 or agents[agent].optimistic:
+    if schedulers[scheduler].job < 0 or schedulers[scheduler].optimistic:
         return 0
-    return agents[agent].claimed * request[agents[agent].job, r]
+    return schedulers[scheduler].claimed * request[schedulers[scheduler].job, r]
 
 
 @helper
 def amount_held(
-    state: Array,
-    agents: Array,
-    request: Array,
-    sums: Array,
-    totals: Array,
-    set_sum: Array,
-    agent: int,
+    state: Records,
+    schedulers: Records,
+    request: Amounts,
+    sums: Amounts,
+    totals: Amounts,
+    set_sum: Amounts,
+    scheduler: int,
     r: int,
 ) -> Any:
     """How much of one resource is in a scheduler's offer, what it has claimed of it included."""
-    if state[0].bulk != agent:
-        return set_sum[agent, r] + claimed_of(agents, request, agent, r)
+    if state[0].bulk != scheduler:
+        return set_sum[scheduler, r] + claimed_of(schedulers, request, scheduler, r)
     amount = totals[r] - sums[0, r]
     for s in range(set_sum.shape[0]):
         amount -= set_sum[s, r]
-    for other in range(agents.shape[0]):
-        if other != agent:
-            amount -= claimed_of(agents, request, other, r)
+    for other in range(schedulers.shape[0]):
+        if other != scheduler:
+            amount -= claimed_of(schedulers, request, other, r)
     return amount
 
 
 @helper
 def hide_others(
-    free: Array, rows: Array, size: Array, amount: Array, holder: int, sign: int
+    free: Amounts, rows: Placements, size: Counts, amount: Amounts, holder: int, sign: int
 ) -> None:
     """Take from the table what other sets list (sign −1), or put it back (+1): a placement sees one
     set's rows."""

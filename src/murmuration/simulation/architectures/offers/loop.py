@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.base.arrays import Amounts, Records
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.base.rows import next_double
 from murmuration.cluster.task_rows import mask_of
@@ -40,7 +41,7 @@ from murmuration.simulation.architectures.offers.world import (
     OFFER_TIMES_OUT,
     OfferWorld,
 )
-from murmuration.simulation.engine.event_queue import note, pop
+from murmuration.simulation.engine.event_queue import pop, schedule
 from murmuration.simulation.engine.loop import (
     DECIDE,
     GO_ON,
@@ -68,7 +69,6 @@ from murmuration.simulation.engine.world import (
     KIND_BITS,
     KIND_MASK,
     TASKS_END,
-    Array,
 )
 
 entitled = helper(allocators.entitled)
@@ -80,68 +80,74 @@ SERIAL_BITS = 16
 
 
 @helper
-def idle_slot(agents: Array, slots: int, framework: int) -> int:
+def idle_slot(schedulers: Records, slots: int, framework: int) -> int:
     """An idle scheduler of a framework, −1 for none. It has one, or several where double booking is
     allowed."""
-    for agent in range(framework * slots, (framework + 1) * slots):
-        if agents[agent].job < 0:
-            return agent
+    for scheduler in range(framework * slots, (framework + 1) * slots):
+        if schedulers[scheduler].job < 0:
+            return scheduler
     return -1
 
 
 @helper
-def wants_offer(state: Array, agents: Array, workloads: Array, framework: int) -> bool:
+def wants_offer(state: Records, schedulers: Records, workloads: Records, framework: int) -> bool:
     """Whether a framework would look at an offer now."""
     slots = state[0].slots
-    queued = agents[framework * slots].queued
+    queued = schedulers[framework * slots].queued
     if queued == 0 or workloads[framework].refusals >= min(queued, REFUSALS_MAX):
         return False
-    return idle_slot(agents, slots, framework) >= 0
+    return idle_slot(schedulers, slots, framework) >= 0
 
 
 @helper
-def schedule_offer(state: Array, agents: Array, workloads: Array, agenda: Array) -> None:
+def schedule_offer(
+    state: Records, schedulers: Records, workloads: Records, event_queue: Records
+) -> None:
     """If some framework wants an offer and none is in the making, the allocator starts on one."""
     if state[0].offering:
         return
     for framework in range(workloads.shape[0]):
-        if wants_offer(state, agents, workloads, framework):
+        if wants_offer(state, schedulers, workloads, framework):
             period, at = state[0].period_s, state[0].now
             if period > 0.0:
                 at = max(np.ceil(at / period) * period, at)
-            note(agenda, state, at + state[0].offer_time_s, OFFER_MADE, 0)
+            schedule(event_queue, state, at + state[0].offer_time_s, OFFER_MADE, 0)
             state[0].offering = True
             return
 
 
 @helper
-def something_changed(state: Array, agents: Array, workloads: Array, agenda: Array) -> None:
+def something_changed(
+    state: Records, schedulers: Records, workloads: Records, event_queue: Records
+) -> None:
     """Resources came free: frameworks that had refused look again."""
     for framework in range(workloads.shape[0]):
         workloads[framework].refusals = 0
-    schedule_offer(state, agents, workloads, agenda)
+    schedule_offer(state, schedulers, workloads, event_queue)
 
 
 @helper
 def count_offered(
-    state: Array,
-    agents: Array,
-    request: Array,
-    sums: Array,
-    totals: Array,
-    set_sum: Array,
-    offered: Array,
+    state: Records,
+    schedulers: Records,
+    request: Amounts,
+    sums: Amounts,
+    totals: Amounts,
+    set_sum: Amounts,
+    offered: Amounts,
 ) -> None:
     """Bring up to date what each framework, and all of them, have been offered."""
     offered[:] = 0
     state[0].offered = 0
     if state[0].optimistic:
         return
-    for agent in range(agents.shape[0]):
-        if agents[agent].job >= 0 and not agents[agent].rescinded:
+    for scheduler in range(schedulers.shape[0]):
+        if schedulers[scheduler].job >= 0 and not schedulers[scheduler].rescinded:
             for r in range(totals.shape[0]):
-                amount = amount_held(state, agents, request, sums, totals, set_sum, agent, r)
-                offered[agent // state[0].slots, r] += amount
+                amount = amount_held(
+                    state, schedulers, request, sums, totals, set_sum, scheduler, r
+                )
+                offered[scheduler // state[0].slots, r] += amount
                 if r == 0:
                     state[0].offered += amount
 
@@ -151,8 +157,8 @@ def choose_framework(w: OfferWorld, allocate: Any) -> Any:
     """The framework the policy gives the next offer to; those below their guaranteed share come
     first."""
     for framework in range(w.workloads.shape[0]):
-        w.wants[framework] = wants_offer(w.state, w.agents, w.workloads, framework)
-    count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
+        w.wants[framework] = wants_offer(w.state, w.schedulers, w.workloads, framework)
+    count_offered(w.state, w.schedulers, w.request, w.sums, w.totals, w.set_sum, w.offered)
     entitled(w.held, w.totals, w.guarantee, w.wants)
     draw = next_double(w.rng[w.rng.shape[0] - 1])
     chosen = allocate(w.held, w.offered, w.totals, w.weight, w.wants, draw)
@@ -164,32 +170,39 @@ def choose_framework(w: OfferWorld, allocate: Any) -> Any:
 
 
 @inlined
-def make_offer(w: OfferWorld, agent: int, framework: int) -> None:
+def make_offer(w: OfferWorld, scheduler: int, framework: int) -> None:
     """Lock what is offered; an optimistic offer locks nothing."""
     if not w.state[0].optimistic:
         if is_selective(w.state, w.workloads, w.filters, framework):
-            offer_some(w, agent, framework)
+            offer_some(w, scheduler, framework)
         else:
-            offer_everything(w, agent)
+            offer_everything(w, scheduler)
 
 
 @inlined
-def decide_offered(w: OfferWorld, agent: int, place: Any, score: Any) -> None:
+def decide_offered(w: OfferWorld, scheduler: int, place: Any, score: Any) -> None:
     """The compiled placement chooses among the rows of the offer: on the table itself if it was
     offered whole rows."""
-    job = w.agents[agent].job
-    request, count, rng, claim = w.request[job], w.jobs[job].left, w.rng[agent], w.claim[agent]
+    job = w.schedulers[scheduler].job
+    request, count, rng, claim = (
+        w.request[job],
+        w.jobs[job].left,
+        w.rng[scheduler],
+        w.claim[scheduler],
+    )
     mask = mask_of(w.masks, w.jobs, job)
     reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
     sifted = w.state[0].optimistic and is_selective(
-        w.state, w.workloads, w.filters, agent // w.state[0].slots
+        w.state, w.workloads, w.filters, scheduler // w.state[0].slots
     )
-    if not reserved and not sifted and (w.state[0].optimistic or w.state[0].bulk == agent):
-        hide_others(w.free, w.set_rows, w.set_size, w.set_amount, agent, -1)
-        w.agents[agent].claimed = place(w.total, w.free, mask, request, count, rng, claim, score)
-        hide_others(w.free, w.set_rows, w.set_size, w.set_amount, agent, +1)
+    if not reserved and not sifted and (w.state[0].optimistic or w.state[0].bulk == scheduler):
+        hide_others(w.free, w.set_rows, w.set_size, w.set_amount, scheduler, -1)
+        w.schedulers[scheduler].claimed = place(
+            w.total, w.free, mask, request, count, rng, claim, score
+        )
+        hide_others(w.free, w.set_rows, w.set_size, w.set_amount, scheduler, +1)
     else:
-        size = offered_table(w, agent, job)
+        size = offered_table(w, scheduler, job)
         allowed = mask
         if mask.shape[0] > 0:
             allowed = w.offer_mask[:size]
@@ -198,105 +211,113 @@ def decide_offered(w: OfferWorld, agent: int, place: Any, score: Any) -> None:
         placed = place(
             w.offer_total[:size], w.offer_free[:size], allowed, request, count, rng, claim, score
         )
-        claim_rows(w, agent, placed)
+        claim_rows(w, scheduler, placed)
 
 
 @loop_kernel
-def choose_offered(w: OfferWorld, agent: int, place: Any, score: Any) -> None:
+def choose_offered(w: OfferWorld, scheduler: int, place: Any, score: Any) -> None:
     """The decision alone, for the explainer."""
-    decide_offered(w, agent, place, score)
+    decide_offered(w, scheduler, place, score)
 
 
 @inlined
-def launch_offer(w: OfferWorld, agent: int) -> None:
+def launch_offer(w: OfferWorld, scheduler: int) -> None:
     """The framework has looked at the offer: it rejects it if nothing fits, else it is busy until
     it answers."""
-    job, framework = w.agents[agent].job, agent // w.state[0].slots
+    job, framework = w.schedulers[scheduler].job, scheduler // w.state[0].slots
     if (
         w.jobs[job].gang
-        and w.agents[agent].claimed < w.jobs[job].left
-        and not w.agents[agent].optimistic
+        and w.schedulers[scheduler].claimed < w.jobs[job].left
+        and not w.schedulers[scheduler].optimistic
     ):
-        drop_offer_claim(w, agent)
-    settle_claim(w, agent)
-    claimed = w.agents[agent].claimed
+        drop_offer_claim(w, scheduler)
+    settle_claim(w, scheduler)
+    claimed = w.schedulers[scheduler].claimed
     if claimed == 0:
-        w.agents[agent].job = -1
-        return_offer(w, agent)
+        w.schedulers[scheduler].job = -1
+        return_offer(w, scheduler)
         w.workloads[framework].refusals += 1
         w.state[0].offers_rejected += 1
     else:
-        leave_queue(w.agents, w.queue, w.jobs, job)
-        begin_attempt(w.agents, w.jobs, agent, job, w.state[0].now)
-        w.agents[agent].claimed = claimed
-        note_answer(w.state, w.agents, w.agenda, agent, decision_time(w.times, w.jobs, agent, job))
-    count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
+        leave_queue(w.schedulers, w.queue, w.jobs, job)
+        begin_attempt(w.schedulers, w.jobs, scheduler, job, w.state[0].now)
+        w.schedulers[scheduler].claimed = claimed
+        note_answer(
+            w.state,
+            w.schedulers,
+            w.event_queue,
+            scheduler,
+            decision_time(w.times, w.jobs, scheduler, job),
+        )
+    count_offered(w.state, w.schedulers, w.request, w.sums, w.totals, w.set_sum, w.offered)
     w.state[0].pending = -1
 
 
 @helper
-def note_answer(state: Array, agents: Array, agenda: Array, agent: int, lasts: float) -> None:
+def note_answer(
+    state: Records, schedulers: Records, event_queue: Records, scheduler: int, lasts: float
+) -> None:
     """When the framework will answer, and when its offer times out if that is sooner."""
     now, timeout = state[0].now, state[0].timeout_s
-    note(agenda, state, now + lasts, ATTEMPT_ENDS, agent)
-    agents[agent].serial += 1
+    schedule(event_queue, state, now + lasts, ATTEMPT_ENDS, scheduler)
+    schedulers[scheduler].serial += 1
     if 0.0 < timeout < lasts:
-        note(
-            agenda,
+        schedule(
+            event_queue,
             state,
             now + timeout,
             OFFER_TIMES_OUT,
-            (agents[agent].serial << SERIAL_BITS) | agent,
+            (schedulers[scheduler].serial << SERIAL_BITS) | scheduler,
         )
 
 
 @inlined
-def answer(w: OfferWorld, agent: int) -> None:
+def answer(w: OfferWorld, scheduler: int) -> None:
     """The framework answers its offer: its tasks start, and what it did not use is available
     again."""
-    job = w.agents[agent].job
-    spent = w.state[0].now - w.agents[agent].started
+    job = w.schedulers[scheduler].job
+    spent = w.state[0].now - w.schedulers[scheduler].started
     accepted = 0
-    if w.agents[agent].rescinded:
-        w.busy[w.jobs[job].workload, agent, 0] += spent
-        w.busy[w.jobs[job].workload, agent, 1] += spent
+    if w.schedulers[scheduler].rescinded:
+        w.busy[w.jobs[job].workload, scheduler, 0] += spent
+        w.busy[w.jobs[job].workload, scheduler, 1] += spent
     else:
-        accepted = commit_claim(w, agent)
-        return_offer(w, agent)
+        accepted = commit_claim(w, scheduler)
+        return_offer(w, scheduler)
     if accepted > 0:
-        start_offered(w, agent, job, accepted)
-    w.agents[agent].rescinded = False
-    w.agents[agent].job = -1
+        start_offered(w, scheduler, job, accepted)
+    w.schedulers[scheduler].rescinded = False
+    w.schedulers[scheduler].job = -1
     w.state[0].events += 1
     finish_job(w, job, accepted, spent)
-    count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
+    count_offered(w.state, w.schedulers, w.request, w.sums, w.totals, w.set_sum, w.offered)
 
 
 @inlined
 def rescind(w: OfferWorld, subject: int) -> None:
     """The framework took too long: its offer goes back, and its answer will come too late."""
-    agent, serial = subject & ((1 << SERIAL_BITS) - 1), subject >> SERIAL_BITS
-    if w.agents[agent].serial == serial and w.agents[agent].job >= 0:
+    scheduler, serial = subject & ((1 << SERIAL_BITS) - 1), subject >> SERIAL_BITS
+    if w.schedulers[scheduler].serial == serial and w.schedulers[scheduler].job >= 0:
         if not w.state[0].optimistic:
-            drop_offer_claim(w, agent)
-            return_offer(w, agent)
-        w.agents[agent].claimed = 0
-        w.agents[agent].rescinded = True
+            drop_offer_claim(w, scheduler)
+            return_offer(w, scheduler)
+        w.schedulers[scheduler].claimed = 0
+        w.schedulers[scheduler].rescinded = True
         w.state[0].offers_rescinded += 1
-        count_offered(w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, w.offered)
+        count_offered(w.state, w.schedulers, w.request, w.sums, w.totals, w.set_sum, w.offered)
 
 
 @inlined
-def happen(w: OfferWorld) -> bool:
-    """Let the next thing on the agenda happen; True if it is time to make an offer."""
-    what = pop(w.agenda, w.state)
+def dispatch(w: OfferWorld) -> bool:
+    """Dispatch the next event; True if it is time to make an offer."""
+    what = pop(w.event_queue, w.state)
     kind, subject = what & KIND_MASK, what >> KIND_BITS
     due = kind == OFFER_MADE
     if due:
         w.state[0].offering = False
     elif kind == JOB_RETURNS:
-        enqueue(w.agents, w.queue, w.jobs, subject)
-        schedule_offer(w.state, w.agents, w.workloads, w.agenda)
+        enqueue(w.schedulers, w.queue, w.jobs, subject)
+        schedule_offer(w.state, w.schedulers, w.workloads, w.event_queue)
     else:
         if kind == TASKS_END:
             run_ends(w, subject)
@@ -304,7 +325,7 @@ def happen(w: OfferWorld) -> bool:
             answer(w, subject)
         else:
             rescind(w, subject)
-        something_changed(w.state, w.agents, w.workloads, w.agenda)
+        something_changed(w.state, w.schedulers, w.workloads, w.event_queue)
     return bool(due)
 
 
@@ -316,30 +337,30 @@ def open_offer(w: OfferWorld, framework: int) -> int:
     Nothing is no offer: then the scheduler stays idle, and the framework waits until something
     comes free.
     """
-    agent = idle_slot(w.agents, w.state[0].slots, framework)
+    scheduler = idle_slot(w.schedulers, w.state[0].slots, framework)
     queue, refusals = framework * w.state[0].slots, w.workloads[framework].refusals
-    w.agents[agent].job = nth_job(w.queue, w.jobs, queue, refusals)
-    w.agents[agent].claimed = 0
-    make_offer(w, agent, framework)
-    if is_nothing(w, agent):
-        w.agents[agent].job = -1
-        return_offer(w, agent)
+    w.schedulers[scheduler].job = nth_job(w.queue, w.jobs, queue, refusals)
+    w.schedulers[scheduler].claimed = 0
+    make_offer(w, scheduler, framework)
+    if is_nothing(w, scheduler):
+        w.schedulers[scheduler].job = -1
+        return_offer(w, scheduler)
         w.workloads[framework].refusals = REFUSALS_MAX
     else:
         w.state[0].offers_made += 1
-    return agent
+    return scheduler
 
 
 @inlined
-def is_nothing(w: OfferWorld, agent: int) -> bool:
+def is_nothing(w: OfferWorld, scheduler: int) -> bool:
     """Whether there is nothing in an offer."""
-    framework, amount = agent // w.state[0].slots, 0
+    framework, amount = scheduler // w.state[0].slots, 0
     if w.state[0].optimistic:
         amount = int(any_passes(w.state, w.workloads, w.filters, framework, w.free))
     else:
         for r in range(w.totals.shape[0]):
             amount += amount_held(
-                w.state, w.agents, w.request, w.sums, w.totals, w.set_sum, agent, r
+                w.state, w.schedulers, w.request, w.sums, w.totals, w.set_sum, scheduler, r
             )
     return amount == 0
 
@@ -353,27 +374,27 @@ def advance_offers(
     while True:
         if looking >= 0:
             job = next_job(w.queue, looking // w.state[0].slots * w.state[0].slots)
-            if w.agents[looking].job >= 0:
+            if w.schedulers[looking].job >= 0:
                 launch_offer(w, looking)
-            if w.agents[looking].job < 0 and w.guarantee[looking // w.state[0].slots] > 0.0:
+            if w.schedulers[looking].job < 0 and w.guarantee[looking // w.state[0].slots] > 0.0:
                 revoke(w, looking, job)
-            schedule_offer(w.state, w.agents, w.workloads, w.agenda)
+            schedule_offer(w.state, w.schedulers, w.workloads, w.event_queue)
             looking = -1
-        why = to_next_event(w, until, needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]))
+        why = to_next_event(w, until, needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]))
         if why != GO_ON:
             return why
         framework = -1
-        if arrival_is_next(w.state, w.jobs, w.agenda):
-            agent = arrive(w.state, w.agents, w.queue, w.jobs)
-            if agent >= 0:
-                w.workloads[agent // w.state[0].slots].refusals = 0
-                schedule_offer(w.state, w.agents, w.workloads, w.agenda)
-        elif happen(w):
+        if arrival_is_next(w.state, w.jobs, w.event_queue):
+            scheduler = arrive(w.state, w.schedulers, w.queue, w.jobs)
+            if scheduler >= 0:
+                w.workloads[scheduler // w.state[0].slots].refusals = 0
+                schedule_offer(w.state, w.schedulers, w.workloads, w.event_queue)
+        elif dispatch(w):
             framework = choose_framework(w, allocate)
         if framework >= 0:
             looking = open_offer(w, framework)
-        if looking >= 0 and w.agents[looking].job >= 0:
-            if ask == PYTHON or (ask == ONE_JOB and w.agents[looking].job == watch):
+        if looking >= 0 and w.schedulers[looking].job >= 0:
+            if ask == PYTHON or (ask == ONE_JOB and w.schedulers[looking].job == watch):
                 w.state[0].pending = looking
                 return DECIDE
             decide_offered(w, looking, place, score)

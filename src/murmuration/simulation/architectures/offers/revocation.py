@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.base.arrays import Amounts
+from murmuration.base.arrays import Amounts, Records, Shares
 from murmuration.base.jit import helper, inlined, tree
 from murmuration.cluster.task_rows import mask_of
 from murmuration.schedulers.admission import WAITING
@@ -24,7 +24,6 @@ from murmuration.simulation.engine.world import (
     KIND_BITS,
     KIND_MASK,
     TASKS_END,
-    Array,
 )
 
 revocable = helper(allocators.revocable)
@@ -32,13 +31,13 @@ is_enough, can_clear = tree(clearing.is_enough), tree(clearing.can_clear)
 
 
 @helper
-def revoke(w: OfferWorld, agent: int, job: int) -> None:
+def revoke(w: OfferWorld, scheduler: int, job: int) -> None:
     """Make room for what a job of an idle framework still needs, up to its guarantee.
 
     At most once at any one time, or frameworks that decide in no time could kill and restart the
     same tasks without end.
     """
-    framework = agent // w.state[0].slots
+    framework = scheduler // w.state[0].slots
     reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
     wanted, tasks, promised = w.offer_total[0], 0, 0
     if w.workloads[framework].revoked_at < w.state[0].now:
@@ -57,10 +56,10 @@ def revoke(w: OfferWorld, agent: int, job: int) -> None:
             tasks = 0
         else:
             promise(w, node, job, reserved, -1)
-            w.claim[agent, promised] = node
+            w.claim[scheduler, promised] = node
             promised += 1
     for k in range(promised):
-        promise(w, w.claim[agent, k], job, reserved, +1)
+        promise(w, w.claim[scheduler, k], job, reserved, +1)
 
 
 @inlined
@@ -102,8 +101,8 @@ def run_at(w: OfferWorld, k: int, victim: int, reserved: bool) -> int:
     whose room can be used; else −1. Every run that is not over has exactly one such event, so the
     event queue serves as the list of runs."""
     run = -1
-    if w.agenda[k].what & KIND_MASK == TASKS_END:
-        ending = w.agenda[k].what >> KIND_BITS
+    if w.event_queue[k].what & KIND_MASK == TASKS_END:
+        ending = w.event_queue[k].what >> KIND_BITS
         job = w.runs[ending].job
         useful = not (reserved and is_short(w.state, w.workloads, w.jobs, job))
         if w.jobs[job].workload == victim and useful:
@@ -115,7 +114,7 @@ def run_at(w: OfferWorld, k: int, victim: int, reserved: bool) -> int:
 def count_on_nodes(w: OfferWorld, victim: int, reserved: bool) -> None:
     """What the victim's tasks hold of each node, as `offer_free`."""
     w.offer_free[:] = 0
-    for k in range(w.state[0].notes):
+    for k in range(w.state[0].scheduled):
         run = run_at(w, k, victim, reserved)
         slot = w.runs[run].slot if run >= 0 else -1
         while slot >= 0:
@@ -129,7 +128,7 @@ def node_to_clear(w: OfferWorld, victim: int, wanted: Amounts, reserved: bool) -
     """Of the nodes that can be cleared, the one where the victim started something last; −1 for
     none."""
     chosen, latest = -1, -1.0
-    for k in range(w.state[0].notes):
+    for k in range(w.state[0].scheduled):
         run = run_at(w, k, victim, reserved)
         slot = w.runs[run].slot if run >= 0 and w.runs[run].started > latest else -1
         while slot >= 0:
@@ -160,7 +159,7 @@ def clear(w: OfferWorld, victim: int, node: int, wanted: Amounts, reserved: bool
 def newest_on(w: OfferWorld, victim: int, node: int, reserved: bool) -> int:
     """The run the victim started last among those with a task on this node."""
     newest = -1
-    for k in range(w.state[0].notes):
+    for k in range(w.state[0].scheduled):
         run = run_at(w, k, victim, reserved)
         slot = w.runs[run].slot if run >= 0 else -1
         while slot >= 0 and w.slots[slot].node != node:
@@ -182,11 +181,11 @@ def promise(w: OfferWorld, node: int, job: int, reserved: bool, sign: int) -> No
 
 @helper
 def tasks_owed(
-    jobs: Array,
-    request: Array,
-    held: Array,
-    totals: Array,
-    guarantee: Array,
+    jobs: Records,
+    request: Amounts,
+    held: Amounts,
+    totals: Amounts,
+    guarantee: Shares,
     framework: int,
     job: int,
 ) -> int:
@@ -210,7 +209,7 @@ def mark_usable(w: OfferWorld, framework: int, job: int) -> None:
 
 
 @helper
-def take_slot(runs: Array, slots: Array, run: int, node: int) -> int:
+def take_slot(runs: Records, slots: Records, run: int, node: int) -> int:
     """Take a task on this node off the list of its run; returns its slot."""
     slot, before = runs[run].slot, -1
     while slots[slot].node != node:
@@ -235,5 +234,5 @@ def kill(w: OfferWorld, run: int, slot: int) -> None:
     if w.jobs[job].left == 0:
         w.jobs[job].full = np.nan
         w.jobs[job].status = WAITING
-        enqueue(w.agents, w.queue, w.jobs, job)
+        enqueue(w.schedulers, w.queue, w.jobs, job)
     w.jobs[job].left += 1

@@ -99,7 +99,7 @@ def _set_frameworks(setup: Setup, world: World, frameworks: list[Framework]) -> 
 
 
 def _arrays(setup: Setup, world: World, frameworks: list[Framework]) -> dict[str, Column]:
-    sets, (nodes, resources) = len(world.agents) + 1, world.free.shape
+    sets, (nodes, resources) = len(world.schedulers) + 1, world.free.shape
     return {
         "set_rows": np.zeros((sets, nodes), np.int32),
         "set_size": np.zeros(sets, np.int64),

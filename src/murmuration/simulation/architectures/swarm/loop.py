@@ -17,7 +17,7 @@ from murmuration.schedulers.swarm.bulk import decide_alone, decide_together, mea
 from murmuration.schedulers.swarm.bulk_table import BUSY_UNTIL, PHEROMONE, Swarm
 from murmuration.simulation.architectures.swarm.world import SwarmWorld
 from murmuration.simulation.engine.churn import change_node
-from murmuration.simulation.engine.event_queue import note, pop
+from murmuration.simulation.engine.event_queue import pop, schedule
 from murmuration.simulation.engine.loop import (
     DECIDE,
     GO_ON,
@@ -94,13 +94,13 @@ def swarm_of(w: SwarmWorld) -> Swarm:
         request=w.request,
         rng=w.rng,
         slots=w.slots,
-        agenda=w.agenda,
+        event_queue=w.event_queue,
         tasks=w.tasks,
-        firm=w.firm,
+        unreserved=w.unreserved,
         task_used=w.task_used,
         sums=w.sums,
         outgoing=w.outgoing,
-        firm_outgoing=w.firm_outgoing,
+        reserved_outgoing=w.reserved_outgoing,
         rules=w.swarm,
         order=w.swarm_order,
         first=w.swarm_first,
@@ -121,7 +121,7 @@ def agents_act(c: Swarm, grouped: Flags) -> None:
                     act_together(c, slot)
             elif c.tasks[slot].source < 0 and c.nodes[PHEROMONE, c.slots[slot].node] > 0.0:
                 act_alone(c, slot)
-    note(c.agenda, c.state, c.state[0].now + c.rules[0].step_s, AGENTS_ACT, 0)
+    schedule(c.event_queue, c.state, c.state[0].now + c.rules[0].step_s, AGENTS_ACT, 0)
 
 
 @inlined
@@ -136,12 +136,11 @@ def agents_die(w: SwarmWorld, run: int) -> None:
 
 
 @inlined
-def happen(w: SwarmWorld) -> int:
-    """Let the next thing on the agenda happen; returns the scheduler that may now have something to
-    do, or −1."""
-    what = pop(w.agenda, w.state)
+def dispatch(w: SwarmWorld) -> int:
+    """Dispatch the next event; returns the scheduler that may now have something to do, or −1."""
+    what = pop(w.event_queue, w.state)
     kind, subject = what & KIND_MASK, what >> KIND_BITS
-    agent = -1
+    scheduler = -1
     if kind == AGENTS_ACT:
         agents_act(swarm_of(w), w.swarm_groups)
     elif kind == MIGRATION_ENDS:
@@ -154,12 +153,12 @@ def happen(w: SwarmWorld) -> int:
     elif kind == NODE_CHANGES:
         change_node(w, subject)
     elif kind == JOB_RETURNS:
-        enqueue(w.agents, w.queue, w.jobs, subject)
-        agent = w.jobs[subject].agent
+        enqueue(w.schedulers, w.queue, w.jobs, subject)
+        scheduler = w.jobs[subject].scheduler
     else:
         attempt_ends(w, subject)
-        agent = subject
-    return agent
+        scheduler = subject
+    return scheduler
 
 
 @loop_kernel
@@ -170,20 +169,20 @@ def advance_swarm(w: SwarmWorld, place: Any, score: Any, ask: int, watch: int, u
         if deciding >= 0:
             launch(w, deciding)
             deciding = -1
-        full = needs_room(w.state, w.runs, w.agenda, w.claim.shape[1]) or agents_need_room(
-            w.state, w.agenda, w.slots
+        full = needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]) or agents_need_room(
+            w.state, w.event_queue, w.slots
         )
         why = to_next_event(w, until, full)
         if why != GO_ON:
             return why
-        if arrival_is_next(w.state, w.jobs, w.agenda):
-            agent = arrive(w.state, w.agents, w.queue, w.jobs)
+        if arrival_is_next(w.state, w.jobs, w.event_queue):
+            scheduler = arrive(w.state, w.schedulers, w.queue, w.jobs)
         else:
-            agent = happen(w)
-        job = next_attempt(w, agent)
+            scheduler = dispatch(w)
+        job = next_attempt(w, scheduler)
         if job >= 0:
             if ask == PYTHON or (ask == ONE_JOB and job == watch):
-                w.state[0].pending = agent
+                w.state[0].pending = scheduler
                 return DECIDE
-            decide(w, agent, place, score)
-            deciding = agent
+            decide(w, scheduler, place, score)
+            deciding = scheduler
