@@ -26,7 +26,7 @@ from murmuration.schedulers.swarm.bulk_table import (
     RESOURCE,
     SMALLEST,
     USED,
-    Swarm,
+    SwarmTable,
     fill_used,
 )
 from murmuration.schedulers.swarm.destinations import SPREADING
@@ -44,7 +44,7 @@ attractive = helper(pheromone.attractive)
 
 
 @helper
-def measure(c: Swarm) -> None:
+def measure(c: SwarmTable) -> None:
     """At the beginning of a step: the smallest and largest task of each node, its pheromone, its
     place in the order."""
     for node in range(c.total.shape[0]):
@@ -66,7 +66,7 @@ def measure(c: Swarm) -> None:
 
 
 @helper
-def look_at(c: Swarm, node: int) -> None:
+def look_at(c: SwarmTable, node: int) -> None:
     """What a node holds now: its fullness, by which resource, and whether tasks leave it to pack it
     or for overload."""
     used, capacity = c.rows[USED], c.total[node]
@@ -80,7 +80,7 @@ def look_at(c: Swarm, node: int) -> None:
 
 
 @helper
-def set_pheromone(c: Swarm, node: int) -> None:
+def set_pheromone(c: SwarmTable, node: int) -> None:
     """Eq. 23 for one node."""
     look_at(c, node)
     packing = bin_pack(
@@ -90,28 +90,28 @@ def set_pheromone(c: Swarm, node: int) -> None:
 
 
 @helper
-def renew(c: Swarm, node: int) -> None:
+def renew(c: SwarmTable, node: int) -> None:
     """A node of a migration has changed: so do its place in the order and its pheromone."""
     relevel(c, node)
     set_pheromone(c, node)
 
 
 @helper
-def size_on(c: Swarm, node: int, request: Amounts, packing: bool) -> float:
+def size_on(c: SwarmTable, node: int, request: Amounts, packing: bool) -> float:
     """The size of a task on a node now."""
     resource = int(c.nodes[RESOURCE, node])
     return float(container_size(request, c.total[node], c.rows[COUNTED], resource, packing))
 
 
 @helper
-def strategy_now(c: Swarm) -> int:
+def strategy_now(c: SwarmTable) -> int:
     """The strategy in force."""
     rules = c.rules[0]
     return int(strategy_at(c.state[0].now, rules.strategy, rules.switch_s, rules.switch_to))
 
 
 @helper
-def wants_to_leave(c: Swarm, node: int, request: Amounts) -> Any:
+def wants_to_leave(c: SwarmTable, node: int, request: Amounts) -> Any:
     """One agent draws against the pheromone of its node (eqs. 24 and 25)."""
     p = c.nodes[PHEROMONE, node]
     if p <= 0.0:
@@ -123,7 +123,7 @@ def wants_to_leave(c: Swarm, node: int, request: Amounts) -> Any:
 
 
 @helper
-def find(c: Swarm, source: int, request: Amounts, mask: Flags) -> Any:
+def find(c: SwarmTable, source: int, request: Amounts, mask: Flags) -> Any:
     """A destination by the rules that hold for this source, −1 for none; messages are counted."""
     fuller_than = c.nodes[FULLNESS, source] if c.nodes[PACKING, source] > 0.0 else SPREADING
     to, messages = search(c, source, request, mask, fuller_than)
@@ -134,7 +134,7 @@ def find(c: Swarm, source: int, request: Amounts, mask: Flags) -> Any:
 
 
 @helper
-def decide_alone(c: Swarm, slot: int, mask: Flags) -> Any:
+def decide_alone(c: SwarmTable, slot: int, mask: Flags) -> Any:
     """Where one task goes."""
     node, amounts = c.slots[slot].node, amounts_of(c, slot)
     to = -1
@@ -157,7 +157,7 @@ def count_mates(slots: Records, tasks: Records, leader: int, node: int) -> tuple
 
 
 @helper
-def gathering_place(c: Swarm, leader: int, job: int, mask: Flags) -> Any:
+def gathering_place(c: SwarmTable, leader: int, job: int, mask: Flags) -> Any:
     """The node of a mate that attracts most and has room for the others, −1 for none."""
     rest, best, place = c.rows[GROUP], 0.0, -1
     slot = leader
@@ -175,7 +175,7 @@ def gathering_place(c: Swarm, leader: int, job: int, mask: Flags) -> Any:
 
 
 @helper
-def decide_together(c: Swarm, leader: int, mask: Flags) -> Any:
+def decide_together(c: SwarmTable, leader: int, mask: Flags) -> Any:
     """Where a group of tasks that must share a node goes: apart, they gather where most are;
     together, they move as one. While one of them is under way, the others wait."""
     job, node = c.tasks[leader].job, c.slots[leader].node

@@ -20,7 +20,7 @@ from murmuration.schedulers.swarm.bulk_table import (
     PLACE,
     SMALLEST_NODE,
     USED,
-    Swarm,
+    SwarmTable,
     fill_used,
 )
 from murmuration.schedulers.swarm.search import RING
@@ -61,7 +61,7 @@ def max_need(request: Amounts, rows: Amounts) -> float:
 
 
 @helper
-def suits(c: Swarm, mask: Flags, request: Amounts, node: int, fuller_than: float) -> bool:
+def suits(c: SwarmTable, mask: Flags, request: Amounts, node: int, fuller_than: float) -> bool:
     """Whether a node may take this request: it has room now, is not overloaded then, and is fuller
     than the source was (a source that spreads asks for −1)."""
     if (mask.shape[0] > 0 and not mask[node]) or not fits(c.free, node, request):
@@ -75,7 +75,7 @@ def suits(c: Swarm, mask: Flags, request: Amounts, node: int, fuller_than: float
 
 @helper
 def search(
-    c: Swarm, source: int, request: Amounts, mask: Flags, fuller_than: float
+    c: SwarmTable, source: int, request: Amounts, mask: Flags, fuller_than: float
 ) -> tuple[int, int]:
     """The node a task of the source finds, −1 for none, and the messages that took."""
     steps = c.first.shape[0] - 1
@@ -92,7 +92,13 @@ def search(
 
 @helper
 def search_ring(
-    c: Swarm, mask: Flags, request: Amounts, begin: int, end: int, source: int, fuller_than: float
+    c: SwarmTable,
+    mask: Flags,
+    request: Amounts,
+    begin: int,
+    end: int,
+    source: int,
+    fuller_than: float,
 ) -> tuple[int, int]:
     """The first suitable node after the source; each node asked is one message.
 
@@ -117,7 +123,13 @@ def search_ring(
 
 @helper
 def search_chord(
-    c: Swarm, mask: Flags, request: Amounts, begin: int, end: int, source: int, fuller_than: float
+    c: SwarmTable,
+    mask: Flags,
+    request: Amounts,
+    begin: int,
+    end: int,
+    source: int,
+    fuller_than: float,
 ) -> tuple[int, int]:
     """Fingers lead to the fullest node with room (when spreading, the emptiest); then its
     neighbours are asked."""
@@ -137,7 +149,7 @@ def search_chord(
 
 
 @helper
-def relevel(c: Swarm, node: int) -> None:
+def relevel(c: SwarmTable, node: int) -> None:
     """A node has got fuller or emptier: it moves to its place in the order."""
     used = c.rows[USED]
     fill_used(c.total, c.free, c.outgoing, node, used)
@@ -149,7 +161,7 @@ def relevel(c: Swarm, node: int) -> None:
 
 
 @helper
-def set_order(c: Swarm) -> None:
+def set_order(c: SwarmTable) -> None:
     """Put all nodes in order of fullness."""
     used, counted = c.rows[USED], c.rows[COUNTED]
     for node in range(c.total.shape[0]):

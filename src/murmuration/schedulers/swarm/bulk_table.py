@@ -43,7 +43,7 @@ BUSY_UNTIL, FULLNESS, RESOURCE, PACKING, SMALLEST, LARGEST, PHEROMONE = range(7)
 COUNTED, LARGEST_NODE, SMALLEST_NODE, GROUP, USED = range(5)
 
 
-class Swarm(NamedTuple):
+class SwarmTable(NamedTuple):
     """What tasks read, and what moving one of them changes. A part of the world, because small
     functions that are passed few arrays compile quickly.
 

@@ -14,7 +14,7 @@ from murmuration.base.arrays import Flags
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.cluster.task_rows import mask_of
 from murmuration.schedulers.swarm.bulk import decide_alone, decide_together, measure, renew
-from murmuration.schedulers.swarm.bulk_table import BUSY_UNTIL, PHEROMONE, Swarm
+from murmuration.schedulers.swarm.bulk_table import BUSY_UNTIL, PHEROMONE, SwarmTable
 from murmuration.simulation.architectures.swarm.world import SwarmWorld
 from murmuration.simulation.engine.churn import change_node
 from murmuration.simulation.engine.event_queue import pop, schedule
@@ -52,7 +52,7 @@ from murmuration.simulation.engine.world import (
 
 
 @helper
-def move_task(c: Swarm, slot: int, to: int) -> None:
+def move_task(c: SwarmTable, slot: int, to: int) -> None:
     """A task queues to leave its node: room is taken at its destination at once."""
     source = c.slots[slot].node
     ends = max(c.state[0].now, c.nodes[BUSY_UNTIL, source]) + c.rules[0].migration_s
@@ -63,7 +63,7 @@ def move_task(c: Swarm, slot: int, to: int) -> None:
 
 
 @helper
-def act_alone(c: Swarm, slot: int) -> None:
+def act_alone(c: SwarmTable, slot: int) -> None:
     """One task decides."""
     to = decide_alone(c, slot, mask_of(c.masks, c.jobs, c.tasks[slot].job))
     if to >= 0:
@@ -71,7 +71,7 @@ def act_alone(c: Swarm, slot: int) -> None:
 
 
 @helper
-def act_together(c: Swarm, leader: int) -> None:
+def act_together(c: SwarmTable, leader: int) -> None:
     """A group of tasks decides: every one that is not where all shall be goes there."""
     to = decide_together(c, leader, mask_of(c.masks, c.jobs, c.tasks[leader].job))
     slot = leader if to >= 0 else -1
@@ -82,8 +82,8 @@ def act_together(c: Swarm, leader: int) -> None:
 
 
 @inlined
-def swarm_of(w: SwarmWorld) -> Swarm:
-    return Swarm(
+def swarm_of(w: SwarmWorld) -> SwarmTable:
+    return SwarmTable(
         state=w.state,
         total=w.total,
         free=w.free,
@@ -110,7 +110,7 @@ def swarm_of(w: SwarmWorld) -> Swarm:
 
 
 @helper
-def agents_act(c: Swarm, grouped: Flags) -> None:
+def agents_act(c: SwarmTable, grouped: Flags) -> None:
     """Every task that is not under way decides once."""
     measure(c)
     for slot in range(c.state[0].slots_high):
