@@ -45,7 +45,7 @@ class Tasks(NamedTuple):
         return Tasks(*(column[which] for column in self))
 
 
-def joined(first: Tasks, second: Tasks) -> Tasks:
+def join_tasks(first: Tasks, second: Tasks) -> Tasks:
     return Tasks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
 
 
@@ -69,7 +69,7 @@ class Limits:
     nodes_max: int
 
 
-class Found(NamedTuple):
+class BetterNodes(NamedTuple):
     """A better node for each new task, and the placements that were evaluated."""
 
     node: Integers
@@ -100,7 +100,7 @@ def problem_on(
     taken = np.maximum(taken, 0)
     full = np.flatnonzero(taken.any(axis=1))
     rest = Tasks(rows[full], -1 - full, taken[full], np.full(len(full), len(cluster.masks) - 1))
-    tasks = joined(joined(running, rest), new)
+    tasks = join_tasks(join_tasks(running, rest), new)
     idle, peak = power_of(cluster.total[rows, 0] / 1e6, cluster.total[rows, 1] / 1e6)
     pinned = np.arange(len(tasks.node)) < len(there) + len(full)
     pinned[: len(there)] = not movable
@@ -120,7 +120,7 @@ def problem_on(
     return problem, there
 
 
-def improved(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> Found:
+def improve(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> BetterNodes:
     """Nodes for new tasks that are better than those they have been given, by a search that moves
     nothing else."""
     rows = _rows_around(cluster, new, limits.nodes_max, seed)
@@ -138,8 +138,8 @@ def improved(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> Found:
     weights = np.array([objective.weight for objective in limits.objectives])
     counted = np.ones(len(weights), dtype=np.bool_)
     best = choose_best(search.archive.front, weights, reference[0], counted)
-    found = work.restore(search.archive.placements[best])[-len(new.node) :]
-    return Found(rows[found] if (found >= 0).all() else new.node, search.evaluations)
+    node = work.restore(search.archive.placements[best])[-len(new.node) :]
+    return BetterNodes(rows[node] if (node >= 0).all() else new.node, search.evaluations)
 
 
 def _rows_around(cluster: Cluster, new: Tasks, most: int, seed: int) -> Integers:
@@ -155,7 +155,7 @@ def _rows_around(cluster: Cluster, new: Tasks, most: int, seed: int) -> Integers
     return np.union1d(given, others)
 
 
-def repacked(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
+def repack_new(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
     """Nodes for all these new tasks, of which some have been given one and others found none; None
     if there are none. Nothing that runs is moved."""
     lacking = new.some(new.node < 0)
@@ -165,7 +165,7 @@ def repacked(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
     return rows[node_of] if (node_of >= 0).all() else None
 
 
-def moves_for(cluster: Cluster, new: Tasks, nodes_max: int) -> list[Move] | None:
+def find_moves(cluster: Cluster, new: Tasks, nodes_max: int) -> list[Move] | None:
     """The steps, in order, after which all these new tasks have nodes; None if none are found. At
     no step is a node asked for more than it has."""
     rows = rows_for(cluster, new, nodes_max)

@@ -22,10 +22,10 @@ from murmuration.schedulers.genetic.batch import (
     Cluster,
     Limits,
     Tasks,
-    improved,
-    joined,
-    moves_for,
-    repacked,
+    find_moves,
+    improve,
+    join_tasks,
+    repack_new,
 )
 from murmuration.schedulers.genetic.settings import GeneticSettings
 from murmuration.schedulers.genetic.steps import (
@@ -174,9 +174,9 @@ def repack(batch: Batch, k: int, count: int) -> bool:
     allowed = batch.masks[batch.mask_of[job]]
     if not (room[allowed] >= batch.table.request[job]).all(axis=1).any():
         return False
-    new = joined(given, batch.lacking(k, count))
+    new = join_tasks(given, batch.lacking(k, count))
     cluster = batch.cluster(room, np.zeros(0, np.int64))
-    nodes = repacked(cluster, new, batch.settings.nodes_max)
+    nodes = repack_new(cluster, new, batch.settings.nodes_max)
     if nodes is None:
         return False
     batch.give(nodes[: len(given.node)])
@@ -215,7 +215,7 @@ def plan(batch: Batch, k: int, count: int) -> bool:
     to do."""
     slots = movable(batch)
     new = batch.lacking(k, count)
-    moves = moves_for(batch.cluster(batch.room, slots), new, batch.settings.nodes_max)
+    moves = find_moves(batch.cluster(batch.room, slots), new, batch.settings.nodes_max)
     if moves is None or len(batch.steps) + len(moves) > STEPS_MAX:
         return False
     rows = np.zeros(len(moves), STEP)
@@ -252,7 +252,7 @@ def search(batch: Batch) -> None:
     slots = np.flatnonzero((table.tasks["job"][:high] >= 0) & (table.tasks["source"][:high] < 0))
     objectives = tuple(parse_objective(text) for text in settings.objectives)
     limits = Limits(objectives, settings.population, settings.evaluations, settings.nodes_max)
-    better = improved(batch.cluster(room, slots), given, limits, batch.seed)
+    better = improve(batch.cluster(room, slots), given, limits, batch.seed)
     batch.evaluations += better.evaluations
     batch.give(better.node)
     renew_room(batch, room)

@@ -238,7 +238,7 @@ def report(c: Cell) -> None:
         see(c, REPORTED, node)
     c.progress[0].reported_at = c.state[0].now
     now = c.state[0].now
-    # The cell as it is found is known to all brokers.
+    # All brokers know the cluster as it is at the start.
     due = now == 0.0 or now >= c.progress[0].exchanged_at + c.settings[0].exchange_s
     if c.settings[0].brokers > 1 and due:
         copy_rows(c.views[REPORTED], c.views[EXCHANGED])

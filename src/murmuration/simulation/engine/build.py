@@ -260,8 +260,8 @@ def _times(setup: Setup) -> Times:
 def _generators(setup: Setup) -> RandomState:
     """The generator of each scheduler, by its name, and last one that belongs to none of them.
 
-    The last is named after the allocator of offers, its first user: another name would be another
-    run for the same seed.
+    The last is named after its first user, an allocator: another name would be another run for the
+    same seed.
     """
     names = [
         scheduler.name if setup.slots == 1 else f"{scheduler.name}/{k}"
@@ -296,6 +296,7 @@ def grow_world(world: wd.World) -> wd.World:
     more_slots = _linked(wd.SLOT, "next", slots, 2 * slots, int(state["slot_free"][0]))
     state["run_free"], state["slot_free"] = rows, slots
     state["slots_left"] += slots
+    assert int(state["slots_left"][0]) <= 2 * slots, "no more slots are left than there are"
     return world._replace(
         runs=np.concatenate([world.runs, more_runs]),
         slots=np.concatenate([world.slots, more_slots]),

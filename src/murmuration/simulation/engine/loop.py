@@ -1,9 +1,8 @@
-"""The loop of every architecture whose schedulers read the table themselves: monolithic,
-partitions, shared state.
+"""The loop of schedulers that take jobs off a queue and read the table themselves.
 
-They differ only in data: which scheduler has which jobs, which rows its masks allow, and whether it
-commits optimistically. `advance` runs until something that only Python can do is due, and says
-what.
+Architectures that use it differ only in data: which scheduler has which jobs, which rows its masks
+allow, and whether it commits optimistically. `advance` runs until something that only Python can do
+is due, and says what.
 """
 
 from __future__ import annotations

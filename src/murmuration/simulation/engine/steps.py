@@ -118,8 +118,8 @@ def nth_job(queue: SmallIntegers, jobs: Records, scheduler: int, n: int) -> int:
 
 @helper
 def leave_queue(schedulers: Records, queue: SmallIntegers, jobs: Records, job: int) -> None:
-    """Take a job out of its queue, wherever in it the job stands. Only offers need this: a
-    framework may find room for a job that is not the first."""
+    """Take a job out of its queue, wherever in it the job stands. A scheduler that sees
+    a part of the table may find room there for a job that is not the first."""
     scheduler, level = jobs[job].scheduler, jobs[job].level
     before, at = -1, queue[scheduler, level, 0]
     while at != job:

@@ -41,8 +41,8 @@ def load_run(path: Path, run: Run, label: str) -> None:
     scenario."""
     try:
         with path.open("rb") as handle, np.load(handle) as stored:
-            version, found = stored["_label"]
-            if version != __version__ or found != label:
+            version, saved_label = stored["_label"]
+            if version != __version__ or saved_label != label:
                 raise InputError(
                     f"{path}: expected a snapshot of this version and scenario, found another"
                 )

@@ -92,7 +92,7 @@ def _cluster(run: Run) -> Summary:
     capacity = np.maximum(_capacity_mean(run), 1)
     mean = world.sums_s / seconds / capacity
     used = mean[wd.USED_NOW] if run.setup.has_usage else mean[wd.REQUIRED]
-    # Where usage is measured, a cell is found filled at time 0, after the first sample.
+    # Where usage is measured, the tasks of time 0 are placed after the first sample.
     first = 1 if run.setup.has_usage and world.state["sampled"][0] > 1 else 0
     types = world.samples[first : world.state["sampled"][0], wd.S_TYPES : wd.S_RESOURCES].mean(
         axis=0

@@ -417,5 +417,5 @@ def _readable(message: str, where: str = "") -> str:
 
 
 def variants(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    found = tables.get("variant", {})
-    return dict(found) if isinstance(found, Mapping) else {}
+    named = tables.get("variant", {})
+    return dict(named) if isinstance(named, Mapping) else {}

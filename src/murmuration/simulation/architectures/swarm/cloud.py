@@ -100,8 +100,8 @@ def ring_search(tree: Array, nodes: int, source: int, least: int) -> int:
         at = at + 1 if at + 1 < nodes else 0
         if tree[size + at] >= least:
             return at
-    found = find_from(tree, at + 1, least) if at + 1 < nodes else -1
-    return found if found >= 0 else find_from(tree, 0, least)
+    after = find_from(tree, at + 1, least) if at + 1 < nodes else -1
+    return after if after >= 0 else find_from(tree, 0, least)
 
 
 @helper
