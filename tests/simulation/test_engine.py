@@ -37,14 +37,15 @@ def copies(run: engine.Run) -> dict[str, Any]:
 
 
 def differing(run: engine.Run, arrays: dict[str, Any]) -> list[str]:
-    """The arrays of a run that differ from these."""
-    now = run.world._asdict()
-    return [
-        name
-        for name, array in arrays.items()
-        if not np.array_equal(array, now[name], equal_nan=array.dtype.kind == "f")
-        and array.tobytes() != now[name].tobytes()
-    ]
+    """The arrays of a run that differ from these; of records, the fields that do."""
+    different = []
+    for name, array in arrays.items():
+        other = run.world._asdict()[name]
+        for field in array.dtype.names or (None,):
+            a, b = (array, other) if field is None else (array[field], other[field])
+            if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
+                different.append(f"{name}.{field}" if field else name)
+    return different
 
 
 @pytest.mark.parametrize("kind", BUILT_IN)

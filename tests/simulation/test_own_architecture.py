@@ -15,6 +15,7 @@ from tests.simulation.shards import SHARDS, ShardSettings
 from murmuration.base.errors import InputError
 from murmuration.simulation.architectures import table
 from murmuration.simulation.engine import run as engine
+from murmuration.simulation.engine import world as wd
 from murmuration.simulation.results import invariants, snapshots
 from murmuration.simulation.results import summary as results
 from murmuration.simulation.results.explain import explain
@@ -59,12 +60,11 @@ def test_it_is_simulated_and_every_task_stays_in_its_shard() -> None:
     for until in np.linspace(0.0, run.horizon_s, 40):
         engine.advance(run, float(until))
         invariants.check(run)
-        nodes = run.world.slots["node"]
-        for row in np.flatnonzero(run.world.runs["count"] > 0):
-            slot, job = run.world.runs["slot"][row], run.world.runs["job"][row]
-            if run.world.jobs["left"][job] == 0 and slot >= 0:
-                # Jobs are dealt out in turn, nodes too: both by their number.
-                assert nodes[slot] % 3 == job % 3
+        events = run.world.event_queue[: run.world.state["scheduled"][0]]["what"]
+        for row in events[events & wd.KIND_MASK == wd.TASKS_END] >> wd.KIND_BITS:
+            node = run.world.slots["node"][run.world.runs["slot"][row]]
+            # Jobs are dealt out in turn, nodes too: both by their number.
+            assert node % 3 == run.world.runs["job"][row] % 3
     summary = results.summary(run, "shards")
     assert [*summary["schedulers"]] == ["shard-0", "shard-1", "shard-2"]
     assert summary["cluster"]["shards"] == 3
