@@ -242,3 +242,14 @@ def test_the_entry_point_introduces_those_who_ask() -> None:
         Send("a", HandRequest("entry", "entry", 1, 0, 0.0)),
         Send("b", HandRequest("entry", "entry", 1, 0, 0.0)),
     )
+
+
+def test_loads_heard_during_an_exchange_are_kept() -> None:
+    """The answer to an exchange carries links as they were when it was asked for."""
+    agent = started(Link("b", 1, 0.2, 5), Link("c", 1, 0.2, 1))
+    agent.outlet.begin(1.0)
+    agent.membership.gossip()
+    agent.handle(ProbeAnswer("c", 0.9), 1.1)
+    agent.handle(LinksExchanged("b", 1, (Link("c", 1, 0.2, 2), Link("d", 1, 0.4))), 1.2)
+    known = {n.node: n.work for n in agent.membership.neighbours}
+    assert known == {"c": 0.9, "d": 0.4}

@@ -35,6 +35,8 @@ from murmuration.schedulers.agent import Effect, Message, Wake
 #: Walks take a few messages; what has come back after this many times the patience for one answer
 #: makes the new list.
 COLLECT = 4.0
+#: Walks for each worker it wants to know: some end at the same node, some are lost.
+WALKS = 2
 
 
 class EntryPoint:
@@ -135,13 +137,14 @@ class EntryPoint:
         self.outlet.after(self.settings.entry_s, self._renew)
         known = [*self.known, *(link.node for link in self._present())]
         self._sampled = {}
-        for _ in range(self.settings.entry_min if known else 0):
+        for _ in range(WALKS * self.settings.entry_min if known else 0):
             start = known[draw_index(len(known), self._rng)]
             self.outlet.send(start, SampleWalk(self.name, WALK_STEPS))
         self.outlet.after(COLLECT * self.settings.answer_s, self._collect)
 
     def _on_sampled(self, message: WorkerSampled) -> None:
-        self._sampled[message.node] = Link(message.node, message.capacity)
+        if len(self._sampled) < self.settings.entry_min:
+            self._sampled[message.node] = Link(message.node, message.capacity)
 
     def _collect(self) -> None:
         if self._sampled:

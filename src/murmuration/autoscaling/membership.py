@@ -244,7 +244,11 @@ class Membership:
         exchange = self._open
         if exchange is not None and exchange.number == answer.number:
             self._open = None
+            # Probes sent with the question were answered meanwhile, and their loads are newer.
+            heard = {n.node: n.work for n in self.neighbours}
             self._replace([link for link in answer.links if link.node not in exchange.lost])
+            for neighbour in self.neighbours:
+                neighbour.work = heard.get(neighbour.node, neighbour.work)
 
     def on_declined(self, answer: ExchangeDeclined) -> None:
         if self._open is not None and self._open.number == answer.number:

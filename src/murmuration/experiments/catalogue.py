@@ -61,6 +61,9 @@ EXPERIMENTS = {
     "swarm-model": Entry(
         "Section 3: the swarm as differential equations", "swarm.equations", "equations"
     ),
+    "swarm-fidelities": Entry(
+        "A swarm in bulk and message by message, on 50 nodes", "swarm.fidelities"
+    ),
     "kapellmeister-schedule": Entry(
         "Kapellmeister, figures 12 and 13: placed by NSGA-III against Kubernetes",
         "kapellmeister",
@@ -93,5 +96,8 @@ EXPERIMENTS = {
     "depas": Entry(
         "DEPAS, figures 2 and 3: auto-scaling without a centre; crash, losses, 10,000 nodes",
         "depas.track",
+    ),
+    "depas-fidelities": Entry(
+        "DEPAS in bulk and message by message, on 30 to 60 nodes", "depas.fidelities"
     ),
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.autoscaling.depas import FORMULAS
 from murmuration.autoscaling.entry_point import EntryPoint
 from murmuration.autoscaling.messages import (
     AddNode,
@@ -32,6 +33,7 @@ from murmuration.autoscaling.settings import DepasSettings
 from murmuration.autoscaling.worker import Worker, WorkerMemory
 from murmuration.base.random import generator, state
 from murmuration.schedulers.agent import Agent, Do, Effect, Message
+from murmuration.simulation.autoscale.scenario import AutoscaleScenario, type_schedule, workload
 from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
 from murmuration.simulation.messages.network import Faults, Network
 
@@ -316,3 +318,39 @@ class DepasChecker(Checker):
         recent = world.system.settings.outcome_s * world.system.rate_at(world.driver.now)
         if len(agent.waiting) > 2.0 * recent + 100.0:
             raise BrokenError(f"{len(agent.waiting)} requests have no answer")
+
+
+def system_of(scenario: AutoscaleScenario) -> System:
+    """The system that a scenario of `murmur autoscale` describes, as far as agents have its
+    options: the estimate is that of the neighbourhood, nodes start at once, and the entry point
+    knows `entry_min` workers."""
+    scaler, requests, overlay = scenario.autoscaler, scenario.requests, scenario.autoscaler.overlay
+    kinds = {kind.name: kind.capacity for kind in scaler.type}
+    names = list(kinds)
+    rates = workload(scenario)
+    settings = DepasSettings(
+        target_load=scaler.target_load,
+        band=scaler.band,
+        cycle_s=scaler.cycle_s,
+        window_s=scaler.window_s,
+        formula=FORMULAS.index(scaler.formula),
+        execution_s=requests.execution_s,
+        degree=overlay.degree,
+        overlay_s=overlay.cycle_s,
+        exchange=overlay.exchange,
+        probes=overlay.probes,
+        queue_max=requests.queue_max,
+        hops_max=requests.hops_max,
+        entry_min=requests.entry_min,
+        entry_s=requests.entry_s,
+    )
+    return System(
+        kinds,
+        [(at, names[kind]) for at, kind in type_schedule(scaler)],
+        {kind.name: kind.initial for kind in scaler.type},
+        list(zip(rates.time_s.tolist(), rates.rate.tolist(), strict=False)),
+        settings,
+        scaler.nodes_min,
+        scaler.nodes_max,
+        scenario.seed,
+    )
