@@ -245,7 +245,8 @@ class RunTask(Local, frozen=True):
 
 
 class HaltTask(Local, frozen=True):
-    """Stop a task that is handed over to another node."""
+    """Stop a task that is handed over to another node, if it runs. Has it ended a moment ago, its
+    end is void: the target goes on from what was transferred, and the task ends there again."""
 
     task: str
 

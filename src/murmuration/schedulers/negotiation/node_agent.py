@@ -155,6 +155,8 @@ class NegotiatingNode(Giver):
         if self.memory.tasks:
             running = self.memory.in_state(TaskState.RUNNING)
             self._do(m.KeepRunning(tuple(owned.task for owned in running)))
+            for owned in self.memory.in_state(TaskState.STOPPED):
+                self._do(m.HaltTask(owned.task.name))
         super()._start()
         self._when_report(None)
         for migration in self.memory.taken:

@@ -51,8 +51,9 @@ def _to(*phases: NegotiationPhase) -> Phases:
 _GIVEN_UP = _to(_P.NONE, _P.PAUSE)
 #: No answer from a broker: ask again, or give up.
 _NEXT_ROUND = _GIVEN_UP | _to(_P.BROKER)
-#: The next candidate is asked for room; if there is none, a broker is asked again.
-_CHOICE = _NEXT_ROUND | _to(_P.ROOM)
+#: The next candidate is asked for room; if there is none left, a broker is asked again, or the
+#: negotiation is given up.
+CHOICE = _NEXT_ROUND | _to(_P.ROOM)
 
 #: (phase, message) → the phases it may lead to. `Wake` stands for an answer that did not come in
 #: time, and for the start of an agent.
@@ -60,22 +61,22 @@ NEXT_PHASES: dict[tuple[NegotiationPhase, type[Message]], Phases] = {
     (_P.NONE, SubmitTask): _to(_P.BROKER),
     (_P.NONE, Measured): _to(_P.BROKER),
     (_P.NONE, Wake): _to(_P.BROKER, _P.HAND_OVER),
-    (_P.BROKER, GetCandidateNodesResponse): _CHOICE | _to(_P.NODES),
+    (_P.BROKER, GetCandidateNodesResponse): CHOICE | _to(_P.NODES),
     (_P.BROKER, Wake): _NEXT_ROUND,
-    (_P.NODES, TaskMigrationAcceptanceResponse): _CHOICE,
-    (_P.NODES, TaskMigrationRejectionResponse): _CHOICE,
-    (_P.NODES, NodeGone): _CHOICE,
-    (_P.NODES, Wake): _CHOICE,
+    (_P.NODES, TaskMigrationAcceptanceResponse): CHOICE,
+    (_P.NODES, TaskMigrationRejectionResponse): CHOICE,
+    (_P.NODES, NodeGone): CHOICE,
+    (_P.NODES, Wake): CHOICE,
     (_P.ROOM, TaskMigrationProcessConfirmationResponse): _to(_P.TRANSFER, _P.HAND_OVER),
-    (_P.ROOM, TaskMigrationProcessErrorResponse): _CHOICE,
-    (_P.ROOM, NodeGone): _CHOICE,
-    (_P.ROOM, Wake): _CHOICE,
-    (_P.TRANSFER, MigrationFinished): _CHOICE | _to(_P.HAND_OVER),
-    (_P.TRANSFER, NodeGone): _CHOICE,
+    (_P.ROOM, TaskMigrationProcessErrorResponse): CHOICE,
+    (_P.ROOM, NodeGone): CHOICE,
+    (_P.ROOM, Wake): CHOICE,
+    (_P.TRANSFER, MigrationFinished): CHOICE | _to(_P.HAND_OVER),
+    (_P.TRANSFER, NodeGone): CHOICE,
     # Only an answer of the target, or the news that it is gone, ends a hand-over: see `giver.py`.
     (_P.HAND_OVER, TakenOver): _to(_P.NONE),
-    (_P.HAND_OVER, NotTaken): _CHOICE,
-    (_P.HAND_OVER, NodeGone): _CHOICE,
+    (_P.HAND_OVER, NotTaken): CHOICE,
+    (_P.HAND_OVER, NodeGone): CHOICE,
     (_P.PAUSE, Wake): _to(_P.BROKER),
     # The task ends while it still runs here.
     (_P.BROKER, TaskFinished): _to(_P.NONE),

@@ -50,6 +50,8 @@ __all__ = ["Arrival", "BrokenError", "Compiled", "NegotiatingCluster"]
 ENTRY = "entry"
 #: Whoever knows that a node is down for good and has made sure that nothing of it runs.
 MEMBERSHIP = "membership"
+#: Longer than a disk takes to write what an agent says at once.
+WRITES_MAX_S = 60
 #: Figures that are counted per minute.
 COUNTED = (
     "migrations",
@@ -163,7 +165,12 @@ class NegotiatingCluster:
         return {name: self.driver.agent(name) for name in self.driver.names}
 
     def check_settled(self) -> None:
-        """Nothing is under way any more, and every task runs on exactly one node."""
+        """Nothing is under way any more, and every task runs on exactly one node. Disks that still
+        write are waited for."""
+        for _ in range(WRITES_MAX_S):
+            if all(map(self.driver.has_sent_all, self.memories)):
+                break
+            self.driver.run(self.driver.now + 1.0)
         self.driver.finish()
 
     def calm(self) -> None:

@@ -93,9 +93,7 @@ class Hosts:
             case RunTask(task):
                 self.run_task(node, task)
             case HaltTask(task):
-                if self.runs.get(task) != node:
-                    raise BrokenError(f"{node} halts {task}, which it does not run")
-                self._halt(task)
+                self._hand_over(node, task)
             case KeepRunning(tasks):
                 self._keep_running(node, tasks)
             case SuspendTasks(tasks):
@@ -124,6 +122,15 @@ class Hosts:
             lasts = self.arrivals[name].duration_s
             if lasts < math.inf:
                 self.driver.at(now + lasts, self._end_task, name)
+
+    def _hand_over(self, node: str, task: str) -> None:
+        """Halt a task for good; one that ended meanwhile ends again at its target."""
+        if self.runs.get(task) == node:
+            self._halt(task)
+        elif task in self.finished[node]:
+            self.finished[node].remove(task)
+            self.ended.remove(task)
+            self.driver.at(self.driver.now + 1.0, self._end_task, task)
 
     def _halt(self, task: str) -> None:
         self._resume(task)
