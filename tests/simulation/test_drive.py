@@ -22,9 +22,9 @@ from murmuration.schedulers.agent import (
     Send,
     Wake,
 )
-from murmuration.simulation.messages.connections import Connections
 from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
 from murmuration.simulation.messages.network import (
+    Connections,
     Crash,
     Faults,
     Jump,

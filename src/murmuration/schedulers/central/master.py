@@ -57,7 +57,6 @@ from murmuration.schedulers.central.messages import (
     Recover,
     Refused,
     RunEnded,
-    Running,
     RunStarted,
     Stop,
     SubmitJob,
@@ -195,6 +194,10 @@ class CentralMaster:
         return never(self.settings.resources, total, allowed, asked, spec.count, spec.gang)
 
     def _on_submit(self, event: SubmitJob) -> None:
+        """A name belongs to its job until that has ended; a client that asks twice has one job."""
+        known = self.jobs.jobs.get(event.spec.name)
+        if known is not None and not known.status:
+            return
         request, constraints = self.check(event.spec)
         self.jobs.submit(event, request, constraints, self._now)
 
@@ -235,28 +238,31 @@ class CentralMaster:
         running = tuple(
             (run.framework, Task(run.run, event.node, run.request)) for run in event.running
         )
-        self._tell_ledger(NodeJoined(event.node, total, running))
-        self._tell_ledger(SetOpen(event.node, event.node not in self.draining))
+        # What was believed to run there before: the ledger may offer the node at once, and what is
+        # placed on it by that has not been ordered yet.
+        expected = self.jobs.runs_on(event.node)
+        is_open = event.node not in self.draining
+        self._tell_ledger(NodeJoined(event.node, total, running, is_open))
+        self._tell_ledger(SetOpen(event.node, is_open))
         if known is None or not known.up:
             self._note(NodeIsUp(event.node))
-        self._compare(event.node, event.running, event.ended)
+        self._compare(event, expected)
         if event.node in self.draining:
             self._move_from(event.node, everything=False)
 
-    def _compare(self, node: str, running: tuple[Running, ...], ended: tuple[Ended, ...]) -> None:
-        """What the job manager believes of a node against what its agent says; the agent is
+    def _compare(self, event: AgentJoined, expected: list[str]) -> None:
+        """What the job manager believed of a node against what its agent says; the agent is
         right."""
-        there = {run.run for run in running if run.framework == JOBS}
-        expected = self.jobs.runs_on(node)
-        for run in there - set(expected):
+        running = {run.run for run in event.running if run.framework == JOBS}
+        for run in running - set(expected):
             self._tell_ledger(KillTask(JOBS, run))
-        for end in ended:
-            self._on_end(node, end)
+        for end in event.ended:
+            self._on_end(event.node, end)
         for run in expected:
-            if run in there:
+            if run in running:
                 self._confirm(run)
             elif run in self.jobs.runs:
-                self.jobs.lose(run, f"{node} never got it", self._now)
+                self.jobs.lose(run, f"{event.node} never got it", self._now)
 
     def _confirm(self, run: str) -> None:
         self.jobs.start(run, self._now)

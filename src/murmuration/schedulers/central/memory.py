@@ -144,6 +144,11 @@ class MasterMemory:
     def has_job(self, name: str) -> bool:
         return name in self._rows["jobs"]
 
+    def last_run(self, job: str, index: int) -> int:
+        """The number of the last run of a task that was placed; 0 if none was."""
+        row = self._rows["tasks"].get(job, {}).get((job, index))
+        return 0 if row is None else int(row["run"])
+
     def recover(self, epoch: int, seed: int) -> Recover:
         """The event with which a master starts."""
         return recover(self.tables, epoch, seed)

@@ -66,9 +66,9 @@ class Ledger:
         self.allocated = np.concatenate([self.allocated, empty])
         self.offered = np.concatenate([self.offered, empty])
 
-    def add_node(self, node: str, total: Vector) -> None:
+    def add_node(self, node: str, total: Vector, is_open: bool = True) -> None:
         columns = self._columns(total)
-        self.nodes[node] = NodeRow(columns, list(columns))
+        self.nodes[node] = NodeRow(columns, list(columns), open=is_open)
         self.total += np.array(total)
 
     def drop_node(self, node: str) -> list[Held]:

@@ -154,7 +154,7 @@ class Master:
         kept = {(framework, task.task) for framework, task in event.running}
         if event.node in self.ledger.nodes:
             self._drop_node(event.node, kept)
-        self.ledger.add_node(event.node, event.total)
+        self.ledger.add_node(event.node, event.total, event.open)
         for framework, task in event.running:
             self._client(framework)
             self.ledger.start(framework, task)

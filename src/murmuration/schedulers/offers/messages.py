@@ -86,6 +86,8 @@ class NodeJoined(FromNode, frozen=True):
     node: str
     total: Vector
     running: tuple[tuple[str, Task], ...] = ()
+    #: Whether it takes new tasks (see `SetOpen`).
+    open: bool = True
 
 
 class NodeLeft(FromNode, frozen=True):

@@ -14,6 +14,8 @@ from typing import Any
 #: Modules by the name of their protocol; one is imported only when it is run.
 PROTOCOLS = {
     "negotiation": "murmuration.simulation.messages.negotiation.faults",
+    "central": "murmuration.simulation.messages.central_faults",
+    "offers": "murmuration.simulation.messages.offers_faults",
     "swarm": "murmuration.simulation.messages.swarm_faults",
     "depas": "murmuration.simulation.messages.depas_faults",
 }

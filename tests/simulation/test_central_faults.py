@@ -1,0 +1,165 @@
+"""The central protocol under random fault schedules; and that the checks would notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from murmuration.base.random import generator
+from murmuration.runtime.store.interface import Entry
+from murmuration.runtime.store.sqlite import SqliteStore
+from murmuration.schedulers.agent import Effect, Message, Note
+from murmuration.schedulers.central import node_agent
+from murmuration.schedulers.central.leases import Leases
+from murmuration.schedulers.central.master import CentralMaster
+from murmuration.schedulers.central.messages import EndRecorded, Launch, Recover
+from murmuration.schedulers.central.node_agent import CentralNodeAgent
+from murmuration.simulation.messages.central import WRITE_S, FoldedDisk, MasterParty
+from murmuration.simulation.messages.central_faults import draw_cluster, run_schedule
+from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver
+
+
+@pytest.mark.parametrize("seed", range(1, 41))
+def test_random_schedules(seed: int) -> None:
+    figures = run_schedule(seed)
+    assert figures["tasks_ended"] > 0 and figures["messages"] > 100
+
+
+class SqliteDisk(Disk):
+    """The store that ships, as the disk of a simulated master."""
+
+    def __init__(self, path: Path) -> None:
+        self._store, self._number = SqliteStore(path), 0
+
+    def delay_s(self) -> float:
+        return WRITE_S / 2
+
+    def write(self, facts: Sequence[tuple[Message, float]]) -> None:
+        entries = [
+            Entry(self._number + k, noted_s, "fact", fact)
+            for k, (fact, noted_s) in enumerate(facts, start=1)
+        ]
+        self._number += len(entries)
+        self._store.write(entries)
+
+    def load(self) -> Any:
+        return self
+
+    def recover(self, epoch: int, seed: int) -> Recover:
+        return self._store.recover(seed)
+
+    def has_job(self, name: str) -> bool:
+        return bool(
+            self._store._db.execute("SELECT 1 FROM jobs WHERE name = ?", (name,)).fetchall()
+        )
+
+    def last_run(self, job: str, index: int) -> int:
+        query = "SELECT run FROM tasks WHERE job = ? AND idx = ?"
+        rows = self._store._db.execute(query, (job, index)).fetchall()
+        return int(rows[0][0]) if rows else 0
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_the_store_that_ships_is_the_store_that_is_tested(seed: int, tmp_path: Path) -> None:
+    """The same schedules with SQLite under the master: the same figures as on the virtual disk."""
+    on_sqlite = run_schedule(seed, disk=lambda: SqliteDisk(tmp_path / "store.db"))
+    assert on_sqlite == run_schedule(seed, disk=SteadyDisk)
+
+
+class SteadyDisk(FoldedDisk):
+    """The virtual disk, as fast as the one above and drawing as little."""
+
+    def __init__(self) -> None:
+        super().__init__(generator(1, "unused"))
+
+    def delay_s(self) -> float:
+        return WRITE_S / 2
+
+
+class Digest(Checker):
+    def __init__(self) -> None:
+        self.lines: list[tuple[float, str, str]] = []
+
+    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+        self.lines.append((driver.now, name, repr(event)))
+
+
+def test_a_seed_explains_everything() -> None:
+    lines = []
+    for seed in (3, 3, 4):
+        cluster, digest = draw_cluster(seed), Digest()
+        cluster.driver.checkers.append(digest)
+        cluster.driver.run(150.0)
+        lines.append(digest.lines)
+    assert lines[0] == lines[1] != lines[2]
+
+
+# Broken on purpose.
+
+
+def sends_before_it_notes(patch: pytest.MonkeyPatch) -> None:
+    handle = CentralMaster.handle
+
+    def reordered(self: CentralMaster, event: Message, now: float) -> list[Effect]:
+        effects = handle(self, event, now)
+        return sorted(effects, key=lambda effect: isinstance(effect, Note))
+
+    patch.setattr(CentralMaster, "handle", reordered)
+
+
+def gives_up_too_early(patch: pytest.MonkeyPatch) -> None:
+    start = MasterParty.start
+
+    def hasty(self: MasterParty, memory: Any, life: int) -> CentralMaster:
+        self._settings = replace(self._settings, margin_s=-6.0)
+        return start(self, memory, life)
+
+    patch.setattr(MasterParty, "start", hasty)
+
+
+def forgets_leases_when_it_starts_again(patch: pytest.MonkeyPatch) -> None:
+    """Nodes that the store knows get no lease: their tasks are never given up."""
+    patch.setattr(Leases, "expect", lambda self, nodes, now: None)
+
+
+def starts_runs_without_a_lease(patch: pytest.MonkeyPatch) -> None:
+    launch = CentralNodeAgent._on_launch
+
+    def careless(self: CentralNodeAgent, event: Any, now: float) -> None:
+        self._leased_until_s = float("inf")
+        launch(self, event, now)
+
+    patch.setitem(node_agent._ON, Launch, careless)
+
+
+def never_hears_that_an_end_is_recorded(patch: pytest.MonkeyPatch) -> None:
+    """Not wrong for the tasks, but nothing may be told twice as a new end."""
+    patch.setitem(node_agent._ON, EndRecorded, lambda self, event, now: None)
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        sends_before_it_notes,
+        gives_up_too_early,
+        forgets_leases_when_it_starts_again,
+        starts_runs_without_a_lease,
+    ],
+)
+def test_a_broken_protocol_is_caught(
+    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    with pytest.raises(BrokenError, match="murmur faults --protocol central --schedules 1 --seed"):
+        for seed in range(1, 301):
+            run_schedule(seed)
+
+
+def test_ends_that_are_told_again_and_again_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    never_hears_that_an_end_is_recorded(monkeypatch)
+    for seed in range(1, 11):
+        run_schedule(seed)
