@@ -11,14 +11,20 @@ from murmuration.placement.allocation_scores import sias, sras
 from murmuration.reports.style import LIGHT
 from murmuration.reports.svg import NAMESPACE, tag
 
-SIZE, CELLS, MOST = 400, 100, 1.1
+SIZE, CELLS, LOAD_MAX = 400, 100, 1.1
 EDGES = (0.7, 0.9, 1.0)
 RAMP = ("#ffffff", "#d6e6f4", "#9cc5e2", "#4a93c7", "#12609f", "#08335c")
 #: Where each region is named: CPU, memory, name.
 REGIONS = (
-    (0.35, 0.35, "PA"), (0.8, 0.8, "TA"), (0.8, 0.35, "DA"), (0.35, 0.8, "DA"), (0.95, 0.35, "STA"),
-    (0.35, 0.95, "STA"), (0.5, 1.05, "overloaded"), (1.05, 0.45, "overloaded"),
-)  # fmt: skip
+    (0.35, 0.35, "PA"),
+    (0.8, 0.8, "TA"),
+    (0.8, 0.35, "DA"),
+    (0.35, 0.8, "DA"),
+    (0.95, 0.35, "STA"),
+    (0.35, 0.95, "STA"),
+    (0.5, 1.05, "overloaded"),
+    (1.05, 0.45, "overloaded"),
+)
 FONT = "font-family:Inter,Helvetica,Arial,sans-serif"
 
 
@@ -51,14 +57,14 @@ def panel(title: str, score: object, left: float, top: float) -> str:
     parts = [text(title, left + SIZE / 2, top - 16, 16, font_weight="600")]
     for i in range(CELLS):
         for j in range(CELLS):
-            loads = np.array([(i + 0.5) / CELLS, (j + 0.5) / CELLS]) * MOST
+            loads = np.array([(i + 0.5) / CELLS, (j + 0.5) / CELLS]) * LOAD_MAX
             value = score(loads) / 3.0  # type: ignore[operator]
             x, y = left + i * cell, top + SIZE - (j + 1) * cell
             parts.append(
                 tag("rect", x=x, y=y, width=cell + 0.3, height=cell + 0.3, fill=colour(value))
             )
     for edge in EDGES:
-        at = edge / MOST * SIZE
+        at = edge / LOAD_MAX * SIZE
         line = {"stroke": LIGHT["reference"], "stroke_width": 0.8, "stroke_dasharray": "4 3"}
         parts.append(tag("line", x1=left + at, x2=left + at, y1=top, y2=top + SIZE, **line))
         parts.append(
@@ -68,7 +74,7 @@ def panel(title: str, score: object, left: float, top: float) -> str:
         parts.append(text(f"{edge:.0%}", left - 22, top + SIZE - at + 4, 12, LIGHT["muted"]))
     for cpu, memory, name in REGIONS:
         value = score(np.array([cpu, memory])) / 3.0  # type: ignore[operator]
-        x, y = left + cpu / MOST * SIZE, top + SIZE - memory / MOST * SIZE + 5
+        x, y = left + cpu / LOAD_MAX * SIZE, top + SIZE - memory / LOAD_MAX * SIZE + 5
         turn = f"rotate(-90 {x} {y - 5})" if name in ("STA", "overloaded") and cpu > 0.9 else None
         fill = "#ffffff" if value > 0.45 else LIGHT["ink"]
         parts.append(text(name, x, y, 14, fill, font_weight="600", transform=turn))

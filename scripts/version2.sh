@@ -19,17 +19,17 @@ cp "$(command -v busybox)" guest/bin/
 # The modules the guest needs, each after those it depends on.
 "$python" - kernel guest/modules virtio_pci 9pnet_virtio 9p overlay <<'PY'
 import pathlib, re, shutil, sys
-found = {path.stem.replace("-", "_"): path for path in pathlib.Path(sys.argv[1]).rglob("*.ko")}
+modules = {path.stem.replace("-", "_"): path for path in pathlib.Path(sys.argv[1]).rglob("*.ko")}
 order = []
 def add(name):
-    if name in found and name not in order:
-        for other in re.search(rb"depends=([^\0]*)\0", found[name].read_bytes())[1].decode().split(","):
+    if name in modules and name not in order:
+        for other in re.search(rb"depends=([^\0]*)\0", modules[name].read_bytes())[1].decode().split(","):
             add(other.replace("-", "_"))
         order.append(name)
 for name in sys.argv[3:]:
     add(name)
 for k, name in enumerate(order):
-    shutil.copy(found[name], f"{sys.argv[2]}/{k:02}-{name}.ko")
+    shutil.copy(modules[name], f"{sys.argv[2]}/{k:02}-{name}.ko")
 PY
 
 cat >guest/init <<'SH'

@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import given, settings
 from tests.assignment.problems import SEEDS, random_problem
 
-from murmuration.assignment.moves import check, order_moves
+from murmuration.assignment.moves import MoveOrder, Step, check, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import pack
-from murmuration.assignment.problem import problem_of, used
+from murmuration.assignment.problem import APART, Rule, problem_of, used
 from murmuration.assignment.search.search import Search, Settings
 
 
@@ -79,3 +79,56 @@ def test_the_steps_of_a_wave_fit_whatever_ends_first(seed: int) -> None:
             assert on_the_way.count(budget) <= problem.budget[budget]
         for step in steps:
             node_of[step.task] = step.node
+
+
+def test_to_where_everything_is_there_are_no_steps() -> None:
+    problem = random_problem(3)
+    order = order_moves(pack(problem), problem.node_of)
+    assert not order.steps and not order.blocked and (order.node_of == problem.node_of).all()
+
+
+def test_a_task_that_the_plan_leaves_without_a_node_stays_where_it_is() -> None:
+    """Nobody is stopped by a plan."""
+    problem = problem_of([[10, 10]] * 2, [[1, 1]] * 2, [0, 0])
+    order = order_moves(pack(problem), np.array([-1, 1]))
+    assert order.node_of.tolist() == [0, 1] and order.moved == 1
+
+
+def test_what_a_move_frees_is_for_the_next_wave() -> None:
+    """Node 1 is full: its task leaves first, and who comes there waits until it has left. A third
+    task has nothing to do with either and goes with the first."""
+    problem = problem_of([[10, 10]] * 4, [[10, 10], [10, 9], [1, 1]], [1, 0, 3])
+    order = order_moves(pack(problem), np.array([2, 1, 0]))
+    waves = {step.task: step.wave for step in order.steps}
+    assert waves[0] < waves[1] and order.blocked == ()
+    assert check(problem, order) == []
+
+
+def test_a_budget_of_one_makes_a_wave_of_each_move() -> None:
+    problem = problem_of([[10, 10]] * 2, [[1, 1]] * 3, [0] * 3, budget_of=[0, 0, 0], budget=[1])
+    order = order_moves(pack(problem), np.array([1, 1, 1]))
+    assert [step.wave for step in order.steps] == [1, 2, 3]
+
+
+def test_tasks_under_a_rule_go_one_after_the_other() -> None:
+    pair = np.array([0, 1])
+    rule = Rule(APART, "apart", pair, pair, np.arange(4))
+    problem = problem_of([[10, 10]] * 4, [[1, 1]] * 2, [0, 1], rules=(rule,))
+    order = order_moves(pack(problem), np.array([2, 3]))
+    assert [step.wave for step in order.steps] == [1, 2]
+
+
+def test_the_check_finds_every_kind_of_error() -> None:
+    """The oracle itself: a step from elsewhere, a full node, a forbidden node, a wrong end."""
+    total, request = [[10, 10], [10, 10], [1, 1]], [[6, 6], [6, 6]]
+    allowed = np.array([[True, True, True], [False, True, True]])
+    problem = problem_of(total, request, [0, 1], allowed=allowed, class_of=[0, 1])
+
+    def errors(*steps: Step, ends: tuple[int, int]) -> str:
+        return "; ".join(check(problem, MoveOrder(steps, np.array(ends), ())))
+
+    assert errors(ends=(0, 1)) == ""
+    assert "task-0 is not where the step begins" in errors(Step(0, 1, 2), ends=(2, 1))
+    assert "node-1 has more cpu asked of it than it has" in errors(Step(0, 0, 1), ends=(1, 1))
+    assert "task-1 may not lie where it is put" in errors(Step(1, 1, 0), ends=(0, 0))
+    assert errors(ends=(0, 0)) == "the steps do not end where they should"

@@ -131,3 +131,33 @@ def test_a_wrong_objective_is_refused(text: str, sentence: str) -> None:
 def test_a_wrong_limit_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--limit"):
         parse_limit(text)
+
+
+def test_a_column_is_numbered_by_the_list() -> None:
+    for place, name in enumerate(of.NAMES):
+        assert getattr(of, name.upper()) == place
+    assert len(set(of.NAMES)) == of.COUNT == len(of.BUILT_IN)
+
+
+def test_a_new_objective_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a kernel it is measured by its plain function, and a plan makes it small and shows it
+    once."""
+    from murmuration.planning.document import document
+    from murmuration.planning.plan import Options, make_plan
+
+    def busiest(m: of.Measured) -> float:
+        return float(m.counts.max())
+
+    added = (*of.BUILT_IN, of.BuiltIn("busiest", "tasks on the node that has most", busiest))
+    monkeypatch.setattr(of, "BUILT_IN", added)
+    monkeypatch.setattr(of, "NAMES", tuple(entry.name for entry in added))
+    wanted = (parse_objective("busiest=2"), parse_objective("imbalance"))
+    assert wanted[0].index == -1 and wanted[0].weight == 2.0
+    problem = problem_of([[100, 100]] * 3, [[10, 10]] * 6, [0] * 6)
+    plan = make_plan(problem, Options(objectives=wanted, population=16, evaluations=200))
+    shown = document(plan, "six tasks on one of three nodes")["objectives"]
+    assert list(shown) == list(of.NAMES) and shown["busiest"]["before"] == 6
+    by_hand = np.bincount(plan.order.node_of).max()
+    assert shown["busiest"]["chosen"] == by_hand < 6
+    with pytest.raises(InputError, match="unknown objective 'busiest'"):
+        parse_limit("busiest=3")

@@ -130,7 +130,20 @@ def test_a_removed_node_tells_who_goes_where_and_who_is_stranded(
     assert "1 node without 2 CPU free" in left["reason"]
 
 
-def test_limits_and_own_objectives(murmur: Murmur, cluster: Path, tmp_path: Path) -> None:
+def test_an_objective_may_lie_beside_the_snapshot(
+    murmur: Murmur, cluster: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "beside_it.py").write_text("def on_c(problem, node_of):\n    return 0.0\n")
+    snapshot = cluster.rename(folder / "cluster.json")
+    options = ("--objective", "beside_it:on_c", "--objective", "power", "--evaluations", "20")
+    answer = murmur("plan", str(snapshot), *options, "--json")
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["chosen"]["beside_it:on_c"] == 0.0
+
+
+def test_limits_and_user_objectives(murmur: Murmur, cluster: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "def on_c(problem, node_of):\n    return float((node_of == 2).sum())\n"
     )
@@ -169,7 +182,7 @@ def test_pymoo_is_shown_beside_it_and_breaks_nothing(murmur: Murmur, cluster: Pa
     )
 
 
-def test_our_own_format(murmur: Murmur, tmp_path: Path) -> None:
+def test_the_toml_format(murmur: Murmur, tmp_path: Path) -> None:
     text = """
 [[node]]
 name = "n"
@@ -190,6 +203,10 @@ replicas = 2
 """
     (tmp_path / "own.toml").write_text(text)
     told = json.loads(murmur("plan", "own.toml", "--evaluations", "200", "--json").out)
+    answer = murmur("plan", "own.toml", "--evaluations", "20", "--out", "out")
+    # There is no kubectl for it, so there is no script of it either.
+    assert sorted(path.name for path in Path("out").iterdir()) == ["plan.json", "report.html"]
+    assert "moves.sh" not in answer.err and "report.html" in answer.err
     assert told["unplaced"] == [] and told["nodes"] == 3
     ends = {move["task"]: move["to"] for move in told["moves"]}
     assert len({ends.get(f"web-{k}", "n-1") for k in (1, 2, 3)}) == 3

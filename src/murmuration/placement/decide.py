@@ -5,8 +5,8 @@ from __future__ import annotations
 import traceback
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import SmallIntegers
 from murmuration.base.errors import InputError
 from murmuration.placement.registry import Placement
 from murmuration.placement.view import JobView, View
@@ -14,7 +14,7 @@ from murmuration.placement.view import JobView, View
 
 def decide(
     placement: Placement, view: View, job: JobView, rng: np.random.Generator
-) -> NDArray[np.int32]:
+) -> SmallIntegers:
     """The rows the plain policy chooses for the tasks it places."""
     try:
         chosen = np.asarray(placement.policy.decide(view, job, rng))

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.base.resources import Amounts
+from murmuration.base.arrays import Amounts, Flags, Floats, Integers
 from murmuration.placement.view import JobView, View
 
 #: Draws in a row that find no room before first fit looks at every node. It changes speed, not the
 #: odds of any node.
 MISSES_MAX = 32
-Nodes = NDArray[np.int64]
+Nodes = Integers
 
 
 class FirstFit:
@@ -89,9 +88,7 @@ class Ranked:
         return _padded(nodes, job.tasks)
 
 
-def top(
-    scores: NDArray[np.float64], feasible: NDArray[np.bool_], count: int, start: int
-) -> NDArray[np.int64]:
+def top(scores: Floats, feasible: Flags, count: int, start: int) -> Integers:
     """The `count` best feasible rows, ties by the order from `start`; no decision on `count` tasks
     needs more."""
     rows = np.flatnonzero(feasible)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.base.resources import Amounts, Resources
+from murmuration.base.arrays import Amounts, Flags, Integers
+from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes
 
 
@@ -24,10 +24,10 @@ class View:
     total: Amounts
     free: Amounts
     #: The rows the job may use.
-    allowed: NDArray[np.bool_]
+    allowed: Flags
     now_s: float = 0.0
 
-    def feasible(self, request: Amounts) -> NDArray[np.bool_]:
+    def feasible(self, request: Amounts) -> Flags:
         """The rows that can take one more task of this size."""
         fits = self.allowed.copy()
         for r in range(len(request)):
@@ -56,4 +56,4 @@ class Policy(Protocol):
 
     def decide(
         self, view: View, job: JobView, rng: np.random.Generator
-    ) -> Sequence[int] | NDArray[np.int64]: ...
+    ) -> Sequence[int] | Integers: ...

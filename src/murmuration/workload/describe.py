@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats, Integers
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import unit
@@ -95,13 +95,11 @@ def _workloads(jobs: JobList) -> dict[str, Any]:
     return described
 
 
-def _mean(values: NDArray[np.float64] | NDArray[np.int64]) -> float | None:
+def _mean(values: Floats | Integers) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def _natural(
-    resources: Resources, row: NDArray[np.float64] | NDArray[np.int64]
-) -> dict[str, float]:
+def _natural(resources: Resources, row: Floats | Integers) -> dict[str, float]:
     """Amounts in the units of our files."""
     names = ("mem_gb" if name == "memory" else name for name in resources.names)
     return {label: float(row[k]) / unit(resources.names[k]) for k, label in enumerate(names)}

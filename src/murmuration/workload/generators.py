@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.base.errors import InputError
-from murmuration.base.resources import Amounts, Resources
+from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Constraint
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 
@@ -41,9 +41,9 @@ class Tables:
     """Observed values to draw from instead of exponentials; an empty table keeps the
     exponential."""
 
-    gaps_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    tasks: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    durations_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    gaps_s: Floats = field(default_factory=lambda: np.empty(0))
+    tasks: Floats = field(default_factory=lambda: np.empty(0))
+    durations_s: Floats = field(default_factory=lambda: np.empty(0))
     #: Rows of requests (exact amounts), drawn whole so that CPU and memory stay together.
     requests: Amounts = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
 
@@ -102,11 +102,9 @@ def sizes(stream: Stream, count: int, rng: np.random.Generator) -> Amounts:
     return np.maximum(alike * factor, (alike > 0).astype(np.float64)).astype(np.int64)
 
 
-def arrivals(
-    rate: float, seconds: float, rng: np.random.Generator, gaps: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def arrivals(rate: float, seconds: float, rng: np.random.Generator, gaps: Floats) -> Floats:
     """Submission times before the horizon: a Poisson process, or gaps drawn from a table."""
-    times: list[NDArray[np.float64]] = []
+    times: list[Floats] = []
     if len(gaps):
         if not gaps.any():
             raise InputError(
@@ -122,16 +120,14 @@ def arrivals(
     return every[every < seconds]
 
 
-def draw(
-    mean: float, count: int, rng: np.random.Generator, table: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def draw(mean: float, count: int, rng: np.random.Generator, table: Floats) -> Floats:
     """Exponential values of this mean, or values of the table with replacement."""
     if len(table) == 0:
         return rng.exponential(mean, count)
     return table[rng.integers(0, len(table), count)]
 
 
-def picky_masks(nodes: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+def picky_masks(nodes: int, share: float, rng: np.random.Generator) -> Flags:
     """A few random sets of usable nodes, each without this share of all nodes (2.2: pickiness)."""
     masks = np.ones((PICKY_MASKS, nodes), dtype=np.bool_)
     for mask in masks:

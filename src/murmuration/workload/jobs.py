@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import Amounts, Flags, Floats, Integers
 from murmuration.base.errors import InputError
-from murmuration.base.resources import Amounts, Resources
+from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Constraint
 from murmuration.workload.usage import Curves, join
 
@@ -26,22 +27,22 @@ class JobList:
     resources: Resources
     workloads: tuple[str, ...]
     job_id: NDArray[np.str_]
-    workload: NDArray[np.int64]
-    submit_s: NDArray[np.float64]
-    tasks: NDArray[np.int64]
-    duration_s: NDArray[np.float64]
+    workload: Integers
+    submit_s: Floats
+    tasks: Integers
+    duration_s: Floats
     request: Amounts
-    priority: NDArray[np.int64]
-    gang: NDArray[np.bool_]
-    production: NDArray[np.bool_]
+    priority: Integers
+    gang: Flags
+    production: Flags
     #: Index into `constraint_sets`; set 0 is "no constraint".
-    constraint: NDArray[np.int64]
+    constraint: Integers
     #: Index into `curves`: what each task uses over time; −1 for a job whose tasks use what they
     #: request.
-    curve: NDArray[np.int64]
+    curve: Integers
     #: Index into `recorded_nodes`: where the tasks ran when the trace was recorded; −1 where that
     #: is not known.
-    recorded: NDArray[np.int64]
+    recorded: Integers
     constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),)
     curves: Curves | None = None
     recorded_nodes: tuple[str, ...] = ()
@@ -51,7 +52,7 @@ class JobList:
     def __len__(self) -> int:
         return len(self.submit_s)
 
-    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> JobList:
+    def select(self, rows: Integers | Flags) -> JobList:
         """The jobs at these rows, in that order."""
         columns = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name in COLUMNS}
         return replace(self, **columns)
@@ -95,20 +96,20 @@ def job_list(
     resources: Resources,
     workloads: Sequence[str],
     *,
-    workload: NDArray[np.int64],
-    submit_s: NDArray[np.float64],
-    tasks: NDArray[np.int64],
-    duration_s: NDArray[np.float64],
+    workload: Integers,
+    submit_s: Floats,
+    tasks: Integers,
+    duration_s: Floats,
     request: Amounts,
     job_id: Sequence[str] | None = None,
-    priority: NDArray[np.int64] | int = 0,
-    gang: NDArray[np.bool_] | bool = False,
-    production: NDArray[np.bool_] | bool = False,
-    constraint: NDArray[np.int64] | int = 0,
+    priority: Integers | int = 0,
+    gang: Flags | bool = False,
+    production: Flags | bool = False,
+    constraint: Integers | int = 0,
     constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),),
-    curve: NDArray[np.int64] | int = -1,
+    curve: Integers | int = -1,
     curves: Curves | None = None,
-    recorded: NDArray[np.int64] | int = -1,
+    recorded: Integers | int = -1,
     recorded_nodes: tuple[str, ...] = (),
 ) -> JobList:
     """A job list from columns; single values stand for every job, and jobs without ids are

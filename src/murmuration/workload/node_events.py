@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Amounts, Flags, Integers
 from murmuration.base.errors import InputError, unknown
-from murmuration.base.resources import Amounts, Resources
+from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import SIZE_MAX, unit
 from murmuration.workload.formats.table import Table
 from murmuration.workload.nodes import (
@@ -158,7 +158,7 @@ def drop_redundant(events: NodeEvents, nodes: NodeTable, where: str = "node even
     return replace(events, kind=kind, total=total).select(np.array(effective, dtype=np.int64))
 
 
-def absent(events: NodeEvents, names: Sequence[str]) -> NDArray[np.bool_]:
+def absent(events: NodeEvents, names: Sequence[str]) -> Flags:
     """Which of these nodes are not there at the start: those that their first event adds later."""
     row_of = {name: row for row, name in enumerate(names)}
     missing = np.zeros(len(names), dtype=np.bool_)
@@ -170,7 +170,7 @@ def absent(events: NodeEvents, names: Sequence[str]) -> NDArray[np.bool_]:
     return missing
 
 
-def rows_of(events: NodeEvents, names: Sequence[str]) -> NDArray[np.int64]:
+def rows_of(events: NodeEvents, names: Sequence[str]) -> Integers:
     """For each event the row of its node in a table of these names."""
     row_of = {name: row for row, name in enumerate(names)}
     return np.array([row_of[name] for name in events.node_id.tolist()], dtype=np.int64)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import Amounts, Floats, Integers
 from murmuration.base.errors import InputError
-from murmuration.base.resources import Amounts, Resources
+from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes, Value, as_value, value_text
 from murmuration.workload.formats.sizes import checked_suffix, read_sizes, size_columns, write_frame
 from murmuration.workload.formats.source import load
@@ -37,7 +38,7 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.names)
 
-    def select(self, rows: NDArray[np.int64]) -> NodeTable:
+    def select(self, rows: Integers) -> NodeTable:
         """The nodes at these rows, in that order."""
         names, attributes = (
             tuple(column[row] for row in rows) for column in (self.names, self.attributes)
@@ -50,16 +51,16 @@ class NodeEvents:
     """Nodes that come, go and change, by time and then by node; `kind` is ADD, REMOVE or UPDATE."""
 
     resources: Resources
-    time_s: NDArray[np.float64]
+    time_s: Floats
     node_id: NDArray[np.str_]
-    kind: NDArray[np.int64]
+    kind: Integers
     total: Amounts
     attributes: tuple[Attributes, ...]
 
     def __len__(self) -> int:
         return len(self.time_s)
 
-    def select(self, rows: NDArray[np.int64]) -> NodeEvents:
+    def select(self, rows: Integers) -> NodeEvents:
         """The events at these rows, in that order."""
         attributes = tuple(self.attributes[row] for row in rows)
         return NodeEvents(

@@ -18,8 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats
 from murmuration.base.errors import InputError
 from murmuration.workload.formats import source as files
 
@@ -32,8 +32,8 @@ Sample = tuple[int, float, float]
 class Rates:
     """A rate that holds from each time on; the last until `end_s`."""
 
-    time_s: NDArray[np.float64]
-    rate: NDArray[np.float64]
+    time_s: Floats
+    rate: Floats
     end_s: float
 
     def scaled(self, factor: float) -> Rates:
@@ -134,7 +134,7 @@ def _check_times(path: Path, samples: list[Sample], strictly: bool) -> None:
             )
 
 
-def _usual_step(times: NDArray[np.float64]) -> float:
+def _usual_step(times: Floats) -> float:
     """The most common step, and the shortest of those."""
     if len(times) < 2:
         return 1.0
@@ -143,9 +143,7 @@ def _usual_step(times: NDArray[np.float64]) -> float:
     return float(min(step for step, count in steps.items() if count == frequency))
 
 
-def _check_gaps(
-    path: Path, samples: list[Sample], times: NDArray[np.float64], usual: float
-) -> None:
+def _check_gaps(path: Path, samples: list[Sample], times: Floats, usual: float) -> None:
     steps = np.diff(times)
     if len(steps) == 0 or np.mean(np.abs(steps - usual) < 1e-6) < REGULAR_SHARE:
         return

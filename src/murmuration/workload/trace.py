@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
 from murmuration.workload.formats.table import Table
 from murmuration.workload.generators import Tables
@@ -72,7 +72,7 @@ class LeftOut:
     strict: bool = False
     lines: list[str] = field(default_factory=list)
 
-    def without(self, table: Table, bad: NDArray[np.bool_], what: str) -> NDArray[np.bool_]:
+    def without(self, table: Table, bad: Flags, what: str) -> Flags:
         """Which rows stay."""
         if bad.any():
             where = table.where(int(bad.argmax()))

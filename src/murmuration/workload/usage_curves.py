@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats
 from murmuration.base.resources import Resources
 from murmuration.workload.jobs import JobList
 from murmuration.workload.usage import Curves
@@ -64,7 +65,7 @@ def shares(rules: UsageRules, resources: int, rng: np.random.Generator) -> NDArr
     return np.asarray(curves * means / np.maximum(curves.mean(axis=(0, 1)), 1e-9), dtype=np.float32)
 
 
-def walk(count: int, points: int, resources: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def walk(count: int, points: int, resources: int, rng: np.random.Generator) -> Floats:
     """Walks about zero with unit deviation, each step mostly the last one."""
     steps = rng.standard_normal((count, points, resources))
     for k in range(1, points):
@@ -74,7 +75,7 @@ def walk(count: int, points: int, resources: int, rng: np.random.Generator) -> N
     return steps
 
 
-def spikes(rules: UsageRules, points: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def spikes(rules: UsageRules, points: int, rng: np.random.Generator) -> Floats:
     """1 at the points where a curve spikes."""
     chance = min(rules.spikes_per_hour * rules.step_s / 3600.0, 1.0)
     return (rng.random((CURVES, points)) < chance).astype(np.float64)

@@ -4,13 +4,14 @@ by time."""
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from murmuration.base.arrays import Floats, Integers
+
+Floats = Floats
 
 
 def resample(
-    row: NDArray[np.int64],
+    row: Integers,
     start_s: Floats,
     end_s: Floats,
     used: Floats,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import Integers
 from murmuration.base.errors import InputError, unknown
 from murmuration.cluster.constraints import Constraint, parse_constraint
 from murmuration.workload.formats.sizes import checked_suffix, read_sizes, size_columns, write_frame
@@ -132,7 +133,7 @@ def _size_columns(table: Table) -> dict[str, str]:
     return columns
 
 
-def _read_constraints(table: Table) -> tuple[tuple[ConstraintSet, ...], NDArray[np.int64]]:
+def _read_constraints(table: Table) -> tuple[tuple[ConstraintSet, ...], Integers]:
     """The distinct sets of constraints, the empty one first, and the set of each row; each text is
     parsed once."""
     if "constraints" not in table.columns:

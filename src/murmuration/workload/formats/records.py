@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import Flags, Integers
 from murmuration.base.errors import InputError
 from murmuration.workload.formats.source import Source
 
 NEWLINE, RETURN, QUOTE = ord("\n"), ord("\r"), ord('"')
 
-Positions = NDArray[np.int64]
+Positions = Integers
 Bytes = NDArray[np.uint8]
 
 
@@ -34,7 +35,7 @@ class Records:
     separators: Positions
     lines: Positions
 
-    def select(self, rows: NDArray[np.bool_]) -> Records:
+    def select(self, rows: Flags) -> Records:
         columns = {
             name: getattr(self, name)[rows] for name in ("starts", "lengths", "separators", "lines")
         }
@@ -126,7 +127,7 @@ def _text(source: Source) -> bytes:
     return data
 
 
-def _outside_quotes(path: Path, buffer: Bytes, separator: int) -> NDArray[np.bool_]:
+def _outside_quotes(path: Path, buffer: Bytes, separator: int) -> Flags:
     """Which bytes lie outside quotes; a quote that neither opens nor closes a field is refused."""
     marks = buffer == QUOTE
     quotes = np.flatnonzero(marks)
@@ -140,5 +141,5 @@ def _outside_quotes(path: Path, buffer: Bytes, separator: int) -> NDArray[np.boo
     if len(stray):
         line = int(np.count_nonzero(buffer[: stray.min()] == NEWLINE)) + 1
         raise InputError(f"{path} line {line}: expected quotes only around a whole field")
-    outside: NDArray[np.bool_] = np.cumsum(marks, dtype=np.uint8) % 2 == 0
+    outside: Flags = np.cumsum(marks, dtype=np.uint8) % 2 == 0
     return outside

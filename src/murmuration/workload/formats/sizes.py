@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats
 from murmuration.base.errors import InputError
 from murmuration.base.files import write_bytes
 from murmuration.base.resources import AMOUNT_MAX, MICRO, Amounts, Resources
@@ -26,9 +26,7 @@ CPU_MAX = SIZE_MAX / MICRO
 SUFFIXES = (".csv", ".parquet")
 
 
-def amounts(
-    cpu: NDArray[np.float64], memory: NDArray[np.float64], *extra: NDArray[np.float64]
-) -> Amounts:
+def amounts(cpu: Floats, memory: Floats, *extra: Floats) -> Amounts:
     """Rows of exact amounts from CPUs, bytes and counts of further resources."""
     scaled = np.rint(np.column_stack([cpu * MICRO, memory, *(column * MICRO for column in extra)]))
     if not scaled.max(initial=0.0) <= SIZE_MAX:
@@ -55,7 +53,7 @@ def read_sizes(table: Table, columns: Mapping[str, str]) -> tuple[Resources, Amo
     return resources, rows
 
 
-def size_columns(resources: Resources, rows: Amounts) -> dict[str, NDArray[np.float64]]:
+def size_columns(resources: Resources, rows: Amounts) -> dict[str, Floats]:
     """For each resource its column in natural units."""
     return {name: rows[:, k] / unit(name) for k, name in enumerate(resources.names)}
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Flags, Floats, Integers
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.workload.formats.records import scan
 from murmuration.workload.formats.source import Source
@@ -37,7 +37,7 @@ class Table:
 
     path: Path
     frame: pl.DataFrame
-    lines: NDArray[np.int64] | None = None
+    lines: Integers | None = None
 
     def __len__(self) -> int:
         return self.frame.height
@@ -46,7 +46,7 @@ class Table:
     def columns(self) -> list[str]:
         return self.frame.columns
 
-    def select(self, rows: NDArray[np.bool_]) -> Table:
+    def select(self, rows: Flags) -> Table:
         """The rows that are marked; they keep their lines."""
         import polars as pl
 
@@ -69,7 +69,7 @@ class Table:
         if len(self) == 0:
             raise InputError(f"{self.path}: expected at least one row, there are no {rows}")
 
-    def refuse(self, bad: NDArray[np.bool_], name: str, expected: str) -> None:
+    def refuse(self, bad: Flags, name: str, expected: str) -> None:
         """Raise for the first row that is bad."""
         if bad.any():
             row = int(bad.argmax())
@@ -80,7 +80,7 @@ class Table:
 
     def numbers(
         self, name: str, low: float = 0.0, high: float = np.inf, default: float | None = None
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """A column of finite numbers within bounds; a default, if there is one, stands for an empty
         field."""
         column = self._column(name)
@@ -93,13 +93,13 @@ class Table:
         self.refuse(bad, name, f"a finite number{_bounds(low, high)}")
         return values
 
-    def measured(self, name: str) -> NDArray[np.float64]:
+    def measured(self, name: str) -> Floats:
         """A column of numbers as they stand; NaN for a field that holds none."""
         return _real(self._column(name))
 
     def integers(
         self, name: str, low: int = 0, high: int = WHOLE_MAX, default: int | None = None
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         """A column of whole numbers within bounds; `3.0` is whole, `2.5` is not."""
         column = self._column(name)
         values, bad = _whole(column)
@@ -112,7 +112,7 @@ class Table:
         )
         return values
 
-    def flags(self, name: str) -> NDArray[np.bool_]:
+    def flags(self, name: str) -> Flags:
         """A column of true/false or 0/1; an empty field is false."""
         import polars as pl
 
@@ -169,9 +169,9 @@ class Parts(Table):
 
     files: tuple[Path, ...] = ()
     #: For each row the index of its file.
-    file: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    file: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
-    def select(self, rows: NDArray[np.bool_]) -> Parts:
+    def select(self, rows: Flags) -> Parts:
         chosen = super().select(rows)
         return Parts(chosen.path, chosen.frame, chosen.lines, self.files, self.file[rows])
 
@@ -199,14 +199,14 @@ def _shown(value: object) -> str:
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
-def _real(column: pl.Series) -> NDArray[np.float64]:
+def _real(column: pl.Series) -> Floats:
     """As floats; what is no number becomes NaN."""
     import polars as pl
 
     return column.cast(pl.Float64, strict=False).to_numpy().astype(np.float64)
 
 
-def _whole(column: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _whole(column: pl.Series) -> tuple[Integers, Flags]:
     """As integers, and where there is none. Text that is no plain integer (`3.0`, `1e3`) is tried
     as a float."""
     import polars as pl
@@ -227,7 +227,7 @@ def _whole(column: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return values, bad
 
 
-def _empty(column: pl.Series) -> NDArray[np.bool_]:
+def _empty(column: pl.Series) -> Flags:
     import polars as pl
 
     empty = column.is_null()
@@ -245,7 +245,7 @@ def _bounds(low: float, high: float) -> str:
     return "" if low in (-np.inf, -WHOLE_MAX) else f" of at least {low:g}"
 
 
-def codes(text: pl.Series) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def codes(text: pl.Series) -> tuple[tuple[str, ...], Integers]:
     """The distinct texts in order, and for each row the index of its own."""
     import polars as pl
 

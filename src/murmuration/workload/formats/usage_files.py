@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats, Integers
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.source import load
@@ -45,11 +46,11 @@ class Usage:
 
     table: Table
     names: tuple[str, ...]
-    first_row: NDArray[np.int64]
+    first_row: Integers
     resources: Resources
     curves: Curves
 
-    def curve(self, names: Sequence[str]) -> NDArray[np.int64]:
+    def curve(self, names: Sequence[str]) -> Integers:
         """For each of these names its curve, or −1."""
         known = {name: k for k, name in enumerate(self.names)}
         return np.array([known.get(name, -1) for name in names], dtype=np.int64)
@@ -87,7 +88,7 @@ def usage_of(table: Table, left_out: LeftOut) -> Usage:
 
 def _measured(
     table: Table, shares: Sequence[str], resources: Resources, left_out: LeftOut
-) -> tuple[Table, NDArray[np.float64]]:
+) -> tuple[Table, Floats]:
     """The rows that hold shares, and the share of each resource in them; of one without a column
     all is used."""
     used = np.ones((len(table), len(resources)))
@@ -106,9 +107,9 @@ def _measured(
 
 
 def _points(
-    job: NDArray[np.int64],
-    time: NDArray[np.float64],
-    used: NDArray[np.float64],
+    job: Integers,
+    time: Floats,
+    used: Floats,
     jobs: int,
     path: Path,
 ) -> tuple[NDArray[np.float32], float]:

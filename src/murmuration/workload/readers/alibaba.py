@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats, Integers
 from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Constraint, as_value
 from murmuration.workload.formats.sizes import CPU_MAX, MIB, SIZE_MAX, amounts
@@ -29,11 +29,11 @@ DURATION_S = 3600.0
 RESOURCES = Resources(("cpu", "memory", "gpu"))
 
 
-def _cpu(table: Table) -> NDArray[np.float64]:
+def _cpu(table: Table) -> Floats:
     return table.numbers("cpu_milli", high=CPU_MAX * MILLI) / MILLI
 
 
-def _memory(table: Table) -> NDArray[np.float64]:
+def _memory(table: Table) -> Floats:
     return table.numbers("memory_mib", high=SIZE_MAX / MIB) * MIB
 
 
@@ -70,7 +70,7 @@ def _qos(table: Table) -> pl.Series:
     return table.texts("qos").str.strip_chars().str.to_lowercase()
 
 
-def _times(table: Table, options: Options) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+def _times(table: Table, options: Options) -> tuple[Floats, Floats, str]:
     """Submission and duration: from scheduling, or creation if it never was, to deletion."""
     if not set(TIMES) <= set(table.columns):
         duration = DURATION_S if options.duration_s is None else options.duration_s
@@ -84,7 +84,7 @@ def _times(table: Table, options: Options) -> tuple[NDArray[np.float64], NDArray
     return created, duration_s, note
 
 
-def _models(table: Table) -> tuple[tuple[tuple[Constraint, ...], ...], NDArray[np.int64]]:
+def _models(table: Table) -> tuple[tuple[tuple[Constraint, ...], ...], Integers]:
     """`A|B` asks for a node of one of these models."""
     if "gpu_spec" not in table.columns:
         return ((),), np.zeros(len(table), dtype=np.int64)

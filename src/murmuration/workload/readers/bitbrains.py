@@ -4,8 +4,8 @@ CPU they used."""
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
@@ -69,8 +69,8 @@ def read_bitbrains(source: Source, options: Options) -> Trace:
 
 
 def _usage(
-    source: Source, names: list[str], start: NDArray[np.float64], points: int, left_out: LeftOut
-) -> NDArray[np.float64]:
+    source: Source, names: list[str], start: Floats, points: int, left_out: LeftOut
+) -> Floats:
     """MHz by virtual machine and point."""
     table = parse(source)
     table.need(USAGE_COLUMNS, "usage")

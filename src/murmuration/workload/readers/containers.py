@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats, Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, GB, amounts
@@ -95,7 +95,7 @@ def read_apps(source: Source, options: Options) -> Trace:
     )
 
 
-def _read_apps(source: Source) -> tuple[list[str], NDArray[np.int64], Curves]:
+def _read_apps(source: Source) -> tuple[list[str], Integers, Curves]:
     """The apps, what an instance of each asks for, and its curve as shares of that."""
     table = parse(source, names=APP_COLUMNS)
     table.need(APP_COLUMNS, "apps")
@@ -108,7 +108,7 @@ def _read_apps(source: Source) -> tuple[list[str], NDArray[np.int64], Curves]:
     return table.names("app").to_list(), request, Curves(share, DAY_S / used.shape[1])
 
 
-def _points(table: Table, name: str) -> NDArray[np.float64]:
+def _points(table: Table, name: str) -> Floats:
     """The points of a curve, separated by `|`, the same number in every row."""
     import polars as pl
 

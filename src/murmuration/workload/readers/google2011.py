@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Flags, Integers
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import amounts
 from murmuration.workload.formats.source import Source
@@ -45,7 +45,7 @@ def scale_note(options: Options) -> str:
     )
 
 
-def split(production: NDArray[np.bool_], scheduling_class: NDArray[np.int64]) -> NDArray[np.int64]:
+def split(production: Flags, scheduling_class: Integers) -> Integers:
     """Omega's policy CMB_PBB: production jobs of class 2 or 3 are service (1), all others batch
     (0)."""
     return (production & (scheduling_class >= 2)).astype(np.int64)

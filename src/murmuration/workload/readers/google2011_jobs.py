@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import amounts
@@ -162,7 +162,7 @@ def _event_jobs(jobs: pl.DataFrame, window_s: float, drawn: JobList) -> JobList:
     )
 
 
-def _service(jobs: pl.DataFrame) -> NDArray[np.int64]:
+def _service(jobs: pl.DataFrame) -> Integers:
     return (jobs["class"].to_numpy() >= 2).astype(np.int64)
 
 
@@ -172,7 +172,7 @@ class _Shapes:
     draw in words."""
 
     known: JobList
-    pool: NDArray[np.int64]
+    pool: Integers
     rule: str
 
 
@@ -276,10 +276,10 @@ def _alike(options: Options) -> JobList:
     )
 
 
-def _pool(shapes: JobList, rows: NDArray[np.int64], workload: str) -> NDArray[np.int64]:
+def _pool(shapes: JobList, rows: Integers, workload: str) -> Integers:
     """Those of the rows that are of that workload, or all of them if none is."""
     if workload in shapes.workloads:
-        mine: NDArray[np.int64] = rows[shapes.workload[rows] == shapes.workloads.index(workload)]
+        mine: Integers = rows[shapes.workload[rows] == shapes.workloads.index(workload)]
         if len(mine):
             return mine
     return rows

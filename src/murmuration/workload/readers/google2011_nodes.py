@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.base.resources import Amounts, Resources
+from murmuration.base.arrays import Amounts, Flags, Floats
+from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Value, as_value
 from murmuration.workload.formats.sizes import amounts
 from murmuration.workload.formats.source import Source, beside, load
@@ -52,14 +52,14 @@ def node_events(table: Table, attributes: NodeAttributes, options: Options) -> N
     return in_order(events)
 
 
-def _sizes(cpu: NDArray[np.float64], memory: NDArray[np.float64]) -> Amounts:
+def _sizes(cpu: Floats, memory: Floats) -> Amounts:
     total = amounts(np.nan_to_num(cpu), np.nan_to_num(memory))
     total[np.isnan(cpu), 0] = UNCHANGED
     total[np.isnan(memory), 1] = UNCHANGED
     return total
 
 
-def mark_sized(table: Table, left_out: LeftOut) -> NDArray[np.bool_]:
+def mark_sized(table: Table, left_out: LeftOut) -> Flags:
     """The events of nodes whose size is given when they are first added."""
     import polars as pl
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats, Integers
 from murmuration.base.errors import InputError
 from murmuration.cluster.constraints import node_mask
 from murmuration.workload.formats.source import load
@@ -99,7 +99,7 @@ def _with_tasks(trace: Trace, path: Path, options: Options, left_out: LeftOut) -
 def _on_known_nodes(
     jobs: JobList,
     table: Table,
-    start_row: NDArray[np.float64],
+    start_row: Floats,
     events: NodeEvents,
     left_out: LeftOut,
 ) -> JobList:
@@ -113,7 +113,7 @@ def _on_known_nodes(
 
 
 def _that_fit(
-    jobs: JobList, table: Table, row: NDArray[np.int64], events: NodeEvents, left_out: LeftOut
+    jobs: JobList, table: Table, row: Integers, events: NodeEvents, left_out: LeftOut
 ) -> JobList:
     """The tasks that at least one node could hold when empty, whenever it was there."""
     cell = _all_nodes(events)

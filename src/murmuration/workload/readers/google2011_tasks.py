@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import Flags, Floats, Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Constraint, as_value
@@ -153,7 +154,7 @@ def _task_events(table: Table) -> pl.DataFrame:
     )
 
 
-def _ends(used: Table) -> NDArray[np.int64]:
+def _ends(used: Table) -> Integers:
     ends = used.integers("end_us") if len(used) else np.empty(0, dtype=np.int64)
     return ends[ends < WHOLE_MAX]
 
@@ -235,9 +236,7 @@ def _constraint(operator: int, name: str, value: str) -> Constraint:
     return Constraint(name, OPERATORS[operator], (as_value(value),))
 
 
-def _rows(
-    table: Table, jobs: JobList, never: set[str]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _rows(table: Table, jobs: JobList, never: set[str]) -> tuple[Integers, Flags]:
     """For each row of a table the job of its task, or −1; and whether nothing is known of the task
     at all."""
     row_of = {str(name): row for row, name in enumerate(jobs.job_id)} | dict.fromkeys(never, -1)
@@ -248,7 +247,7 @@ def _rows(
 def with_usage(
     table: Table,
     jobs: JobList,
-    start_us: NDArray[np.int64],
+    start_us: Integers,
     never: set[str],
     options: Options,
     left_out: LeftOut,
@@ -284,10 +283,10 @@ def with_usage(
 
 
 def _curves(
-    row: NDArray[np.int64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
-    used: NDArray[np.float64],
+    row: Integers,
+    start: Floats,
+    end: Floats,
+    used: Floats,
     rows: int,
     points: int,
 ) -> NDArray[np.float32]:
@@ -304,7 +303,7 @@ def _curves(
     return curves
 
 
-def _as_shares(jobs: JobList, rows: NDArray[np.int64], amount: NDArray[np.float32]) -> JobList:
+def _as_shares(jobs: JobList, rows: Integers, amount: NDArray[np.float32]) -> JobList:
     """Amounts used, as shares of the request of each of these rows."""
     seen = ~np.isnan(amount[:, 0, 0])
     rows, amount = rows[seen], amount[seen]
@@ -318,7 +317,7 @@ def _as_shares(jobs: JobList, rows: NDArray[np.int64], amount: NDArray[np.float3
     return replace(jobs, request=request, curve=curve, curves=curves)
 
 
-def notes(runs: NDArray[np.int64], end_s: float, spread: int, usage: bool) -> tuple[str, ...]:
+def notes(runs: Integers, end_s: float, spread: int, usage: bool) -> tuple[str, ...]:
     """What had to be decided about the tasks."""
     used = (
         f"usage is CPU rate and canonical memory in steps of {STEP_S:g} s; where there is no "

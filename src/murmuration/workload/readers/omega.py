@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
@@ -73,7 +73,7 @@ def read_state(source: Source, options: Options) -> Trace:
     return Trace("omega cell state", len(table), jobs, assumptions=assumptions, skipped=skipped)
 
 
-def _ends(table: Table, names: pl.Series) -> tuple[NDArray[np.float64], int, str]:
+def _ends(table: Table, names: pl.Series) -> tuple[Floats, int, str]:
     """When each of these jobs ended (NaN: not known), how many ends are of other jobs, and the unit
     of time."""
     import polars as pl
@@ -89,9 +89,7 @@ def _ends(table: Table, names: pl.Series) -> tuple[NDArray[np.float64], int, str
     return end_s.to_numpy(), strangers, "microseconds" if micros else "seconds"
 
 
-def _state_jobs(
-    table: Table, names: pl.Series, duration_s: NDArray[np.float64], per_task: bool
-) -> JobList:
+def _state_jobs(table: Table, names: pl.Series, duration_s: Floats, per_task: bool) -> JobList:
     tasks = table.integers("tasks", 1, TASKS_MAX)
     share = np.ones(len(table)) if per_task else 1.0 / tasks
     production = table.integers("prod_job", 0, 1).astype(np.bool_)
