@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,11 +12,11 @@ from murmuration.assignment.problem import APART, SPREAD, TOGETHER, Rule
 from murmuration.assignment.snapshots.builder import NodeEntry, TaskEntry
 from murmuration.base.arrays import Flags, Indices
 from murmuration.base.errors import InputError
-from murmuration.kubernetes.objects import namespace_of
+from murmuration.kubernetes.objects import Object, namespace_of
 from murmuration.kubernetes.selectors import requirements_of, selects
 
 #: One affinity term or spread constraint, as Kubernetes writes it.
-Term = Mapping[str, Any]
+Term = Object
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST = "kubernetes.io/hostname"
 

@@ -101,7 +101,7 @@ def _node(thing: Object) -> NodeEntry:
     return NodeEntry(str(name), amounts, labels, zone, price, watts, kind)
 
 
-def _task(pod: Object, volumes: Callable[[Object], Any]) -> TaskEntry:
+def _task(pod: Object, volumes: Callable[[Object], list[Object] | None]) -> TaskEntry:
     name, spec, metadata = name_of(pod), pod.get("spec") or {}, pod["metadata"]
     affinity = volumes(pod)
     wants = msgspec.json.encode(
@@ -149,7 +149,7 @@ def service_of(pod: Object) -> str:
     return f"{namespace_of(pod)}/{owner.get('kind')}/{owner.get('name')}"
 
 
-def _controller(pod: Object) -> Mapping[str, Any] | None:
+def _controller(pod: Object) -> Object | None:
     owners = pod["metadata"].get("ownerReferences") or []
     return next(
         (owner for owner in owners if owner.get("controller")), owners[0] if owners else None
@@ -178,7 +178,7 @@ def _pinned(pod: Object) -> str:
     return "its job would begin again" if kind == "Job" else ""
 
 
-def requests(spec: Mapping[str, Any], name: str) -> dict[str, float]:
+def requests(spec: Object, name: str) -> dict[str, float]:
     """What a pod asks for: its containers together, or an init container if that asks for more, and
     its overhead."""
     containers = [_container(c, name) for c in spec.get("containers") or ()]
@@ -201,7 +201,7 @@ def requests(spec: Mapping[str, Any], name: str) -> dict[str, float]:
     return {"cpu": 0.0, "memory": 0.0, **asked, "pods": 1.0}
 
 
-def _container(container: Mapping[str, Any], pod: str) -> dict[str, float]:
+def _container(container: Object, pod: str) -> dict[str, float]:
     """A container's requests; where it only limits itself, that is what it asks for."""
     where = f"{pod}, container {container.get('name', '?')}"
     resources = container.get("resources") or {}
@@ -230,15 +230,15 @@ def _check_nodes(tasks: Sequence[TaskEntry], names: set[str]) -> None:
             )
 
 
-def _volumes(kinds: Mapping[str, list[Object]]) -> Callable[[Object], Any]:
+def _volumes(kinds: Mapping[str, list[Object]]) -> Callable[[Object], list[Object] | None]:
     """For a pod the node selectors of its volumes; None where a volume is not in the snapshot."""
     claims = {name_of(claim): claim for claim in kinds.get("PersistentVolumeClaim", ())}
     volumes = {
         str(volume["metadata"].get("name")): volume for volume in kinds.get("PersistentVolume", ())
     }
 
-    def selectors(pod: Object) -> list[Any] | None:
-        required_terms: list[Any] = []
+    def selectors(pod: Object) -> list[Object] | None:
+        required_terms: list[Object] = []
         for volume in (pod.get("spec") or {}).get("volumes") or ():
             claim_name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
             if claim_name is None:
@@ -312,7 +312,7 @@ def _notes(tasks: Sequence[TaskEntry], blocked: Sequence[str]) -> list[str]:
     return [*notes, *blocked]
 
 
-def _has_preferences(spec: Mapping[str, Any]) -> bool:
+def _has_preferences(spec: Object) -> bool:
     affinity = spec.get("affinity") or {}
     preferred = any(
         (part or {}).get("preferredDuringSchedulingIgnoredDuringExecution")

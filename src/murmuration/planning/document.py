@@ -13,11 +13,13 @@ from murmuration.base.arrays import Floats
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import Rehearsal
 
+#: What becomes JSON.
+Document = dict[str, Any]
 #: Points of the front that a document shows at most.
 FRONT_MAX = 500
 
 
-def document(plan: Plan, name: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+def document(plan: Plan, name: str, extra: Document | None = None) -> Document:
     """The whole plan for a program: `plan.json`, and what `--json` prints."""
     problem = plan.problem
     return {
@@ -67,7 +69,7 @@ def _front(plan: Plan) -> list[dict[str, float]]:
     return [dict(zip(names, map(float, front[k]), strict=True)) for k in rows]
 
 
-def move(plan: Plan, number: int, step: Step) -> dict[str, Any]:
+def move(plan: Plan, number: int, step: Step) -> Document:
     """One step: its number, its wave, where the task goes from and to, and when."""
     problem = plan.problem
     origin = problem.nodes[step.origin] if step.origin >= 0 else plan.displaced.get(step.task)
@@ -84,7 +86,7 @@ def move(plan: Plan, number: int, step: Step) -> dict[str, Any]:
     }
 
 
-def describe_rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
+def describe_rehearsal(rehearsal: Rehearsal) -> Document:
     """The result of carrying the steps out in virtual time; loads are shares of the fullest
     node."""
     return {

@@ -4,7 +4,6 @@ node's bars."""
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from murmuration.assignment.objectives import MEANINGS, shares
 from murmuration.assignment.search.construct import LABELS
 from murmuration.base.arrays import Floats
 from murmuration.base.version import __version__
-from murmuration.planning.document import rehearsal_sentence, table
+from murmuration.planning.document import Document, rehearsal_sentence, table
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import Rehearsal
 from murmuration.reports.charts import Chart, Fills, Parallel, Scatter, Series
@@ -24,7 +23,7 @@ MOVES_SHOWN = 500
 PAIRS = 10
 
 
-def page(plan: Plan, document: dict[str, Any]) -> Page:
+def page(plan: Plan, document: Document) -> Page:
     """The whole report; `document` is the plan as `plan.json` has it."""
     sections = [_objectives(plan), _nodes(plan), _moves(document)]
     if document["moves"]:
@@ -78,7 +77,7 @@ def _nodes(plan: Plan) -> Section:
     return Section("Every node", "", (Fills("Requested share of every node", parts, rows, note),))
 
 
-def _moves(document: dict[str, Any]) -> Section:
+def _moves(document: Document) -> Section:
     rows = [
         [m["step"], m["wave"], m["kind"], m["task"], m["from"], m["to"]]
         for m in document["moves"][:MOVES_SHOWN]
@@ -199,7 +198,7 @@ def _search(plan: Plan) -> Section:
     )
 
 
-def _remarks(document: dict[str, Any]) -> Section:
+def _remarks(document: Document) -> Section:
     rows = [
         ["without a node", entry["task"], entry["reason"]]
         for entry in document["unplaced"][:MOVES_SHOWN]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -86,7 +85,7 @@ class Plan:
 
 
 def make_plan(
-    problem: Problem, options: Options, progress: Callable[[float], Any] = lambda share: None
+    problem: Problem, options: Options, progress: Callable[[float], object] = lambda share: None
 ) -> Plan:
     """Search, choose and order."""
     work = pack(problem, options.power_off)
@@ -179,7 +178,7 @@ def _search(
     wanted: Sequence[Objective],
     options: Options,
     fewest: Fewest | None,
-    progress: Callable[[float], Any],
+    progress: Callable[[float], object],
 ) -> Search:
     end = time.perf_counter() + options.seconds
     settings = Settings(

@@ -52,8 +52,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     #: All tasks start together or none does.
     gang: bool = False
     restart: Restart = Restart()
-    #: Ports of the node a task needs for itself; 0 stands for any free one, told in MURMUR_PORT and
-    #: MURMUR_PORTS.
+    #: Ports of the node a task needs for itself; 0 stands for any free one, passed in MURMUR_PORT
+    #: and MURMUR_PORTS.
     ports: list[int] = []
     time_limit_s: float | None = None
 

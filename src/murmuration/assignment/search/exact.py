@@ -37,8 +37,11 @@ from murmuration.base.errors import InputError
 
 #: Variables, tasks × nodes, beyond which a model is not built: it would neither be solved nor fit.
 SIZE_MAX = 400_000
+#: OR-Tools is an extra and brings no types: a model, and a variable or a sum of them.
+CpModel = Any
+Expression = Any
 #: For each task and node the Boolean that says whether the task lies there.
-Variables = dict[tuple[int, int], Any]
+Variables = dict[tuple[int, int], Expression]
 EXTRA = "the exact solver is OR-Tools; install it with: pip install 'murmuration[plan]'"
 
 
@@ -116,7 +119,7 @@ def _read_answer(problem: Problem, lies: Variables, solver: Any, status: Any) ->
     return Exact(node_of, moves, bound)
 
 
-def _add_variables(model: Any, problem: Problem) -> Variables:
+def _add_variables(model: CpModel, problem: Problem) -> Variables:
     """One for each task and each node it may lie on; a task lies on exactly one."""
     lies: Variables = {}
     movable = problem.movable
@@ -142,7 +145,7 @@ def _holds(problem: Problem, t: int, n: int) -> bool:
     return bool((problem.request[t] <= problem.total[n]).all())
 
 
-def _add_capacity(model: Any, problem: Problem, lies: Variables) -> None:
+def _add_capacity(model: CpModel, problem: Problem, lies: Variables) -> None:
     """No node is asked for more than it has; one that is already is asked for no more than now."""
     limit = np.maximum(problem.total, used(problem, problem.node_of))
     on: list[list[int]] = [[] for _ in range(len(problem.total))]
@@ -156,19 +159,19 @@ def _add_capacity(model: Any, problem: Problem, lies: Variables) -> None:
             model.add(sum(terms) <= int(limit[n, r]))
 
 
-def _in_domain(rule: Rule, tasks: Indices, d: int, lies: Variables) -> dict[int, list[Any]]:
+def _in_domain(rule: Rule, tasks: Indices, d: int, lies: Variables) -> dict[int, list[Expression]]:
     """For each of the tasks, the variables that put it into a domain."""
     nodes = np.flatnonzero(rule.domain_of == d).tolist()
     inside = {t: [lies[t, n] for n in nodes if (t, n) in lies] for t in tasks.tolist()}
     return {t: variables for t, variables in inside.items() if variables}
 
 
-def _sum(variables: dict[int, list[Any]], without: int = -1) -> Any:
+def _sum(variables: dict[int, list[Expression]], without: int = -1) -> Expression:
     """How many of the tasks are there, one of them not counted."""
     return sum(variable for t, of_task in variables.items() if t != without for variable in of_task)
 
 
-def _add_apart(model: Any, problem: Problem, rule: Rule, lies: Variables) -> None:
+def _add_apart(model: CpModel, problem: Problem, rule: Rule, lies: Variables) -> None:
     """Beside each holder in a domain lie at most so many targets."""
     for d in range(rule.domains):
         targets = _in_domain(rule, rule.targets, d, lies)
@@ -187,7 +190,7 @@ def _present_limit(problem: Problem, rule: Rule, d: int) -> int:
     return rule.limit + excess.get(0 if rule.kind == SPREAD else d, 0)
 
 
-def _add_together(model: Any, problem: Problem, rule: Rule, lies: Variables) -> None:
+def _add_together(model: CpModel, problem: Problem, rule: Rule, lies: Variables) -> None:
     """A holder is in a domain only if another target is."""
     # The only target of all may lie alone.
     if len(rule.targets) == 1:
@@ -200,7 +203,7 @@ def _add_together(model: Any, problem: Problem, rule: Rule, lies: Variables) -> 
             model.add(sum(here) <= _sum(targets, without=t))
 
 
-def _add_spread(model: Any, problem: Problem, rule: Rule, lies: Variables) -> None:
+def _add_spread(model: CpModel, problem: Problem, rule: Rule, lies: Variables) -> None:
     """Each domain with a holder has at most so many targets more than the emptiest."""
     emptiest = model.new_int_var(0, len(rule.targets), "emptiest")
     for d in range(rule.domains):

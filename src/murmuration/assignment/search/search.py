@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -313,7 +312,7 @@ class Search:
         """Whether the budget is spent or the caller says stop."""
         return self.evaluations >= self.budget() or self.settings.stopped()
 
-    def run(self, progress: Callable[[float], Any] = lambda share: None) -> None:
+    def run(self, progress: Callable[[float], object] = lambda share: None) -> None:
         """Generations until the budget or the time is spent."""
         while not self.is_over() and len(self.work.packed.movable):
             self.next_generation()

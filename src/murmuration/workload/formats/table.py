@@ -261,7 +261,7 @@ def of_source(source: Source) -> Table:
 def of_columns(
     source: Source, columns: Mapping[str, Sequence[str | None]], lines: Sequence[int]
 ) -> Table:
-    """A table whose fields were already told apart (JSON lines)."""
+    """A table whose fields are separate already (JSON lines)."""
     import polars as pl
 
     frame = pl.DataFrame(dict(columns), schema=dict.fromkeys(columns, pl.String))

@@ -42,7 +42,7 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True)
 class Usage:
-    """Curves by name, with where each is first said."""
+    """Curves by name, with the place where each is first named."""
 
     table: Table
     names: tuple[str, ...]

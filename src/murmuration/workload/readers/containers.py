@@ -45,7 +45,7 @@ def is_nodes(line: str) -> bool:
 
 
 def read_instances(source: Source, options: Options) -> Trace:
-    """Every instance a service of one task, on the node it was found on, that uses what its app
+    """Every instance a service of one task, on the node it ran on, that uses what its app
     uses in a day."""
     table = parse(source, names=INSTANCE_COLUMNS)
     table.need(INSTANCE_COLUMNS, "instances")

@@ -193,7 +193,7 @@ def _shapes(source: Source, options: Options) -> _Shapes | None:
 
 
 def _there_at_zero(path: Path, options: Options) -> JobList | None:
-    """The jobs that were there, with what they used on average if that is said too."""
+    """The jobs that ran at time 0, with what they used on average if the files have that too."""
     folder = path.parent / STATE_FOLDER / path.name
     if (state := beside(folder, STATE_FILE)) is None:
         tasks = beside(path, TASKS_FILE)
