@@ -149,10 +149,10 @@ def convert(file: str, out: str, **reading: Any) -> None:
     """Write FILE as a job list or node table to OUT, a .csv or .parquet file."""
     from murmuration.workload.detect import open_trace
     from murmuration.workload.formats.job_lists import write_jobs
-    from murmuration.workload.formats.sizes import checked_suffix
+    from murmuration.workload.formats.sizes import check_suffix
     from murmuration.workload.nodes import write_nodes
 
-    checked_suffix(out)
+    check_suffix(out)
     opened = open_trace(file, _options(**reading))
     if opened.jobs is not None:
         usage = write_jobs(opened.jobs, out)
@@ -181,9 +181,9 @@ def generate(
     from murmuration.simulation.scenarios import inputs
     from murmuration.simulation.scenarios import scenario as sc
     from murmuration.workload.formats.job_lists import write_jobs
-    from murmuration.workload.formats.sizes import checked_suffix
+    from murmuration.workload.formats.sizes import check_suffix
 
-    checked_suffix(out)
+    check_suffix(out)
     checked = common.read_study(scenario, settings, seed, days).base.scenario
     jobs = inputs.make_jobs(checked, inputs.make_nodes(checked.cluster).resources)
     usage = _and_usage(write_jobs(jobs, out))

@@ -14,7 +14,7 @@ from murmuration.base.arrays import Amounts, Floats, Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes, Value, as_value, value_text
-from murmuration.workload.formats.sizes import checked_suffix, read_sizes, size_columns, write_frame
+from murmuration.workload.formats.sizes import check_suffix, read_sizes, size_columns, write_frame
 from murmuration.workload.formats.source import load
 from murmuration.workload.formats.table import Table, codes, of_source
 
@@ -124,7 +124,7 @@ def write_nodes(nodes: NodeTable, path: str | Path) -> None:
     """A node table to a CSV or Parquet file, by its suffix."""
     import polars as pl
 
-    path = checked_suffix(path)
+    path = check_suffix(path)
     sizes = size_columns(nodes.resources, nodes.total)
     columns = {"node_id": pl.Series(list(nodes.names), dtype=pl.String)}
     columns |= {"cpu": pl.Series(sizes.pop("cpu")), "mem_gb": pl.Series(sizes.pop("memory"))}

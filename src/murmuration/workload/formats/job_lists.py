@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from murmuration.base.arrays import Integers
 from murmuration.base.errors import InputError, unknown
 from murmuration.cluster.constraints import Constraint, parse_constraint
-from murmuration.workload.formats.sizes import checked_suffix, read_sizes, size_columns, write_frame
+from murmuration.workload.formats.sizes import check_suffix, read_sizes, size_columns, write_frame
 from murmuration.workload.formats.source import load
 from murmuration.workload.formats.table import WHOLE_MAX, Table, codes, of_source
 from murmuration.workload.formats.usage_files import (
@@ -50,7 +50,7 @@ def read_jobs(path: str | Path, usage: str | Path | None = None) -> JobList:
 def write_jobs(jobs: JobList, path: str | Path) -> Path | None:
     """A job list to a CSV or Parquet file, by its suffix; what its jobs use goes to a file beside
     it."""
-    path = checked_suffix(path)
+    path = check_suffix(path)
     used = jobs.curves is not None and bool((jobs.curve >= 0).any())
     beside = usage_path(path) if used else None
     frame, usage = _frame(jobs, path), usage_frame(jobs) if used else None

@@ -58,7 +58,7 @@ def size_columns(resources: Resources, rows: Amounts) -> dict[str, Floats]:
     return {name: rows[:, k] / unit(name) for k, name in enumerate(resources.names)}
 
 
-def checked_suffix(path: str | Path) -> Path:
+def check_suffix(path: str | Path) -> Path:
     """Files are written as their suffix says."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
