@@ -64,6 +64,17 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Studies and the commands of a live cluster apart."""
+        limit = formatter.width - 6 - max(map(len, COMMANDS))
+        for title, names in (("Studies", STUDY), ("A live cluster", LIVE)):
+            commands = [(name, self.get_command(context, name)) for name in names]
+            rows = [
+                (name, command.get_short_help_str(limit)) for name, command in commands if command
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

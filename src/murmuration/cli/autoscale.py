@@ -31,8 +31,10 @@ def autoscale(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Simulate capacity against demand in SCENARIO: the preset depas, or a TOML file with
-    [autoscaler] and [requests]."""
+    """Simulate nodes that are added and removed with the demand.
+
+    SCENARIO is the preset depas, or a TOML file with [autoscaler] and [requests].
+    """
     from murmuration.experiments.autoscale import page, read_specs
     from murmuration.experiments.pages.write import write_report
     from murmuration.simulation.scenarios.scenario import parse_setting

@@ -4,6 +4,7 @@ go."""
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,33 +32,41 @@ SET = click.option(
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Override a key of the scenario, e.g. cluster.nodes=500.",
+    help="Override a key of the scenario, e.g. cluster.nodes=500; may be repeated.",
 )
-SEED = click.option("--seed", type=click.IntRange(min=0), help="Seed of the run.")
-DAYS = click.option("--days", type=float, help="Simulated days.")
+SEED = click.option(
+    "--seed", type=click.IntRange(min=0), help="Seed of everything that is drawn at random."
+)
+DAYS = click.option("--days", type=float, help="Days to simulate.")
 OUT = click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder for the results (default: runs/NAME).",
+    help="Folder for the results (default: one below runs/).",
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+JSON = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document on standard output."
+)
 JOBS = click.option(
     "--jobs",
     "workers",
     type=click.IntRange(min=1, max=1024),
-    help="Processes (default: one per core).",
+    help="Worker processes (default: one per core).",
 )
 REPLICAS = click.option(
     "--replicas",
     type=click.IntRange(min=1, max=1000),
     default=1,
     show_default=True,
-    help="Runs with seeds one after the other; figures get confidence intervals.",
+    help="Runs with consecutive seeds; figures get 95 % confidence intervals.",
 )
-RESUME = click.option("--resume", is_flag=True, help="Go on with what is already in the folder.")
+RESUME = click.option(
+    "--resume", is_flag=True, help="Continue with the results that are already in the folder."
+)
 ON = click.option(
-    "--on", metavar="WHERE", help="Run on Ray: `ray` here, or the address of a Ray cluster."
+    "--on",
+    metavar="WHERE",
+    help="Run on Ray: `ray` starts it here, or the address of a Ray cluster.",
 )
 #: What every command that makes several runs takes.
 MANY_RUNS = (SET, SEED, DAYS, REPLICAS, JOBS, ON, OUT, RESUME, JSON)
@@ -144,6 +153,18 @@ def progress(title: str, total: float) -> Iterator[Callable[[float], None]]:
             bar.update(task, completed=done, rate=f"{speed:.2g} runs/s" if speed else "")
 
         yield update
+
+
+class Timer:
+    """How long a command takes, from here on."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def timing(self) -> dict[str, float]:
+        """The key `timing` of a document."""
+        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return {"wall_s": wall, "cpu_s": cpu}
 
 
 def print_json(document: object) -> None:

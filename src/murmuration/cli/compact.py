@@ -35,11 +35,11 @@ def compact(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Find how few nodes are enough: run SCENARIO (a preset or a TOML file) on ever fewer of its
-    nodes.
+    """Find the fewest nodes that carry a workload.
 
-    Nodes are removed in a random order that depends on the seed alone. The search ends when two
-    sizes in a row fail: too many nodes overloaded, or jobs left waiting.
+    SCENARIO (a preset or a TOML file) is simulated on fewer and fewer of its nodes. Nodes are
+    removed in a random order that depends on the seed alone. The search ends when two sizes in a
+    row fail: too many nodes overloaded, or jobs left waiting.
     """
     from murmuration.experiments.capacity import Question
 

@@ -16,7 +16,7 @@ from murmuration.cli import common
     "--schedulers",
     metavar="A,B,C",
     default="",
-    help="Variants, architectures or module:Class; default: all of the scenario.",
+    help="Variants of the scenario, architectures or module:Class.",
 )
 @common.with_options(*common.MANY_RUNS)
 def compare(
@@ -32,9 +32,14 @@ def compare(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Several schedulers on the same jobs: one table, one report.
+    """Compare several schedulers on the same jobs.
 
-    SCENARIO is a preset (omega-a, omega-b, omega-c) or a TOML file.
+    SCENARIO is a preset (omega-a, omega-b, omega-c, masb-12k) or a TOML file. Without -s: the
+    scenario as it is and its variants, or every architecture if it has none.
+
+    \b
+    Example:
+      murmur compare omega-a --days 0.1 -s offers,shared-state
     """
     from murmuration.cli.studies import print_summaries, run_with_progress
     from murmuration.experiments.pages.write import write_comparison

@@ -52,7 +52,7 @@ def faults(
     days: float | None,
     as_json: bool,
 ) -> None:
-    """Run a protocol or a SCENARIO through crashes and cuts, in virtual time.
+    """Test a protocol or a scenario under crashes and partitions.
 
     Without SCENARIO: many small cells, each with a random schedule of loss, delay, duplication,
     partitions and crashes. At every step no task may run twice or be without an owner, and

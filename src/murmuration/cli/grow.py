@@ -35,11 +35,11 @@ def grow(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Find how much more load the nodes carry: run SCENARIO (a preset or a TOML file) with ever
-    more of its jobs doubled.
+    """Find how much more load the nodes carry.
 
-    Which jobs are doubled depends on a hash of their ids. The search ends when two sizes in a row
-    fail: too many nodes overloaded, or jobs left waiting.
+    SCENARIO (a preset or a TOML file) is simulated with more and more of its jobs doubled. Which
+    jobs are doubled depends on a hash of their ids. The search ends when two sizes in a row fail:
+    too many nodes overloaded, or jobs left waiting.
     """
     from murmuration.experiments.capacity import Question
 

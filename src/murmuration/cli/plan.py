@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from murmuration.base.errors import InputError
 from murmuration.cli import common
 
+if TYPE_CHECKING:
+    from murmuration.planning.plan import Options, Plan
+
+Document = dict[str, Any]
 PATH = click.Path(path_type=Path)
 
 
@@ -21,44 +24,46 @@ PATH = click.Path(path_type=Path)
     "--place",
     type=PATH,
     metavar="FILE",
-    help="Place the pods of this file, with the fewest moves of others.",
+    help="Place the pods of this file, moving as few others as possible.",
 )
 @click.option(
     "--remove",
     multiple=True,
     metavar="NODE",
-    help="What if this node went? Several times for several.",
+    help="Plan as if this node were removed; may be given several times.",
 )
 @click.option(
     "--add",
     multiple=True,
     metavar="TYPE=COUNT",
-    help="What if these came? As m5.large, or as a node there is.",
+    help="Plan with nodes added: an instance type such as m5.large, or a copy of a node.",
 )
 @click.option(
     "--objective",
     "objectives",
     multiple=True,
     metavar="NAME[=WEIGHT]",
-    help="What to make small, several times; module:function for your own.",
+    help="What to minimise; may be given several times. module:function for your own.",
 )
 @click.option(
     "--limit",
     "limits",
     multiple=True,
-    metavar="NAME=MOST",
-    help="The most an objective may reach: moves=20.",
+    metavar="NAME=MAX",
+    help="An upper limit for an objective, e.g. moves=20.",
 )
-@click.option("--power-off", is_flag=True, help="A node without tasks draws no power.")
+@click.option("--power-off", is_flag=True, help="Assume that a node without tasks is switched off.")
 @click.option(
-    "--evaluations", type=click.IntRange(1), help="Placements to look at; default: by size."
+    "--evaluations",
+    type=click.IntRange(1),
+    help="Placements the search evaluates (default: by the size of the cluster).",
 )
 @click.option(
     "--population",
     type=click.IntRange(8, 2000),
     default=92,
     show_default=True,
-    help="Placements kept.",
+    help="Placements the search keeps.",
 )
 @click.option(
     "--rate",
@@ -66,19 +71,21 @@ PATH = click.Path(path_type=Path)
     default=125.0,
     show_default=True,
     metavar="MB/S",
-    help="How fast each move copies memory when the moves are rehearsed.",
+    help="Speed of a migration when the moves are rehearsed.",
 )
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), help="Stop the search after this time."
 )
 @click.option(
-    "--pymoo", is_flag=True, help="Show beside it what pymoo's NSGA-III finds from the same start."
+    "--pymoo",
+    is_flag=True,
+    help="Show the result of pymoo's NSGA-III from the same start beside it.",
 )
 @click.option(
     "--assignment",
     type=PATH,
     metavar="FILE",
-    help="SNAPSHOT is a ROADEF/EURO 2012 model, this its assignment.",
+    help="The assignment that belongs to SNAPSHOT, a ROADEF/EURO 2012 model.",
 )
 @common.with_options(common.SEED, common.OUT, common.JSON)
 def plan(
@@ -99,14 +106,15 @@ def plan(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """A better allocation for the cluster in SNAPSHOT, and the ordered moves to get there.
+    """Plan a better allocation for a real cluster.
 
-    SNAPSHOT is what kubectl get nodes,pods,pdb -A -o json (or yaml) writes, our own TOML, or a
-    folder of Alibaba's.
+    SNAPSHOT is what kubectl get nodes,pods,pdb -A -o json (or yaml) writes, a TOML file of ours, or
+    a folder of an Alibaba trace. The plan is an ordered list of moves; nothing is carried out.
     """
     if assignment is not None:
+        folder = common.results_folder(out, as_json, f"plan-{snapshot.stem}")
         _reassign(
-            snapshot, assignment, seconds, evaluations, 1 if seed is None else seed, out, as_json
+            snapshot, assignment, folder, seconds, evaluations, 1 if seed is None else seed, as_json
         )
         return
     from murmuration.assignment.objectives import parse_limit, parse_objective
@@ -115,15 +123,15 @@ def plan(
 
     look_beside(snapshot)
     options = Options(
-        tuple(parse_objective(text) for text in objectives),
-        tuple(parse_limit(text) for text in limits),
-        power_off,
-        place is not None or bool(remove),
-        population,
-        evaluations,
-        float("inf") if seconds is None else seconds,
-        1 if seed is None else seed,
-        rate,
+        objectives=tuple(parse_objective(text) for text in objectives),
+        limits=tuple(parse_limit(text) for text in limits),
+        power_off=power_off,
+        only_place=place is not None or bool(remove),
+        population=population,
+        evaluations=evaluations,
+        seconds=float("inf") if seconds is None else seconds,
+        seed=1 if seed is None else seed,
+        rate=rate,
         pymoo=pymoo,
     )
     if len({objective.name for objective in options.objectives}) < len(options.objectives):
@@ -131,67 +139,66 @@ def plan(
     folder = common.results_folder(
         out, as_json, f"plan-{snapshot.name.partition('.')[0] or 'cluster'}"
     )
-    _run(snapshot, place, remove, add, options, folder, as_json)
+    _plan(Question(snapshot, place, remove, add), options, folder, as_json)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The cluster to plan for, and what is to be changed in it first."""
+
+    snapshot: Path
+    place: Path | None
+    remove: tuple[str, ...]
+    add: tuple[str, ...]
 
 
 def _reassign(
     model: Path,
     assignment: Path,
+    folder: Path | None,
     seconds: float | None,
     evaluations: int | None,
     seed: int,
-    out: Path | None,
     as_json: bool,
 ) -> None:
     """A challenge instance: bounded by seconds, or by evaluations, and then one seed gives one
     result."""
     from murmuration.planning import reassignment
 
-    wall, spent = time.perf_counter(), time.process_time()
-    folder = common.results_folder(out, as_json, f"plan-{model.stem}")
-    limit = 60.0 if seconds is None else seconds
-    found = reassignment.plan(
-        model, assignment, seconds=limit, seed=seed, out=folder, evaluations=evaluations
+    timer = common.Timer()
+    result = reassignment.plan(
+        model,
+        assignment,
+        seconds=60.0 if seconds is None else seconds,
+        seed=seed,
+        out=folder,
+        evaluations=evaluations,
     )
-    told = {
-        "model": str(model),
-        "assignment": str(assignment),
-        "seed": seed,
-        **reassignment.document(found),
-    }
-    told["timing"] = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - spent}
     if as_json:
-        common.print_json(told)
+        named = {"model": str(model), "assignment": str(assignment), "seed": seed}
+        common.print_json({**named, **reassignment.document(result), "timing": timer.timing()})
         return
-    saved = 1.0 - found.cost_after / found.cost_before if found.cost_before else 0.0
-    moved = f"{found.moves} of {found.tasks} tasks move"
-    common.say(f"cost {found.cost_before:,} → {found.cost_after:,} (−{saved:.1%}); {moved}")
+    saved = 1.0 - result.cost_after / result.cost_before if result.cost_before else 0.0
+    moved = f"{result.moves} of {result.tasks} tasks move"
+    common.say(f"cost {result.cost_before:,} → {result.cost_after:,} (−{saved:.1%}); {moved}")
     if folder is not None:
         common.say(f"assignment: {folder / reassignment.ASSIGNMENT}")
 
 
-def _run(
-    snapshot: Path,
-    place: Path | None,
-    remove: tuple[str, ...],
-    add: tuple[str, ...],
-    options: Any,
-    folder: Path | None,
-    as_json: bool,
-) -> None:
+def _plan(question: Question, options: Options, folder: Path | None, as_json: bool) -> None:
     from murmuration.planning.changes import without
     from murmuration.planning.document import document
     from murmuration.planning.plan import make_plan
     from murmuration.planning.snapshots.opening import open_snapshot
 
-    wall, spent = time.perf_counter(), time.process_time()
-    problem = open_snapshot(snapshot, place, add)
+    timer = common.Timer()
+    problem = open_snapshot(question.snapshot, question.place, question.add)
     extra: dict[str, Any] = {}
-    if remove:
-        removed = without(problem, remove)
+    if question.remove:
+        removed = without(problem, question.remove)
         problem = removed.problem
         options = replace(options, displaced=removed.displaced)
-        extra["removed"] = list(remove)
+        extra["removed"] = list(question.remove)
         extra["stranded"] = [
             {"task": task, "reason": reason} for task, reason in removed.stranded.items()
         ]
@@ -199,18 +206,18 @@ def _run(
             {"task": problem.tasks[t], "from": node} for t, node in removed.displaced.items()
         ]
     with common.progress("planning", 1.0) as update:
-        found = make_plan(problem, options, update)
-    told = document(found, str(snapshot), extra)
-    told["timing"] = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - spent}
+        made = make_plan(problem, options, update)
+    answer = document(made, str(question.snapshot), extra)
+    answer["timing"] = timer.timing()
     if folder is not None:
-        _write(found, told, folder)
+        _write(made, answer, folder)
     if as_json:
-        common.print_json(told)
+        common.print_json(answer)
         return
-    _show(found, told, folder)
+    _print(made, answer, folder)
 
 
-def _write(found: Any, told: dict[str, Any], folder: Path) -> None:
+def _write(made: Plan, answer: Document, folder: Path) -> None:
     from murmuration.base import files
     from murmuration.planning.page import page
     from murmuration.planning.script import can_be_scripted, script
@@ -218,47 +225,47 @@ def _write(found: Any, told: dict[str, Any], folder: Path) -> None:
 
     files.ready_folder(folder)
     files.write_json(
-        folder / "plan.json", {key: value for key, value in told.items() if key != "timing"}
+        folder / "plan.json", {key: value for key, value in answer.items() if key != "timing"}
     )
-    if can_be_scripted(found):
-        files.write_text(folder / "moves.sh", script(found, f"moves for {told['snapshot']}"))
+    if can_be_scripted(made):
+        files.write_text(folder / "moves.sh", script(made, f"moves for {answer['snapshot']}"))
         (folder / "moves.sh").chmod(0o755)
-    files.write_text(folder / "report.html", render(page(found, told)))
+    files.write_text(folder / "report.html", render(page(made, answer)))
 
 
-def _show(found: Any, told: dict[str, Any], folder: Path | None) -> None:
+def _print(made: Plan, answer: Document, folder: Path | None) -> None:
     from murmuration.planning.document import rehearsal_sentence, table
     from murmuration.planning.script import can_be_scripted
     from murmuration.reports.terminal import comparison_table
 
-    common.print_table(comparison_table(*table(found, ("kubernetes", "pymoo"))))
-    for note in told["notes"]:
+    common.print_table(comparison_table(*table(made, ("kubernetes", "pymoo"))))
+    for note in answer["notes"]:
         common.say(f"note: {note}")
-    for entry in told.get("stranded", []):
+    for entry in answer.get("stranded", []):
         common.say(f"stranded: {entry['task']}: {entry['reason']}")
-    for entry in told["unplaced"][:10]:
+    for entry in answer["unplaced"][:10]:
         common.say(f"no node for {entry['task']}: {entry['reason']}")
-    if told["impossible"]:
+    if answer["impossible"]:
         common.say(
-            f"impossible: {len(told['impossible'])} moves wait for each other and no third node "
+            f"impossible: {len(answer['impossible'])} moves wait for each other and no third node "
             "has room"
         )
-    common.say(summary(told))
-    if told["moves"]:
-        common.say(rehearsal_sentence(found.rehearsal))
+    common.say(summary(answer))
+    if answer["moves"]:
+        common.say(rehearsal_sentence(made.rehearsal))
     if folder is not None:
-        moves = f"moves: {folder / 'moves.sh'}; " if can_be_scripted(found) else ""
+        moves = f"moves: {folder / 'moves.sh'}; " if can_be_scripted(made) else ""
         common.say(f"{moves}report: {folder / 'report.html'}")
 
 
-def summary(told: dict[str, Any]) -> str:
-    """One line: how much moves, and what that rests on."""
-    waves = max((move["wave"] for move in told["moves"]), default=0)
-    placed = sum(move["kind"] == "place" for move in told["moves"])
-    bound = told["fewest_moves_bound"]
-    fewest = "; no plan has fewer" if bound is not None and bound == told["moved"] else ""
+def summary(answer: Document) -> str:
+    """One line: how many tasks move, and what limits that number."""
+    waves = max((move["wave"] for move in answer["moves"]), default=0)
+    placed = sum(move["kind"] == "place" for move in answer["moves"])
+    bound = answer["fewest_moves_bound"]
+    fewest = "; no plan has fewer" if bound is not None and bound == answer["moved"] else ""
     return (
-        f"{told['moved']} of {told['placed_before']} tasks move{fewest}, {placed} are placed, "
-        f"{len(told['unplaced'])} "
-        f"find no node; {len(told['moves'])} steps in {waves} waves; {told['label']}"
+        f"{answer['moved']} of {answer['placed_before']} tasks move{fewest}, {placed} are placed, "
+        f"{len(answer['unplaced'])} "
+        f"find no node; {len(answer['moves'])} steps in {waves} waves; {answer['label']}"
     )

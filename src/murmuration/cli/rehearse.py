@@ -27,10 +27,11 @@ def rehearse(
     days: float | None,
     as_json: bool,
 ) -> None:
-    """Run SCENARIO in real time: its jobs on a live master whose nodes only pretend to run tasks.
+    """Run a scenario on a live master with emulated nodes.
 
-    SCENARIO is a preset or a TOML file. The decisions are compared with those of the same master
-    in virtual time, and with a replay of its log.
+    SCENARIO is a preset or a TOML file. Its jobs are submitted in real time to a master on this
+    host, whose nodes only pretend to run tasks. The decisions are compared with those of the same
+    master in virtual time, and with a replay of its log.
     """
     from murmuration.experiments.live import drive
 

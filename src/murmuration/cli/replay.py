@@ -14,10 +14,14 @@ from murmuration.cli import common
 @click.argument("log", type=click.Path(path_type=Path))
 @common.JSON
 def replay(log: Path, as_json: bool) -> None:
-    """Replay LOG, a live cluster's folder or its store.db, and compare the decisions.
+    """Replay the log of a live cluster in the simulator.
 
-    The events of the log are given to the same master in virtual time. The exit code is 1 if it
-    decides differently.
+    LOG is a cluster's folder or its store.db. Its events are given to the same master in virtual
+    time, and the decisions are compared; the exit code is 1 if they differ.
+
+    \b
+    Example:
+      murmur replay ~/.murmur
     """
     from murmuration.experiments.live import replay_log
 

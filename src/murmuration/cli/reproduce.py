@@ -1,22 +1,25 @@
-"""`murmur reproduce`: a table or figure of a paper, with what the paper says, what comes out here,
-and the verdict."""
+"""`murmur reproduce`: a table or figure of a paper, with the value in the paper, the value measured
+here, and the verdict."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from murmuration.base.errors import InputError, unknown
 from murmuration.cli import common
 
+if TYPE_CHECKING:
+    from murmuration.experiments.result import Reproduction
+
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--list", "listing", is_flag=True, help="List the experiments.")
-@click.option("--quick", is_flag=True, help="Shorter and coarser, in seconds.")
+@click.option("--quick", is_flag=True, help="A shorter, coarser version that takes seconds.")
 @common.with_options(common.DAYS, common.SEED, common.JOBS, common.OUT, common.JSON)
 def reproduce(
     name: str | None,
@@ -28,7 +31,15 @@ def reproduce(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """A table or figure of a paper: paper, here, verdict."""
+    """Reproduce a table or figure of a paper.
+
+    Prints what the paper says, what is measured here, and whether the claim holds.
+
+    \b
+    Examples:
+      murmur reproduce --list
+      murmur reproduce swarm-model --quick
+    """
     from murmuration.experiments.catalogue import EXPERIMENTS
 
     if listing:
@@ -100,14 +111,14 @@ def _run(
     )
 
 
-def _write(folder: Path, result: Any, document: dict[str, Any]) -> None:
+def _write(folder: Path, result: Reproduction, document: dict[str, Any]) -> None:
     from murmuration.base import files
     from murmuration.experiments.pages.parts import FOOTER
     from murmuration.reports.charts import standalone
     from murmuration.reports.page import Page, Section, render, verdict_table
 
     table = verdict_table(
-        document["rows"], "What the paper says, what came out here, and whether the claim holds"
+        document["rows"], "What the paper says, what was measured here, and whether the claim holds"
     )
     sections = (
         Section("Verdict", text="\n\n".join(result.notes), tables=(table,)),

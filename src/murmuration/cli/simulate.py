@@ -47,7 +47,16 @@ def simulate(
     resume: bool,
     check: bool,
 ) -> None:
-    """Simulate one run of SCENARIO: a preset (omega-a, omega-b, omega-c) or a TOML file."""
+    """Simulate a scenario with one scheduler.
+
+    SCENARIO is a preset (omega-a, omega-b, omega-c, masb-12k) or a TOML file. The run leaves a
+    report, its figures as JSON and its tables as Parquet in a folder.
+
+    \b
+    Examples:
+      murmur simulate omega-a -s shared-state --days 0.1
+      murmur simulate omega-a --days 0.1 --set cluster.nodes=9000
+    """
     from dataclasses import replace
 
     from murmuration.experiments.pages.write import write_single

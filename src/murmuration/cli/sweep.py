@@ -17,7 +17,7 @@ from murmuration.cli import common
     "axes",
     multiple=True,
     metavar="KEY=A,B,…",
-    help="A key and its values; several make a grid.",
+    help="A key of the scenario and its values; give it several times for a grid.",
 )
 @common.with_options(*common.MANY_RUNS)
 def sweep(
@@ -33,9 +33,14 @@ def sweep(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """A grid of runs, one for each combination of the values given with --vary.
+    """Simulate a scenario once for each combination of values.
 
-    Ctrl-C keeps the runs that are finished, and --resume goes on from there.
+    SCENARIO is a preset (omega-a, omega-b, omega-c, masb-12k) or a TOML file. After Ctrl-C the
+    finished runs are kept, and --resume makes the rest.
+
+    \b
+    Example:
+      murmur sweep omega-a --days 0.1 --vary scheduler.decision.service.job_time_s=1,10
     """
     from murmuration.cli.studies import print_summaries, run_with_progress
     from murmuration.experiments.pages.write import write_sweep

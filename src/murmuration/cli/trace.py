@@ -1,4 +1,4 @@
-"""`murmur trace`: what a trace holds, and any trace as a job list or node table of our own."""
+"""`murmur trace`: what a trace contains, and any trace as a job list or node table."""
 
 from __future__ import annotations
 
@@ -30,45 +30,51 @@ def _reading(command: Callable[..., None]) -> Callable[..., None]:
             type=click.IntRange(min=0),
             default=1,
             show_default=True,
-            help="Seed of what is drawn.",
+            help="Seed of the values that are drawn.",
         ),
         click.option(
             "--shapes",
             metavar="FILE",
-            help="Draw tasks and sizes that FILE lacks from the jobs of this one.",
+            help="Another trace: draw numbers of tasks and sizes that FILE lacks from its jobs.",
         ),
         click.option(
             "--duration",
             metavar="SECONDS",
             type=float,
-            help="Duration of a task where the trace has none.",
+            help="Duration of a task where the trace gives none.",
         ),
         click.option(
             "--block",
             metavar="BYTES",
             default="64M",
             show_default=True,
-            help="Input of one map task.",
+            help="Input of one map task, for traces of MapReduce jobs.",
         ),
         click.option(
             "--task-cpu",
             metavar="CPUS",
             default="1",
             show_default=True,
-            help="CPU where there is none.",
+            help="CPU of a task where the trace gives none.",
         ),
         click.option(
             "--task-memory",
             metavar="BYTES",
             default="1G",
             show_default=True,
-            help="Memory where there is none.",
+            help="Memory of a task where the trace gives none.",
         ),
         click.option(
-            "--initial", is_flag=True, help="Keep the jobs that were there before the trace began."
+            "--initial",
+            is_flag=True,
+            help="Keep the jobs that were running before the trace began.",
         ),
-        click.option("--usage", metavar="FILE", help="A table of what the jobs use."),
-        click.option("--strict", is_flag=True, help="Stop at the first row that makes no sense."),
+        click.option("--usage", metavar="FILE", help="A table of the jobs' usage."),
+        click.option(
+            "--strict",
+            is_flag=True,
+            help="Stop at the first invalid row instead of leaving it out.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -122,7 +128,7 @@ def _jobs_of(path: str) -> JobList:
 
 @click.group()
 def trace() -> None:
-    """Traces: what they hold, and as job lists of our own."""
+    """Inspect traces, and convert them to job lists."""
 
 
 @trace.command()
@@ -130,7 +136,7 @@ def trace() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @_reading
 def info(file: str, as_json: bool, **reading: Any) -> None:
-    """Say what FILE holds."""
+    """Describe the jobs, nodes and usage in FILE."""
     from murmuration.workload.describe import describe
     from murmuration.workload.detect import open_trace
 
@@ -146,7 +152,10 @@ def info(file: str, as_json: bool, **reading: Any) -> None:
 @click.argument("out")
 @_reading
 def convert(file: str, out: str, **reading: Any) -> None:
-    """Write FILE as a job list or node table to OUT, a .csv or .parquet file."""
+    """Convert FILE to a job list or node table.
+
+    OUT is a .csv or .parquet file.
+    """
     from murmuration.workload.detect import open_trace
     from murmuration.workload.formats.job_lists import write_jobs
     from murmuration.workload.formats.sizes import check_suffix
@@ -174,9 +183,14 @@ def convert(file: str, out: str, **reading: Any) -> None:
 def generate(
     scenario: str, out: str, settings: tuple[str, ...], seed: int | None, days: float | None
 ) -> None:
-    """Write the jobs of SCENARIO, a preset or a TOML file, to OUT, a .csv or .parquet file.
+    """Generate the jobs of a scenario as a job list.
 
-    `--set workload.trace=OUT` replays them, in any architecture.
+    SCENARIO is a preset or a TOML file, OUT a .csv or .parquet file. `--set workload.trace=OUT`
+    replays the list with any scheduler.
+
+    \b
+    Example:
+      murmur trace generate omega-a jobs.parquet --days 0.1
     """
     from murmuration.simulation.scenarios import inputs
     from murmuration.simulation.scenarios import scenario as sc

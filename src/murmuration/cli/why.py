@@ -27,8 +27,11 @@ from murmuration.cli.live import common as live
 def why(
     job: str, run: Path | None, attempt: int | None, folder: Path | None, as_json: bool
 ) -> None:
-    """Why JOB waits, or went where it went: nodes considered, filtered and why, scores, what would
-    unblock it."""
+    """Explain why a job waits, or why it runs where it does.
+
+    Shows the nodes that were considered, those that were ruled out and why, the scores, and what
+    would unblock the job. JOB is a job of the live cluster, or of a simulated run with --in.
+    """
     if run is not None:
         document = _simulated(job, run, attempt or 1)
     elif attempt is not None:
@@ -65,47 +68,50 @@ def _simulated(job: str, run: Path, attempt: int) -> dict[str, Any]:
     return document
 
 
-def _print_live(found: dict[str, Any]) -> None:
-    tasks = ", ".join(f"{count} {state}" for state, count in found["tasks"].items())
-    click.echo(f"{found['job']} is {found['state']} ({tasks})")
-    if found["reason"]:
-        click.echo(f"{found['tier']}: {found['reason']}" if found["tier"] else found["reason"])
-    if found["position"]:
-        ahead = f", behind {', '.join(found['ahead'])}" if found["ahead"] else ""
+def _print_live(answer: dict[str, Any]) -> None:
+    tasks = ", ".join(f"{count} {state}" for state, count in answer["tasks"].items())
+    click.echo(f"{answer['job']} is {answer['state']} ({tasks})")
+    if answer["reason"]:
+        click.echo(f"{answer['tier']}: {answer['reason']}" if answer["tier"] else answer["reason"])
+    if answer["position"]:
+        ahead = f", behind {', '.join(answer['ahead'])}" if answer["ahead"] else ""
         click.echo(
-            f"position {found['position']} in the queue{ahead}; wakes when {found['wakes_on']}"
+            f"position {answer['position']} in the queue{ahead}; wakes when {answer['wakes_on']}"
         )
-    for reason, count in found["closed"].items():
+    for reason, count in answer["closed"].items():
         click.echo(f"  {count:>8,}  {reason}")
-    if found["decision"] is not None:
-        print_decision(found["decision"])
+    if answer["decision"] is not None:
+        print_decision(answer["decision"])
 
 
-def print_decision(found: dict[str, Any], attempt: int = 0) -> None:
+def print_decision(decision: dict[str, Any], attempt: int = 0) -> None:
     """A decision as text."""
-    head = f"{found['job']} ({found['workload']})"
+    head = f"{decision['job']} ({decision['workload']})"
     if attempt:
-        head += f", attempt {attempt} at {found['at_s']:,.3f} s"
-    click.echo(f"{head}: {found['tasks']} tasks of {found['request']}")
-    click.echo(f"{found['considered']:,} nodes considered, {found['feasible']:,} could take a task")
-    for reason, count in found["filtered"].items():
+        head += f", attempt {attempt} at {decision['at_s']:,.3f} s"
+    click.echo(f"{head}: {decision['tasks']} tasks of {decision['request']}")
+    click.echo(
+        f"{decision['considered']:,} nodes considered, {decision['feasible']:,} could take a task"
+    )
+    for reason, count in decision["filtered"].items():
         click.echo(f"  {count:>8,}  {reason}")
-    for note in found.get("notes", ()):
+    for note in decision.get("notes", ()):
         click.echo(note)
-    if found["best"]:
+    if decision["best"]:
         rows = [
             [c["node"], c["free"], "–" if c["score"] is None else f"{c['score']:.4g}"]
-            for c in found["best"]
+            for c in decision["best"]
         ]
         live.print_rows(("best nodes", "free", "score"), rows)
-    if found["chosen"]:
+    if decision["chosen"]:
         few = ", ".join(
-            f"{node}" + (f" ×{count}" if count > 1 else "") for node, count in found["chosen"][:12]
+            f"{node}" + (f" ×{count}" if count > 1 else "")
+            for node, count in decision["chosen"][:12]
         )
-        more = f" and {len(found['chosen']) - 12} more" if len(found["chosen"]) > 12 else ""
-        click.echo(f"placed {found['placed']} of {found['tasks']}: {few}{more}")
-    if found["verdict"] is not None:
-        word = "waits" if "wakes_on" in found["verdict"] else "never"
-        click.echo(f"{word}: {found['verdict']['reason']}")
-    for hint in found["unblock"]:
+        more = f" and {len(decision['chosen']) - 12} more" if len(decision["chosen"]) > 12 else ""
+        click.echo(f"placed {decision['placed']} of {decision['tasks']}: {few}{more}")
+    if decision["verdict"] is not None:
+        word = "waits" if "wakes_on" in decision["verdict"] else "never"
+        click.echo(f"{word}: {decision['verdict']['reason']}")
+    for hint in decision["unblock"]:
         click.echo(f"  would help: {hint}")

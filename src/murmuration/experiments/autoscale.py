@@ -235,9 +235,9 @@ def _ratio(columns: Columns) -> NDArray[np.float64]:
 
 
 def _quotient(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    found = np.full(len(above), np.nan)
-    np.divide(above, below, out=found, where=below > 0)
-    return found
+    quotient = np.full(len(above), np.nan)
+    np.divide(above, below, out=quotient, where=below > 0)
+    return quotient
 
 
 def _per(columns: Columns, above: str, below: str) -> NDArray[np.float64]:
@@ -256,18 +256,22 @@ def _response(columns: Columns) -> NDArray[np.float64]:
     return _per(columns, "response_s", "done")
 
 
-def _analysis(found: Mapping[str, Any]) -> Table:
+def _analysis(one_cycle: Mapping[str, Any]) -> Table:
     rows = [
         [
             f"workload {word} by half",
-            percent(found[f"inside_{side}"], 2),
-            found[f"smallest_band_{side}"],
+            percent(one_cycle[f"inside_{side}"], 2),
+            one_cycle[f"smallest_band_{side}"],
         ]
         for side, word in (("up", "up"), ("down", "down"))
     ]
-    caption = f"{found['nodes']:,} equal nodes that all know the load"
+    caption = f"{one_cycle['nodes']:,} equal nodes that all know the load"
     return Table(
         caption,
-        ("change", "ends inside the band", f"smallest δ for {percent(found['probability'], 0)}"),
+        (
+            "change",
+            "ends inside the band",
+            f"smallest δ for {percent(one_cycle['probability'], 0)}",
+        ),
         rows,
     )

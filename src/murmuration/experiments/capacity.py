@@ -18,8 +18,8 @@ from murmuration.experiments.specs import Spec, assign_folders, change_spec
 from murmuration.reports.formats import percent
 from murmuration.simulation.scenarios import scenario as sc
 
-#: Where a walk ends at the latest: the largest multiple of a workload.
-MOST = 1000.0
+#: The largest multiple of a workload.
+MULTIPLE_MAX = 1000.0
 #: Failures in a row that end a walk.
 FAILURES = 2
 RunAll = Callable[[Sequence[Spec]], list[Summary]]
@@ -44,14 +44,14 @@ class Question:
         """100 % and what lies beyond, as multiples of the scenario as it is."""
         sign = -1.0 if self.kind == "compact" else 1.0
         count = 0
-        while 1e-9 < (size := round(1.0 + sign * count * self.step, 9)) * start <= MOST:
+        while 1e-9 < (size := round(1.0 + sign * count * self.step, 9)) * start <= MULTIPLE_MAX:
             yield size
             count += 1
 
 
 @dataclass(frozen=True)
 class Step:
-    """One size: what a run of it came to, and why it fails (empty: it holds)."""
+    """One size: the figures of its run, and why it fails (empty: it holds)."""
 
     size: float
     why: str
@@ -88,9 +88,11 @@ class Walk:
 
 def check(question: Question) -> None:
     """One sentence about the first setting that makes no sense."""
-    most = 0.5 if question.kind == "compact" else 10.0
-    if not 0.0 < question.step <= most:
-        raise InputError(f"--step: expected a share above 0 up to {most:g}, got {question.step:g}")
+    step_max = 0.5 if question.kind == "compact" else 10.0
+    if not 0.0 < question.step <= step_max:
+        raise InputError(
+            f"--step: expected a share above 0 up to {step_max:g}, got {question.step:g}"
+        )
     for option, value in (("--limit", question.limit), ("--waiting", question.waiting)):
         if not 0.0 <= value < 1.0:
             raise InputError(f"{option}: expected a share from 0 to below 1, got {value:g}")
@@ -106,16 +108,16 @@ def walk(
     first: Summary | None = None
     while len(steps) < len(sizes):
         batch = sizes[len(steps) : len(steps) + ahead]
-        for size, found in zip(
+        for size, outcome in zip(
             batch, _measure(spec, question, start, batch, run_all, folder), strict=True
         ):
-            if isinstance(found, InputError):
+            if isinstance(outcome, InputError):
                 if first is None:
-                    raise found
-                steps.append(Step(size, str(found)))
+                    raise outcome
+                steps.append(Step(size, str(outcome)))
             else:
-                first = first or found
-                steps.append(judge(size, found, first, question))
+                first = first or outcome
+                steps.append(judge(size, outcome, first, question))
             if len(steps) >= FAILURES and not any(step.holds for step in steps[-FAILURES:]):
                 return Walk(spec.label, tuple(steps))
     return Walk(spec.label, tuple(steps))
@@ -143,7 +145,7 @@ def _measure(
         if len(sizes) == 1:
             return [error]
         each = [_measure(spec, question, start, [size], run_all, folder) for size in sizes]
-        return [found for one in each for found in one]
+        return [outcome for outcomes in each for outcome in outcomes]
 
 
 def sized(
@@ -157,7 +159,7 @@ def sized(
 
 
 def judge(size: float, summary: Summary, first: Summary, question: Question) -> Step:
-    """What a run came to, and whether that holds beside the run of 100 %."""
+    """The figures of a run, and whether it holds beside the run at 100 %."""
     cluster = summary["cluster"]
     types = cluster["allocation_types"]
     overloaded = types["overloaded"] / max(sum(types.values()), 1.0)
@@ -219,17 +221,17 @@ def document(question: Question, walks: Sequence[Walk]) -> dict[str, Any]:
 
 def answer(question: Question, walk: Walk) -> str:
     """The walk in one sentence."""
-    found = walk.farthest
-    if found is None:
+    farthest = walk.farthest
+    if farthest is None:
         first = walk.steps[0]
         figures = (
             f"{percent(first.overloaded, 2)} of nodes overloaded, {percent(first.left, 2)} "
             "of jobs not placed"
         )
         return f"{walk.scheduler}: does not hold at 100 % ({figures})"
-    nodes, tasks = found.nodes or 0.0, found.tasks_running or 0.0
+    nodes, tasks = farthest.nodes or 0.0, farthest.tasks_running or 0.0
     what = "of its nodes" if question.kind == "compact" else "of its load"
     return (
-        f"{walk.scheduler}: holds at {100 * found.size:g} % {what} ({nodes:,.0f} nodes, "
+        f"{walk.scheduler}: holds at {100 * farthest.size:g} % {what} ({nodes:,.0f} nodes, "
         f"{tasks:,.0f} tasks running)"
     )

@@ -19,8 +19,8 @@ class Entry:
 
     def load(self) -> Callable[[Settings], Reproduction]:
         module = importlib.import_module(f"murmuration.experiments.papers.{self.module}")
-        found: Callable[[Settings], Reproduction] = getattr(module, self.function)
-        return found
+        function: Callable[[Settings], Reproduction] = getattr(module, self.function)
+        return function
 
 
 EXPERIMENTS = {

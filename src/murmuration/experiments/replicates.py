@@ -63,17 +63,17 @@ def against_paper(
 ) -> Bars:
     """Bars of what the paper says beside what was measured, with its interval if there was more
     than one run."""
-    found = [interval(values) for values in runs]
+    intervals = [interval(values) for values in runs]
     nothing = (None,) * len(paper)
     several = min(len(values) for values in runs) > 1
     return Bars(
         title,
         y_label,
         tuple(paper),
-        (("paper", tuple(paper.values())), ("here", tuple(x.mean for x in found))),
+        (("paper", tuple(paper.values())), ("here", tuple(x.mean for x in intervals))),
         note,
-        low=(nothing, tuple(x.low for x in found)) if several else None,
-        high=(nothing, tuple(x.high for x in found)) if several else None,
+        low=(nothing, tuple(x.low for x in intervals)) if several else None,
+        high=(nothing, tuple(x.high for x in intervals)) if several else None,
         y_percent=y_percent,
     )
 

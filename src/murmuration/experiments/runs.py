@@ -49,7 +49,8 @@ class Control:
     until_s: float = math.inf
     #: Check the invariants of the world after each piece.
     check: bool = False
-    #: Stop at Ctrl-C between two pieces, and leave a snapshot. For the main thread only.
+    #: Stop at Ctrl-C: between two pieces with a snapshot if there is a folder, else at once. For
+    #: the main thread only.
     interruptible: bool = False
 
 
@@ -123,7 +124,7 @@ def _advance(spec: Spec, run: Run, control: Control) -> bool:
     from murmuration.simulation.engine import run as engine
     from murmuration.simulation.results import invariants
 
-    with _interrupts(control.interruptible and spec.folder is not None) as pressed:
+    with _interrupts(control.interruptible, spec.folder is not None) as pressed:
 
         def piece_done(share: float) -> None:
             if control.check:
@@ -144,16 +145,16 @@ def _advance(spec: Spec, run: Run, control: Control) -> bool:
 
 
 @contextmanager
-def _interrupts(wanted: bool) -> Iterator[list[int]]:
-    """Collect Ctrl-C instead of raising it, so that a run stops where its world is consistent. The
-    second one ends the run at once."""
+def _interrupts(wanted: bool, keep: bool) -> Iterator[list[int]]:
+    """Collect Ctrl-C instead of raising it, so that a run that is to be kept stops where its world
+    is consistent. The second one ends the run at once."""
     pressed: list[int] = []
     if not wanted:
         yield pressed
         return
 
     def press(number: int, frame: object) -> None:
-        if pressed:
+        if pressed or not keep:
             raise KeyboardInterrupt
         pressed.append(number)
 

@@ -70,7 +70,7 @@ def draw_bars(bars: Bars, look: Look) -> str:
         box = Box(1, above.height, look.width - 1, bottom)
         below = footer("", bars.note, look, box, 6)
         return document(
-            "bars", label, look, box, below.height, above.markup, no_data(box), below.markup
+            "bars", label, look, box, below.height, [above.markup, no_data(box), below.markup]
         )
     axis = upright(_all_heights(bars), bars.y_log, True, bars.y_percent)
     box = Box(_left_margin(bars, axis.margin, look), above.height, look.width - 6, bottom)
@@ -93,7 +93,7 @@ def draw_bars(bars: Bars, look: Look) -> str:
         marks,
         below.markup,
     )
-    return document("bars", label, look, box, below.height, *parts)
+    return document("bars", label, look, box, below.height, parts)
 
 
 def _all_heights(bars: Bars) -> list[float]:

@@ -32,7 +32,7 @@ def draw_fills(plot: Fills, look: Look) -> str:
         box = Box(1, above.height, look.width - 1, above.height + 60)
         below = footer("", plot.note, look, box, 6)
         return document(
-            "fills", label, look, box, below.height, above.markup, no_data(box), below.markup
+            "fills", label, look, box, below.height, [above.markup, no_data(box), below.markup]
         )
     across = max(2, int(look.width // 130))
     width = look.width / across
@@ -44,7 +44,8 @@ def draw_fills(plot: Fills, look: Look) -> str:
     lines = (len(shown) + across - 1) // across
     box = Box(0, above.height, look.width, above.height + lines * height)
     below = footer("", plot.note, look, box, 4)
-    return document("fills", label, look, box, below.height, above.markup, *cells, below.markup)
+    parts = [above.markup, *cells, below.markup]
+    return document("fills", label, look, box, below.height, parts)
 
 
 Row = tuple[str, Sequence[float], Sequence[float]]

@@ -68,7 +68,7 @@ def _human_float(value: float) -> str:
 
 def _short_exponent(text: str) -> str:
     return re.sub(
-        r"e([+-])0*(\d+)$", lambda found: "e" + found[1].replace("+", "") + found[2], text
+        r"e([+-])0*(\d+)$", lambda match: "e" + match[1].replace("+", "") + match[2], text
     )
 
 

@@ -4,7 +4,7 @@ itself."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -290,7 +290,10 @@ def readout(
     }
 
 
-def document(kind: str, label: str, look: Look, box: Box, height: float, *parts: str) -> str:
+def document(
+    kind: str, label: str, look: Look, box: Box, height: float, parts: Iterable[str]
+) -> str:
+    """The whole plot: its parts, one above the other, in one element."""
     return tag(
         "svg",
         *parts,

@@ -49,13 +49,20 @@ def draw_scatter(plot: Scatter, look: Look) -> str:
     if not xs:
         box = Box(1, above.height, look.width - 1, bottom)
         below = footer(plot.x_label, plot.note, look, box, 6)
-        return document(
-            "scatter", label, look, box, below.height, above.markup, no_data(box), below.markup
-        )
+        parts = [above.markup, no_data(box), below.markup]
+        return document("scatter", label, look, box, below.height, parts)
     axis = upright(ys, False, False, False)
     box = Box(axis.margin, above.height, look.width - 14, bottom)
     low, high = linear_domain(xs, False, rounded=False)
     across, up = Scale(low, high, False, box.left + 8, box.right - 8), axis.scale(box)
+    below = footer(plot.x_label, plot.note, look, box, 22)
+    axes = y_axis(axis, up, box) + x_axis(across, box) + floor_line(box)
+    parts = [above.markup, axes, *_points(plot, across, up), below.markup]
+    return document("scatter", label, look, box, below.height, parts)
+
+
+def _points(plot: Scatter, across: Scale, up: Scale) -> list[str]:
+    """The cloud of plain points, and the named ones on top of it."""
     specks = [
         tag("circle", cx=across.at(x), cy=up.at(y), r=2.4, class_="speck")
         for x, y in map(tuple, _some(plot.points))
@@ -68,12 +75,7 @@ def draw_scatter(plot: Scatter, look: Look) -> str:
         )
         for index, (name, x, y) in enumerate(plot.marked)
     ]
-    below = footer(plot.x_label, plot.note, look, box, 22)
-    axes = y_axis(axis, up, box) + x_axis(across, box) + floor_line(box)
-    cloud = tag("g", *specks, class_="plain") if specks else ""
-    return document(
-        "scatter", label, look, box, below.height, above.markup, axes, cloud, *marks, below.markup
-    )
+    return [tag("g", *specks, class_="plain") if specks else "", *marks]
 
 
 def draw_parallel(plot: Parallel, look: Look) -> str:
@@ -82,42 +84,45 @@ def draw_parallel(plot: Parallel, look: Look) -> str:
     top = above.height + 2 * TEXT
     box = Box(34, top, look.width - 34, top + plot_height(look))
     label = f"{plot.title}: {len(plot.rows)} lines over {', '.join(plot.axes)}"
-    columns = [
-        [*(row[k] for row in plot.rows), *(row[k] for _, row in plot.marked)]
-        for k in range(len(plot.axes))
-    ]
     below = footer("", plot.note, look, box, 24)
-    if len(plot.axes) < 2 or not columns[0]:
-        return document(
-            "parallel", label, look, box, below.height, above.markup, no_data(box), below.markup
-        )
+    if len(plot.axes) < 2 or len(plot.rows) + len(plot.marked) == 0:
+        parts = [above.markup, no_data(box), below.markup]
+    else:
+        parts = [above.markup, *_threads(plot, box), below.markup]
+    return document("parallel", label, look, box, below.height, parts)
+
+
+def _threads(plot: Parallel, box: Box) -> list[str]:
+    """The plain lines, the axes, and the named lines on top of both."""
+    count = len(plot.axes)
+    rows = [*plot.rows, *(row for _, row in plot.marked)]
+    columns = [[row[k] for row in rows] for k in range(count)]
+    places = [box.left + k * (box.right - box.left) / (count - 1) for k in range(count)]
     scales = [
         Scale(min(c), max(c) if max(c) > min(c) else min(c) + 1, False, box.bottom, box.top)
         for c in columns
     ]
-    places = [
-        box.left + k * (box.right - box.left) / (len(plot.axes) - 1) for k in range(len(plot.axes))
-    ]
     threads = [
         tag("path", d=_path(row, scales, places), class_="thread") for row in _some(plot.rows)
     ]
-    marked = [
-        tag(
-            "g",
-            tag("path", tooltip(name), d=_path(row, scales, places), class_="line"),
-            *(
-                dot(x, scale.at(v), False, f"{name}: {human(v)}")
-                for x, scale, v in zip(places, scales, row, strict=True)
-            ),
-            class_=colour_class(index),
-        )
+    axes = "".join(_axis(plot, k, places, columns[k], box) for k in range(count))
+    named = [
+        _named_line(name, index, row, scales, places)
         for index, (name, row) in enumerate(plot.marked)
     ]
-    axes = "".join(_axis(plot, k, places, columns[k], box) for k in range(len(plot.axes)))
-    cloud = tag("g", *threads, class_="plain") if threads else ""
-    return document(
-        "parallel", label, look, box, below.height, above.markup, cloud, axes, *marked, below.markup
-    )
+    return [tag("g", *threads, class_="plain") if threads else "", axes, *named]
+
+
+def _named_line(
+    name: str, index: int, row: Sequence[float], scales: Sequence[Scale], places: Sequence[float]
+) -> str:
+    """A coloured line with a dot, and its value, on each axis."""
+    dots = [
+        dot(x, scale.at(value), False, f"{name}: {human(value)}")
+        for x, scale, value in zip(places, scales, row, strict=True)
+    ]
+    line = tag("path", tooltip(name), d=_path(row, scales, places), class_="line")
+    return tag("g", line, *dots, class_=colour_class(index))
 
 
 def _path(row: Sequence[float], scales: Sequence[Scale], places: Sequence[float]) -> str:
@@ -131,7 +136,7 @@ def _path(row: Sequence[float], scales: Sequence[Scale], places: Sequence[float]
 def _axis(
     plot: Parallel, k: int, places: Sequence[float], values: Sequence[float], box: Box
 ) -> str:
-    """The line, its name and largest value above, its least below."""
+    """The line, with its name and largest value above and its smallest below."""
     x = places[k]
     anchor = "middle" if 0 < k < len(places) - 1 else "start" if k == 0 else "end"
     at = x if anchor == "middle" else box.left - 30 if anchor == "start" else box.right + 30

@@ -62,7 +62,7 @@ def draw_lines(chart: Chart, look: Look) -> str:
         box = Box(1, above.height, look.width - 1, above.height + plot_height(look))
         below = footer(chart.x_label, chart.note, look, box, 6)
         return document(
-            "lines", label, look, box, below.height, above.markup, no_data(box), below.markup
+            "lines", label, look, box, below.height, [above.markup, no_data(box), below.markup]
         )
     axis = upright(_all_heights(chart), chart.y_log, chart.y_from_zero, chart.y_percent)
     box = Box(axis.margin, above.height, look.width - 14, above.height + plot_height(look))
@@ -72,9 +72,8 @@ def draw_lines(chart: Chart, look: Look) -> str:
     marks = reference_lines(chart.lines, up, box, [spot for path in paths for spot in _spots(path)])
     below = footer(chart.x_label, chart.note, look, box, 22)
     axes = y_axis(axis, up, box) + x_axis(across, box) + floor_line(box)
-    return document(
-        "lines", label, look, box, below.height, above.markup, axes, *drawn, marks, below.markup
-    )
+    parts = [above.markup, axes, *drawn, marks, below.markup]
+    return document("lines", label, look, box, below.height, parts)
 
 
 def _known(values: Sequence[object] | None) -> list[float]:

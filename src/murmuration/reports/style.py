@@ -89,4 +89,4 @@ def plot_style() -> str:
 
 
 def _resolved(palette: dict[str, str]) -> str:
-    return re.sub(r"var\(--([\w-]+)\)", lambda found: palette[found[1]], asset("chart.css"))
+    return re.sub(r"var\(--([\w-]+)\)", lambda match: palette[match[1]], asset("chart.css"))

@@ -17,10 +17,17 @@ from murmuration.cli.live.up import node_resources, parse_attributes
 @click.option("--cpu", type=float, help="CPUs (default: the host's).")
 @click.option("--memory", help="Memory, e.g. 4Gi (default: the host's).")
 @click.option(
-    "--resource", "extra", multiple=True, metavar="NAME=AMOUNT", help="A further resource."
+    "--resource",
+    "extra",
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="A resource besides CPU and memory.",
 )
 @click.option(
-    "--attribute", multiple=True, metavar="KEY=VALUE", help="An attribute, for constraints."
+    "--attribute",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An attribute that constraints can test.",
 )
 @click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
 @click.option("--root", default="/", show_default=True, help="Root folder of containers.")
@@ -28,7 +35,7 @@ from murmuration.cli.live.up import node_resources, parse_attributes
     "--emulate",
     type=click.IntRange(0, 100_000),
     default=0,
-    help="So many node agents without processes.",
+    help="Emulate so many nodes, which only pretend to run tasks.",
 )
 def agent(
     folder: Path | None,
@@ -41,7 +48,10 @@ def agent(
     root: str,
     emulate: int,
 ) -> None:
-    """Run a node agent for the master of the folder. Ctrl-C ends its tasks and it."""
+    """Run a node agent in the foreground.
+
+    It serves the master of the folder. Ctrl-C kills its tasks and stops it.
+    """
     from murmuration.runtime.folder import find_folder
     from murmuration.runtime.node import process as process
     from murmuration.runtime.options import AgentOptions, EmulatedNode

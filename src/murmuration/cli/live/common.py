@@ -25,6 +25,40 @@ DIR = click.option(
 )
 ISOLATION_HELP = f"{', '.join(ISOLATIONS[:-1])} or {ISOLATIONS[-1]}."
 CLIENT = (DIR, common.JSON)
+PORT = click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the API (default: any free one).",
+)
+SCHEDULER = click.option(
+    "-s",
+    "--scheduler",
+    default="monolithic",
+    show_default=True,
+    metavar="NAME",
+    help="monolithic, shared-state, offers, or module:Class as in a simulation.",
+)
+PLACEMENT = click.option(
+    "--placement",
+    default="first-fit",
+    show_default=True,
+    help="first-fit, best-fit, … or module:function.",
+)
+ALLOCATOR = click.option(
+    "--allocator",
+    default="drf",
+    show_default=True,
+    help="With offers, who gets the next one: drf, priority or lottery.",
+)
+AGENT_TIMEOUT = click.option(
+    "--agent-timeout",
+    "agent_timeout_s",
+    type=click.FloatRange(0.5, 86_400),
+    default=60.0,
+    show_default=True,
+    help="Seconds without a master after which a node agent kills its tasks.",
+)
 _COLOURS = {
     "running": "32",
     "finished": "32",

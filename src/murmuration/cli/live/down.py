@@ -13,10 +13,12 @@ from murmuration.cli.live import common as live
 
 @click.command()
 @live.DIR
-@click.option("--keep", is_flag=True, help="Keep the store, the logs and what tasks have written.")
+@click.option(
+    "--keep", is_flag=True, help="Keep the folder: the store, the logs and the files of tasks."
+)
 @common.JSON
 def down(folder: Path | None, keep: bool, as_json: bool) -> None:
-    """End the cluster: its tasks, its parts, and (unless --keep) its folder."""
+    """Stop the cluster and its tasks, and remove its folder."""
     from murmuration.runtime.folder import find_folder
     from murmuration.runtime.supervisor import bring_down
 

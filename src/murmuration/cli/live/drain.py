@@ -16,16 +16,19 @@ from murmuration.cli.live import common as live
     "--now",
     "everything",
     is_flag=True,
-    help="Move terminating tasks too: they begin again elsewhere.",
+    help="Move terminating tasks too; they start again elsewhere.",
 )
-@click.option("--undo", is_flag=True, help="Take new tasks again.")
+@click.option("--undo", is_flag=True, help="Let the node take new tasks again.")
 @common.with_options(*live.CLIENT)
 def drain(node: str, everything: bool, undo: bool, folder: Path | None, as_json: bool) -> None:
-    """No new tasks on NODE; services move elsewhere, terminating tasks may finish."""
-    found = live.client(folder).post(
+    """Take a node out of use.
+
+    NODE gets no new tasks; services move elsewhere, and terminating tasks may finish.
+    """
+    answer = live.client(folder).post(
         "nodes", node, "drain", body={"on": not undo, "now": everything}
     )
     if as_json:
-        common.print_json(found)
+        common.print_json(answer)
     else:
-        live.print_rows(live.NODE_HEADERS, [live.node_cells(row) for row in found["nodes"]])
+        live.print_rows(live.NODE_HEADERS, [live.node_cells(row) for row in answer["nodes"]])

@@ -1,4 +1,4 @@
-"""`murmur events`: what happened and what was decided."""
+"""`murmur events`: the log of a live cluster."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ HIDDEN = ("spec", "serial", "first_run", "duration_s")
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on as things happen.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing as events happen.")
 @click.option(
-    "--index", type=click.IntRange(min=0), default=0, help="Only what came after this index."
+    "--index",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Start after this index, e.g. the last one seen.",
 )
 @common.with_options(*live.CLIENT)
 def events(follow: bool, index: int, folder: Path | None, as_json: bool) -> None:
-    """The facts of the cluster's log, oldest first; --index goes on where another look ended."""
+    """Print the cluster's log, oldest events first."""
     client = live.client(folder)
     if follow:
         for row in client.events(index):

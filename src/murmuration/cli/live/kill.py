@@ -14,10 +14,13 @@ from murmuration.cli.live import common as live
 @click.argument("job")
 @common.with_options(*live.CLIENT)
 def kill(job: str, folder: Path | None, as_json: bool) -> None:
-    """End JOB, or one task of it such as hello.0 (a service starts it anew)."""
+    """Kill a job, or one task of it.
+
+    JOB is a job, or a task such as hello.0; a service restarts the task.
+    """
     client = live.client(folder)
-    found = client.delete("tasks" if live.split_task(job)[1] is not None else "jobs", job)
+    answer = client.delete("tasks" if live.split_task(job)[1] is not None else "jobs", job)
     if as_json:
-        common.print_json(found)
+        common.print_json(answer)
     else:
         click.echo(f"{job} is being killed")

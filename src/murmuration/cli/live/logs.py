@@ -1,4 +1,4 @@
-"""`murmur logs`: what a task has written, and what it writes."""
+"""`murmur logs`: the output of a task, so far or as it is written."""
 
 from __future__ import annotations
 
@@ -16,30 +16,33 @@ FOLLOW_S = 0.2
 
 @click.command()
 @click.argument("task")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the task ends.")
-@click.option("--stderr", is_flag=True, help="Standard error instead of standard output.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the task ends.")
+@click.option("--stderr", is_flag=True, help="Print standard error instead of standard output.")
 @common.with_options(*live.CLIENT)
 def logs(task: str, follow: bool, stderr: bool, folder: Path | None, as_json: bool) -> None:
-    """What TASK (e.g. hello.0; a job of one task goes by its name) has written."""
+    """Print the output of a task.
+
+    TASK is a task such as hello.0, or a job that has a single task.
+    """
     client = live.client(folder)
     name = task if live.split_task(task)[1] is not None else f"{task}.0"
     at, text, run = 0, "", None
     while True:
-        found = client.get(
+        answer = client.get(
             "tasks", name, "output", offset=at, stream="stderr" if stderr else "stdout"
         )
-        if run is not None and found["run"] != run:
+        if run is not None and answer["run"] != run:
             # A new run writes from the beginning.
             at, run = 0, None
             continue
-        run, at = found["run"] or None, found["next"]
-        text += found["text"] if as_json else ""
+        run, at = answer["run"] or None, answer["next"]
+        text += answer["text"] if as_json else ""
         if not as_json:
-            sys.stdout.write(found["text"])
+            sys.stdout.write(answer["text"])
             sys.stdout.flush()
-        if not found["text"] and (found["ended"] or not follow):
+        if not answer["text"] and (answer["ended"] or not follow):
             break
-        if not found["text"]:
+        if not answer["text"]:
             time.sleep(FOLLOW_S)
     if as_json:
         common.print_json({"task": name, "run": run, "text": text})

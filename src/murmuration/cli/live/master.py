@@ -12,25 +12,18 @@ from murmuration.cli.live import common as live
 
 @click.command()
 @live.DIR
+@live.PORT
+@live.SCHEDULER
+@live.PLACEMENT
+@live.ALLOCATOR
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    help="Port of the API (default: any free one).",
+    "--resource",
+    "extra",
+    multiple=True,
+    metavar="NAME",
+    help="A resource besides CPU and memory that nodes may have.",
 )
-@click.option("-s", "--scheduler", default="monolithic", show_default=True, metavar="NAME")
-@click.option("--placement", default="first-fit", show_default=True)
-@click.option("--allocator", default="drf", show_default=True)
-@click.option(
-    "--resource", "extra", multiple=True, metavar="NAME", help="A further resource nodes may have."
-)
-@click.option(
-    "--agent-timeout",
-    "agent_timeout_s",
-    type=click.FloatRange(0.5, 86_400),
-    default=60.0,
-    show_default=True,
-)
+@live.AGENT_TIMEOUT
 @common.SEED
 def master(
     folder: Path | None,
@@ -42,7 +35,10 @@ def master(
     agent_timeout_s: float,
     seed: int | None,
 ) -> None:
-    """Run a master; node agents find it by the folder. Ctrl-C ends it and leaves tasks running."""
+    """Run a master in the foreground.
+
+    Node agents find it through the folder. Ctrl-C stops the master and leaves tasks running.
+    """
     from murmuration.runtime.folder import find_folder
     from murmuration.runtime.master import process as process
     from murmuration.runtime.options import MasterOptions

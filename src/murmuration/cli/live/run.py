@@ -16,11 +16,14 @@ from murmuration.cli.live import common as live
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--dry-run", is_flag=True, help="Only say where each task would go, and why not elsewhere."
+    "--dry-run", is_flag=True, help="Only show where each task would go, and why not elsewhere."
 )
-@click.option("--name", help="Another name than the file's.")
+@click.option("--name", help="Name of the job (default: the one in the file).")
 @click.option(
-    "--wait", "wait_for_it", is_flag=True, help="Wait for the job's end and return its exit code."
+    "--wait",
+    "wait_for_it",
+    is_flag=True,
+    help="Wait until the job has ended, and return its exit code.",
 )
 @common.with_options(*live.CLIENT)
 def run(
@@ -31,7 +34,10 @@ def run(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Submit the job of FILE (TOML, or Python with `job` or `jobs`)."""
+    """Submit a job to the cluster.
+
+    FILE is a TOML file, or a Python file that defines `job` or `jobs`.
+    """
     from murmuration.workload.formats.job_files import read_jobs
 
     specs = read_jobs(file)

@@ -23,14 +23,14 @@ HEADERS = ("task", "node", "cpu", "memory", "ran", "reason")
     type=click.FloatRange(min=0.1),
     default=1.0,
     show_default=True,
-    help="Seconds.",
+    help="Seconds between two updates.",
 )
 @click.option(
-    "--once", is_flag=True, help="Print once and end (always so where the output is no terminal)."
+    "--once", is_flag=True, help="Print once and exit, as always when the output is no terminal."
 )
 @common.with_options(*live.CLIENT)
 def top(every_s: float, once: bool, folder: Path | None, as_json: bool) -> None:
-    """Nodes and the busiest tasks; Ctrl-C ends it."""
+    """Show nodes and the busiest tasks until Ctrl-C."""
     client = live.client(folder)
     before: dict[str, tuple[float, float]] = {}
     while True:
@@ -57,9 +57,9 @@ def _busiest(
     now = time.monotonic()
     for row in rows:
         used, age = row["cpu_s"] or 0.0, max(row["age_s"], 0.1)
-        then, spent = before.get(row["task"], (now - age, 0.0))
-        row["cpu"] = max(0.0, used - spent) / max(now - then, 0.1)
-        if used != spent:
+        then, counted = before.get(row["task"], (now - age, 0.0))
+        row["cpu"] = max(0.0, used - counted) / max(now - then, 0.1)
+        if used != counted:
             before[row["task"]] = (now, used)
     return sorted(rows, key=lambda row: -row["cpu"])[:TASKS]
 

@@ -26,32 +26,10 @@ MEMORY_SHARE = 0.9
 @click.option(
     "--detach", is_flag=True, help="Return when the cluster is ready; murmur down ends it."
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    help="Port of the API (default: any free one).",
-)
-@click.option(
-    "-s",
-    "--scheduler",
-    default="monolithic",
-    show_default=True,
-    metavar="NAME",
-    help="monolithic, shared-state, offers, or module:Class as in a simulation.",
-)
-@click.option(
-    "--placement",
-    default="first-fit",
-    show_default=True,
-    help="first-fit, best-fit, … or module:function.",
-)
-@click.option(
-    "--allocator",
-    default="drf",
-    show_default=True,
-    help="Who is offered first: drf, priority, lottery.",
-)
+@live.PORT
+@live.SCHEDULER
+@live.PLACEMENT
+@live.ALLOCATOR
 @click.option(
     "--cpu", type=float, help="CPUs of each node (default: the host's, divided; at least 1)."
 )
@@ -61,23 +39,16 @@ MEMORY_SHARE = 0.9
     "extra",
     multiple=True,
     metavar="NAME=AMOUNT",
-    help="A further resource of each node.",
+    help="A resource of each node besides CPU and memory.",
 )
 @click.option(
     "--attribute",
     multiple=True,
     metavar="KEY=VALUE",
-    help="An attribute of each node, for constraints.",
+    help="An attribute of each node that constraints can test.",
 )
 @click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
-@click.option(
-    "--agent-timeout",
-    "agent_timeout_s",
-    type=click.FloatRange(0.5, 86_400),
-    default=60.0,
-    show_default=True,
-    help="Seconds without a master after which a node agent ends its tasks.",
-)
+@live.AGENT_TIMEOUT
 @common.with_options(common.SEED, common.JSON)
 def up(
     folder: Path | None,
@@ -96,7 +67,10 @@ def up(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Start a cluster on this host: a master and node agents, nothing to set up before."""
+    """Start a cluster on this host.
+
+    It has a master and some node agents, and needs no setup.
+    """
     from murmuration.runtime import supervisor
     from murmuration.runtime.folder import find_folder
     from murmuration.runtime.options import ISOLATIONS, AgentOptions, MasterOptions
@@ -134,12 +108,12 @@ def up(
         ],
     )
     if detach:
-        _tell(supervisor.detached(parts), place, agents, as_json)
+        _print_ready(supervisor.detached(parts), place, agents, as_json)
     else:
-        supervisor.attached(parts, lambda url: _tell(url, place, agents, as_json))
+        supervisor.attached(parts, lambda url: _print_ready(url, place, agents, as_json))
 
 
-def _tell(url: str, folder: Path, agents: int, as_json: bool) -> None:
+def _print_ready(url: str, folder: Path, agents: int, as_json: bool) -> None:
     if as_json:
         common.print_json({"url": url, "dir": str(folder), "agents": agents})
         return
@@ -150,18 +124,18 @@ def _tell(url: str, folder: Path, agents: int, as_json: bool) -> None:
 def node_resources(
     agents: int, cpu: float | None, memory: str | None, extra: tuple[str, ...]
 ) -> dict[str, int]:
-    """What each node has: as told, else its part of the host, but at least one CPU."""
+    """The resources of each node: as given, else its share of the host, but at least one CPU."""
     import os
 
     from murmuration.base.resources import Resources
 
     cores = len(os.sched_getaffinity(0))
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    told: dict[str, Any] = {"cpu": max(1.0, cores / agents) if cpu is None else cpu}
-    told["memory"] = int(MEMORY_SHARE * total / agents) if memory is None else memory
-    told |= dict(_pair(text, "--resource", "gpu=2") for text in extra)
-    resources = Resources(tuple(told))
-    return {name: resources.exact(name, amount, f"--{name}") for name, amount in told.items()}
+    given: dict[str, Any] = {"cpu": max(1.0, cores / agents) if cpu is None else cpu}
+    given["memory"] = int(MEMORY_SHARE * total / agents) if memory is None else memory
+    given |= dict(_pair(text, "--resource", "gpu=2") for text in extra)
+    resources = Resources(tuple(given))
+    return {name: resources.exact(name, amount, f"--{name}") for name, amount in given.items()}
 
 
 def parse_attributes(texts: tuple[str, ...]) -> dict[str, str | float]:
@@ -169,8 +143,8 @@ def parse_attributes(texts: tuple[str, ...]) -> dict[str, str | float]:
 
     from murmuration.cluster.constraints import as_value
 
-    told = dict(_pair(text, "--attribute", "zone=a") for text in texts)
-    return {"host": socket.gethostname(), **{key: as_value(value) for key, value in told.items()}}
+    given = dict(_pair(text, "--attribute", "zone=a") for text in texts)
+    return {"host": socket.gethostname(), **{key: as_value(value) for key, value in given.items()}}
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

@@ -21,18 +21,21 @@ TIMEOUT_CODE = 124
 @click.command()
 @click.argument("job")
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0), help="Seconds to wait at most."
+    "--timeout", "timeout_s", type=click.FloatRange(min=0), help="Maximum seconds to wait."
 )
 @common.with_options(*live.CLIENT)
 def wait(job: str, timeout_s: float | None, folder: Path | None, as_json: bool) -> None:
-    """Wait for the end of JOB and return its exit code (124 when the time is up)."""
-    found = wait_for(live.client(folder), job, timeout_s)
+    """Wait until a job has ended, and return its exit code.
+
+    The exit code is 124 when the time is up.
+    """
+    status = wait_for(live.client(folder), job, timeout_s)
     if as_json:
-        common.print_json(found)
+        common.print_json(status)
     else:
-        reason = f": {found['reason']}" if found["reason"] else ""
-        common.say(f"{job} {found['state']}{reason}")
-    sys.exit(TIMEOUT_CODE if found["code"] is None else found["code"])
+        reason = f": {status['reason']}" if status["reason"] else ""
+        common.say(f"{job} {status['state']}{reason}")
+    sys.exit(TIMEOUT_CODE if status["code"] is None else status["code"])
 
 
 def wait_for(client: Any, job: str, timeout_s: float | None = None) -> dict[str, Any]:
@@ -45,10 +48,10 @@ def wait_for(client: Any, job: str, timeout_s: float | None = None) -> dict[str,
     while True:
         left = ASK_S if deadline is None else min(ASK_S, max(0.0, deadline - time.monotonic()))
         try:
-            found: dict[str, Any] = ApiClient(client.folder).get("jobs", job, wait_s=left)
+            status: dict[str, Any] = ApiClient(client.folder).get("jobs", job, wait_s=left)
             away_since = None
-            if found["ended"] or (deadline is not None and time.monotonic() >= deadline):
-                return found
+            if status["ended"] or (deadline is not None and time.monotonic() >= deadline):
+                return status
         except AnswerError:
             raise
         except InputError:

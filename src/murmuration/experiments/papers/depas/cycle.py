@@ -23,23 +23,23 @@ ERRORS = 3.3
 def simulated_loads(nodes: int, load: float, cycles: int, seed: int) -> list[float]:
     """The load after one cycle, many times over: every node decides for itself."""
     rng = generator(seed, "cycle", str(nodes), f"{load:g}")
-    left = []
+    loads = []
     for _ in range(cycles):
         acts = [
             depas.decide(load, TARGET, BAND, 1.0, 1.0, draw) for draw in rng.random(nodes).tolist()
         ]
         count = nodes + sum(acts)
-        left.append(nodes * load / count if count else math.inf)
-    return left
+        loads.append(nodes * load / count if count else math.inf)
+    return loads
 
 
 def inside(loads: Sequence[float], band: float) -> float:
     return sum(abs(load - TARGET) <= band + analysis.EPSILON for load in loads) / len(loads)
 
 
-def close(found: float, expected: float, cycles: int) -> bool:
+def close(share: float, expected: float, cycles: int) -> bool:
     """Whether a simulated share agrees with a probability."""
-    return abs(found - expected) <= ERRORS * math.sqrt(
+    return abs(share - expected) <= ERRORS * math.sqrt(
         max(expected * (1 - expected), 1 / cycles) / cycles
     )
 
@@ -51,7 +51,7 @@ def cycle_rows(settings: Settings, nodes: int = 100) -> list[Row]:
     rows = []
     for name, load in LOADS.items():
         loads = simulated_loads(nodes, load, cycles, settings.seed)
-        expected, found = (
+        expected, share = (
             analysis.probability_inside(nodes, load, TARGET, BAND),
             inside(loads, BAND),
         )
@@ -59,8 +59,8 @@ def cycle_rows(settings: Settings, nodes: int = 100) -> list[Row]:
             Row(
                 f"P(inside) after one cycle, {nodes} nodes, workload {name}",
                 f"{expected:.4f} (formula)",
-                found,
-                holds=close(found, expected, cycles),
+                share,
+                holds=close(share, expected, cycles),
             )
         )
         band = analysis.smallest_band(nodes, load, TARGET, SURE)
@@ -82,7 +82,7 @@ def cycle_chart(settings: Settings) -> Chart:
     series = []
     for colour, (name, load) in enumerate(LOADS.items()):
         exact = [analysis.probability_inside(n, load, TARGET, BAND) for n in SIZES]
-        found = [
+        simulated = [
             inside(simulated_loads(n, load, cycles, settings.seed), BAND) for n in SIZES_SIMULATED
         ]
         series.append(Series(f"workload {name}", SIZES, exact, colour=colour))
@@ -90,7 +90,7 @@ def cycle_chart(settings: Settings) -> Chart:
             Series(
                 f"{name}, simulated",
                 SIZES_SIMULATED,
-                found,
+                simulated,
                 colour=colour,
                 markers=True,
                 dotted=True,

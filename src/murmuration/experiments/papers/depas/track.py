@@ -31,7 +31,8 @@ RUNS, RUNS_QUICK = 32, 4
 FAULT_RUNS, FAULT_RUNS_QUICK = 8, 2
 SETTLED_S = 180.0
 PAPER = "back inside the band"
-PEAK_S, FALL_S = 1100.0, 1500.0
+#: From here on the workload falls.
+FALL_S = 1500.0
 CRASH_S = 1250.0
 SLOW_START_S = 60.0
 #: Ten thousand nodes of one type: steps up from a thousand, and down.
@@ -89,9 +90,8 @@ def run(settings: Settings) -> Reproduction:
     """Figures 2 and 3, the claims about faults and size, and the analysis of one cycle."""
     runs, fault_runs = (RUNS_QUICK, FAULT_RUNS_QUICK) if settings.quick else (RUNS, FAULT_RUNS)
     large = LARGE_QUICK if settings.quick else LARGE
-    one(
-        settings.seed, {"seconds": 1}
-    )  # compiles the kernel once, before worker processes would each do so
+    # Compile the kernel once, before worker processes would each do so.
+    one(settings.seed, {"seconds": 1})
     paper = replicate(settings, "depas", partial(one, changes={}), runs)
     crash = replicate(
         settings,
@@ -138,9 +138,9 @@ def one(seed: int, changes: Mapping[str, Any]) -> Run:
     tables = sc.override(sc.load("depas"), {**changes, "seed": seed, "sample_s": 1})
     done = build.finish(build.prepare(scenario.check(tables, "depas")))
     columns = results.series(done)
-    kept = {name: columns[name] for name in columns if name in KEPT or name.startswith("nodes.")}
-    kept["oscillations"] = np.array([results.oscillations(columns, 0.7, 0.1)], dtype=np.float64)
-    return kept
+    judged = {name: columns[name] for name in columns if name in KEPT or name.startswith("nodes.")}
+    judged["oscillations"] = np.array([results.oscillations(columns, 0.7, 0.1)], dtype=np.float64)
+    return judged
 
 
 def mean_of(runs: Sequence[Run], name: str) -> Floats:
@@ -160,10 +160,10 @@ def settled_after(runs: Sequence[Run], start: float) -> float:
     later = [t for t in changes_of(runs[0]["rate"], time_s) if t > start]
     step = (time_s >= start) & (time_s < (later[0] if later else math.inf))
     outside = (capacity < runs[0]["band_low"]) | (capacity > runs[0]["band_high"])
-    wrong = time_s[step & outside]
-    if len(wrong) == 0:
+    outside_s = time_s[step & outside]
+    if len(outside_s) == 0:
         return 0.0
-    last = float(wrong[-1])
+    last = float(outside_s[-1])
     return math.inf if last == time_s[step][-1] else last + 1.0 - start
 
 

@@ -83,10 +83,10 @@ def search(
     history = [_range(values)]
     for generation in range(literal.generations):
         children = _children(rows, bad, nodes, literal, rng)
-        found, how_bad = _measured(packed, children, columns)
+        child_values, how_bad = _measured(packed, children, columns)
         rows, values, bad = (
             np.concatenate([rows, children]),
-            np.concatenate([values, found]),
+            np.concatenate([values, child_values]),
             np.append(bad, how_bad),
         )
         kept = select_survivors(values, bad, points, literal.population, rng)

@@ -58,12 +58,12 @@ def schedule(settings: Settings) -> Reproduction:
     """Figures 12 and 13 on the three families, and what a search finds that never leaves a
     container out."""
     names = ("A1",) if settings.quick else tuple(FAMILIES)
-    found = {}
+    by_family = {}
     for k, name in enumerate(names):
-        found[name] = _scheduled(FAMILIES[name], settings)
+        by_family[name] = _schedule_family(FAMILIES[name], settings)
         settings.progress(name, (k + 1) / len(names))
-    rows = [row for name in names for row in _schedule_rows(name, found[name])]
-    first = found[names[0]]
+    rows = [row for name in names for row in _schedule_rows(name, by_family[name])]
+    first = by_family[names[0]]
     figures: tuple[Chart | Bars, ...] = (
         _bars("Figure 12: fewest left out (A1)", first.kubernetes, first.fullest, first.ours),
         _bars("Figure 13: the trade-off (A1)", first.kubernetes, first.trade_off, first.ours),
@@ -86,7 +86,7 @@ def schedule(settings: Settings) -> Reproduction:
     return Reproduction("kapellmeister-schedule", title, tuple(rows), figures, notes)
 
 
-def _scheduled(family: Family, settings: Settings) -> Scheduled:
+def _schedule_family(family: Family, settings: Settings) -> Scheduled:
     problem = instance(family, settings.seed)
     work = pack(problem)
     outcome = literal.search(work, literal.Literal(seed=settings.seed))
@@ -107,19 +107,19 @@ def _near(value: float, paper: float, k: int) -> bool:
     return abs(value - paper) <= (POWER_POINTS if k == of.POWER else POINTS)
 
 
-def _schedule_rows(name: str, found: Scheduled) -> list[Row]:
+def _schedule_rows(name: str, outcome: Scheduled) -> list[Row]:
     rows = []
     for label, values, paper in (
-        ("figure 12, paper's search, fewest left out", found.fullest, FIGURE_12),
-        ("figure 13, paper's search, trade-off", found.trade_off, FIGURE_13),
+        ("figure 12, paper's search, fewest left out", outcome.fullest, FIGURE_12),
+        ("figure 13, paper's search, trade-off", outcome.trade_off, FIGURE_13),
     ):
         for k, stated in paper.items():
-            change = _change(values, found.kubernetes, k)
+            change = _change(values, outcome.kubernetes, k)
             quantity = f"{name}, {label}: objective {k + 1} ({NAMES[k]}) against Kubernetes"
             rows.append(
                 Row(quantity, f"{stated:+.0%}", f"{change:+.1%}", holds=_near(change, stated, k))
             )
-    left = float(found.trade_off[of.UNPLACED])
+    left = float(outcome.trade_off[of.UNPLACED])
     alike = UNPLACED_13 / FACTOR <= left <= UNPLACED_13 * FACTOR if name == "A1" else None
     rows.append(
         Row(
@@ -129,13 +129,13 @@ def _schedule_rows(name: str, found: Scheduled) -> list[Row]:
             holds=alike,
         )
     )
-    return [*rows, *_our_rows(name, found)]
+    return [*rows, *_our_rows(name, outcome)]
 
 
-def _our_rows(name: str, found: Scheduled) -> list[Row]:
+def _our_rows(name: str, outcome: Scheduled) -> list[Row]:
     """What is asked of ours: everything placed, nothing worse than Kubernetes, two objectives
     better."""
-    changes = [_change(found.ours, found.kubernetes, k) for k in range(4)]
+    changes = [_change(outcome.ours, outcome.kubernetes, k) for k in range(4)]
     rows = [
         Row(
             f"{name}, here: objective {k + 1} ({NAMES[k]}) against Kubernetes",
@@ -145,7 +145,7 @@ def _our_rows(name: str, found: Scheduled) -> list[Row]:
         )
         for k, change in enumerate(changes)
     ]
-    better, left = sum(change < -1e-9 for change in changes), float(found.ours[of.UNPLACED])
+    better, left = sum(change < -1e-9 for change in changes), float(outcome.ours[of.UNPLACED])
     rows.append(
         Row(
             f"{name}, here: objectives better than Kubernetes'",
@@ -243,22 +243,22 @@ def reschedule(settings: Settings) -> Reproduction:
 def _case(seed: int, quick: bool) -> Moved:
     work = pack(crowded(FAMILIES["A1"], seed, LOAD))
     start = work.restore(construct(work, "kubernetes"))
-    problem = with_task(_placed(work.problem, start), _too_large(work.problem, start))
-    found = fewest_moves(pack(problem), seed, 0.0)
-    fresh = _placed(problem, np.full(len(problem.tasks), -1))
+    problem = with_task(_with_placement(work.problem, start), _too_large(work.problem, start))
+    repair = fewest_moves(pack(problem), seed, 0.0)
+    fresh = _with_placement(problem, np.full(len(problem.tasks), -1))
     plan = make_plan(fresh, Options(seed=seed, evaluations=150 if quick else 500))
     before = problem.node_of
     changed = (before >= 0) & (plan.order.node_of != before)
     return Moved(
         len(problem.tasks),
-        found.moves,
+        repair.moves,
         int(changed.sum()),
-        of.values(problem, found.node_of),
+        of.values(problem, repair.node_of),
         of.values(problem, plan.order.node_of),
     )
 
 
-def _placed(problem: Problem, node_of: Integers) -> Problem:
+def _with_placement(problem: Problem, node_of: Integers) -> Problem:
     return replace(problem, node_of=node_of)
 
 
@@ -293,7 +293,7 @@ def _literal_rows(settings: Settings) -> list[Row]:
     """The paper's own search, its sixth objective corrected to the containers that moved."""
     work = pack(crowded(FAMILIES["A1"], settings.seed, LOAD))
     start = work.restore(construct(work, "kubernetes"))
-    problem = with_task(_placed(work.problem, start), _too_large(work.problem, start))
+    problem = with_task(_with_placement(work.problem, start), _too_large(work.problem, start))
     shape = literal.Literal(generations=40 if settings.quick else 200, seed=settings.seed)
     outcome = literal.search(pack(problem), shape, moves=True)
     chosen = outcome.values[outcome.trade_off()]

@@ -58,13 +58,13 @@ def _two_node_rows(times: Vector) -> list[Row]:
         ),
     ]
     for share, words in ((0.5, "unstable"), (0.0, "stable"), (1.0, "stable")):
-        found = _stability(np.array([share, 1 - share]) * n0, "quadratic")
+        stability = _stability(np.array([share, 1 - share]) * n0, "quadratic")
         rows.append(
             Row(
                 f"two nodes, quadratic: fixed point n1 = {share:g} n0",
                 words,
-                found,
-                holds=found == words,
+                stability,
+                holds=stability == words,
             )
         )
     return rows
@@ -101,18 +101,20 @@ def _three_node_rows() -> list[Row]:
         ("4/3, 1/3, 1/3 of n0 (eq. 15)", (4, 1, 1), "stable"),
     )
     for name, shares, words in points:
-        found = _stability(np.array(shares) * n0 / 3, "quadratic")
-        rows.append(Row(f"three nodes, quadratic: {name}", words, found, holds=found == words))
+        stability = _stability(np.array(shares) * n0 / 3, "quadratic")
+        rows.append(
+            Row(f"three nodes, quadratic: {name}", words, stability, holds=stability == words)
+        )
     return rows
 
 
 def _signs_row(
     name: str, paper: str, point: Vector, kind: str, expected: tuple[int, int, int]
 ) -> Row:
-    found = model.signs(model.eigenvalues(point, kind))
+    counts = model.signs(model.eigenvalues(point, kind))
     words = ("negative", "zero", "positive")
-    text = ", ".join(f"{count} {word}" for count, word in zip(found, words, strict=True) if count)
-    return Row(f"{name}: eigenvalues", paper, text, holds=found == expected)
+    text = ", ".join(f"{count} {word}" for count, word in zip(counts, words, strict=True) if count)
+    return Row(f"{name}: eigenvalues", paper, text, holds=counts == expected)
 
 
 def _ends(settings: Settings) -> list[Row]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from murmuration.simulation.architectures.swarm.cloud import STEPS_MAX as CLOUD_
 from murmuration.simulation.architectures.swarm.cloud import Outcomes
 
 Steps = NDArray[np.int64]
-Found = Mapping[Point, Outcomes]
+PointOutcomes = Mapping[Point, Outcomes]
 
 START = (32, 34, 34)
 #: Figures of the paper's simulator hold within TOLERANCE; those of its experiment with real
@@ -148,9 +147,9 @@ def _still_running(times: Mapping[int, Steps]) -> Chart:
 def distribution(settings: Settings) -> Reproduction:
     """Figure 2: how long 1,000 nodes take."""
     points = [Point(1000, filling) for filling in FILLINGS]
-    found = study(settings, points, 200 if settings.quick else 10_000)
-    rows = [_time_row(found, point) for point in points]
-    more = [float(found[p].migrations.mean() / p.fewest - 1.0) for p in points]
+    outcomes = study(settings, points, 200 if settings.quick else 10_000)
+    rows = [_time_row(outcomes, point) for point in points]
+    more = [float(outcomes[p].migrations.mean() / p.fewest - 1.0) for p in points]
     for point, extra in zip(points, more, strict=True):
         rows.append(
             Row(
@@ -165,10 +164,10 @@ def distribution(settings: Settings) -> Reproduction:
             "migrations beyond the fewest, mean of the three", 0.8, mean, holds=_near(1 + mean, 1.8)
         )
     )
-    rows += [_tail(found[p], p.filling) for p in points[:2]]
-    never = sum(int((found[p].steps >= CLOUD_STEPS_MAX).sum()) for p in points)
+    rows += [_tail(outcomes[p], p.filling) for p in points[:2]]
+    never = sum(int((outcomes[p].steps >= CLOUD_STEPS_MAX).sum()) for p in points)
     rows.append(Row("runs that never come to rest", 0, never, holds=never == 0))
-    series = tuple(_histogram(f"n(0) = {p.filling}", found[p].steps) for p in points[:2])
+    series = tuple(_histogram(f"n(0) = {p.filling}", outcomes[p].steps) for p in points[:2])
     title = "Figure 2: time until every node is empty or full, N = 1,000"
     notes = (
         f"Means hold within {TOLERANCE:.0%}. A run that is not at rest after a million steps "
@@ -182,15 +181,15 @@ def distribution(settings: Settings) -> Reproduction:
     return Reproduction("swarm-distribution", name, tuple(rows), figures, notes)
 
 
-def _time_row(found: Found, point: Point) -> Row:
-    steps, paper = found[point].steps, PAPER_T0[point.filling]
+def _time_row(outcomes: PointOutcomes, point: Point) -> Row:
+    steps, paper = outcomes[point].steps, PAPER_T0[point.filling]
     quantity = f"n(0) = {point.filling}, N = {point.nodes:,}: mean time (T)"
     return measured(quantity, paper, steps.tolist(), _near(float(steps.mean()), paper))
 
 
-def _tail(found: Outcomes, filling: int) -> Row:
+def _tail(outcome: Outcomes, filling: int) -> Row:
     """Skewness above zero: the tail is on the late side."""
-    away = found.steps - found.steps.mean()
+    away = outcome.steps - outcome.steps.mean()
     skew = float((away**3).mean() / (away**2).mean() ** 1.5)
     return Row(
         f"n(0) = {filling}: a tail of late runs (skewness above 0)",
@@ -204,11 +203,11 @@ def scaling(settings: Settings) -> Reproduction:
     """Figure 3, and what the search costs: the ring against fingers."""
     sizes = QUICK_SIZES if settings.quick else SIZES
     points = [Point(n, filling) for filling in FILLINGS for n in sizes]
-    found = study(settings, points, 60 if settings.quick else 10_000)
+    outcomes = study(settings, points, 60 if settings.quick else 10_000)
     forms = [Point(n, 49, form=form) for n in (50, 1000) for form in (0, LINEAR)]
     linear = study(settings, forms, 200 if settings.quick else 2000)
     searched = study(settings, _search_points(settings), 20 if settings.quick else 100)
-    rows = [row for filling in FILLINGS for row in _fit_rows(found, sizes, filling)]
+    rows = [row for filling in FILLINGS for row in _fit_rows(outcomes, sizes, filling)]
     rows += _linear_rows(linear) + _search_rows(searched)
     notes = (
         "A line through t0 against ln N, for N from 50 to 1,000, is straight if R² is at least "
@@ -222,26 +221,26 @@ def scaling(settings: Settings) -> Reproduction:
         "each, which no container "
         "waits for; they are not counted here.",
     )
-    figures = (_figure_3(found, sizes), *_search_charts(searched))
+    figures = (_figure_3(outcomes, sizes), *_search_charts(searched))
     title = "Figure 3: time to equilibrium against the size of the cloud"
     return Reproduction("swarm-scaling", title, tuple(rows), figures, notes)
 
 
-def _fit_rows(found: Found, sizes: Sequence[int], filling: int) -> list[Row]:
-    means = [float(found[Point(n, filling)].steps.mean()) for n in sizes]
+def _fit_rows(outcomes: PointOutcomes, sizes: Sequence[int], filling: int) -> list[Row]:
+    means = [float(outcomes[Point(n, filling)].steps.mean()) for n in sizes]
     _, slope, fit = line([math.log(n) for n in sizes], means)
     quantity = f"n(0) = {filling}: R² of t0 = a + b ln N (b here {slope:.2f} T)"
     return [
-        _time_row(found, Point(sizes[-1], filling)),
+        _time_row(outcomes, Point(sizes[-1], filling)),
         Row(quantity, "a straight line", fit, holds=fit >= STRAIGHT),
     ]
 
 
-def _figure_3(found: Found, sizes: Sequence[int]) -> Chart:
+def _figure_3(outcomes: PointOutcomes, sizes: Sequence[int]) -> Chart:
     series = []
     x = [float(n) for n in sizes]
     for colour, filling in enumerate(FILLINGS):
-        bounds = [interval(found[Point(n, filling)].steps.tolist()) for n in sizes]
+        bounds = [interval(outcomes[Point(n, filling)].steps.tolist()) for n in sizes]
         low, y, high = ([getattr(b, name) for b in bounds] for name in ("low", "mean", "high"))
         series.append(Series(f"n(0) = {filling}", x, y, low, high, colour=colour, markers=True))
         a, slope, _ = line([math.log(n) for n in sizes], y)
@@ -252,10 +251,12 @@ def _figure_3(found: Found, sizes: Sequence[int]) -> Chart:
     )
 
 
-def _linear_rows(found: Found) -> list[Row]:
+def _linear_rows(outcomes: PointOutcomes) -> list[Row]:
     """Section 6.5: the linear pheromone with both rules."""
     ratio = {
-        n: float(found[Point(n, 49, form=LINEAR)].steps.mean() / found[Point(n, 49)].steps.mean())
+        n: float(
+            outcomes[Point(n, 49, form=LINEAR)].steps.mean() / outcomes[Point(n, 49)].steps.mean()
+        )
         for n in (50, 1000)
     }
     small_cloud = "linear pheromone, n(0) = 49, N = 50: time ÷ quadratic's"
@@ -278,13 +279,13 @@ LAWS = (
 )
 
 
-def _search_rows(found: Found) -> list[Row]:
-    sizes = sorted({point.nodes for point in found})
+def _search_rows(outcomes: PointOutcomes) -> list[Row]:
+    sizes = sorted({point.nodes for point in outcomes})
     first, last = sizes[0], sizes[-1]
     rows = []
     for name, search, words, law in LAWS:
         a, b = (
-            float(found[Point(n, 25, search)].search_time.mean()) / law(n) for n in (first, last)
+            float(outcomes[Point(n, 25, search)].search_time.mean()) / law(n) for n in (first, last)
         )
         quantity = f"{name}: search time ÷ {words}, N = {last:,} over N = {first} (1/2 to 2)"
         rows.append(Row(quantity, f"O({words})", b / a, holds=0.5 <= b / a <= 2.0))
@@ -294,10 +295,10 @@ def _search_rows(found: Found) -> list[Row]:
                 measured(
                     f"{name}, N = {n:,}: messages per migration",
                     None,
-                    _per_migration(found, n, search),
+                    _per_migration(outcomes, n, search),
                 )
             )
-    most, bound = max(_per_migration(found, last, CHORD)), math.log2(last)
+    most, bound = max(_per_migration(outcomes, last, CHORD)), math.log2(last)
     quantity = (
         f"chord, N = {last:,}: most messages per migration in a run, at most log2 N = {bound:.1f}"
     )
@@ -307,33 +308,33 @@ def _search_rows(found: Found) -> list[Row]:
             measured(
                 f"{name}, N = {last:,}: time to equilibrium without search (T)",
                 None,
-                found[Point(last, 25, search)].steps.tolist(),
+                outcomes[Point(last, 25, search)].steps.tolist(),
             )
         )
     return rows
 
 
-def _per_migration(found: Found, nodes: int, search: int) -> list[float]:
-    outcomes = found[Point(nodes, 25, search)]
-    return [float(x) for x in outcomes.messages / outcomes.migrations]
+def _per_migration(outcomes: PointOutcomes, nodes: int, search: int) -> list[float]:
+    point = outcomes[Point(nodes, 25, search)]
+    return [float(x) for x in point.messages / point.migrations]
 
 
-def _search_charts(found: Found) -> tuple[Chart, Chart]:
-    sizes = sorted({point.nodes for point in found})
+def _search_charts(outcomes: PointOutcomes) -> tuple[Chart, Chart]:
+    sizes = sorted({point.nodes for point in outcomes})
     x = [float(n) for n in sizes]
-    each: list[Any] = []
-    total: list[Any] = []
+    each: list[Series] = []
+    total: list[Series] = []
     for name, search, _, _ in LAWS:
         each.append(
             Series(
                 name,
                 x,
-                [interval(_per_migration(found, n, search)).mean for n in sizes],
+                [interval(_per_migration(outcomes, n, search)).mean for n in sizes],
                 markers=True,
             )
         )
-        spent = [float(found[Point(n, 25, search)].search_time.mean()) for n in sizes]
-        total.append(Series(name, x, spent, markers=True))
+        search_time = [float(outcomes[Point(n, 25, search)].search_time.mean()) for n in sizes]
+        total.append(Series(name, x, search_time, markers=True))
     title, label = "Search time until equilibrium, n(0) = 25", "messages one after the other"
     return (
         Chart(

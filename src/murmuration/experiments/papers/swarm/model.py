@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-Rate = Callable[[Vector], Vector]
 N0 = 50.0
 
 

@@ -37,16 +37,16 @@ class Point(NamedTuple):
 def study(settings: Settings, points: Sequence[Point], runs: int) -> dict[Point, Outcomes]:
     """Every point as many times as asked."""
     chunks = [(point, k) for point in sorted(points, reverse=True) for k in range(0, runs, CHUNK)]
-    found: dict[tuple[Point, int], Outcomes] = {}
+    outcomes: dict[tuple[Point, int], Outcomes] = {}
     with ThreadPoolExecutor(max(settings.workers, 1)) as pool:
         futures = {
             pool.submit(_chunk, settings.seed, point, k, min(CHUNK, runs - k)): (point, k)
             for point, k in chunks
         }
         for future in as_completed(futures):
-            found[futures[future]] = future.result()
-            settings.progress("runs", len(found) / len(chunks))
-    return {point: _joined(found, point) for point in points}
+            outcomes[futures[future]] = future.result()
+            settings.progress("runs", len(outcomes) / len(chunks))
+    return {point: _join_chunks(outcomes, point) for point in points}
 
 
 def _chunk(seed: int, point: Point, first: int, runs: int) -> Outcomes:
@@ -61,8 +61,8 @@ def _chunk(seed: int, point: Point, first: int, runs: int) -> Outcomes:
     return settle(start, CAPACITY, state(seed, "swarm", *names), runs, point.form, point.search)
 
 
-def _joined(found: Mapping[tuple[Point, int], Outcomes], point: Point) -> Outcomes:
-    parts = [found[key] for key in sorted(key for key in found if key[0] == point)]
+def _join_chunks(outcomes: Mapping[tuple[Point, int], Outcomes], point: Point) -> Outcomes:
+    parts = [outcomes[key] for key in sorted(key for key in outcomes if key[0] == point)]
     return Outcomes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
