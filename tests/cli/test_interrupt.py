@@ -34,6 +34,11 @@ class Slow(FirstFit):
 """
 
 
+def hear_interrupts() -> None:
+    """What a shell runs in the background ignores Ctrl-C, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     """Start the command in a process of its own, in a folder with `small.toml` and a slow
@@ -44,7 +49,12 @@ def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     def run(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", MURMUR, *arguments]
         return subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=hear_interrupts,
         )
 
     return run
