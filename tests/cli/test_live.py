@@ -226,7 +226,7 @@ def test_a_scenario_with_faults_and_one_at_real_speed(murmur: Murmur, tmp_path: 
 
 def test_listings_import_nothing_heavy(folder: Path) -> None:
     """What a user types all day answers at once: no NumPy, no rich, no asyncio."""
-    heavy = ["numpy", "numba", "polars", "rich", "asyncio", "http.client"]
+    heavy = ["numpy", "numba", "polars", "rich", "asyncio", "ssl", "http.client", "starlette"]
     probe = (
         "import sys\nsys.argv = ['murmur', 'ps']\nfrom murmuration.cli import main\n"
         f"try: main()\nexcept SystemExit: pass\nprint(sorted(set({heavy}) & set(sys.modules)), "
@@ -242,7 +242,7 @@ def test_listings_import_nothing_heavy(folder: Path) -> None:
 def test_a_node_agent_imports_neither_numpy_nor_numba() -> None:
     probe = (
         "import sys, murmuration.runtime.node.process; print(sorted({'numpy', 'numba', "
-        "'polars', 'click'} & set(sys.modules)))"
+        "'polars', 'click', 'starlette', 'uvicorn', 'httptools'} & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     found = subprocess.run(

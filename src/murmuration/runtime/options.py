@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-#: How tasks can be isolated: containers where that works and plain processes elsewhere, or one of
-#: the two.
-AUTO, PROCESS, RUNC = "auto", "process", "runc"
-ISOLATIONS = (AUTO, PROCESS, RUNC)
+from murmuration.runtime.isolations import AUTO
 
 
 class MasterOptions(msgspec.Struct, kw_only=True):

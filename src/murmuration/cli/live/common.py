@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from murmuration.cli import common
-from murmuration.runtime.options import ISOLATIONS
+from murmuration.runtime.isolations import ISOLATIONS
 
 if TYPE_CHECKING:
     from murmuration.runtime.client.requests import ApiClient

@@ -73,7 +73,8 @@ def up(
     """
     from murmuration.runtime import supervisor
     from murmuration.runtime.folder import find_folder
-    from murmuration.runtime.options import ISOLATIONS, AgentOptions, MasterOptions
+    from murmuration.runtime.isolations import ISOLATIONS
+    from murmuration.runtime.options import AgentOptions, MasterOptions
 
     if isolation not in ISOLATIONS:
         from murmuration.base.errors import unknown

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from murmuration.base.errors import InputError, unknown
+from murmuration.runtime.isolations import AUTO, ISOLATIONS
 from murmuration.runtime.node.isolation.container import Container, missing
 from murmuration.runtime.node.isolation.interface import Isolation, RunLimits, RunSpec, StartFailed
 from murmuration.runtime.node.isolation.plain import PlainProcess
-from murmuration.runtime.options import AUTO, ISOLATIONS
 
 
 def choose(

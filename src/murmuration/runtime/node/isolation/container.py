@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from murmuration.runtime.isolations import RUNC
 from murmuration.runtime.node.isolation import bundle, cgroups, processes, shim
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation.ending import Ending, has_ended
@@ -32,7 +33,6 @@ from murmuration.runtime.node.isolation.interface import (
     StartFailed,
 )
 from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH, spawn
-from murmuration.runtime.options import RUNC
 
 LAUNCH_S = 60.0
 #: How long a shim may take for its first report once its launch has ended.

@@ -16,6 +16,7 @@ import signal
 import time
 from pathlib import Path
 
+from murmuration.runtime.isolations import PROCESS
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation import processes, shim
 from murmuration.runtime.node.isolation.ending import Ending, has_ended
@@ -28,7 +29,6 @@ from murmuration.runtime.node.isolation.interface import (
     StartFailed,
 )
 from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH, spawn
-from murmuration.runtime.options import PROCESS
 
 WATCH_S = 1.0
 #: What was seen so recently is not looked at again.
