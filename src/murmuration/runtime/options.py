@@ -24,7 +24,7 @@ class MasterOptions(msgspec.Struct, kw_only=True):
 
 
 class EmulatedNode(msgspec.Struct):
-    """A node whose tasks are no processes: they take as long as they are told to."""
+    """A node whose tasks are no processes: they take as long as their order says."""
 
     name: str
     resources: dict[str, int]

@@ -1,7 +1,7 @@
 """Schedulers from outside: by offers (Table 5.1), or by optimistic transactions on a private copy
 of the table (6.1).
 
-Both are plain blocking Python: connect to the cluster of a folder, decide, and be told what became
+Both are plain blocking Python: connect to the cluster of a folder, decide, and hear what became
 of it. A task's command, environment and size are given with `new_task`; its name is the scheduler's
 own.
 """
@@ -223,7 +223,7 @@ class SharedStateScheduler(Scheduler):
 
         self.send(SyncTable(self.name))
         table = self._await(Table)
-        told = {
+        attributes = {
             row["node"]: row["attributes"] for row in ApiClient(self.folder).get("nodes")["nodes"]
         }
         self._seen = {row.node: row.sequence for row in table.rows}
@@ -232,7 +232,7 @@ class SharedStateScheduler(Scheduler):
         return View(
             self.resources,
             names,
-            tuple(told.get(name, {}) for name in names),
+            tuple(attributes.get(name, {}) for name in names),
             np.array([row.total for row in table.rows], dtype=np.int64).reshape(shape),
             np.array([row.free for row in table.rows], dtype=np.int64).reshape(shape),
             np.ones(len(names), dtype=np.bool_),

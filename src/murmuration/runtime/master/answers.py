@@ -178,11 +178,11 @@ class TrialAnswer(msgspec.Struct):
     note: str
 
 
-def explained(found: Why | Trial) -> Any:
+def explained(explanation: Why | Trial) -> Any:
     """An explanation as it is answered: `verdict_kind` says whether it waits or never can."""
-    document = msgspec.to_builtins(found)
-    if found.decision is not None:
-        verdict = found.decision.verdict
+    document = msgspec.to_builtins(explanation)
+    if explanation.decision is not None:
+        verdict = explanation.decision.verdict
         document["decision"]["verdict_kind"] = (
             None if verdict is None else type(verdict).__name__.lower()
         )

@@ -58,8 +58,10 @@ def _answers(route: ApiRoute) -> tuple[Any, ...]:
 
 def _operation(route: ApiRoute, schemas: dict[str, Any]) -> dict[str, Any]:
     def content(*kinds: Any) -> dict[str, Any]:
-        found = [schemas[repr(kind)] for kind in kinds]
-        return {"application/json": {"schema": found[0] if len(found) == 1 else {"oneOf": found}}}
+        choices = [schemas[repr(kind)] for kind in kinds]
+        return {
+            "application/json": {"schema": choices[0] if len(choices) == 1 else {"oneOf": choices}}
+        }
 
     names = re.findall(r"\{(\w+)\}", route.path)
     text = {"type": "string"}

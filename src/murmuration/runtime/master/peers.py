@@ -1,8 +1,8 @@
 """Who is connected to a master by frames: node agents and schedulers, and what each may say.
 
 A connection begins with a `Hello` that has the cluster's token. After that a node agent may speak
-for the nodes that have joined on this connection, and a scheduler under its own name; whatever else
-is said closes the connection. The master's state machine decides; here its messages find their
+for the nodes that have joined on this connection, and a scheduler under its own name; any other
+message closes the connection. The master's state machine decides; here its messages find their
 connections.
 """
 
@@ -131,7 +131,7 @@ class Peers:
         return ""
 
     def _from_agent(self, connection: Connection, message: FromAgent) -> None:
-        """A node agent speaks, on a connection that it has said is its own."""
+        """A message of a node agent, on the connection it has joined by."""
         node, key = message.node, (message.node, message.session)
         if isinstance(message, AgentJoined) and key not in self._sessions:
             self._forget_session(connection, node)
@@ -149,7 +149,7 @@ class Peers:
         return entry is None or entry[1].node == node
 
     def _forget_session(self, connection: Connection, node: str) -> None:
-        """Nothing more is heard from a node on this connection, nor of its end."""
+        """Ignore a node on this connection from now on, and the end of the connection."""
         self._sessions.pop((node, connection.peer.sessions.pop(node, 0)), None)
         if self._agents.get(node) is connection:
             del self._agents[node]

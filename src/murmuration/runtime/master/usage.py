@@ -1,4 +1,4 @@
-"""What tasks and nodes use, as measured by node agents and told with their heartbeats."""
+"""What tasks and nodes use, as node agents measure it and report it with their heartbeats."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends no more: it has left, or waits for its answer. Whoever was reading a
-        stream has left; half a request is told so. False closes the connection."""
+        stream has left; half a request is refused. False closes the connection."""
         if self._head_open:
             self._refuse(Refusal(400, "the request ended in its head"))
             return True

@@ -9,10 +9,10 @@ from typing import Any
 
 from murmuration.runtime.net.wire import FRAME_MAX, FrameReader, WireError, encode
 
-#: What may wait to be read by the other side before it is given up: it comes back and is told
-#: everything again.
+#: What may wait to be read by the other side before the connection is closed. A peer that connects
+#: again is sent everything it needs.
 WRITE_MAX = 64 * 2**20
-#: Before it has said hello, a peer may send no more than this.
+#: Before its hello was accepted, a peer may send no more than this.
 HELLO_MAX = 4096
 ANSWER_S = 10.0
 
@@ -39,7 +39,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def trust(self) -> None:
-        """It has said hello: frames may be large from now on."""
+        """Its hello was accepted: frames may be large from now on."""
         self._reader.size_max = FRAME_MAX
 
     def data_received(self, data: bytes) -> None:

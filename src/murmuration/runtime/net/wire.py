@@ -40,7 +40,7 @@ class Hello(WireMessage, frozen=True):
 
 
 class HelloAnswer(WireMessage, frozen=True):
-    """Empty if welcome; the names of the cluster's resources are told to schedulers."""
+    """Empty if welcome; with the names of the cluster's resources."""
 
     wrong: str = ""
     resources: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""An executor without processes: a task takes as long as it is told to, for driving a simulated
+"""An executor without processes: a task takes as long as its order says, for driving a simulated
 scenario live."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class EmulatedExecutor:
         return [], []
 
     def watch_found(self) -> None:
-        """Nothing was found."""
+        """Nothing runs from before."""
 
     def start(self, command: Start) -> None:
         run, lasts = command.launch.run, command.launch.order.duration_s

@@ -79,7 +79,7 @@ class Executor:
 
     def find(self) -> tuple[list[Found], list[Ended]]:
         """The runs that go on, and the ends nobody has recorded."""
-        found: list[Found] = []
+        running: list[Found] = []
         ended: list[Ended] = list(self._journal.over.values())
         open_folders = {
             folder_name(begun.framework, run): begun for run, begun in self._journal.begun.items()
@@ -95,13 +95,13 @@ class Executor:
             end = self._look(begun, folder)
             if end is None:
                 ends = float("inf") if begun.ends_s is None else begun.ends_s
-                found.append(Found(begun.framework, begun.run, begun.request, ends))
+                running.append(Found(begun.framework, begun.run, begun.request, ends))
             else:
                 self.note_end(end)
                 ended.append(end)
         # What has no folder was never started.
         gone = [begun for begun in open_folders.values() if begun.run not in self._journal.over]
-        return found, ended + [
+        return running, ended + [
             Ended(b.framework, b.run, Status.LOST, reason=NEVER_STARTED) for b in gone
         ]
 

@@ -1,4 +1,4 @@
-"""A container's bundle: what runc is told about one task, and the folders around it.
+"""A container's bundle: what runc reads about one task, and the folders around it.
 
 The root is an overlay: a given folder, or the node's own root, below; what the task writes above.
 It is mounted in a mount namespace that the launch makes for itself, so the node never sees a mount
@@ -110,22 +110,22 @@ def configuration(
 def resources(limits: RunLimits) -> dict[str, Any]:
     """Limits in the kernel's terms: a ceiling per tenth of a second, and a weight below it; no swap
     beside memory."""
-    found: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
+    limited: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
     if limits.cpu:
         quota = max(QUOTA_US_MIN, round(limits.cpu * PERIOD_US))
         shares = max(SHARES_MIN, round(limits.cpu * SHARES_PER_CPU))
-        found["cpu"] = {"quota": quota, "period": PERIOD_US, "shares": shares}
+        limited["cpu"] = {"quota": quota, "period": PERIOD_US, "shares": shares}
     if limits.memory:
-        found["memory"] = {"limit": limits.memory, "swap": limits.memory}
+        limited["memory"] = {"limit": limits.memory, "swap": limits.memory}
     if limits.pids:
-        found["pids"] = {"limit": limits.pids + 1}  # the shim is one
-    return found
+        limited["pids"] = {"limit": limits.pids + 1}  # the shim is one
+    return limited
 
 
 def mounts(folder: Path, lower: Path) -> list[dict[str, Any]]:
     place = folder / BUNDLE
     quiet = ["nosuid", "noexec", "nodev"]
-    found = [
+    mounts = [
         mount("/proc", "proc", "proc", quiet),
         mount("/dev", "tmpfs", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
         mount(
@@ -145,8 +145,8 @@ def mounts(folder: Path, lower: Path) -> list[dict[str, Any]]:
     for name in NETWORK_FILES:
         there = lower / name.lstrip("/")
         if is_plain(Path(name)) and (is_plain(there) or not os.path.lexists(there)):
-            found.append(mount(name, "bind", name, ["bind", "ro"]))
-    return found
+            mounts.append(mount(name, "bind", name, ["bind", "ro"]))
+    return mounts
 
 
 def mount(destination: str, kind: str, source: str, options: list[str]) -> dict[str, Any]:

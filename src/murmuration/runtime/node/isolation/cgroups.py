@@ -235,12 +235,12 @@ def find(mounts: str | None = None, own: str | None = None) -> Cgroups | str:
         own = Path("/proc/self/cgroup").read_text() if own is None else own
     except OSError as error:
         return f"no control groups: {error}"
-    found = hierarchies(mounts, own)
+    known = hierarchies(mounts, own)
     if {*NEEDED, "cpuacct"} <= {
-        controller for hierarchy in found for controller in hierarchy.controllers
+        controller for hierarchy in known for controller in hierarchy.controllers
     }:
-        return Version1(found)
-    unified = next((hierarchy for hierarchy in found if not hierarchy.controllers), None)
+        return Version1(known)
+    unified = next((hierarchy for hierarchy in known if not hierarchy.controllers), None)
     if unified is None:
         return "no control groups are mounted"
     given = set(read(str(unified.own), "cgroup.controllers").split())

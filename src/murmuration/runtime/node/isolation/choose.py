@@ -1,5 +1,5 @@
-"""Which isolation a node agent uses: the one it is told, or the best this node and this user can
-have."""
+"""Which isolation a node agent uses: the one that was asked for, or the best that this
+node and this user can have."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Ending(ABC):
         processes.send(others, signal.SIGTERM)
 
     def _carry_on(self, handle: Handle) -> None:
-        """Carry on with an order: its grace may be over, or it came before the command."""
+        """Carry on with an order: its grace may be over, or the command may run only now."""
         if handle.order and time.monotonic() >= handle.order.deadline:
             self._end(handle)
         elif handle.order and not handle.asked:

@@ -1,5 +1,5 @@
-"""The files of one task: its output, what was asked for, what the shim said, and whether anybody
-still holds it.
+"""The files of one task: its output, what was asked for, what the shim reported, and whether
+anybody still holds it.
 
 The state file is locked from before a launch begins until the shim ends: the lock goes from the
 agent through every launcher to the shim, and the kernel lets go of it when the last of them is
@@ -74,7 +74,7 @@ def check(spec: RunSpec) -> None:
 
 @contextlib.contextmanager
 def opened(spec: RunSpec, record: Record) -> Iterator[Files]:
-    """Take the folder: everything is written and the lock held, or the reason is said. Never
+    """Take the folder: everything is written and the lock held, or the error says why not. Never
     through a link."""
     fds: list[int] = []
     try:
@@ -125,10 +125,10 @@ def record(folder: Path, isolation: str) -> Record | None:
     """What this isolation started here; None if it did not, or was killed before it wrote so."""
     line, end, _ = read_bytes(folder / STATE).partition(b"\n")
     try:
-        found = msgspec.json.decode(line if end else b"", type=Record)
+        record = msgspec.json.decode(line if end else b"", type=Record)
     except msgspec.DecodeError:
         return None
-    return found if found.isolation == isolation else None
+    return record if record.isolation == isolation else None
 
 
 def state(folder: Path) -> shim.ShimState:

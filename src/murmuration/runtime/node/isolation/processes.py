@@ -83,26 +83,26 @@ def all_pids() -> list[int]:
 def children(pid: int) -> list[int]:
     if not LISTS_CHILDREN:
         return [other for other in all_pids() if (seen := stat(other)) and seen.parent == pid]
-    found: list[int] = []
+    pids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += [int(word) for word in file.read().split()]
+                pids += [int(word) for word in file.read().split()]
     except OSError:  # it ended while we looked
         pass
-    return found
+    return pids
 
 
 def trees(roots: Iterable[int]) -> set[int]:
     """The processes and all that descend from them."""
-    found: set[int] = set()
+    members: set[int] = set()
     ahead = list(roots)
     while ahead:
         pid = ahead.pop()
-        if pid not in found:
-            found.add(pid)
+        if pid not in members:
+            members.add(pid)
             ahead += children(pid)
-    return found
+    return members
 
 
 def mark(folder: Path) -> str:
@@ -148,8 +148,8 @@ def end_all(find: Callable[[], set[int]]) -> None:
 
 
 def runs(pid: int) -> bool:
-    found = stat(pid)
-    return found is not None and not found.zombie
+    known = stat(pid)
+    return known is not None and not known.zombie
 
 
 def has_ended(pidfd: int, within_s: float = 0.0) -> bool:
@@ -164,7 +164,7 @@ def reap_orphans(known: Iterable[int]) -> None:
     started are."""
     here = os.getsid(0)
     for pid in set(children(os.getpid())) - set(known):
-        found = stat(pid)
-        if found and found.zombie and found.session != here:
+        orphan = stat(pid)
+        if orphan and orphan.zombie and orphan.session != here:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
