@@ -65,7 +65,7 @@ def inflict(made: CentralCluster, what: str, node: int, at: float, lasts: float)
 def check_all_well(made: CentralCluster) -> None:
     assert made.overlaps == []
     assert made.master is not None
-    made.master.books.check()
+    made.master.resource_manager.check()
     jobs = made.master.jobs.jobs
     assert jobs["batch"].status == "finished", "nothing was lost"
     assert jobs["web"].counts() == {State.RUNNING: 3}

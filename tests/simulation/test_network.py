@@ -7,11 +7,11 @@ import math
 import pytest
 
 from murmuration.base.random import generator
+from murmuration.simulation.messages.drive import EventQueue
 from murmuration.simulation.messages.network import (
     Faults,
     Network,
     Partition,
-    Timeline,
     draw_faults,
 )
 
@@ -71,9 +71,9 @@ def test_a_drawn_schedule_is_in_time_and_only_mortals_die() -> None:
     assert dead > 5
 
 
-def test_equal_times_keep_the_order_in_which_they_were_noted() -> None:
-    timeline, seen = Timeline(), list[tuple[str, float]]()
+def test_equal_times_keep_the_order_in_which_they_were_posted() -> None:
+    queue, seen = EventQueue(), list[tuple[str, float]]()
     for name, at in (("late", 2.0), ("first", 1.0), ("second", 1.0), ("never", 9.0)):
-        timeline.post(at, lambda n: seen.append((n, timeline.now)), name)
-    timeline.run(5.0)
-    assert seen == [("first", 1.0), ("second", 1.0), ("late", 2.0)] and timeline.now == 5.0
+        queue.post(at, lambda n: seen.append((n, queue.now)), name)
+    queue.run(5.0)
+    assert seen == [("first", 1.0), ("second", 1.0), ("late", 2.0)] and queue.now == 5.0

@@ -60,7 +60,7 @@ class Notes(Protocol):
 
 
 @dataclass
-class Batch:
+class WriteBatch:
     """What may leave when the notes before it are on disk, and who waits for that."""
 
     effects: list[Send | Do] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Driver:
         self._notes, self._carry_out = notes, carry_out
         self._inbox: list[tuple[Message, asyncio.Future[int] | None]] = []
         self._turn_is_due = False
-        self._batch = Batch()
+        self._batch = WriteBatch()
         self._writer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -175,13 +175,13 @@ class Driver:
         if self._writer is not None:
             return
         written = self._notes.write()
-        batch, self._batch = self._batch, Batch()
+        batch, self._batch = self._batch, WriteBatch()
         if written is None:
             self._finish(batch, 0)
         else:
             self._writer = asyncio.get_running_loop().create_task(self._await(written, batch))
 
-    async def _await(self, written: Awaitable[int], batch: Batch) -> None:
+    async def _await(self, written: Awaitable[int], batch: WriteBatch) -> None:
         try:
             number = await written
         except Exception as error:
@@ -191,7 +191,7 @@ class Driver:
         self._writer = None
         self._write()
 
-    def _finish(self, batch: Batch, number: int) -> None:
+    def _finish(self, batch: WriteBatch, number: int) -> None:
         """The notes are on disk: what rests on them leaves."""
         self._release(batch.effects)
         for done in batch.waiting:

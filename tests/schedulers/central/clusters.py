@@ -57,7 +57,7 @@ class Cluster:
         if self.master.due <= self.now:
             said = said + flat(self.master.handle(Wake(), self.now))
         assert self.master.due > self.now, "one wake is enough"
-        self.master.books.check()
+        self.master.resource_manager.check()
         for message in said:
             if isinstance(message, Send) and isinstance(message.message, Launch):
                 assert message.message.run not in self.launched, "a run was launched twice"

@@ -311,7 +311,7 @@ def test_an_atomic_transaction_leaves_nothing_behind() -> None:
     tasks = (outside("a", "n0"), outside("b", "n0", 5))
     (outcome,) = facts(cluster.tell(CommitTasks("omega", 1, tasks, (0, 0), atomic=True)), Committed)
     assert outcome.accepted == () and outcome.refused == ("a", "b")
-    assert cluster.master.books.ledger.nodes["n0"].sequence == 0
+    assert cluster.master.resource_manager.ledger.nodes["n0"].sequence == 0
     assert not cluster.launched
 
 
@@ -328,7 +328,7 @@ def test_what_is_on_offer_is_out_of_reach_until_it_is_answered() -> None:
 def test_outside_tasks_survive_their_master_and_are_lost_with_their_node() -> None:
     cluster = Cluster()
     cluster.join("n0", running=(Running("mesos", "t", REQUEST),))
-    assert ("mesos", "t") in cluster.master.books.ledger.tasks
+    assert ("mesos", "t") in cluster.master.resource_manager.ledger.tasks
     assert facts(cluster.tell(LeaseEnded("n0")), StatusUpdate)[0].status is Status.LOST
 
 
@@ -368,7 +368,10 @@ def test_by_offers_a_job_that_waits_costs_nothing_until_something_changes() -> N
     assert cluster.states("blocked") == [State.STARTING]
     cluster.end("blocked.0.1")
     cluster.end("large.1.1")
-    assert not cluster.master.books.offers and not cluster.master.books.clients[JOBS].needs
+    assert (
+        not cluster.master.resource_manager.offers
+        and not cluster.master.resource_manager.clients[JOBS].needs
+    )
 
 
 # A policy of one's own.

@@ -211,7 +211,7 @@ class Reasons:
 
     def _waiting(self, job: JobRecord) -> str:
         waits = any(job.tasks[index].ready_s > self._now for index in job.waiting)
-        alike = is_simple(job) and not waits and job.name not in self._master.wrong
+        alike = is_simple(job) and not waits and job.name not in self._master.policy_errors
         key: object = (job.request, job.constraints, len(job.waiting)) if alike else job.name
         if key not in self._known:
             decision = explain(self._master, job, self._now)
@@ -272,7 +272,7 @@ def node_rows(
 ) -> list[NodeRow]:
     resources, rows = master.settings.resources, []
     for name, node in sorted(master.nodes.items()):
-        row = master.books.ledger.nodes.get(name)
+        row = master.resource_manager.ledger.nodes.get(name)
         free = row.available if row else node.total
         held = tuple(map(int.__sub__, node.total, free))
         state, reason = "up", ""
@@ -299,9 +299,9 @@ def node_rows(
 
 
 def framework_rows(master: CentralMaster) -> list[FrameworkRow]:
-    tasks = Counter(framework for framework, _ in master.books.ledger.tasks)
-    offers = Counter(offer.framework for offer in master.books.offers.values())
+    tasks = Counter(framework for framework, _ in master.resource_manager.ledger.tasks)
+    offers = Counter(offer.framework for offer in master.resource_manager.offers.values())
     return [
         FrameworkRow(name, tasks[name], client.needs, offers[name])
-        for name, client in master.books.clients.items()
+        for name, client in master.resource_manager.clients.items()
     ]

@@ -170,7 +170,7 @@ class Peers:
         """Its tasks go on; what was offered to it goes back."""
         del self._frameworks[name]
         self._tell(SetNeedsOffers(name, False))
-        offers = self._master.books.offers.values()
+        offers = self._master.resource_manager.offers.values()
         for number in [offer.offer for offer in offers if offer.framework == name]:
             self._tell(ReplyToOffer(name, number))
 

@@ -1,3 +1,2 @@
-"""The live cluster's agents as state machines: master, job manager, node agent, leases. They are
-told events and the time and answer with messages; `runtime/` drives them in real time and
-`simulation/messages/central.py` in virtual time."""
+"""The agents of a cluster with one master: the master with its job manager and leases, and the node
+agent. `runtime/` drives them in real time, `simulation/messages/central.py` in virtual time."""

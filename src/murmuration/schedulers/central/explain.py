@@ -83,8 +83,8 @@ def dry_run(master: CentralMaster, event: SubmitJob, now: float) -> Trial:
         round_, job, [task.index for task in job.tasks], now, master.never(event.spec)
     )
     round_ = _round(master)
-    found = round_.place(job, job.ready(now)) if round_.rows.names else []
-    placed = tuple((f"{job.name}.{task.index}", round_.rows.names[row]) for task, row in found)
+    placements = round_.place(job, job.ready(now)) if round_.rows.names else []
+    placed = tuple((f"{job.name}.{task.index}", round_.rows.names[row]) for task, row in placements)
     return Trial(job.name, placed, event.spec.count - len(placed), decision)
 
 
@@ -98,7 +98,7 @@ def _round(master: CentralMaster) -> Round:
 
 
 def _explanation(
-    round_: Round, job: JobRecord, waiting: list[int], now: float, hopeless: Never | None
+    round_: Round, job: JobRecord, waiting: list[int], now: float, infeasible: Never | None
 ) -> Explanation:
     """Filters and best nodes before anything is placed; then what the policy chooses."""
     asked, view = job_view(job, len(waiting)), round_.view(job)
@@ -106,9 +106,10 @@ def _explanation(
     best = _best(round_, view, asked)
     feasible, unblock = int(view.feasible(asked.request).sum()), ex.unblock(view, asked)
     rows = len(view.names)
-    found = round_.place(job, [job.tasks[index] for index in waiting]) if rows else []
-    chosen = Counter(round_.rows.names[row] for _, row in found)
-    short = Wait(ex.short_of(asked, len(found), filtered)) if len(found) < len(waiting) else None
+    placements = round_.place(job, [job.tasks[index] for index in waiting]) if rows else []
+    chosen = Counter(round_.rows.names[row] for _, row in placements)
+    lacks = len(placements) < len(waiting)
+    short = Wait(ex.short_of(asked, len(placements), filtered)) if lacks else None
     return Explanation(
         job=job.name,
         workload=asked.workload,
@@ -121,9 +122,9 @@ def _explanation(
         feasible=feasible,
         best=best,
         chosen=tuple(chosen.items()),
-        placed=len(found),
-        verdict=hopeless or short,
-        unblock=unblock if len(found) < len(waiting) else (),
+        placed=len(placements),
+        verdict=infeasible or short,
+        unblock=unblock if lacks else (),
     )
 
 
@@ -156,8 +157,8 @@ def waiting_reason(
 ) -> tuple[str, str, str]:
     """The tier of the reason, the reason, and what would wake the job."""
     later = [job.tasks[index] for index in job.waiting if job.tasks[index].ready_s > now]
-    if job.name in master.wrong:
-        return POLICY, master.wrong[job.name], "a policy that answers"
+    if job.name in master.policy_errors:
+        return POLICY, master.policy_errors[job.name], "a policy that answers"
     if not master.nodes:
         return POLICY, "no node agent has joined", "a node joins"
     if not decision.considered:
@@ -184,12 +185,12 @@ def _most(decision: Explanation) -> str:
 
 
 def closed_nodes(master: CentralMaster) -> dict[str, int]:
-    found = Counter(
+    counts = Counter(
         "unreachable" if not node.up else "draining"
         for name, node in master.nodes.items()
         if not node.up or name in master.draining
     )
-    return dict(found)
+    return dict(counts)
 
 
 def job_state(job: JobRecord) -> str:

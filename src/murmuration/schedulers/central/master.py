@@ -126,7 +126,7 @@ class CentralMaster:
         self.draining: set[str] = set()
         self.jobs = JobTable()
         self.leases = Leases(settings.agent_timeout_s, settings.margin_s)
-        self.wrong: dict[str, str] = {}
+        self.policy_errors: dict[str, str] = {}
         self._begin(seed, 0)
         self._now = 0.0
         self._changed = False
@@ -134,11 +134,11 @@ class CentralMaster:
         self._effects: list[Effect] = []
 
     def _begin(self, seed: int, epoch: int) -> None:
-        """Fresh books, and generators that depend on the seed and on how often a master has started
-        before."""
+        """An empty ledger, and generators that depend on the seed and on how many masters have
+        started before."""
         path = (str(epoch),) if epoch else ()
         self.rng = generator(seed, "scheduler", "all", *path)
-        self.books = Master(
+        self.resource_manager = Master(
             len(self.settings.resources), self.settings.rules, generator(seed, "offers", *path)
         )
 
@@ -167,7 +167,7 @@ class CentralMaster:
     @property
     def _next_try_s(self) -> float:
         """When a back-off ends, or something is due in the ledger."""
-        return min(self.jobs.due(self._now), self.books.due)
+        return min(self.jobs.due(self._now), self.resource_manager.due)
 
     def _note(self, fact: Fact) -> None:
         self._notes.append(Note(fact))
@@ -360,7 +360,7 @@ class CentralMaster:
         offers go in again."""
         waiting: deque[Message] = deque([event])
         while waiting:
-            for effect in self.books.handle(waiting.popleft(), self._now):
+            for effect in self.resource_manager.handle(waiting.popleft(), self._now):
                 assert isinstance(effect, Send), "the ledger acts on nothing and notes nothing"
                 message = effect.message
                 if isinstance(message, LaunchTask):
@@ -417,7 +417,7 @@ class CentralMaster:
     def rows(self) -> Rows:
         """The open rows of the table, with a copy of what is free for tasks without a time
         limit."""
-        ledger, count = self.books.ledger, len(self.settings.resources)
+        ledger, count = self.resource_manager.ledger, len(self.settings.resources)
         open_rows = {name: row for name, row in ledger.nodes.items() if row.open}
         free = np.array(
             [ledger.available(name).unlimited for name in open_rows], dtype=np.int64
@@ -438,10 +438,10 @@ class CentralMaster:
         """Place what waits: each job is one transaction on the open rows."""
         round_ = self.round(self.rows(), self.rng)
         planned = round_.plan(self.jobs.in_order())
-        self.wrong = round_.wrong
+        self.policy_errors = round_.policy_errors
         for part in planned:
             tasks = self._orders(part, round_.rows)
-            seen = tuple(self.books.ledger.nodes[task.node].sequence for task in tasks)
+            seen = tuple(self.resource_manager.ledger.nodes[task.node].sequence for task in tasks)
             self._tell_ledger(
                 CommitTasks(JOBS, part.job.serial, tasks, seen, atomic=part.job.spec.gang)
             )
@@ -454,7 +454,7 @@ class CentralMaster:
         rows = Rows(names, tuple(self.nodes[name].attributes for name in names), total, free)
         round_ = self.round(rows, self.rng)
         planned = round_.plan(self.jobs.in_order())
-        self.wrong = round_.wrong
+        self.policy_errors = round_.policy_errors
         tasks = tuple(task for part in planned for task in self._orders(part, rows))
         return ReplyToOffer(JOBS, offer.offer, tasks, REFUSE_S)
 

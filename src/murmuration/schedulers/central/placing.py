@@ -56,10 +56,10 @@ class Round:
     #: Tasks of each job on each row, and ports held there, the planned ones included.
     present: list[Counter[str]] = field(init=False)
     ports: list[Counter[int]] = field(init=False)
-    #: Sizes and masks for which nothing was found: alike jobs need not ask again.
-    in_vain: set[object] = field(default_factory=set)
-    #: What a policy of the user's own did wrong, by job.
-    wrong: dict[str, str] = field(default_factory=dict)
+    #: Sizes and constraints that no row has room for: jobs alike need not ask again.
+    infeasible: set[object] = field(default_factory=set)
+    #: Errors of a policy of the user's own, by job.
+    policy_errors: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = self.rows.names
@@ -77,33 +77,33 @@ class Round:
         for job in queue:
             tasks = job.ready(self.now)
             kind = (job.request, job.constraints)
-            if not tasks or not self.rows.names or (is_simple(job) and kind in self.in_vain):
+            if not tasks or not self.rows.names or (is_simple(job) and kind in self.infeasible):
                 continue
-            found = self.place(job, tasks)
-            if found:
-                planned.append(Planned(job, found))
+            placements = self.place(job, tasks)
+            if placements:
+                planned.append(Planned(job, placements))
             elif is_simple(job):
-                self.in_vain.add(kind)
+                self.infeasible.add(kind)
         return planned
 
     def place(self, job: JobRecord, tasks: list[TaskRecord]) -> list[tuple[TaskRecord, int]]:
         """The rows for the tasks of one job; of a gang all or none."""
         before = self.rows.free.copy() if job.spec.gang else self.rows.free
-        found: list[tuple[TaskRecord, int]] = []
+        placements: list[tuple[TaskRecord, int]] = []
         try:
             # Rules about a job's own tasks change with each one placed, so those are decided one by
             # one.
             for group in [tasks] if is_simple(job) else [[task] for task in tasks]:
                 rows = self._decide(job, len(group))
-                found += zip(group, rows, strict=False)
+                placements += zip(group, rows, strict=False)
                 if len(rows) < len(group):
                     break
         except InputError as error:
-            self.wrong[job.name] = str(error)
-        if job.spec.gang and len(found) < len(tasks):
-            self._undo(job, found, before)
+            self.policy_errors[job.name] = str(error)
+        if job.spec.gang and len(placements) < len(tasks):
+            self._undo(job, placements, before)
             return []
-        return found
+        return placements
 
     def _decide(self, job: JobRecord, count: int) -> list[int]:
         view = self.view(job)
@@ -123,9 +123,11 @@ class Round:
             self.ports[row].update(port for port in job.spec.ports if port)
         return rows
 
-    def _undo(self, job: JobRecord, found: list[tuple[TaskRecord, int]], before: Amounts) -> None:
+    def _undo(
+        self, job: JobRecord, placements: list[tuple[TaskRecord, int]], before: Amounts
+    ) -> None:
         self.rows.free[:] = before
-        for _, row in found:
+        for _, row in placements:
             self.present[row] -= Counter([job.name])
             self.ports[row].subtract(port for port in job.spec.ports if port)
 
@@ -152,30 +154,30 @@ class Round:
         """Each rule of a job and the rows that keep it, so that a reason can be given for every
         node left out."""
         spec, attributes = job.spec, self.rows.attributes
-        found = [
+        rules = [
             (f"not {test}", _mask(test.meets(node) for node in attributes))
             for test in job.constraints
         ]
         for other in spec.affinity:
             # The first task of a job that wants to be beside its own has nobody to be beside.
             if other != job.name or any(here[other] for here in self.present):
-                found.append(
+                rules.append(
                     (f"no task of {other} on it", _mask(here[other] > 0 for here in self.present))
                 )
         for other in spec.anti_affinity:
-            found.append(
+            rules.append(
                 (f"a task of {other} on it", _mask(here[other] == 0 for here in self.present))
             )
         fixed = [port for port in spec.ports if port]
         if fixed:
-            found.append(
+            rules.append(
                 ("its port is taken", _mask(not any(held[p] for p in fixed) for held in self.ports))
             )
         if spec.spread:
-            found.append(
-                (f"spread over {spec.spread}", self._spread(job, _all(found, len(attributes))))
+            rules.append(
+                (f"spread over {spec.spread}", self._spread(job, _all(rules, len(attributes))))
             )
-        return found
+        return rules
 
     def _spread(self, job: JobRecord, mask: NodeMask) -> NodeMask:
         """The rows of those values of the attribute that have the fewest tasks of the job, of those

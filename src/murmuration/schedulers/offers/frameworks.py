@@ -233,8 +233,8 @@ class ElasticFramework:
         job, spec = self._launched.pop(update.task)
         job.running -= 1
         if update.status is not Status.FINISHED:
-            # Lost work is done again; a task once killed claims no more to be short, lest it is
-            # killed for ever.
+            # Lost work is done again. A task that was killed no longer claims to be short, or it
+            # would be killed again and again.
             job.add(
                 TaskSpec(
                     spec.request,
@@ -272,8 +272,8 @@ class Ring:
 
 
 class GangFramework:
-    """Gang jobs in order of arrival. It never holds more than its guaranteed share, lest tasks are
-    revoked (5.4.3)."""
+    """Gang jobs in order of arrival. It never holds more than its guaranteed share, so that no task
+    is revoked (5.4.3)."""
 
     def __init__(self, name: str, refuse_s: float = 5.0) -> None:
         self.name = name

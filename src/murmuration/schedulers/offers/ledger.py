@@ -1,4 +1,4 @@
-"""The master's books: what each node has left, what each framework holds and has been offered, and
+"""The master's ledger: what each node has left, what each framework holds and has been offered, and
 which tasks run.
 
 A row has one column per resource and, where a share of each node is reserved for short tasks (4.8),
@@ -31,7 +31,7 @@ class Held:
 
 
 @dataclass(slots=True)
-class NodeRow:
+class LedgerRow:
     columns: Vector
     available: list[int]
     tasks: dict[Key, Held] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Ledger:
 
     resources: int
     short_share: float = 0.0
-    nodes: dict[str, NodeRow] = field(default_factory=dict)
+    nodes: dict[str, LedgerRow] = field(default_factory=dict)
     tasks: dict[Key, Held] = field(default_factory=dict)
     #: The row of each framework in the arrays.
     position: dict[str, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Ledger:
 
     def add_node(self, node: str, total: Vector, is_open: bool = True) -> None:
         columns = self._columns(total)
-        self.nodes[node] = NodeRow(columns, list(columns), open=is_open)
+        self.nodes[node] = LedgerRow(columns, list(columns), open=is_open)
         self.total += np.array(total)
 
     def drop_node(self, node: str) -> list[Held]:

@@ -151,9 +151,9 @@ class Master:
     # Node agents.
 
     def _on_joined(self, event: NodeJoined) -> None:
-        kept = {(framework, task.task) for framework, task in event.running}
+        running = {(framework, task.task) for framework, task in event.running}
         if event.node in self.ledger.nodes:
-            self._drop_node(event.node, kept)
+            self._drop_node(event.node, running)
         self.ledger.add_node(event.node, event.total, event.open)
         for framework, task in event.running:
             self._client(framework)
@@ -179,12 +179,12 @@ class Master:
         ]:
             self._rescind(offer)
 
-    def _drop_node(self, node: str, kept: set[Key]) -> None:
+    def _drop_node(self, node: str, running: set[Key]) -> None:
         self._rescind_of(node)
         for held in self.ledger.drop_node(node):
             key = (held.framework, held.task.task)
             self.stopping.pop(key, None)
-            if key not in kept:
+            if key not in running:
                 self._call_back(StatusUpdate(*key, Status.LOST, f"{node} was lost"))
         self._changed.pop(node, None)
         self.cleared.pop(node, None)
@@ -297,19 +297,19 @@ class Master:
 
     def _launch(self, framework: str, task: Task, room: dict[str, list[int]]) -> None:
         left, cost = room.get(task.node), self.ledger.cost(task)
-        wrong = ""
+        error = ""
         if left is None:
-            wrong = f"{task.node} is not part of the offer"
+            error = f"{task.node} is not part of the offer"
         elif (
             len(task.request) != self.ledger.resources
             or min(task.request) < 0
             or not fits(cost, left)
         ):
-            wrong = "it does not fit in the offer"
+            error = "it does not fit in the offer"
         elif (framework, task.task) in self.ledger.tasks:
-            wrong = "a task of this name is running"
-        if left is None or wrong:
-            self._call_back(StatusUpdate(framework, task.task, Status.LOST, wrong))
+            error = "a task of this name is running"
+        if left is None or error:
+            self._call_back(StatusUpdate(framework, task.task, Status.LOST, error))
             return
         left[:] = map(int.__sub__, left, cost)
         self.ledger.start(framework, task)

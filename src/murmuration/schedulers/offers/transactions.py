@@ -1,4 +1,4 @@
-"""Optimistic transactions on the master's books, by the rules of `cluster/transactions.py`."""
+"""Optimistic transactions on the master's ledger, by the rules of `cluster/transactions.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from murmuration.schedulers.offers.messages import CommitTasks, Task
 
 
 def accepted_by(ledger: Ledger, event: CommitTasks) -> list[Task]:
-    """The tasks of a transaction that do not conflict; the books are not changed."""
+    """The tasks of a transaction that do not conflict; the ledger is not changed."""
     seen = dict(zip((task.task for task in event.tasks), event.seen, strict=False))
     tasks = [
         task

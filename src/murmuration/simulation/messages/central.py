@@ -281,4 +281,4 @@ class LedgerAddsUp(ClusterChecker):
 
     def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
         if name == MASTER:
-            driver.agent(MASTER).books.check()
+            driver.agent(MASTER).resource_manager.check()

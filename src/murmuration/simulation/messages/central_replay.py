@@ -46,14 +46,14 @@ from murmuration.workload.nodes import NodeTable
 
 @dataclass
 class Replay:
-    """What came of a replay: how much of the log came out again, and the first thing that did
-    not."""
+    """The result of a replay: how many facts of the log the master noted again, and the first
+    difference."""
 
     events: int = 0
     decisions: int = 0
     facts: int = 0
     same: int = 0
-    #: The number in the log, what is there, and what came out instead.
+    #: The number in the log, the fact there, and the one noted instead.
     difference: tuple[int, Any, Any] | None = None
 
     @property
@@ -65,7 +65,7 @@ class Replay:
 class _Replayer:
     result: Replay = field(default_factory=Replay)
     master: CentralMaster | None = None
-    #: Facts that came out and are not met in the log yet.
+    #: Facts that were noted and are not met in the log yet.
     out: list[Any] = field(default_factory=list)
 
     def begin(self, master: CentralMaster) -> None:
@@ -80,10 +80,10 @@ class _Replayer:
             # Before a new master starts, the old one may have died with facts it had not written.
             self._differ(number, None, self.out[0])
         self.result.events += 1
-        told = [] if isinstance(event, LeaseEnded) else [LeaseEnded(node) for node in lost]
+        ended = [] if isinstance(event, LeaseEnded) else [LeaseEnded(node) for node in lost]
         self.out = [
             effect.fact
-            for message in [*told, event]
+            for message in [*ended, event]
             for effect in self.master.handle(message, at_s)
             if isinstance(effect, Note)
         ]
@@ -93,15 +93,15 @@ class _Replayer:
             return
         self.result.facts += 1
         self.result.decisions += isinstance(fact, TaskPlaced)
-        came = self.out.pop(0) if self.out else None
-        if came == fact:
+        noted = self.out.pop(0) if self.out else None
+        if noted == fact:
             self.result.same += 1
         else:
-            self._differ(number, fact, came)
+            self._differ(number, fact, noted)
 
-    def _differ(self, number: int, there: Any, came: Any) -> None:
+    def _differ(self, number: int, logged: Any, noted: Any) -> None:
         if self.result.difference is None:
-            self.result.difference = (number, there, came)
+            self.result.difference = (number, logged, noted)
 
 
 Line = tuple[int, float, str, Any]

@@ -14,11 +14,10 @@ goes on talking to nobody until then.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -308,25 +307,3 @@ class Connections(Network):
 
     def _between(self, a: str, b: str) -> _Connection | None:
         return self._open.get((a, b)) or self._open.get((b, a))
-
-
-class Timeline:
-    """What happens when: calls in the order of their times, equal times in the order they were
-    noted."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._noted = 0
-
-    def post(self, at: float, call: Callable[..., None], *arguments: Any) -> None:
-        self._noted += 1
-        heapq.heappush(self._events, (at, self._noted, call, arguments))
-
-    def run(self, until: float) -> None:
-        """Let everything happen up to a time, and that time come."""
-        events = self._events
-        while events and events[0][0] <= until:
-            self.now, _, call, arguments = heapq.heappop(events)
-            call(*arguments)
-        self.now = until
