@@ -29,7 +29,7 @@ def set_timer(state: Array, event_queue: Array) -> None:
     """When the next thing that is no request happens."""
     s = state[0]
     at = min(min(s.second_at, s.gossip_at), min(s.renew_at, min(s.central_at, s.crash_at)))
-    if s.notes > 0 and event_queue[0].time < at:
+    if s.scheduled > 0 and event_queue[0].time < at:
         at = event_queue[0].time
     state[0].timer = at
 

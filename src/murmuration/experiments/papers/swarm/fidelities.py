@@ -21,6 +21,7 @@ from murmuration.schedulers.swarm.messages import SwarmContainer
 from murmuration.schedulers.swarm.settings import SwarmSettings
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.messages.swarm import Cluster, SwarmWorld
+from murmuration.simulation.results import summary
 from murmuration.simulation.scenarios import scenario as sc
 
 #: The paper's T: a step, and a migration.
@@ -103,11 +104,13 @@ def bulk_figures(size: Size, seed: int) -> list[float]:
     """The figures of the bulk engine."""
     with tempfile.TemporaryDirectory() as folder:
         simulation = engine.prepare(_scenario(size, seed, Path(folder)))
-    world = simulation.world
+
     engine.advance(simulation, PLACED_S)
 
     def count() -> Counts | None:
         """The containers of each node, None while some are under way."""
+        # Read each time: the engine replaces the world when it needs room.
+        world = simulation.world
         present = world.tasks["job"] >= 0
         if (world.tasks["source"][present] >= 0).any():
             return None
@@ -121,8 +124,9 @@ def bulk_figures(size: Size, seed: int) -> list[float]:
     steps = _run_to_rest(advance, count, size.capacity)
     end = count()
     assert end is not None
-    migrations, asked = int(world.state["migrations"][0]), int(world.swarm["messages"][0])
-    return [steps, migrations, asked / migrations, float((end == size.capacity).sum())]
+    figures = summary.summary(simulation, "swarm")["cluster"]
+    full = float((end == size.capacity).sum())
+    return [steps, figures["migrations"], figures["messages_per_migration"], full]
 
 
 def _scenario(size: Size, seed: int, folder: Path) -> sc.Scenario:
