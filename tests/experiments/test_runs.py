@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from murmuration.base.errors import InputError
 from murmuration.experiments import parallel, runs
+from murmuration.experiments.pages.parts import read_series, series_of
 from murmuration.experiments.specs import (
     assign_folders,
     grid_specs,
@@ -22,6 +24,7 @@ from murmuration.experiments.specs import (
 )
 from murmuration.simulation.architectures.table import kinds
 from murmuration.simulation.results import snapshots
+from murmuration.simulation.scenarios import scenario as sc
 
 WORK = {
     "arrivals_per_s": 0.2,
@@ -189,3 +192,56 @@ def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
         match=r"Ray is not installed; install the extra: pip install 'murmuration\[ray\]'",
     ):
         parallel.run_all([make_spec("a", BASE)], 1, on="ray")
+
+
+def test_a_run_that_is_stopped_and_resumed_leaves_the_files_of_one_that_was_not(
+    tmp_path: Path,
+) -> None:
+    whole, parts = (make_spec("x", BASE, str(tmp_path / name)) for name in ("whole", "parts"))
+    runs.execute(whole)
+    said: list[str] = []
+    shares: list[float] = []
+    stopping = runs.Control(until_s=200.0, say=said.append, progress=shares.append, check=True)
+    assert runs.complete(parts, stopping) is None
+    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == [
+        snapshots.SCENARIO,
+        snapshots.SNAPSHOT,
+    ]
+    assert "--resume" in said[0] and 0.0 < shares[-1] < 1.0
+    resumed = runs.complete(parts, runs.Control(resume=True))
+    assert resumed is not None and resumed.tables
+    for name in (snapshots.SUMMARY, snapshots.JOBS, snapshots.SERIES, snapshots.SCENARIO):
+        one, other = (tmp_path / folder / name for folder in ("whole", "parts"))
+        assert one.read_bytes() == other.read_bytes()
+    again = runs.complete(parts, runs.Control(resume=True))
+    assert again is not None and again.summary == resumed.summary and not again.tables
+
+
+def test_a_series_in_memory_is_the_one_in_the_file(tmp_path: Path) -> None:
+    outcome = runs.complete(make_spec("x", BASE, str(tmp_path)))
+    assert outcome is not None
+    in_memory = series_of(outcome, tmp_path / "nothing is read here")
+    assert in_memory == read_series(tmp_path) == series_of(runs.Outcome({}, {}), tmp_path)
+
+
+def test_a_scenario_is_checked_once_on_its_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Read, resolved, run and written: the check is the expensive part of a short run, and a value
+    that was checked needs no other."""
+    checked: list[str] = []
+
+    def count(tables: dict[str, Any], source: str = "scenario") -> sc.Scenario:
+        checked.append(source)
+        return check(tables, source)
+
+    check = sc.check
+    monkeypatch.setattr(sc, "check", count)
+    study = make_study(BASE, "base.toml")
+    assert checked == ["base.toml"]
+    runs.complete(assign_folders([study.base], tmp_path)[0])
+    assert checked == ["base.toml"]
+    specs = variant_specs(study, ["offers", "monolithic"])
+    assert checked == ["base.toml"] * 3, "each of the two is a scenario of its own"
+    assert pickle.loads(pickle.dumps(specs)) == specs, "as a worker process gets them"
+    assert [spec.scenario.scheduler.kind for spec in specs] == ["offers", "monolithic"]
