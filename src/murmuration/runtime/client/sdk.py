@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 ANSWER_S = 30.0
 
 
-class Scheduler:
+class OutsideScheduler:
     """A connection to the master under a name of one's own; tasks outlive it until `unregister`."""
 
     def __init__(
@@ -151,7 +151,7 @@ class Scheduler:
         self.send(Unregister(self.name))
 
 
-class OfferScheduler(Scheduler):
+class OfferScheduler(OutsideScheduler):
     """A framework scheduler: override the callbacks, then `run`. `resource_offer` answers with the
     tasks to launch."""
 
@@ -209,7 +209,7 @@ class OfferScheduler(Scheduler):
                 self.node_lost(message.node)
 
 
-class SharedStateScheduler(Scheduler):
+class SharedStateScheduler(OutsideScheduler):
     """A scheduler of shared state: `sync`, decide on the view, `commit`; what conflicts is refused
     and tried again."""
 
