@@ -13,7 +13,9 @@ from murmuration.assignment.evaluate import evaluate
 from murmuration.assignment.objectives import parse_limit, parse_objective, values
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import Problem, problem_of
+from murmuration.assignment.search.search import Search, Settings
 from murmuration.base.errors import InputError
+from murmuration.planning.plan import user_objectives, values_of
 
 
 def letters(*columns: str) -> tuple[Problem, np.ndarray]:
@@ -140,10 +142,8 @@ def test_a_column_is_numbered_by_the_list() -> None:
 
 
 def test_a_new_objective_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a kernel it is measured by its plain function, and a plan makes it small and shows it
-    once."""
-    from murmuration.planning.document import document
-    from murmuration.planning.plan import Options, make_plan
+    """Without a kernel it is measured by its plain function, where a search compares placements,
+    and a plan has one value of it."""
 
     def busiest(m: of.Measured) -> float:
         return float(m.counts.max())
@@ -151,13 +151,14 @@ def test_a_new_objective_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     added = (*of.BUILT_IN, of.BuiltIn("busiest", "tasks on the node that has most", busiest))
     monkeypatch.setattr(of, "BUILT_IN", added)
     monkeypatch.setattr(of, "NAMES", tuple(entry.name for entry in added))
-    wanted = (parse_objective("busiest=2"), parse_objective("imbalance"))
+    wanted = (parse_objective("busiest=2"), parse_objective("nodes"))
     assert wanted[0].index == -1 and wanted[0].weight == 2.0
     problem = problem_of([[100, 100]] * 3, [[10, 10]] * 6, [0] * 6)
-    plan = make_plan(problem, Options(objectives=wanted, population=16, evaluations=200))
-    shown = document(plan, "six tasks on one of three nodes")["objectives"]
-    assert list(shown) == list(of.NAMES) and shown["busiest"]["before"] == 6
-    by_hand = np.bincount(plan.order.node_of).max()
-    assert shown["busiest"]["chosen"] == by_hand < 6
+    work = pack(problem)
+    placements = np.array([[0] * 6, [0, 1, 2, 0, 1, 2], [0, 0, 0, 0, 1, 1]])
+    measured, _ = Search(work, wanted, Settings()).measure(placements.astype(np.int32))
+    assert measured.tolist() == [[6, 1], [2, 3], [4, 2]]
+    assert user_objectives(wanted) == []
+    assert values_of(work, placements[2], wanted)[of.NAMES.index("busiest")] == 4
     with pytest.raises(InputError, match="unknown objective 'busiest'"):
         parse_limit("busiest=3")

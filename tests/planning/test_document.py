@@ -93,6 +93,7 @@ def rehearsal(seconds: float, megabytes: float) -> Rehearsal:
     [
         (12.3456, 5.0, "12.3 s for 5 MB (12.3 s one by one), at most 1 at once"),
         (119.0, 999.0, "119 s for 999 MB"),
+        (170.0, 5.0, "3 min for 5 MB"),
         (600.0, 1000.0, "10 min for 1 GB"),
         (9000.0, 2_500_000.0, "2.5 h for 2,500 GB"),
     ],
