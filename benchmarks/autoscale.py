@@ -30,13 +30,13 @@ TARGETS = {"paper": 4.0, "large": 60.0}
 
 def measure(tables: dict[str, Any], repeat: int) -> tuple[float, int]:
     """CPU seconds of a whole run, from scenario to end, and its requests."""
-    spent, arrived = [], 0
+    cpu_s, arrived = [], 0
     for _ in range(repeat):
         started = time.process_time()
         run = build.finish(build.prepare(scenario.check(tables)))
-        spent.append(time.process_time() - started)
+        cpu_s.append(time.process_time() - started)
         arrived = int(run.farm.state["arrived"][0])
-    return statistics.median(spent), arrived
+    return statistics.median(cpu_s), arrived
 
 
 def simpy_rate(requests: int = 100_000, servers: int = 1000, load: float = 0.7) -> float:

@@ -27,11 +27,11 @@ class Keeper:
                 self.archive.add(value, 0.0, np.zeros(1, dtype=np.int32))
         self.own += time.process_time() - began
 
-    def spent(self) -> float:
+    def elapsed(self) -> float:
         return time.process_time() - self.began - self.own
 
     def end(self) -> Track:
-        return [(self.spent(), self.archive.front.copy())]
+        return [(self.elapsed(), self.archive.front.copy())]
 
 
 def children(shared: Any, a: Any, b: Any, rng: Any) -> tuple[Any, Any]:
@@ -87,7 +87,7 @@ def pymoo(shared: Any, seconds: float, seed: int, archive: Any) -> Track:
     )
     algorithm.setup(Placing(), termination=("n_gen", 10**9), seed=seed, verbose=False)
     keeper = Keeper(shared, archive)
-    while keeper.spent() < seconds:
+    while keeper.elapsed() < seconds:
         algorithm.next()
     return keeper.end()
 
@@ -115,7 +115,7 @@ def deap(shared: Any, seconds: float, seed: int, archive: Any) -> Track:
         return made
 
     population = individuals(shared.start)
-    while keeper.spent() < seconds:
+    while keeper.elapsed() < seconds:
         order = rng.permutation(len(population))
         rows: list[Any] = []
         for a, b in zip(order[::2], order[1::2], strict=False):
@@ -159,7 +159,7 @@ def pygmo(shared: Any, seconds: float, seed: int, archive: Any, kind: str = "nsg
     algorithm = pg.nsga2(gen=2, seed=seed, cr=0.9, m=1.0 / shared.tasks)
     algorithm.set_bfe(pg.bfe(pg.default_bfe()))
     wrapped = pg.algorithm(algorithm)
-    while keeper.spent() < seconds:
+    while keeper.elapsed() < seconds:
         population = wrapped.evolve(population)
     return keeper.end()
 

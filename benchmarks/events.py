@@ -44,15 +44,15 @@ def tables_for(name: str, days: float) -> dict[str, object]:
 
 def measure(name: str, days: float, repeat: int) -> tuple[float, int]:
     """Median CPU seconds of a run, and its events."""
-    spent, events = [], 0
+    cpu_s, events = [], 0
     engine.finish(engine.prepare(sc.check(tables_for(name, 0.01))))
     for _ in range(repeat):
         run = engine.prepare(sc.check(tables_for(name, days)))
         started = time.process_time()
         engine.finish(run)
-        spent.append(time.process_time() - started)
+        cpu_s.append(time.process_time() - started)
         events = int(run.world.state["events"][0])
-    return statistics.median(spent), events
+    return statistics.median(cpu_s), events
 
 
 def simpy_rate(pending: int = 10_000, events: int = 400_000) -> float:

@@ -134,18 +134,18 @@ Way = Bare | Isolated
 
 def overhead(ways: list[Way], rounds: int) -> None:
     """CPU seconds of the same counting, as the counting itself sees them."""
-    spent: dict[str, list[float]] = {way.name: [] for way in ways}
+    seconds_of: dict[str, list[float]] = {way.name: [] for way in ways}
     command = [PYTHON, "-c", COUNT.format(STEPS)]
     for _ in range(rounds):
         for way in ways:
             out = way.finished("count", command, RunLimits(cpu=2.0, memory=256 * MB, pids=64))
-            spent[way.name].append(float(out.read_text()))
-    peer = statistics.median(spent["bare"])
+            seconds_of[way.name].append(float(out.read_text()))
+    peer = statistics.median(seconds_of["bare"])
     print(
         f"\nCPU-bound task, {rounds} "
         f"rounds{'':<10}{'CPU s':>9}{'least':>9}{'× bare':>9}{'target':>9}"
     )
-    for name, seconds in spent.items():
+    for name, seconds in seconds_of.items():
         target = "" if name == "bare" else "1.04"
         middle = statistics.median(seconds)
         print(f"  {name:<31}{middle:>9.3f}{min(seconds):>9.3f}{middle / peer:>9.3f}{target:>9}")

@@ -33,7 +33,7 @@ IDLE_S = 10.0
 LISTED = 10_000
 
 
-def spent(pids: set[int]) -> float:
+def cpu_seconds(pids: set[int]) -> float:
     """CPU seconds of these processes and of the children they have waited for."""
     total = 0.0
     for pid in pids:
@@ -54,32 +54,32 @@ def descendants(root: int) -> set[int]:
             except OSError:
                 continue
             children.setdefault(parent, []).append(int(entry.name))
-    found, waiting = {root}, [root]
+    family, waiting = {root}, [root]
     while waiting:
         new = children.get(waiting.pop(), [])
-        found.update(new)
+        family.update(new)
         waiting += new
-    return found
+    return family
 
 
 def parts(folder: str) -> set[int]:
     """The processes of a cluster, by the folder in their command lines."""
-    found = set()
+    pids = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
                 if os.fsencode(folder) in (entry / "cmdline").read_bytes():
-                    found.add(int(entry.name))
+                    pids.add(int(entry.name))
             except OSError:
                 continue
-    return found
+    return pids
 
 
 def measured(who: Callable[[], set[int]], work: Callable[[], None]) -> tuple[float, float]:
-    before, began = spent(who()), time.perf_counter()
+    before, began = cpu_seconds(who()), time.perf_counter()
     work()
     wall = time.perf_counter() - began
-    return wall, spent(who()) - before
+    return wall, cpu_seconds(who()) - before
 
 
 def ours(tasks: int) -> tuple[float, float]:
@@ -101,9 +101,9 @@ def ours(tasks: int) -> tuple[float, float]:
                 request = {"cpu": 1 / AT_ONCE, "memory": "16Mi"}
                 body = {"name": "bench", "command": ["true"], "count": tasks, "resources": request}
                 client.post("jobs", body=body)
-                while not (found := client.get("jobs", "bench", wait_s=20))["ended"]:
+                while not (job := client.get("jobs", "bench", wait_s=20))["ended"]:
                     pass
-                assert found["code"] == 0
+                assert job["code"] == 0
 
             result = measured(lambda: parts(folder), work)
             idle(folder)
@@ -118,9 +118,9 @@ def idle(folder: str) -> None:
         pid for pid in parts(folder) if b"runtime.node" in Path(f"/proc/{pid}/cmdline").read_bytes()
     }
     agents = {pid for pid in agents if not agents & {parent_of(pid)}}
-    before = spent(agents)
+    before = cpu_seconds(agents)
     time.sleep(IDLE_S)
-    share = (spent(agents) - before) / IDLE_S / len(agents)
+    share = (cpu_seconds(agents) - before) / IDLE_S / len(agents)
     sizes = [memory(pid, "VmRSS") for pid in agents]
     watchdogs = max(memory(pid, "VmRSS") for pid in descendants_of(agents))
     print(

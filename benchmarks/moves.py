@@ -52,16 +52,16 @@ def instance(seed: int, tasks: int, nodes: int) -> Problem | None:
 def timed(problem: Problem) -> tuple[Room, float]:
     work = pack(problem)
     start = time.process_time()
-    found = make_room(work)
-    spent = time.process_time() - start
-    assert not new_violations(problem, found.node_of)
-    return found, spent
+    room = make_room(work)
+    cpu_s = time.process_time() - start
+    assert not new_violations(problem, room.node_of)
+    return room, cpu_s
 
 
-def judged(problem: Problem, found: Room, effort: float) -> tuple[Exact, float]:
+def judged(problem: Problem, room: Room, effort: float) -> tuple[Exact, float]:
     start = time.process_time()
-    placed = found.node_of[-1] >= 0
-    exact = solve_fewest_moves(problem, effort, found.node_of if placed else None)
+    placed = room.node_of[-1] >= 0
+    exact = solve_fewest_moves(problem, effort, room.node_of if placed else None)
     return exact, time.process_time() - start
 
 
@@ -74,17 +74,17 @@ def small(count: int, effort: float) -> None:
         problem = instance(seed, 200, 40)
         if problem is None:
             continue
-        found, spent = timed(problem)
-        exact, exact_spent = judged(problem, found, effort)
+        room, cpu_s = timed(problem)
+        exact, exact_cpu_s = judged(problem, room, effort)
         if exact.infeasible:
             continue
-        ours.append(spent)
-        theirs.append(exact_spent)
-        moves.append(found.moves)
-        placed = found.node_of[-1] >= 0
+        ours.append(cpu_s)
+        theirs.append(exact_cpu_s)
+        moves.append(room.moves)
+        placed = room.node_of[-1] >= 0
         missed += not placed
         proved += exact.proved
-        optimal += placed and exact.proved and found.moves == exact.moves
+        optimal += placed and exact.proved and room.moves == exact.moves
     counts = dict(zip(*(x.tolist() for x in np.unique(moves, return_counts=True)), strict=True))
     here, peer = 1e3 * np.mean(ours), 1e3 * np.mean(theirs)
     print(
@@ -102,10 +102,10 @@ def large(count: int) -> None:
     for seed in range(1, count + 1):
         problem = instance(seed, 20_000, 2_000)
         if problem is not None:
-            found, spent = timed(problem)
-            placed = "placed" if found.node_of[-1] >= 0 else "not placed"
+            room, cpu_s = timed(problem)
+            placed = "placed" if room.node_of[-1] >= 0 else "not placed"
             print(
-                f"20,000 containers on 2,000 nodes: {placed}, {found.moves} moves in {spent:.3f} s"
+                f"20,000 containers on 2,000 nodes: {placed}, {room.moves} moves in {cpu_s:.3f} s"
             )
 
 

@@ -45,10 +45,10 @@ def whole(preset: str, days: float) -> dict[str, float]:
     engine.simulate(sc.override(scaled(tables, 0.01, 0.01), {"days": 0.002}))
     began = time.process_time()
     run = engine.simulate(sc.override(tables, {"days": days}))
-    spent = time.process_time() - began
+    cpu_s = time.process_time() - began
     cluster = results.summary(run, preset)["cluster"]
     return {
-        "cpu_s": spent,
+        "cpu_s": cpu_s,
         "tasks": cluster["tasks_running_mean"],
         "migrations": cluster["migrations_per_min"],
         "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0,
@@ -59,8 +59,8 @@ def apart(*arguments: str) -> dict[str, float]:
     """One measurement in a process of its own."""
     command = [sys.executable, __file__, "--one", *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 def main() -> None:
@@ -81,17 +81,17 @@ def main() -> None:
         "simulated hour"
     )
     for preset in options.presets:
-        found = apart(preset, "--days", str(options.days))
+        figures = apart(preset, "--days", str(options.days))
         nodes = {"masb-12k": 12_460, "masb-25k": 24_920, "masb-50k": 49_840, "masb-100k": 99_680}[
             preset
         ]
-        bulk = found["cpu_s"] / (nodes * options.days * 24.0)
+        bulk = figures["cpu_s"] / (nodes * options.days * 24.0)
         print(
-            f"{preset}: {options.days:g} days, {found['tasks']:,.0f} tasks: {found['cpu_s']:.1f} "
-            "CPU s, "
-            f"{found['memory_mb']:,.0f} MB, {found['migrations']:.1f} migrations per minute; "
+            f"{preset}: {options.days:g} days, {figures['tasks']:,.0f} tasks: "
+            f"{figures['cpu_s']:.1f} CPU s, "
+            f"{figures['memory_mb']:,.0f} MB, {figures['migrations']:.1f} migrations per minute; "
             f"{messages / bulk:,.0f} × the agents one by one, "
-            f"{PAPER_CPU_S_PER_DAY * options.days / found['cpu_s']:,.0f} × the paper's simulator "
+            f"{PAPER_CPU_S_PER_DAY * options.days / figures['cpu_s']:,.0f} × the paper's simulator "
             "(12,500 nodes)"
         )
 

@@ -69,13 +69,13 @@ def speed(seed: int) -> None:
             .integers(0, nodes, (4_000_000 // tasks, tasks))
             .astype(np.int32)
         )
-        found, overloaded = (
+        values, overloaded = (
             np.zeros((len(placements), COUNT)),
             np.zeros(len(placements), dtype=np.int64),
         )
-        evaluate_all(work.packed, placements[:2], False, found, overloaded)
+        evaluate_all(work.packed, placements[:2], False, values, overloaded)
         best = min(
-            _cpu(evaluate_all, work.packed, placements, False, found, overloaded) for _ in range(5)
+            _cpu(evaluate_all, work.packed, placements, False, values, overloaded) for _ in range(5)
         )
         state, weights, bits = new_state(work.packed), np.zeros(COUNT), random_state(seed, "speed")
         weights[:4] = 0.01, 0.1, 0.01, 1.0

@@ -47,15 +47,15 @@ def main() -> None:
         model = read_model(given.data / f"model_{name}.txt")
         initial = read_assignment(given.data / f"assignment_{name}.txt", model)
         assert cost(model, initial, initial).total == first
-        wall, spent = time.perf_counter(), time.process_time()
+        wall, cpu_s = time.perf_counter(), time.process_time()
         clock = time.thread_time if given.cpu else time.monotonic
-        found = search(model, initial, given.seed, seconds=given.seconds, clock=clock)
-        wall, spent = time.perf_counter() - wall, time.process_time() - spent
-        assert not violations(model, initial, found)
-        here = cost(model, initial, found).total
+        assignment = search(model, initial, given.seed, seconds=given.seconds, clock=clock)
+        wall, cpu_s = time.perf_counter() - wall, time.process_time() - cpu_s
+        assert not violations(model, initial, assignment)
+        here = cost(model, initial, assignment).total
         print(
             f"{name:6}{first:15,}{here:15,}{best:15,}"
-            f"{peer:15,}{here / peer:9.5f}{spent:8.1f}{wall:8.1f}",
+            f"{peer:15,}{here / peer:9.5f}{cpu_s:8.1f}{wall:8.1f}",
             flush=True,
         )
 

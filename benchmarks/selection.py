@@ -60,20 +60,20 @@ def measure(count: int, nodes: int) -> dict[str, tuple[float, float, float]]:
     rng = np.random.default_rng(count)
     made = [overloaded_node(rng, count) for _ in range(nodes)]
     room, chosen, draws = selection.work(count, 2), np.zeros(count, np.bool_), state(1, "selection")
-    found, spent = {}, {}
+    results, cpu_ms = {}, {}
     for name, search in searches().items():
         search(made[0], chosen, room, draws)
         begun = time.process_time()
-        found[name] = np.array([search(node, chosen, room, draws) for node in made])
-        spent[name] = (time.process_time() - begun) / nodes * 1e3
-    best = found["all sets"]
+        results[name] = np.array([search(node, chosen, room, draws) for node in made])
+        cpu_ms[name] = (time.process_time() - begun) / nodes * 1e3
+    best = results["all sets"]
     return {
         name: (
             float(np.mean(values >= best * (1 - 1e-9))),
             float(np.mean(1 - values / best)),
-            spent[name],
+            cpu_ms[name],
         )
-        for name, values in found.items()
+        for name, values in results.items()
     }
 
 
@@ -92,10 +92,10 @@ def main() -> None:
     for count in COUNTS:
         rows = measure(count, nodes)
         peer = rows["tabu, six steps"][2]
-        for name, (optimal, gap, spent) in rows.items():
+        for name, (optimal, gap, cpu_ms) in rows.items():
             print(
-                f"{count:>8}  {name:<20} {optimal:>8.0%} {gap:>9.1%} {spent:>9.4f} "
-                f"{spent / peer:>8.2f}",
+                f"{count:>8}  {name:<20} {optimal:>8.0%} {gap:>9.1%} {cpu_ms:>9.4f} "
+                f"{cpu_ms / peer:>8.2f}",
                 flush=True,
             )
 

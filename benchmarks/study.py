@@ -37,7 +37,7 @@ def main() -> None:
     }
     for changes, _ in VARIANTS.values():
         execute(make_spec("warm-up", sc.override(bases["A"], {**changes, "days": 0.01})))
-    spent = dict.fromkeys(VARIANTS, 0.0)
+    cpu_s = dict.fromkeys(VARIANTS, 0.0)
     runs = 0
     for base in bases.values():
         for label, (changes, axis) in VARIANTS.items():
@@ -46,11 +46,11 @@ def main() -> None:
                 execute(
                     make_spec(label, sc.override(base, {**changes, axis: job_time, "days": days}))
                 )
-                spent[label] += time.process_time() - started
+                cpu_s[label] += time.process_time() - started
                 runs += 1
-    for label, seconds in spent.items():
+    for label, seconds in cpu_s.items():
         print(f"{label:<40}{seconds:>9.1f} CPU s")
-    total = sum(spent.values())
+    total = sum(cpu_s.values())
     print(
         f"{'all ' + str(runs) + ' runs':<40}{total:>9.1f} CPU s (target: under 120; JVM "
         "reference: about 3,900)"

@@ -63,15 +63,15 @@ def time_study(full: bool, runs: int) -> None:
     count = STUDY_RUNS if full else runs
     points = [Point(n, filling) for filling in FILLINGS for n in SIZES]
     wall = time.perf_counter()
-    spent = seconds(study, Settings(seed=1, workers=2), points, count)
+    cpu_s = seconds(study, Settings(seed=1, workers=2), points, count)
     wall = time.perf_counter() - wall
-    whole = spent * STUDY_RUNS / count
+    whole = cpu_s * STUDY_RUNS / count
     what = "whole" if full else f"from {count} runs of each cloud"
     print(
         f"study, 600,000 runs ({what}): {whole:.0f} CPU s, {whole / 120:.1f} minutes on two "
         "cores (target: under 8)"
     )
-    print(f"  timed: {spent:.1f} CPU s, {wall:.1f} s on the clock with two threads")
+    print(f"  timed: {cpu_s:.1f} CPU s, {wall:.1f} s on the clock with two threads")
 
 
 def time_million() -> None:

@@ -28,7 +28,7 @@ MODES = {
         "scheduler.transaction": "all-or-nothing",
     },
 }
-#: A queue this close to saturation has not settled within a week; the formula is for ever.
+#: A queue this close to saturation does not reach its steady state within a week.
 SETTLED_LOAD = 0.95
 #: How far a mean may be from the formula: a tenth, or the confidence interval if that is wider.
 TOLERANCE = 0.1
