@@ -6,6 +6,7 @@ from collections import Counter
 from typing import cast
 
 import numpy as np
+import pytest
 
 from murmuration.base.arrays import Amounts
 from murmuration.base.jit import loop_kernel
@@ -106,6 +107,7 @@ def in_bulk(run: engine.Run, wanted: Amounts) -> Revoked:
     return before - after
 
 
+@pytest.mark.timeout(1800)  # It compiles the loop of offers and one kernel more.
 def test_the_bulk_loop_and_the_master_revoke_the_same_tasks() -> None:
     sizes = Counter[int]()
     for seed in range(12):
