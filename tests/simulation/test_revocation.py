@@ -85,8 +85,8 @@ def ledger_of(run: engine.Run) -> Ledger:
         ledger.add_node(f"n{node}", tuple(total.tolist()))
     for _, job, nodes in running(world):
         name, request = names[world.jobs["workload"][job]], tuple(world.request[job].tolist())
-        for k, node in reversed([*enumerate(nodes)]):
-            ledger.start(name, Task(f"{job}.{k}", f"n{node}", request))
+        for node in reversed(nodes):
+            ledger.start(name, Task(f"{job}.{len(ledger.tasks)}", f"n{node}", request))
     assert (ledger.allocated == world.held).all(), "both hold the same"
     return ledger
 
@@ -113,7 +113,7 @@ def test_the_bulk_loop_and_the_master_revoke_the_same_tasks() -> None:
     for seed in range(12):
         run = crowded(seed)
         room = run.world.free.max(axis=0)
-        for share in (0.4, 0.7, 1.0):
+        for share in (0.0, 0.5, 1.0):
             # More than any node has free, so that somebody must go; the whole node at most.
             size = (run.world.total[0] * share).astype(np.int64)
             wanted = np.minimum(np.maximum(room + 1, size), run.world.total[0])
@@ -121,4 +121,4 @@ def test_the_bulk_loop_and_the_master_revoke_the_same_tasks() -> None:
             assert in_bulk(run, wanted) == expected
             sizes[sum(expected.values())] += 1
             room = run.world.free.max(axis=0)
-    assert sizes[0] and sizes[1] and max(sizes) >= 3, f"some of each: {sizes}"
+    assert sizes[0] >= 3 and len(sizes) >= 4, f"none, few and many: {sizes}"
