@@ -35,7 +35,7 @@ def measure(tables: dict[str, Any], repeat: int) -> tuple[float, int]:
         started = time.process_time()
         run = build.finish(build.prepare(scenario.check(tables)))
         cpu_s.append(time.process_time() - started)
-        arrived = int(run.farm.state["arrived"][0])
+        arrived = int(run.world.state["arrived"][0])
     return statistics.median(cpu_s), arrived
 
 

@@ -43,7 +43,7 @@ def test_one_node_without_limits_is_the_m_m_c_queue(servers: int, rate: float) -
     run = finished(tables)
     response = results.summary(run)["response_s"]["mean"]
     assert response == pytest.approx(1.0 + erlang_c(servers, rate) / (servers - rate), rel=0.05)
-    assert run.farm.state["rejected"][0] == 0
+    assert run.world.state["rejected"][0] == 0
 
 
 def test_constant_times_are_the_m_d_1_queue() -> None:
@@ -92,7 +92,7 @@ TINY: Tables = {
 def test_the_kernel_tells_the_same_story_as_the_plain_simulator(changes: Tables, seed: int) -> None:
     tables = sc.override(TINY, {**changes, "seed": seed})
     run, plain = finished(tables), Reference(scenario.check(tables)).run()
-    state = run.farm.state[0]
+    state = run.world.state[0]
     for name in ("arrived", "done", "rejected", "lost", "added", "removed"):
         assert int(state[name]) == getattr(plain, name), name
     assert float(state["response_s"]) == pytest.approx(plain.response_s, rel=1e-9)
@@ -149,36 +149,36 @@ def small_scenarios(draw: st.DrawFn) -> Tables:
 @given(tables=small_scenarios())
 def test_no_request_and_no_node_is_ever_lost_from_the_books(tables: Tables) -> None:
     run = finished(tables)
-    farm, state = run.farm, run.farm.state[0]
-    used = farm.nodes[: int(state["slots"])]
+    world, state = run.world, run.world.state[0]
+    used = world.nodes[: int(state["slots"])]
     alive = used[used["status"] != CRASHED]
     in_flight = int(alive["running"].sum() + alive["queued"].sum())
     assert state["arrived"] == state["done"] + state["rejected"] + state["lost"] + in_flight
     assert state["queued"] == used["queued"].sum()
     assert state["ends"] == used["running"].sum(), "every request that runs has an end"
-    live = farm.live[: int(state["live"])]
-    assert sorted(live.tolist()) == np.flatnonzero(farm.up).tolist()
-    assert state["capacity"] == farm.capacity[live].sum()
-    assert int(farm.types["up"].sum()) == len(live)
-    existing = farm.types["starting"] + farm.types["up"] + farm.types["leaving"]
+    live = world.live[: int(state["live"])]
+    assert sorted(live.tolist()) == np.flatnonzero(world.up).tolist()
+    assert state["capacity"] == world.capacity[live].sum()
+    assert int(world.types["up"].sum()) == len(live)
+    existing = world.types["starting"] + world.types["up"] + world.types["leaving"]
     assert float(state["price"]) == pytest.approx(
-        float((existing * farm.types["price"]).sum()), abs=1e-6
+        float((existing * world.types["price"]).sum()), abs=1e-6
     )
     initial = sum(kind["initial"] for kind in tables["autoscaler"]["type"] if "initial" in kind)
-    assert initial + state["added"] - state["removed"] - state["crashed"] - farm.types[
+    assert initial + state["added"] - state["removed"] - state["crashed"] - world.types[
         "starting"
     ].sum() == len(live)
-    assert len(live) + farm.types["starting"].sum() <= tables["autoscaler"]["nodes_max"]
+    assert len(live) + world.types["starting"].sum() <= tables["autoscaler"]["nodes_max"]
 
 
 def test_the_same_seed_gives_the_same_run_in_one_piece_or_many() -> None:
     tables = sc.override(sc.load("depas"), {"seconds": 330})
     one = finished(tables)
     many = build.finish(build.prepare(scenario.check(tables)), pieces=977)
-    assert np.array_equal(one.farm.samples, many.farm.samples)
-    assert np.array_equal(one.farm.rng, many.farm.rng)
+    assert np.array_equal(one.world.samples, many.world.samples)
+    assert np.array_equal(one.world.rng, many.world.rng)
     other = finished(sc.override(tables, {"seed": 2}))
-    assert not np.array_equal(one.farm.samples, other.farm.samples)
+    assert not np.array_equal(one.world.samples, other.world.samples)
 
 
 def test_every_scaler_meets_the_same_requests() -> None:
@@ -197,8 +197,8 @@ def test_room_for_requests_is_made_when_it_is_needed() -> None:
         "requests": {"rate": 1000.0, "queue_max": 1e9, "hops_max": 0},
     }
     run = finished(tables)
-    assert len(run.farm.requests) > build.REQUESTS_FIRST
-    assert run.farm.state["queued"][0] > build.REQUESTS_FIRST
+    assert len(run.world.requests) > build.REQUESTS_FIRST
+    assert run.world.state["queued"][0] > build.REQUESTS_FIRST
 
 
 def test_hops_are_limited_and_a_refusal_counts_as_load() -> None:
@@ -214,10 +214,10 @@ def test_hops_are_limited_and_a_refusal_counts_as_load() -> None:
         "requests": {"rate": 40.0, "queue_max": 0.0, "hops_max": 2},
     }
     run = finished(tables)
-    state = run.farm.state[0]
+    state = run.world.state[0]
     assert state["hops"] <= 2 * state["arrived"]
     # The load a DEPAS node sees is what was asked of it, far above 1: 40 requests/s over two nodes.
-    assert run.farm.work[:2].sum() == pytest.approx(40.0, rel=0.1)
+    assert run.world.work[:2].sum() == pytest.approx(40.0, rel=0.1)
 
 
 def test_the_last_nodes_stay_when_nothing_arrives() -> None:

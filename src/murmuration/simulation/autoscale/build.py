@@ -37,7 +37,7 @@ class Run:
 
     scenario: AutoscaleScenario
     rates: Rates
-    farm: w.Farm
+    world: w.AutoscaleWorld
 
     @property
     def type_names(self) -> list[str]:
@@ -45,7 +45,7 @@ class Run:
 
     @property
     def now_s(self) -> float:
-        return float(self.farm.state["now"][0])
+        return float(self.world.state["now"][0])
 
 
 def prepare(scenario: AutoscaleScenario, source: str = "scenario") -> Run:
@@ -54,24 +54,24 @@ def prepare(scenario: AutoscaleScenario, source: str = "scenario") -> Run:
     horizon = scenario.seconds or rates.end_s
     schedule = type_schedule(scenario.autoscaler, source)
     initial = _initial(scenario, rates, schedule[0][1], source)
-    farm = _farm(scenario, rates, schedule, horizon)
-    _start(farm, scenario, initial)
-    return Run(scenario, rates, farm)
+    world = _make_world(scenario, rates, schedule, horizon)
+    _start(world, scenario, initial)
+    return Run(scenario, rates, world)
 
 
 def finish(
     run: Run, progress: Callable[[float], None] = lambda share: None, pieces: int = 50
 ) -> Run:
     """Run to the horizon, telling how far it is."""
-    horizon = float(run.farm.state["horizon"][0])
+    horizon = float(run.world.state["horizon"][0])
     piece = 1
     while True:
-        why = advance(run.farm, horizon * piece / pieces)
+        why = advance(run.world, horizon * piece / pieces)
         if why == FINISHED:
             progress(1.0)
             return run
         if why == GROW:
-            run.farm = _with_room(run.farm)
+            run.world = _with_room(run.world)
         else:
             progress(piece / pieces)
             piece += 1
@@ -93,16 +93,16 @@ def _initial(scenario: AutoscaleScenario, rates: Rates, offered: int, source: st
     return counts
 
 
-def _farm(
+def _make_world(
     scenario: AutoscaleScenario, rates: Rates, schedule: list[tuple[float, int]], horizon: float
-) -> w.Farm:
+) -> w.AutoscaleWorld:
     scaler = scenario.autoscaler
     # Twice the most nodes, because a slot rests after its node has gone.
     slots = 2 * scaler.nodes_max
     every = scenario.sample_s or max(1, math.ceil(horizon / SAMPLES))
     recent = max(1, math.ceil(scaler.stabilise_s / scaler.cycle_s))
     late = 3 + math.ceil(scaler.cycle_s / w.REUSE_S)
-    return w.Farm(
+    return w.AutoscaleWorld(
         state=_state(scenario, horizon, every),
         rules=_rules(scenario),
         rng=np.array([random.state(scenario.seed, name) for name in w.STREAMS]),
@@ -191,26 +191,26 @@ def _free_requests(first: int, count: int) -> w.Array:
     return requests
 
 
-def _with_room(farm: w.Farm) -> w.Farm:
+def _with_room(world: w.AutoscaleWorld) -> w.AutoscaleWorld:
     """The same world with room for twice as many requests."""
-    size = len(farm.requests)
+    size = len(world.requests)
     if 2 * size > REQUESTS_MOST:
         raise InputError(
             f"requests.queue_max: more than {size:,} requests wait; expected a limit, or a "
             "larger nodes_max"
         )
-    farm.state["free"] = size
-    return farm._replace(
-        requests=np.concatenate((farm.requests, _free_requests(size, size))),
-        ends=np.concatenate((farm.ends, np.zeros(size, w.END))),
+    world.state["free"] = size
+    return world._replace(
+        requests=np.concatenate((world.requests, _free_requests(size, size))),
+        ends=np.concatenate((world.ends, np.zeros(size, w.END))),
     )
 
 
-def _start(farm: w.Farm, scenario: AutoscaleScenario, initial: list[int]) -> None:
+def _start(world: w.AutoscaleWorld, scenario: AutoscaleScenario, initial: list[int]) -> None:
     """The first nodes are up; each decides for the first time after a cycle, and no two at the same
     moment."""
     nodes, cycle_s = sum(initial), scenario.autoscaler.cycle_s
     kinds = np.repeat(np.arange(len(initial)), initial)
     phases = random.generator(scenario.seed, "phases").random(nodes)
-    first_nodes(farm, kinds, cycle_s * (1.0 + phases))
-    views.connect(farm.views, nodes, farm.work, random.generator(scenario.seed, "links"))
+    first_nodes(world, kinds, cycle_s * (1.0 + phases))
+    views.connect(world.views, nodes, world.work, random.generator(scenario.seed, "links"))

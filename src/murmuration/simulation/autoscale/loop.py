@@ -16,7 +16,7 @@ from murmuration.simulation.autoscale.nodes import (
     sample,
 )
 from murmuration.simulation.autoscale.requests import arrive, end_request
-from murmuration.simulation.autoscale.world import NEVER, NODE_READY, Array, Farm
+from murmuration.simulation.autoscale.world import NEVER, NODE_READY, Array, AutoscaleWorld
 from murmuration.simulation.engine.event_queue import pop
 from murmuration.simulation.engine.world import KIND_BITS, KIND_MASK
 
@@ -35,7 +35,7 @@ def set_timer(state: Array, event_queue: Array) -> None:
 
 
 @helper
-def node_event(f: Farm) -> None:
+def node_event(f: AutoscaleWorld) -> None:
     """The next event; a decision of a node that has gone meanwhile is void."""
     time = f.event_queue[0].time
     what = pop(f.event_queue, f.state)
@@ -47,7 +47,7 @@ def node_event(f: Farm) -> None:
 
 
 @helper
-def second(f: Farm) -> None:
+def second(f: AutoscaleWorld) -> None:
     """Each second the loads are measured; every so many a sample is taken."""
     number = round(f.state[0].now)
     measure_loads(f, f.counts.shape[0], number)
@@ -57,7 +57,7 @@ def second(f: Farm) -> None:
 
 
 @helper
-def tick(f: Farm) -> None:
+def tick(f: AutoscaleWorld) -> None:
     """What the timer stands for. At one time: crash, loads, gossip, entry point, central scaler,
     then single nodes."""
     s, now = f.state[0], f.state[0].now
@@ -81,7 +81,7 @@ def tick(f: Farm) -> None:
 
 
 @loop_kernel
-def advance(f: Farm, until: float) -> int:
+def advance(f: AutoscaleWorld, until: float) -> int:
     """Run to the horizon (FINISHED), past `until` (PAUSED), or until there is no room for another
     request (GROW).
 

@@ -40,7 +40,7 @@ from murmuration.simulation.autoscale.world import (
     STARTING,
     UP,
     Array,
-    Farm,
+    AutoscaleWorld,
 )
 from murmuration.simulation.engine.event_queue import schedule
 
@@ -66,7 +66,7 @@ def step_at(times: Array, time: float) -> int:
 
 
 @helper
-def take_slot(f: Farm) -> int:
+def take_slot(f: AutoscaleWorld) -> int:
     """A row for a new node, −1 if there is none."""
     state = f.state
     if state[0].gone_head < state[0].gone_tail:
@@ -90,7 +90,7 @@ def starting(types: Array) -> int:
 
 
 @helper
-def add_node(f: Farm, kind: int, parent: int) -> None:
+def add_node(f: AutoscaleWorld, kind: int, parent: int) -> None:
     """Rent a node; it is ready after the start-up delay."""
     slot = -1
     if f.state[0].live + starting(f.types) < f.rules[0].nodes_max:
@@ -110,7 +110,7 @@ def add_node(f: Farm, kind: int, parent: int) -> None:
 
 
 @helper
-def enter_service(f: Farm, slot: int) -> None:
+def enter_service(f: AutoscaleWorld, slot: int) -> None:
     """A node is up: it counts, and can be sent requests by whoever knows it."""
     node = f.nodes[slot]
     node.status, node.up_at = UP, f.state[0].now
@@ -125,13 +125,13 @@ def enter_service(f: Farm, slot: int) -> None:
 
 
 @helper
-def next_decision(f: Farm, slot: int, time: float) -> None:
+def next_decision(f: AutoscaleWorld, slot: int, time: float) -> None:
     f.nodes[slot].decides_at = time
     schedule(f.event_queue, f.state, time, NODE_DECIDES, slot)
 
 
 @loop_kernel
-def first_nodes(f: Farm, kinds: Array, decide_at: Array) -> None:
+def first_nodes(f: AutoscaleWorld, kinds: Array, decide_at: Array) -> None:
     """Nodes of these types are up from the start, and the first request is on its way."""
     for k in range(kinds.shape[0]):
         slot, kind = take_slot(f), kinds[k]
@@ -145,7 +145,7 @@ def first_nodes(f: Farm, kinds: Array, decide_at: Array) -> None:
 
 
 @helper
-def node_ready(f: Farm, slot: int) -> None:
+def node_ready(f: AutoscaleWorld, slot: int) -> None:
     """A node that was added has started: its parent, or anyone if that has gone, introduces it."""
     parent = f.nodes[slot].parent
     if (parent < 0 or not f.up[parent]) and f.state[0].live > 0:
@@ -162,7 +162,7 @@ def node_ready(f: Farm, slot: int) -> None:
 
 
 @helper
-def out_of_service(f: Farm, slot: int) -> None:
+def out_of_service(f: AutoscaleWorld, slot: int) -> None:
     """No longer counted, no longer sent anything."""
     f.up[slot] = False
     f.nodes[slot].decides_at = NEVER
@@ -175,13 +175,13 @@ def out_of_service(f: Farm, slot: int) -> None:
 
 
 @helper
-def stop_paying(f: Farm, slot: int) -> None:
+def stop_paying(f: AutoscaleWorld, slot: int) -> None:
     pay(f.state)
     f.state[0].price -= f.types[f.nodes[slot].kind].price
 
 
 @helper
-def node_gone(f: Farm, slot: int) -> None:
+def node_gone(f: AutoscaleWorld, slot: int) -> None:
     """Nothing runs there any more: the slot waits to be used again."""
     if f.nodes[slot].status == LEAVING:
         f.types[f.nodes[slot].kind].leaving -= 1
@@ -192,7 +192,7 @@ def node_gone(f: Farm, slot: int) -> None:
 
 
 @helper
-def node_leaves(f: Farm, slot: int) -> None:
+def node_leaves(f: AutoscaleWorld, slot: int) -> None:
     """A node takes no more requests, finishes those it has, and is given back. The last few may not
     go."""
     if f.state[0].live <= f.rules[0].nodes_min:
@@ -206,7 +206,7 @@ def node_leaves(f: Farm, slot: int) -> None:
 
 
 @helper
-def crash(f: Farm) -> None:
+def crash(f: AutoscaleWorld) -> None:
     """A share of the live nodes vanishes at once, with what they had."""
     wanted = round(f.rules[0].crash_share * f.state[0].live)
     for _ in range(wanted):
@@ -223,7 +223,7 @@ def crash(f: Farm) -> None:
 
 
 @helper
-def renew_entry(f: Farm) -> None:
+def renew_entry(f: AutoscaleWorld) -> None:
     """The entry point gets to know other workers: a share of all, but no fewer than a minimum."""
     wanted = max(f.rules[0].entry_min, int(np.ceil(f.rules[0].entry_share * f.state[0].live)))
     f.state[0].known = draw_some(
@@ -232,12 +232,12 @@ def renew_entry(f: Farm) -> None:
 
 
 @helper
-def type_on_offer(f: Farm) -> int:
+def type_on_offer(f: AutoscaleWorld) -> int:
     return int(f.offer_type[step_at(f.offer_time, f.state[0].now)])
 
 
 @helper
-def estimated_load(f: Farm, slot: int) -> float:
+def estimated_load(f: AutoscaleWorld, slot: int) -> float:
     """What a node takes for the load of the system; averaging has no result before its first whole
     epoch."""
     if f.rules[0].estimate == GOSSIP and not np.isnan(f.averages.load[slot]):
@@ -246,7 +246,7 @@ def estimated_load(f: Farm, slot: int) -> float:
 
 
 @helper
-def node_decides(f: Farm, slot: int) -> None:
+def node_decides(f: AutoscaleWorld, slot: int) -> None:
     """One DEPAS cycle of one node."""
     kind, rules = type_on_offer(f), f.rules[0]
     load = estimated_load(f, slot)
@@ -263,7 +263,7 @@ def node_decides(f: Farm, slot: int) -> None:
 
 
 @helper
-def wanted_capacity(f: Farm, present: float) -> float:
+def wanted_capacity(f: AutoscaleWorld, present: float) -> float:
     """What a central scaler wants, given the capacity that is up or starting."""
     rules = f.rules[0]
     if rules.kind == ORACLE:
@@ -282,7 +282,7 @@ def wanted_capacity(f: Farm, present: float) -> float:
 
 
 @helper
-def central_decides(f: Farm) -> None:
+def central_decides(f: AutoscaleWorld) -> None:
     """A central scaler adds nodes of the type on offer, or removes some at random, until it has
     what it wants."""
     kind = type_on_offer(f)
@@ -303,7 +303,7 @@ def central_decides(f: Farm) -> None:
 
 
 @helper
-def measure_loads(f: Farm, window: int, second: int) -> None:
+def measure_loads(f: AutoscaleWorld, window: int, second: int) -> None:
     """Once a second: each node's work, requests per second processed or rejected over the window,
     or since it is up.
 
@@ -321,7 +321,7 @@ def measure_loads(f: Farm, window: int, second: int) -> None:
 
 
 @helper
-def gossip_round(f: Farm) -> None:
+def gossip_round(f: AutoscaleWorld) -> None:
     rules = f.rules[0]
     epoch = rules.epoch_rounds if rules.estimate == GOSSIP else 0
     peers = Peers(f.up, f.work, f.capacity, f.live, f.state[0].live)
@@ -331,7 +331,7 @@ def gossip_round(f: Farm) -> None:
 
 
 @helper
-def sample(f: Farm) -> None:
+def sample(f: AutoscaleWorld) -> None:
     """One row of the time series, in the order of `COLUMNS`."""
     pay(f.state)
     s, row = f.state[0], f.samples[f.state[0].sampled]

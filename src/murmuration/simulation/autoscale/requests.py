@@ -18,7 +18,7 @@ from murmuration.simulation.autoscale.world import (
     NEVER,
     REQUESTS,
     Array,
-    Farm,
+    AutoscaleWorld,
 )
 
 
@@ -109,7 +109,7 @@ def dequeue(state: Array, nodes: Array, requests: Array, node: int) -> int:
 
 
 @inlined
-def next_worker(f: Farm, sender: int) -> int:
+def next_worker(f: AutoscaleWorld, sender: int) -> int:
     """Whom the entry point (−1) or a worker sends a request to, by capacity; −1 if it knows nobody
     alive."""
     target = -1
@@ -134,7 +134,7 @@ def next_worker(f: Farm, sender: int) -> int:
 
 
 @inlined
-def route(f: Farm) -> int:
+def route(f: AutoscaleWorld) -> int:
     """The worker that admits a request, −1 if none did; the last one visited counts the rejection
     as its load.
 
@@ -167,7 +167,7 @@ def route(f: Farm) -> int:
 
 
 @inlined
-def arrive(f: Farm) -> None:
+def arrive(f: AutoscaleWorld) -> None:
     """A request is issued. How long it takes is drawn now, so that it does not depend on who runs
     it."""
     now, rng = f.state[0].now, f.rng[REQUESTS]
@@ -201,7 +201,7 @@ def count_response(state: Array, responses: Array, seconds: float) -> None:
 
 
 @inlined
-def end_request(f: Farm) -> int:
+def end_request(f: AutoscaleWorld) -> int:
     """The first request to end does; its worker starts the next. Returns a worker that now has
     nothing left, or −1."""
     request, now = f.ends[0].request, f.state[0].now

@@ -25,7 +25,7 @@ Summary = dict[str, Any]
 
 def series(run: Run) -> dict[str, Floats]:
     """The samples by column, with the optimum and the edges of the band."""
-    samples = run.farm.samples[: int(run.farm.state["sampled"][0])]
+    samples = run.world.samples[: int(run.world.state["sampled"][0])]
     names = [*w.COLUMNS, *(f"nodes.{name}" for name in run.type_names)]
     columns = {name: np.ascontiguousarray(samples[:, k]) for k, name in enumerate(names)}
     scaler = run.scenario.autoscaler
@@ -65,7 +65,7 @@ def quantile(responses: w.Array, share: float) -> float | None:
 
 def summary(run: Run) -> Summary:
     """The figures of a run; names are stable."""
-    state, columns, scaler = run.farm.state[0], series(run), run.scenario.autoscaler
+    state, columns, scaler = run.world.state[0], series(run), run.scenario.autoscaler
     arrived, done = int(state["arrived"]), int(state["done"])
     capacity, low, high = columns["capacity"], columns["band_low"], columns["band_high"]
     return {
@@ -85,7 +85,7 @@ def summary(run: Run) -> Summary:
         "response_s": {
             "mean": float(state["response_s"]) / done if done else None,
             **{
-                f"p{round(100 * share)}": quantile(run.farm.responses, share)
+                f"p{round(100 * share)}": quantile(run.world.responses, share)
                 for share in (0.5, 0.95, 0.99)
             },
         },

@@ -154,7 +154,7 @@ STATE = np.dtype(
 )
 
 
-class Farm(NamedTuple):
+class AutoscaleWorld(NamedTuple):
     """Everything a run is made of."""
 
     state: Array

@@ -57,7 +57,7 @@ def small_scenario(track: dict[str, int], seed: int) -> scenario.AutoscaleScenar
 def bulk_figures(track: dict[str, int], seed: int) -> tuple[list[float], Floats]:
     """The figures of the bulk loop, and its capacity every second."""
     simulation = build.finish(build.prepare(small_scenario(track, seed)))
-    state, columns = simulation.farm.state[0], results.series(simulation)
+    state, columns = simulation.world.state[0], results.series(simulation)
     capacity, rate = columns["capacity"], columns["rate"]
     rejected = int(state["rejected"]) / int(state["arrived"])
     nodes = [float(state["added"]), float(state["removed"])]
