@@ -118,7 +118,7 @@ class Checkout:
         return answer.stdout
 
 
-pytestmark = pytest.mark.timeout(LIMIT_S)
+pytestmark = pytest.mark.timeout(10 * LIMIT_S)
 
 
 @pytest.fixture
