@@ -227,7 +227,7 @@ class Giver(NegotiationAgent):
             self._give_up(negotiation, nowhere=False)
 
     def _give_up(self, negotiation: Negotiation, nowhere: bool) -> None:
-        """No node was found; `nowhere`: a broker knows none that could hold the task at all."""
+        """No node takes the task; `nowhere`: a broker knows none that could hold it at all."""
         self.counts["given_up"] += 1
         self._end(negotiation)
 

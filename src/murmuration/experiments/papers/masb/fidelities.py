@@ -62,11 +62,11 @@ def run(settings: Settings) -> Reproduction:
     lines: list[Series] = []
     for k in range(seeds):
         scenario = small_scenario(settings.seed + k, hours)
-        found = {
+        both = {
             "bulk": bulk_figures(scenario),
             "messages": message_figures(scenario, settings.seed + k, hours),
         }
-        for name, (means, over) in found.items():
+        for name, (means, over) in both.items():
             figures[name].append(means)
             if k == 0:
                 lines.append(Series(name, over[0].tolist(), over[1].tolist()))
@@ -88,9 +88,16 @@ def compare(figures: Mapping[str, Sequence[Sequence[float]]]) -> list[Row]:
     rows = []
     for k, quantity in enumerate(QUANTITIES):
         low, high = float(bulk[:, k].min()), float(bulk[:, k].max())
-        least, most = float(agents[:, k].min()), float(agents[:, k].max())
-        said = f"{agents[:, k].mean():.4g} ({least:.4g} to {most:.4g})"
+        lowest, highest = float(agents[:, k].min()), float(agents[:, k].max())
+        text = f"{agents[:, k].mean():.4g} ({lowest:.4g} to {highest:.4g})"
         rows.append(
-            Row(quantity, said, float(bulk[:, k].mean()), low, high, low <= most and least <= high)
+            Row(
+                quantity,
+                text,
+                float(bulk[:, k].mean()),
+                low,
+                high,
+                low <= highest and lowest <= high,
+            )
         )
     return rows

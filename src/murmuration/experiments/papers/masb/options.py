@@ -38,9 +38,9 @@ def run(settings: Settings) -> Reproduction:
         make_spec("light load", light),
         make_spec("light load, idle nodes shared", sc.override(light, {f"{KEY}.underused": 20})),
     ]
-    found = execute(settings, specs)
-    plain, eager = found["as published"], found["off-loading"]
-    few, fewer = found["light load"], found["light load, idle nodes shared"]
+    summaries = execute(settings, specs)
+    plain, eager = summaries["as published"], summaries["off-loading"]
+    few, fewer = summaries["light load"], summaries["light load, idle nodes shared"]
     more = eager["migrations_per_min"] - plain["migrations_per_min"]
     rows = [
         Row(
@@ -63,7 +63,7 @@ def run(settings: Settings) -> Reproduction:
         ),
         *unanswered_rows(),
     ]
-    figure = type_bars("Nodes per allocation type", found)
+    figure = type_bars("Nodes per allocation type", summaries)
     return Reproduction(
         "masb-options", "Section 9: what the paper leaves to do", tuple(rows), (figure,), (MADE,)
     )
@@ -89,9 +89,9 @@ def unanswered_rows() -> list[Row]:
     ]
 
 
-def flapping(most: int) -> dict[str, float]:
-    """Tasks come all the time, and four of the twelve nodes are down most of the time; what agents
-    counted."""
+def flapping(unanswered_max: int) -> dict[str, float]:
+    """Tasks come all the time, and four of the twelve nodes are down most of the time; returns
+    what agents counted."""
     nodes = {f"n{k}": (8_000_000, 16 * GIB) for k in range(12)}
     crashes = [
         Crash(float(at), f"n{k}", 120.0) for k in range(4) for at in range(30 + 10 * k, 3600, 150)
@@ -100,7 +100,7 @@ def flapping(most: int) -> dict[str, float]:
     agents = NegotiatingCluster(
         nodes,
         tasks,
-        NegotiationSettings(unanswered_max=most),
+        NegotiationSettings(unanswered_max=unanswered_max),
         faults=Faults(crashes=tuple(crashes)),
     )
     agents.run(3600.0)

@@ -98,8 +98,8 @@ def even(cluster: Summary) -> float:
     return float(types["pa"] / max(types["da"], 1e-9))
 
 
-def type_bars(title: str, found: Mapping[str, Summary]) -> Bars:
-    series = tuple((label, tuple(shares(cluster))) for label, cluster in found.items())
+def type_bars(title: str, summaries: Mapping[str, Summary]) -> Bars:
+    series = tuple((label, tuple(shares(cluster))) for label, cluster in summaries.items())
     names = tuple(name.upper() if len(name) < 4 else name for name in NAMES)
     return Bars(title, "share of nodes", names, series, y_percent=True)
 
@@ -114,8 +114,8 @@ def benchmark(settings: Settings) -> Reproduction:
     specs = [
         make_spec(name, sc.override(base, variants[name])) for name in ("negotiation", *BASELINES)
     ]
-    found = execute(settings, specs)
-    masb = found["negotiation"]
+    summaries = execute(settings, specs)
+    masb = summaries["negotiation"]
     rows = [
         Row(f"negotiation, {name} nodes", percent(paper), percent(share))
         for name, paper, share in zip(NAMES, MASB, shares(masb), strict=True)
@@ -127,11 +127,11 @@ def benchmark(settings: Settings) -> Reproduction:
             Row(
                 quantity,
                 "higher",
-                f"{even(masb):.2f} against {even(found[name]):.2f}",
-                holds=even(masb) > even(found[name]),
+                f"{even(masb):.2f} against {even(summaries[name]):.2f}",
+                holds=even(masb) > even(summaries[name]),
             )
         )
-        rows.append(Row(f"{name}: overloaded nodes", "—", percent(overloaded(found[name]))))
+        rows.append(Row(f"{name}: overloaded nodes", "—", percent(overloaded(summaries[name]))))
     rows.append(_within("negotiation: overloaded nodes", 0.0010, overloaded(masb)))
     rows.append(_collisions(masb))
     notes = (
@@ -140,7 +140,7 @@ def benchmark(settings: Settings) -> Reproduction:
         "schedulers place the same "
         "cell without migration, giving what is not used to others than production tasks.",
     )
-    figure = type_bars("Nodes per allocation type", found)
+    figure = type_bars("Nodes per allocation type", summaries)
     return Reproduction(
         "masb-benchmark", "Table 3: nodes per allocation type", tuple(rows), (figure,), notes
     )
@@ -153,28 +153,30 @@ def _within(quantity: str, paper: float, share: float) -> Row:
 
 
 def _collisions(cluster: Summary) -> Row:
-    found = cluster["collision_fraction"]
+    fraction = cluster["collision_fraction"]
     return Row(
-        "requests that find the room gone", "6–8 %", None if found is None else percent(found)
+        "requests that find the room gone", "6–8 %", None if fraction is None else percent(fraction)
     )
 
 
 def performance(settings: Settings) -> Reproduction:
     """Table 4: more load on the same nodes."""
     base = cell(settings)
-    found = execute(settings, [make_spec(f"{load:.0%}", scaled(base, load=load)) for load in LOADS])
+    summaries = execute(
+        settings, [make_spec(f"{load:.0%}", scaled(base, load=load)) for load in LOADS]
+    )
     rows = [
-        *_overload_rows(found, LOADS, "load {}: overloaded nodes", "25 times"),
-        *_used_rows(found["100%"]),
+        *_overload_rows(summaries, LOADS, "load {}: overloaded nodes", "25 times"),
+        *_used_rows(summaries["100%"]),
     ]
-    figure = type_bars("Nodes per allocation type as the load grows", found)
+    figure = type_bars("Nodes per allocation type as the load grows", summaries)
     return Reproduction(
         "masb-performance", "Table 4: 100 to 106 % of the load", tuple(rows), (figure,), (MADE,)
     )
 
 
 def _overload_rows(
-    found: Mapping[str, Summary], papers: Mapping[float, float], words: str, said: str
+    summaries: Mapping[str, Summary], papers: Mapping[float, float], words: str, said: str
 ) -> list[Row]:
     """The overloaded share at each size, within the limit where the paper is; and that the last
     exceeds the first."""
@@ -185,13 +187,13 @@ def _overload_rows(
             percent(overloaded(cluster)),
             holds=overloaded(cluster) < LIMIT if paper < LIMIT else None,
         )
-        for (label, cluster), paper in zip(found.items(), papers.values(), strict=True)
+        for (label, cluster), paper in zip(summaries.items(), papers.values(), strict=True)
     ]
-    (first, least), *_, (last, most) = (
-        (label, overloaded(cluster)) for label, cluster in found.items()
+    (first, lowest), *_, (last, highest) = (
+        (label, overloaded(cluster)) for label, cluster in summaries.items()
     )
     quantity = f"overloaded share at {last} above that at {first}"
-    return [*rows, Row(quantity, said, _times(most, least), holds=most > least)]
+    return [*rows, Row(quantity, said, _times(highest, lowest), holds=highest > lowest)]
 
 
 def _times(value: float, of: float) -> str:
@@ -216,11 +218,11 @@ def _used_rows(cluster: Summary) -> list[Row]:
 def compaction(settings: Settings) -> Reproduction:
     """Table 5: fewer nodes for the same load."""
     base = cell(settings)
-    found = execute(
+    summaries = execute(
         settings, [make_spec(f"{size:.0%}", scaled(base, nodes=size)) for size in SIZES]
     )
-    rows = _overload_rows(found, SIZES, "{} of the nodes: overloaded", "5 times")
-    figure = type_bars("Nodes per allocation type as nodes are removed", found)
+    rows = _overload_rows(summaries, SIZES, "{} of the nodes: overloaded", "5 times")
+    figure = type_bars("Nodes per allocation type as nodes are removed", summaries)
     return Reproduction(
         "masb-compaction", "Table 5: 97 to 100 % of the nodes", tuple(rows), (figure,), (MADE,)
     )
@@ -234,8 +236,8 @@ def migration_cost(settings: Settings) -> Reproduction:
         initial, move = (name.lower().replace("|", "-") for name in label.split(", "))
         changes = {"scheduler.negotiation.initial": initial, "scheduler.negotiation.move": move}
         specs.append(make_spec(label, sc.override(base, changes)))
-    found = execute(settings, specs)
-    cost = {label: cluster["migrated_mb_per_min"] / 1000.0 for label, cluster in found.items()}
+    summaries = execute(settings, specs)
+    cost = {label: cluster["migrated_mb_per_min"] / 1000.0 for label, cluster in summaries.items()}
     rows = [
         Row(f"{label}: GB moved per minute", paper, round(cost[label], 2))
         for label, paper in COSTS.items()
@@ -258,12 +260,12 @@ def migration_cost(settings: Settings) -> Reproduction:
         )
     moves = ", ".join(
         f"{cluster['migrations_per_min']:.0f} migrations by {label}"
-        for label, cluster in found.items()
+        for label, cluster in summaries.items()
     )
     chart = Bars(
         "Data moved by migrations", "GB per minute", tuple(cost), (("here", tuple(cost.values())),)
     )
-    bars = (chart, type_bars("Nodes per allocation type", found))
+    bars = (chart, type_bars("Nodes per allocation type", summaries))
     notes = (
         MADE,
         f"Per minute here: {moves}. The paper's volume is that of some 2,000 tasks of this size.",
@@ -276,17 +278,17 @@ def migration_cost(settings: Settings) -> Reproduction:
 def scalability(settings: Settings) -> Reproduction:
     """Table 7: 12,500 to 100,000 nodes."""
     presets = list(CELLS)[: 2 if settings.quick else 4]
-    found = execute(settings, [make_spec(name, cell(settings, 0.1, name)) for name in presets])
-    base = shares(found[presets[0]])
+    summaries = execute(settings, [make_spec(name, cell(settings, 0.1, name)) for name in presets])
+    base = shares(summaries[presets[0]])
     rows = []
     for name in presets[1:]:
-        for kind, share, first in zip(NAMES, shares(found[name]), base, strict=True):
+        for kind, share, first in zip(NAMES, shares(summaries[name]), base, strict=True):
             quantity = f"{name}: {kind} nodes as in the smallest cell, within 3 points"
             rows.append(
                 Row(quantity, "flat", f"{share:.2%} ({first:.2%})", holds=abs(share - first) < 0.03)
             )
-        rows.append(_within(f"{name}: overloaded", 0.0007, overloaded(found[name])))
-    figure = type_bars("Nodes per allocation type as the cell grows", found)
+        rows.append(_within(f"{name}: overloaded", 0.0007, overloaded(summaries[name])))
+    figure = type_bars("Nodes per allocation type as the cell grows", summaries)
     return Reproduction(
         "masb-scalability", "Table 7: 12.5k to 100k nodes", tuple(rows), (figure,), (MADE,)
     )
@@ -294,12 +296,12 @@ def scalability(settings: Settings) -> Reproduction:
 
 def spikes(settings: Settings) -> Reproduction:
     """Table 2: how often a node's load rises by more than a threshold within a minute."""
-    found = execute(settings, [make_spec("negotiation", cell(settings, 0.25))])["negotiation"]
-    scale = CELLS[PRESET] / found["nodes_mean"]
+    summary = execute(settings, [make_spec("negotiation", cell(settings, 0.25))])["negotiation"]
+    scale = CELLS[PRESET] / summary["nodes_mean"]
     rows = []
-    measured = [value * scale for value in found["spikes_per_min"]]
+    measured = [value * scale for value in summary["spikes_per_min"]]
     for (threshold, (mean, peak)), here, most in zip(
-        SPIKES.items(), measured, found["spikes_peak"], strict=True
+        SPIKES.items(), measured, summary["spikes_peak"], strict=True
     ):
         quantity = f"rises of more than {threshold:.0%} per minute (within a factor of two)"
         rows.append(Row(quantity, float(mean), round(here, 1), holds=mean / 2 <= here <= 2 * mean))
