@@ -29,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 
 def groups(folder: Path) -> list[str]:
     """The control groups of a cluster's tasks."""
-    names = {container.group_name(run.name.rpartition("+")[2], run) for run in runs(folder)}
+    names = {container.group_name(run) for run in runs(folder)}
     return [place for place, _, _ in os.walk("/sys/fs/cgroup") if os.path.basename(place) in names]
 
 

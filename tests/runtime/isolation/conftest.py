@@ -79,10 +79,7 @@ def until(holds: Callable[[], bool], seconds: float = LIMIT_S) -> None:
 
 def left_behind(base: Path) -> list[str]:
     """Processes, mounts and control groups of the tasks in a folder."""
-    marks = [
-        (processes.mark(folder), container.group_name(folder.name, folder))
-        for folder in base.iterdir()
-    ]
+    marks = [(processes.mark(folder), container.group_name(folder)) for folder in base.iterdir()]
     pids = [
         pid
         for pid in processes.all_pids()

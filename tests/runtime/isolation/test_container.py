@@ -29,6 +29,7 @@ def test_what_a_task_writes_stays_in_its_folder(runc: House) -> None:
         "stdout",
         "stderr",
         "state",
+        "record",
         "work",
     }
     assert (runc.base / "a/work/file").read_text() == "kept\n"

@@ -98,7 +98,7 @@ def test_a_folder_that_is_none_is_refused(home: House, tmp_path: Path, folder: s
         home.isolation.start(RunSpec("a", ["true"], {}, ROOMY, place))
 
 
-@pytest.mark.parametrize("name", ["state", "stdout", "stderr", "work"])
+@pytest.mark.parametrize("name", ["state", "record", "stdout", "stderr", "work"])
 def test_no_file_of_a_task_is_written_through_a_link(
     home: House, tmp_path: Path, name: str
 ) -> None:
@@ -250,14 +250,14 @@ def test_what_ended_without_a_trace_is_not_found(home: House) -> None:
 
 def test_the_task_of_another_isolation_is_left_alone(home: House) -> None:
     started = home.shell("a", "sleep 300")
-    state = started.folder / files.STATE
-    whole = state.read_bytes()
+    record = started.folder / files.RECORD
+    whole = record.read_bytes()
     name = home.isolation.name.encode()
     for other in (whole.replace(name, b"another"), whole[:20], b""):
-        state.write_bytes(other)
+        record.write_bytes(other)
         assert home.isolation.recover(started.folder) is None
         assert files.locked(started.folder)
-    state.write_bytes(whole)
+    record.write_bytes(whole)
 
 
 def test_cleaning_ends_what_runs_and_may_be_repeated(home: House) -> None:

@@ -30,7 +30,7 @@ from murmuration.runtime.node.isolation import (
     StartFailed,
     task_folder,
 )
-from murmuration.runtime.node.isolation.folder import locked
+from murmuration.runtime.node.isolation.folder import locked, open_plain
 from murmuration.runtime.node.journal import Begun, Journal, Over, Settled
 from murmuration.schedulers.central.messages import JOBS, Ended
 from murmuration.schedulers.central.node_agent import Exited, Found, Start, Started
@@ -260,17 +260,13 @@ class Executor:
         """A part of a run's output; never through a link, never outside the folder."""
         try:
             path = task_folder(self.folder, run) / ("stderr" if stream == "stderr" else "stdout")
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open_plain(path) as file:
+                data = os.pread(file.fileno(), max(0, min(size, 2**20)), offset)
+                return Output(data, os.fstat(file.fileno()).st_size)
         except InputError as error:
             return Output(wrong=str(error))
-        except OSError:
+        except (OSError, OverflowError):
             return Output(wrong=f"no output of {run} is kept")
-        try:
-            return Output(
-                os.pread(descriptor, max(0, min(size, 2**20)), offset), os.fstat(descriptor).st_size
-            )
-        finally:
-            os.close(descriptor)
 
 
 def _try(isolation: Isolation, spec: RunSpec) -> tuple[Handle | None, str]:

@@ -23,6 +23,7 @@ import msgspec
 from murmuration.runtime.node.isolation import processes
 
 NEEDED = ("cpu", "memory", "pids")
+CGROUP_KINDS = ("cgroup", "cgroup2")
 #: Version 2 lets a group hold processes or limits for groups below, not both: the agent steps down
 #: into this one.
 AGENTS = "murmur-agents"
@@ -135,12 +136,30 @@ class Version2:
         return counts(folders[""], "memory.events").get("oom_kill", 0)
 
 
+def select_known(folders: Folders, name: str, mounts: str | None = None) -> Folders:
+    """Of folders that were written down, those that can be groups of this name: directly named
+    so, inside a mounted hierarchy, reached by no link. Whoever acts as root on a path that was read
+    from a file acts on nothing else."""
+    mounts = Path("/proc/self/mountinfo").read_text() if mounts is None else mounts
+    places = [Path(place) for kind, _, place, _ in mounted(mounts) if kind in CGROUP_KINDS]
+    return {
+        controller: folder
+        for controller, folder in folders.items()
+        if os.path.basename(folder) == name
+        and os.path.realpath(folder) == folder
+        and any(Path(folder).is_relative_to(place) for place in places)
+    }
+
+
 def read(folder: str, name: str) -> str:
     """A file of a group, empty once the group is gone."""
     try:
-        return Path(folder, name).read_text()
+        descriptor = os.open(Path(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return ""
+    with os.fdopen(descriptor) as file, contextlib.suppress(OSError):
+        return file.read()
+    return ""
 
 
 def number(folder: str, name: str) -> int:
@@ -178,7 +197,9 @@ def end(folders: Folders) -> None:
     go."""
     for folder in folders.values():
         with contextlib.suppress(OSError):
-            Path(folder, "cgroup.kill").write_text("1")
+            descriptor = os.open(Path(folder, "cgroup.kill"), os.O_WRONLY | os.O_NOFOLLOW)
+            with os.fdopen(descriptor, "w") as file:
+                file.write("1")
     processes.end_all(lambda: pids(folders))
 
 

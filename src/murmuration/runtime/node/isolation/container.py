@@ -84,7 +84,7 @@ class Container(Ending):
 
     def start(self, spec: RunSpec) -> Handle:
         files.check(spec)
-        name = group_name(spec.task, spec.folder)
+        name = group_name(spec.folder)
         folders = self._cgroups.folders(name)
         environment = {"PATH": DEFAULT_PATH, "MURMUR_TASK": spec.task, **spec.env}
         try:
@@ -108,9 +108,10 @@ class Container(Ending):
         record = files.record(folder, self.name)
         if record is None:
             return None
+        groups = self._groups(folder, record)
         if await_shim(folder).pid is None:
             self.clean(folder)
-        handle = self._found(record.task, folder, record.limits, record.cgroups)
+        handle = self._found(record.task, folder, record.limits, groups)
         return None if handle.ended and handle.ended.lost else handle
 
     def poll(self, handle: Handle) -> Exit | None:
@@ -126,8 +127,7 @@ class Container(Ending):
         return handle.used
 
     def clean(self, folder: Path) -> None:
-        record = files.record(folder, self.name)
-        groups = record.cgroups if record else {}
+        groups = self._groups(folder, files.record(folder, self.name))
         deadline = time.monotonic() + ENDING_S
         while files.locked(folder) and time.monotonic() < deadline:
             processes.end_all(lambda: launchers(folder))
@@ -136,6 +136,13 @@ class Container(Ending):
         cgroups.remove(groups)
         shutil.rmtree(folder / bundle.BUNDLE, ignore_errors=True)
         processes.reap_orphans(())
+
+    def _groups(self, folder: Path, record: files.Record | None) -> cgroups.Folders:
+        """The groups of a folder's task: where they would be made now, or where an agent in
+        another group has made them."""
+        name = group_name(folder)
+        written = cgroups.select_known(record.cgroups, name) if record else {}
+        return {**self._cgroups.folders(name), **written}
 
     def _others(self, handle: Handle) -> set[int]:
         return cgroups.pids(handle.cgroups) - {handle.pid}
@@ -175,11 +182,10 @@ class Container(Ending):
         return ended
 
 
-def group_name(task: str, folder: Path) -> str:
-    """A name for the control groups that no other folder's task has."""
-    return (
-        f"murmur-{task}-{hashlib.blake2b(os.fsencode(folder.resolve()), digest_size=6).hexdigest()}"
-    )
+def group_name(folder: Path) -> str:
+    """A name for the control groups that no other folder's task has; the folder alone decides."""
+    digest = hashlib.blake2b(os.fsencode(folder.resolve()), digest_size=6).hexdigest()
+    return f"murmur-{folder.name}-{digest}"
 
 
 def launch(place: Path, opened: files.Files, lower: Path) -> int:
@@ -222,7 +228,10 @@ def launchers(folder: Path) -> set[int]:
     """What is still on its way to a container for this folder."""
     mark = processes.mark(folder)
     return {
-        pid for pid in processes.all_pids() if pid != os.getpid() and processes.carries(pid, mark)
+        pid
+        for pid in processes.all_pids()
+        # A task inside a container may call itself what it likes.
+        if pid != os.getpid() and processes.carries(pid, mark) and processes.is_outside(pid)
     }
 
 

@@ -1,6 +1,10 @@
 """The files of one task: its output, what was asked for, what the shim reported, and whether
 anybody still holds it.
 
+What is started is written into `record`, which no task is ever given; the shim is given `state`,
+so a task can come by it too: it is a lock, and a text that proves nothing but what a task says of
+its own end.
+
 The state file is locked from before a launch begins until the shim ends: the lock goes from the
 agent through every launcher to the shim, and the kernel lets go of it when the last of them is
 gone, however that happened. So "locked" means "runs or is about to", with no moment in between and
@@ -10,11 +14,14 @@ no number of a process that may have been given away.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -30,6 +37,7 @@ from murmuration.runtime.node.isolation.interface import (
 )
 
 STDOUT, STDERR, STATE, ORDER, WORK = "stdout", "stderr", "state", "order", "work"
+RECORD = "record"
 #: Room kept for what the shim will write, so that a full disk takes no exit code.
 SHIM_BYTES = 512
 READ_BYTES_MAX = 2**16
@@ -41,7 +49,7 @@ class TakenError(StartFailed):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What is started here: the first line of the state, written before anything is started."""
+    """What is started here; written before anything is."""
 
     isolation: str
     task: str
@@ -85,8 +93,8 @@ def opened(spec: RunSpec, record: Record) -> Iterator[Files]:
             raise TakenError(f"task {spec.task} runs already in {spec.folder}") from None
         (spec.folder / ORDER).unlink(missing_ok=True)
         os.ftruncate(fds[0], 0)
-        written = os.write(fds[0], msgspec.json.encode(record) + b"\n")
-        os.posix_fallocate(fds[0], written, SHIM_BYTES)
+        _write(spec.folder / RECORD, msgspec.json.encode(record) + b"\n")
+        os.posix_fallocate(fds[0], 0, SHIM_BYTES)
         (spec.folder / WORK).mkdir(exist_ok=True)
         fds += [_open(spec.folder / name, os.O_WRONLY | os.O_APPEND) for name in (STDOUT, STDERR)]
         yield Files(*fds)
@@ -110,20 +118,25 @@ def _write(path: Path, content: bytes) -> None:
 def read_bytes(path: Path, size_max: int = READ_BYTES_MAX) -> bytes:
     """The beginning of a file of the folder, empty if it is no plain file or not there."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open_plain(path) as file:
+            return os.read(file.fileno(), size_max)
     except OSError:
         return b""
-    try:
-        return os.read(fd, size_max)
-    except OSError:
-        return b""
-    finally:
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A file to read, if it is one: what a task may have put in its place, a link or a pipe that
+    nobody writes to, is an OSError at once."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
+        raise OSError(errno.EINVAL, "expected a plain file", str(path))
+    return os.fdopen(fd, "rb", buffering=0)
 
 
 def record(folder: Path, isolation: str) -> Record | None:
     """What this isolation started here; None if it did not, or was killed before it wrote so."""
-    line, end, _ = read_bytes(folder / STATE).partition(b"\n")
+    line, end, _ = read_bytes(folder / RECORD).partition(b"\n")
     try:
         record = msgspec.json.decode(line if end else b"", type=Record)
     except msgspec.DecodeError:
@@ -132,22 +145,19 @@ def record(folder: Path, isolation: str) -> Record | None:
 
 
 def state(folder: Path) -> shim.ShimState:
-    """What the shim has reported, after the first line."""
-    return shim.read(read_bytes(folder / STATE).partition(b"\n")[2].decode(errors="replace"))
+    """What the shim has reported, or the task in its name."""
+    return shim.read(read_bytes(folder / STATE).decode(errors="replace"))
 
 
 def locked(folder: Path) -> bool:
     """Whether a shim, or a launch on its way to one, holds this folder."""
     try:
-        fd = os.open(folder / STATE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with open_plain(folder / STATE) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    finally:
-        os.close(fd)
+    except OSError:
+        return False
     return False
 
 

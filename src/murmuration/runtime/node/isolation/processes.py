@@ -117,6 +117,14 @@ def carries(pid: int, mark: str) -> bool:
         return False
 
 
+def is_outside(pid: int) -> bool:
+    """Whether a process is in no container: it sees the same processes as this one."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return False
+
+
 def command_line(pid: int) -> bytes:
     """Words ended by NUL; empty for what has ended."""
     try:

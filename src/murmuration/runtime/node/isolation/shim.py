@@ -3,8 +3,9 @@ note how it ended.
 
 A shell starts in a millisecond, is there on every node and in every image, and needs no compiler.
 It runs as the command's parent (in a container as process 1), holds the lock on the task's state
-through descriptor 3, writes there the one line the agent needs, and keeps a descriptor 3 out of the
-command's reach.
+through descriptor 3 and writes there the one line the agent needs. The command is not given the
+descriptor but can come by it (`/proc/1/fd/3`), so what stands there is a task's word on its own
+end and nothing that anybody acts on otherwise.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ echo "exit $?" >&3"""
 #: An agent watches each task through a descriptor and so allows itself many; a task gets as many as
 #: is usual here.
 OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+#: What a kernel can mean by a number of a process and a code of its end; what is shown of a
+#: sentence.
+PID_MAX, CODE_MAX, SENTENCE_MAX = 2**22, 255, 300
 SIGNAL_BASE = 128
 SIGNAL_MAX = 64
 
@@ -63,11 +67,23 @@ def arguments(task: str, work: str, data_kb: int | None, command: list[str]) -> 
 
 
 def read(text: str) -> ShimState:
-    """The shim's lines; a line without its end was cut off and says nothing."""
+    """The shim's lines; a line without its end was cut off and says nothing. A task can write here
+    too, so only numbers that can be are taken, and of a sentence only what can be shown."""
     fields: dict[str, str] = {}
     for line in text.rstrip("\0").splitlines(keepends=True):
         key, _, value = line.partition(" ")
         if line.endswith("\n"):
             fields.setdefault(key, value.strip())
-    number = {key: int(value) for key, value in fields.items() if value.isdecimal()}
-    return ShimState(number.get("pid"), number.get("exit"), fields.get("failed", ""))
+    sentence = "".join(sign for sign in fields.get("failed", "") if sign.isprintable())
+    return ShimState(
+        read_number(fields, "pid", PID_MAX),
+        read_number(fields, "exit", CODE_MAX),
+        sentence[:SENTENCE_MAX],
+    )
+
+
+def read_number(fields: dict[str, str], name: str, most: int) -> int | None:
+    text = fields.get(name, "")
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
+        return None
+    return int(text) if int(text) <= most else None

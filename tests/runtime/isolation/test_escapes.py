@@ -1,0 +1,129 @@
+"""Tasks that attack their node: what root does for a task rests on nothing a task can write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.runtime.isolation.conftest import LIMIT_S, House, until
+
+from murmuration.runtime.node.isolation import cgroups, container, shim
+from murmuration.runtime.node.isolation import folder as files
+
+#: Reopens the file that the shim holds, and claims that the control groups of this task are its
+#: folder of work, in which a host's process is listed and `cgroup.kill` is a link to a host's file.
+FORGE = """
+import json, os, sys
+victim, target, name = sys.argv[1:]
+work = next(l.split()[3] for l in open("/proc/self/mountinfo") if l.split()[4] == "/murmur")
+for place in (".", name):
+    os.makedirs(place, exist_ok=True)
+    open(f"{place}/cgroup.procs", "w").write(victim)
+    os.symlink(target, f"{place}/cgroup.kill")
+groups = {"x": work, "y": f"{work}/{name}", "cpu": f"{work}/{name}"}
+limits = {"cpu": 1.0, "memory": 0, "pids": 0}
+record = {"isolation": "runc", "task": "a", "limits": limits, "cgroups": groups}
+descriptor = os.open("/proc/1/fd/3", os.O_RDWR)
+os.pwrite(descriptor, json.dumps(record).encode() + b"\\n", 0)
+"""
+
+
+@pytest.fixture
+def victim() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the host that no task has to do with."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_container_makes_its_agent_harm_nobody(
+    runc: House, tmp_path: Path, victim: subprocess.Popen[bytes]
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    name = container.group_name(runc.base / "a")
+    handle = runc.start("a", "python3", "-c", FORGE, str(victim.pid), str(precious), name)
+    runc.wait(handle)
+    assert (handle.folder / "work/cgroup.kill").is_symlink(), runc.output("a", "stderr")
+    runc.isolation.clean(handle.folder)
+    assert victim.poll() is None and precious.read_text() == "precious"
+
+
+def test_groups_that_were_written_down_are_believed_only_in_a_hierarchy(tmp_path: Path) -> None:
+    name = "murmur-a-0123456789ab"
+    mounts = (
+        f"1 2 0:3 / {tmp_path}/fs rw - cgroup2 cgroup2 rw\n4 5 0:6 / {tmp_path} rw - ext4 d rw\n"
+    )
+    real, elsewhere = tmp_path / "fs/agents" / name, tmp_path / "work" / name
+    for folder in (real, elsewhere):
+        folder.mkdir(parents=True)
+    (tmp_path / "fs/link").symlink_to(elsewhere.parent)
+    written = {
+        "": str(real),
+        "elsewhere": str(elsewhere),
+        "link": str(tmp_path / "fs/link" / name),
+        "dots": str(tmp_path / "fs/../work" / name),
+        "parent": str(real.parent),
+    }
+    assert cgroups.select_known(written, name, mounts) == {"": str(real)}
+
+
+def test_no_file_of_a_group_is_opened_through_a_link(
+    tmp_path: Path, victim: subprocess.Popen[bytes]
+) -> None:
+    (tmp_path / "list").write_text(str(victim.pid))
+    group = tmp_path / "group"
+    group.mkdir()
+    (group / "cgroup.procs").symlink_to(tmp_path / "list")
+    (group / "cgroup.kill").symlink_to(tmp_path / "list")
+    cgroups.end({"": str(group)})
+    assert victim.poll() is None and (tmp_path / "list").read_text() == str(victim.pid)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["exit " + "9" * 5000, "exit 256", "exit -1", "exit ²", "pid " + "9" * 5000, "\0" * 70000],
+)
+def test_an_end_that_cannot_be_is_none(text: str) -> None:
+    assert shim.read(f"{text}\n") == shim.ShimState()
+
+
+def test_a_sentence_of_a_task_is_shown_without_its_control_signs() -> None:
+    sentence = shim.read("failed \x1b[31mred\x07 " + "x" * 5000 + "\n").failed
+    assert sentence.startswith("[31mred x") and sentence.isprintable() and len(sentence) <= 300
+
+
+def test_a_task_that_wipes_its_end_does_not_hold_up_the_next_agent(runc: House) -> None:
+    """It calls itself a launch of its own folder, by the variable a launch is known by."""
+    folder = runc.base / "a"
+    script = "sleep 0.1; : > /proc/1/fd/3; echo wiped; sleep 600"
+    handle = runc.shell("a", script, MURMUR_FOLDER=str(folder))
+    until(lambda: "wiped" in runc.output("a"))
+    assert files.state(folder) == shim.ShimState() and files.locked(folder)
+    assert container.launchers(folder) == set()
+    runc.isolation.kill(handle, 0.0)
+    runc.wait(handle)
+
+
+@pytest.mark.parametrize("name", [files.STDOUT, files.STATE, files.RECORD, files.ORDER])
+def test_a_pipe_in_place_of_a_file_holds_up_nobody(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    script = (
+        "import sys; from pathlib import Path;"
+        "from murmuration.runtime.node.isolation import folder;"
+        "place = Path(sys.argv[1]); print(folder.read_bytes(place / sys.argv[2]),"
+        " folder.locked(place), folder.state(place).code, folder.order(place))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path), name],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT_S,
+    )
+    assert shown.stdout == "b'' False None None\n"
