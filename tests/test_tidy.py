@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,29 @@ PYTHON = [
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
 LINE_MAX = 100
+MODULES_MAX = 15
+POSITIONAL_MAX = 8
+#: How often `Any` occurs in the source. It only falls.
+ANY_MAX = 652
+ARCHITECTURES = {
+    "monolithic",
+    "partitioned",
+    "offers",
+    "shared-state",
+    "negotiation",
+    "swarm",
+    "genetic",
+}
+#: Rooms that know architectures as values only.
+NAMELESS = {
+    ("simulation", "engine"),
+    ("simulation", "results"),
+    ("simulation", "scenarios"),
+    ("experiments", "pages"),
+    ("placement", "registry.py"),
+    ("schedulers", "agent.py"),
+    ("schedulers", "architecture.py"),
+}
 #: Told to tools, not to readers, so it does not count as part of a line.
 PRAGMA = re.compile(r"\s+# (fmt|type|noqa)\b.*$")
 #: What no command may need before it runs: they are slow to import.
@@ -89,6 +113,80 @@ def test_files_and_lines_are_short() -> None:
             if width > LINE_MAX and len(line.split()) > 1:
                 found.append(f"{where(path, number)}: {width} characters, at most {LINE_MAX}")
     assert not found, "\n".join(found)
+
+
+def test_no_folder_has_more_modules_than_a_reader_can_hold() -> None:
+    counts = Counter(path.parent for path in SOURCES if path.name != "__init__.py")
+    crowded = [
+        f"{folder.relative_to(ROOT)}: {count} modules, at most {MODULES_MAX}; make rooms of it"
+        for folder, count in counts.items()
+        if count > MODULES_MAX
+    ]
+    assert not crowded, "\n".join(crowded)
+
+
+def test_no_class_name_is_used_twice_where_agents_meet() -> None:
+    """Protocols of `schedulers/` and the processes of `runtime/` are read side by side."""
+    places: dict[str, list[str]] = {}
+    for path in SOURCES:
+        if path.relative_to(PACKAGE).parts[0] in ("schedulers", "runtime"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(where(path, node.lineno))
+    twice = [f"{name}: {', '.join(lines)}" for name, lines in places.items() if len(lines) > 1]
+    assert not twice, "\n".join(twice)
+
+
+def architecture_names(source: str) -> Iterator[tuple[int, str]]:
+    """Every architecture that a file names in a string of its own."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and node.value in ARCHITECTURES:
+            yield node.lineno, str(node.value)
+
+
+def test_an_architecture_is_named_in_its_room_only() -> None:
+    """The engine asks the architecture's value; a branch on a name has no place outside."""
+    named = [
+        f"{where(path, line)}: names {name!r}; ask the architecture's value instead"
+        for path in SOURCES
+        if path.relative_to(PACKAGE).parts[:2] in NAMELESS
+        for line, name in architecture_names(path.read_text())
+    ]
+    assert not named, "\n".join(named)
+
+
+def test_an_architecture_named_outside_its_room_is_noticed() -> None:
+    assert list(architecture_names('"""About offers."""\nkind == "offers"')) == [(2, "offers")]
+    rooms = {path.relative_to(PACKAGE).parts[:2] for path in SOURCES}
+    assert rooms >= NAMELESS, "a room of the list is gone"
+
+
+def wide_calls(source: str) -> Iterator[tuple[int, int]]:
+    """Calls with so many positional arguments that two could be swapped unseen."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and len(node.args) > POSITIONAL_MAX:
+            yield node.lineno, len(node.args)
+
+
+def test_no_call_has_too_many_positional_arguments() -> None:
+    wide = [
+        f"{where(path, line)}: {count} positional arguments, at most {POSITIONAL_MAX}"
+        for path in SOURCES
+        for line, count in wide_calls(path.read_text())
+    ]
+    assert not wide, "\n".join(wide)
+
+
+def test_the_formatter_formats_everything() -> None:
+    # Put together here so that this file does not hold it.
+    pragma = "# fmt: " + "skip"
+    assert not [str(path.relative_to(ROOT)) for path in PYTHON if pragma in path.read_text()]
+
+
+def test_any_is_used_less_and_less() -> None:
+    """A ratchet: lower the number when the count falls, never raise it."""
+    count = sum(len(re.findall(r"\bAny\b", path.read_text())) for path in SOURCES)
+    assert count <= ANY_MAX, f"Any occurs {count} times, at most {ANY_MAX}: name the type instead"
 
 
 def module_name(path: Path) -> str:
