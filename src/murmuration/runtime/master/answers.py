@@ -224,18 +224,18 @@ def job_row(job: JobRecord, reasons: Reasons, now: float) -> JobRow:
     counts = {str(state): count for state, count in job.counts().items()}
     ended = job.ended_s if job.status else None
     return JobRow(
-        job.name,
-        job.spec.kind,
-        job_state(job),
-        counts,
-        job.spec.count,
-        reasons.of(job),
-        job.spec.priority,
-        job.spec.user,
-        job.submit_s,
-        now - job.submit_s,
-        ended,
-        job.code if job.status else None,
+        job=job.name,
+        kind=job.spec.kind,
+        state=job_state(job),
+        tasks=counts,
+        count=job.spec.count,
+        reason=reasons.of(job),
+        priority=job.spec.priority,
+        user=job.spec.user,
+        submit_s=job.submit_s,
+        age_s=now - job.submit_s,
+        ended_s=ended,
+        code=job.code if job.status else None,
     )
 
 
@@ -252,18 +252,18 @@ def task_row(
     node = "" if task.state is State.WAITING else task.node
     used = usage.get(f"{job.name}.{task.index}.{task.run}") if task.state in ACTIVE else None
     return TaskRow(
-        f"{job.name}.{task.index}",
-        job.name,
-        str(task.state),
-        node,
-        task.run,
-        reason,
-        task.code,
-        task.started_s or None,
-        task.ended_s or None,
-        now - (task.started_s or job.submit_s),
-        None if used is None else used[0],
-        None if used is None else used[1],
+        task=f"{job.name}.{task.index}",
+        job=job.name,
+        state=str(task.state),
+        node=node,
+        run=task.run,
+        reason=reason,
+        code=task.code,
+        started_s=task.started_s or None,
+        ended_s=task.ended_s or None,
+        age_s=now - (task.started_s or job.submit_s),
+        cpu_s=None if used is None else used[0],
+        memory=None if used is None else used[1],
     )
 
 

@@ -55,22 +55,33 @@ def why(master: CentralMaster, job: JobRecord, now: float) -> Why:
     counts = {str(state): count for state, count in job.counts().items()}
     closed = closed_nodes(master)
     if not job.waiting:
-        return Why(job.name, job_state(job), counts, "", last_reason(job), 0, (), "", closed, None)
+        return Why(
+            job=job.name,
+            state=job_state(job),
+            tasks=counts,
+            tier="",
+            reason=last_reason(job),
+            position=0,
+            ahead=(),
+            wakes_on="",
+            closed=closed,
+            decision=None,
+        )
     queue = [other.name for other in master.jobs.in_order()]
     position = queue.index(job.name)
     decision = explain(master, job, now)
     tier, reason, wakes_on = waiting_reason(master, job, now, decision)
     return Why(
-        job.name,
-        job_state(job),
-        counts,
-        tier,
-        reason,
-        position + 1,
-        tuple(queue[:position][:AHEAD]),
-        wakes_on,
-        closed,
-        decision,
+        job=job.name,
+        state=job_state(job),
+        tasks=counts,
+        tier=tier,
+        reason=reason,
+        position=position + 1,
+        ahead=tuple(queue[:position][:AHEAD]),
+        wakes_on=wakes_on,
+        closed=closed,
+        decision=decision,
     )
 
 

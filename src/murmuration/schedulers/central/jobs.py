@@ -121,16 +121,16 @@ def new_job(
     count = event.spec.count
     tasks = [TaskRecord(index, run=first_run) for index in range(count)]
     return JobRecord(
-        event.spec,
-        serial,
-        now,
-        request,
-        constraints,
-        first_run,
-        event.duration_s,
-        tasks,
-        dict.fromkeys(range(count)),
-        count,
+        spec=event.spec,
+        serial=serial,
+        submit_s=now,
+        request=request,
+        constraints=constraints,
+        first_run=first_run,
+        duration_s=event.duration_s,
+        tasks=tasks,
+        waiting=dict.fromkeys(range(count)),
+        open_tasks=count,
     )
 
 
@@ -268,15 +268,15 @@ class JobTable:
         state = self._state_after(job, task, ended.status, now)
         self.facts.append(
             TaskEnded(
-                job.name,
-                task.index,
-                task.run,
-                task.node,
-                ended.status,
-                task.code,
-                task.reason,
-                task.failures,
-                state,
+                job=job.name,
+                index=task.index,
+                run=task.run,
+                node=task.node,
+                status=ended.status,
+                code=task.code,
+                reason=task.reason,
+                failures=task.failures,
+                state=state,
             )
         )
         if state is State.WAITING:
@@ -376,17 +376,17 @@ class JobTable:
     ) -> None:
         tasks = [TaskRecord(index, run=stored.first_run) for index in range(stored.spec.count)]
         job = JobRecord(
-            stored.spec,
-            stored.serial,
-            stored.submit_s,
-            request,
-            constraints,
-            stored.first_run,
-            stored.duration_s,
-            tasks,
-            {},
-            stored.spec.count,
-            stored.killed,
+            spec=stored.spec,
+            serial=stored.serial,
+            submit_s=stored.submit_s,
+            request=request,
+            constraints=constraints,
+            first_run=stored.first_run,
+            duration_s=stored.duration_s,
+            tasks=tasks,
+            waiting={},
+            open_tasks=stored.spec.count,
+            killed=stored.killed,
         )
         self.jobs[job.name] = job
         for run in stored.runs:

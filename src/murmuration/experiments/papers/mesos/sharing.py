@@ -125,15 +125,17 @@ def one(seed: int, part: float = 1.0) -> Replicate:
     }
     span_s = part * SUBMISSIONS_S
     return Replicate(
-        {name: _total(static, jobs) / _total(shared, jobs) for name, jobs in owned.items()},
-        {name: faster(jobs) for name, jobs in kinds.items()},
-        {name: _total(static, jobs) / len(jobs) for name, jobs in kinds.items()},
-        faster([job for job in owned[FACEBOOK] if work.kinds[job] in SMALL]),
-        faster([job for job in owned[FACEBOOK] if work.kinds[job] not in SMALL]),
-        _gather_s(work, shared),
-        _use(shared, ONE_CPU, span_s) / _use(static, ONE_CPU, span_s) - 1.0,
-        _use(shared, MEMORY, span_s) / _use(static, MEMORY, span_s) - 1.0,
-        {"shared": _binned(shared), "static": _binned(static)},
+        frameworks={
+            name: _total(static, jobs) / _total(shared, jobs) for name, jobs in owned.items()
+        },
+        types={name: faster(jobs) for name, jobs in kinds.items()},
+        static_s={name: _total(static, jobs) / len(jobs) for name, jobs in kinds.items()},
+        small_jobs=faster([job for job in owned[FACEBOOK] if work.kinds[job] in SMALL]),
+        large_jobs=faster([job for job in owned[FACEBOOK] if work.kinds[job] not in SMALL]),
+        gather_s=_gather_s(work, shared),
+        cpu_gain=_use(shared, ONE_CPU, span_s) / _use(static, ONE_CPU, span_s) - 1.0,
+        memory_gain=_use(shared, MEMORY, span_s) / _use(static, MEMORY, span_s) - 1.0,
+        shares={"shared": _binned(shared), "static": _binned(static)},
     )
 
 
