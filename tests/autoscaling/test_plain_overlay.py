@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from murmuration.autoscaling import overlay
-from murmuration.autoscaling.links import draw_by_capacity, estimate_load, oldest_link, swap_links
-from murmuration.autoscaling.messages import Link
+from murmuration.autoscaling.agents.links import (
+    draw_by_capacity,
+    estimate_load,
+    oldest_link,
+    swap_links,
+)
+from murmuration.autoscaling.agents.messages import Link
 from murmuration.autoscaling.overlay import GossipRules, Peers
 from murmuration.autoscaling.views import Views, connect, empty_averages, empty_views
 from murmuration.base import random

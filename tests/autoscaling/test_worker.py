@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from murmuration.autoscaling import worker as worker_module
-from murmuration.autoscaling.entry_point import EntryPoint
-from murmuration.autoscaling.messages import (
+from murmuration.autoscaling.agents import worker as worker_module
+from murmuration.autoscaling.agents.entry_point import EntryPoint
+from murmuration.autoscaling.agents.messages import (
     AddNode,
     AskIntroduction,
     ExchangeDeclined,
@@ -33,8 +33,8 @@ from murmuration.autoscaling.messages import (
     RequestTaken,
     ShutDown,
 )
-from murmuration.autoscaling.settings import DepasSettings
-from murmuration.autoscaling.worker import Worker, WorkerMemory
+from murmuration.autoscaling.agents.settings import DepasSettings
+from murmuration.autoscaling.agents.worker import Worker, WorkerMemory
 from murmuration.base.random import state
 from murmuration.schedulers.agent import Do, Note, Send, Wake
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from murmuration.autoscaling.messages import ReplyToClient
+from murmuration.autoscaling.agents.messages import ReplyToClient
 from murmuration.simulation.messages.depas import DepasWorld, System, reached
 from murmuration.simulation.messages.depas_faults import SETTINGS, run_schedule
 from murmuration.simulation.messages.drive import BrokenError

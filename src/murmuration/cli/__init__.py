@@ -48,10 +48,12 @@ LIVE = (
     "agent",
 )
 COMMANDS = STUDY + LIVE
+#: Commands that share a module.
+MODULES = {"compact": "capacity", "grow": "capacity"}
 
 
 class Commands(click.Group):
-    """Each command lies in the module of its name."""
+    """Each command lies in the module of its name, or in the one it shares."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -60,7 +62,8 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         room = "murmuration.cli.live" if name in LIVE else "murmuration.cli"
-        command = getattr(importlib.import_module(f"{room}.{name}"), name)
+        module = importlib.import_module(f"{room}.{MODULES.get(name, name)}")
+        command = getattr(module, name)
         assert isinstance(command, click.Command)
         return command
 

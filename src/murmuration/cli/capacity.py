@@ -1,4 +1,5 @@
-"""What `murmur compact` and `murmur grow` share: their options, the search and its answer."""
+"""`murmur compact` and `murmur grow`: how few nodes carry a workload, and how much more load the
+nodes carry."""
 
 from __future__ import annotations
 
@@ -60,6 +61,84 @@ class How:
     out: Path | None
     resume: bool
     as_json: bool
+
+
+@click.command()
+@click.argument("scenario")
+@SCHEDULERS
+@click.option(
+    "--step",
+    type=float,
+    default=0.01,
+    show_default=True,
+    metavar="SHARE",
+    help="The share of the nodes that is removed at each step.",
+)
+@common.with_options(*OPTIONS)
+def compact(
+    scenario: str,
+    schedulers: str,
+    step: float,
+    limit: float,
+    waiting: float,
+    settings: tuple[str, ...],
+    seed: int | None,
+    days: float | None,
+    workers: int | None,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Find the fewest nodes that carry a workload.
+
+    SCENARIO (a preset or a TOML file) is simulated on fewer and fewer of its nodes. Nodes are
+    removed in a random order that depends on the seed alone. The search ends when two sizes in a
+    row fail: too many nodes overloaded, or jobs left waiting.
+    """
+    from murmuration.experiments.capacity import Question
+
+    study = common.read_study(scenario, settings, seed, days)
+    question = Question("compact", step, limit, waiting)
+    answer(question, study, schedulers, How(workers, out, resume, as_json))
+
+
+@click.command()
+@click.argument("scenario")
+@SCHEDULERS
+@click.option(
+    "--step",
+    type=float,
+    default=0.02,
+    show_default=True,
+    metavar="SHARE",
+    help="How much the load grows at each step.",
+)
+@common.with_options(*OPTIONS)
+def grow(
+    scenario: str,
+    schedulers: str,
+    step: float,
+    limit: float,
+    waiting: float,
+    settings: tuple[str, ...],
+    seed: int | None,
+    days: float | None,
+    workers: int | None,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Find how much more load the nodes carry.
+
+    SCENARIO (a preset or a TOML file) is simulated with more and more of its jobs doubled. Which
+    jobs are doubled depends on a hash of their ids. The search ends when two sizes in a row fail:
+    too many nodes overloaded, or jobs left waiting.
+    """
+    from murmuration.experiments.capacity import Question
+
+    study = common.read_study(scenario, settings, seed, days)
+    question = Question("grow", step, limit, waiting)
+    answer(question, study, schedulers, How(workers, out, resume, as_json))
 
 
 def answer(question: Question, study: Study, schedulers: str, how: How) -> None:

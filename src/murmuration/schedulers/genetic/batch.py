@@ -32,7 +32,7 @@ CHAIN_NODES, CHAIN_STEPS = 200_000, 2_000
 SEEDS = 2 + len(RECIPES)
 
 
-class Tasks(NamedTuple):
+class BatchTasks(NamedTuple):
     """Tasks by column: their node (−1: none), their job, what they ask for, and the row of masks
     they must obey."""
 
@@ -41,12 +41,12 @@ class Tasks(NamedTuple):
     request: Integers
     mask: Integers
 
-    def some(self, which: Integers | Flags) -> Tasks:
-        return Tasks(*(column[which] for column in self))
+    def some(self, which: Integers | Flags) -> BatchTasks:
+        return BatchTasks(*(column[which] for column in self))
 
 
-def join_tasks(first: Tasks, second: Tasks) -> Tasks:
-    return Tasks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+def join_tasks(first: BatchTasks, second: BatchTasks) -> BatchTasks:
+    return BatchTasks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
 
 
 class Cluster(NamedTuple):
@@ -56,7 +56,7 @@ class Cluster(NamedTuple):
     total: Integers
     room: Integers
     masks: Flags
-    running: Tasks
+    running: BatchTasks
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Move(NamedTuple):
 
 
 def problem_on(
-    cluster: Cluster, rows: Integers, new: Tasks, movable: bool
+    cluster: Cluster, rows: Integers, new: BatchTasks, movable: bool
 ) -> tuple[Problem, Integers]:
     """The problem of some nodes: the tasks that run there, what else is taken of each, then the new
     tasks. Also the rows of the running tasks in it."""
@@ -99,7 +99,9 @@ def problem_on(
     np.subtract.at(taken, place[running.node], running.request)
     taken = np.maximum(taken, 0)
     full = np.flatnonzero(taken.any(axis=1))
-    rest = Tasks(rows[full], -1 - full, taken[full], np.full(len(full), len(cluster.masks) - 1))
+    rest = BatchTasks(
+        rows[full], -1 - full, taken[full], np.full(len(full), len(cluster.masks) - 1)
+    )
     tasks = join_tasks(join_tasks(running, rest), new)
     idle, peak = power_of(cluster.total[rows, 0] / 1e6, cluster.total[rows, 1] / 1e6)
     pinned = np.arange(len(tasks.node)) < len(there) + len(full)
@@ -120,7 +122,7 @@ def problem_on(
     return problem, there
 
 
-def improve(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> BetterNodes:
+def improve(cluster: Cluster, new: BatchTasks, limits: Limits, seed: int) -> BetterNodes:
     """Nodes for new tasks that are better than those they have been given, by a search that moves
     nothing else."""
     rows = _rows_around(cluster, new, limits.nodes_max, seed)
@@ -142,7 +144,7 @@ def improve(cluster: Cluster, new: Tasks, limits: Limits, seed: int) -> BetterNo
     return BetterNodes(rows[node] if (node >= 0).all() else new.node, search.evaluations)
 
 
-def _rows_around(cluster: Cluster, new: Tasks, most: int, seed: int) -> Integers:
+def _rows_around(cluster: Cluster, new: BatchTasks, most: int, seed: int) -> Integers:
     """The nodes new tasks have been given, and others with room for the smallest of them, drawn if
     there are many."""
     given = np.unique(new.node)
@@ -155,7 +157,7 @@ def _rows_around(cluster: Cluster, new: Tasks, most: int, seed: int) -> Integers
     return np.union1d(given, others)
 
 
-def repack_new(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
+def repack_new(cluster: Cluster, new: BatchTasks, nodes_max: int) -> Integers | None:
     """Nodes for all these new tasks, of which some have been given one and others found none; None
     if there are none. Nothing that runs is moved."""
     lacking = new.some(new.node < 0)
@@ -165,7 +167,7 @@ def repack_new(cluster: Cluster, new: Tasks, nodes_max: int) -> Integers | None:
     return rows[node_of] if (node_of >= 0).all() else None
 
 
-def find_moves(cluster: Cluster, new: Tasks, nodes_max: int) -> list[Move] | None:
+def find_moves(cluster: Cluster, new: BatchTasks, nodes_max: int) -> list[Move] | None:
     """The steps, in order, after which all these new tasks have nodes; None if none are found. At
     no step is a node asked for more than it has."""
     rows = rows_for(cluster, new, nodes_max)
@@ -196,7 +198,7 @@ def _steps(rows: Integers) -> int:
     return min(CHAIN_STEPS, CHAIN_NODES // max(len(rows), 1))
 
 
-def rows_for(cluster: Cluster, new: Tasks, most: int) -> Integers:
+def rows_for(cluster: Cluster, new: BatchTasks, most: int) -> Integers:
     """The nodes among which room is made: those allowed that lack least for the largest new task,
     and those with the most room for what must leave them."""
     size = np.maximum(cluster.total.max(axis=0), 1)
@@ -212,6 +214,6 @@ def rows_for(cluster: Cluster, new: Tasks, most: int) -> Integers:
     return np.union1d(closest, roomy)
 
 
-def _could_hold(cluster: Cluster, rows: Integers, new: Tasks) -> bool:
+def _could_hold(cluster: Cluster, rows: Integers, new: BatchTasks) -> bool:
     """Whether there is as much room in all as the new tasks ask for: moves make none."""
     return bool((cluster.room[rows].sum(axis=0) >= new.request.sum(axis=0)).all())

@@ -19,9 +19,9 @@ import numpy as np
 from murmuration.assignment.objectives import parse_objective
 from murmuration.base.arrays import Amounts, Indices, Records, SmallIntegers
 from murmuration.schedulers.genetic.batch import (
+    BatchTasks,
     Cluster,
     Limits,
-    Tasks,
     find_moves,
     improve,
     join_tasks,
@@ -114,14 +114,14 @@ class Batch:
         given = len(self.nodes[k]) + len(self.kept[k])
         return int(self.table.jobs["left"][self.jobs[k]]) - given - promised
 
-    def tasks(self, job: Indices, node: Indices) -> Tasks:
-        return Tasks(node, job, self.table.request[job], self.mask_of[job])
+    def tasks(self, job: Indices, node: Indices) -> BatchTasks:
+        return BatchTasks(node, job, self.table.request[job], self.mask_of[job])
 
-    def lacking(self, k: int, count: int) -> Tasks:
+    def lacking(self, k: int, count: int) -> BatchTasks:
         """So many tasks of the k-th job, without nodes."""
         return self.tasks(np.full(count, self.jobs[k], np.int64), np.full(count, -1))
 
-    def given(self) -> Tasks:
+    def given(self) -> BatchTasks:
         """The tasks that have been given nodes in this batch, but not by promise."""
         job = np.repeat(self.jobs.astype(np.int64), [len(x) for x in self.nodes])
         return self.tasks(job, np.concatenate([np.zeros(0, np.int64), *self.nodes]))

@@ -233,21 +233,23 @@ class Broker:
             limit += len(first)
         weights, fit = np.zeros(known), np.zeros(known, np.int64)
         total, used, guaranteed = table.amounts[:, :known]
+        after, before = self._room
         self._rate(
-            kind,
-            total,
-            used,
-            guaranteed,
-            table.tasks[:known],
-            self._allowed(request, now),
-            order,
-            np.array(request.use, np.int64),
-            np.array(request.task.request, np.int64),
-            request.task.production,
-            limit,
-            weights,
-            fit,
-            *self._room,
+            kind=kind,
+            total=total,
+            used=used,
+            guaranteed=guaranteed,
+            tasks=table.tasks[:known],
+            allowed=self._allowed(request, now),
+            order=order,
+            use=np.array(request.use, np.int64),
+            request=np.array(request.task.request, np.int64),
+            production=request.task.production,
+            limit=limit,
+            weights=weights,
+            fit=fit,
+            after=after,
+            before=before,
         )
         suitable = np.flatnonzero(fit == SUITABLE)
         chosen = suitable[draw(weights[suitable], settings.candidates, self._rng)]

@@ -29,6 +29,8 @@ class Line(NamedTuple):
     settings: str = ""
 
 
+#: The architecture of a scenario that names none.
+DEFAULT_KIND = "monolithic"
 _QUEUES = "murmuration.simulation.architectures.queues.architecture"
 BUILT_IN = {
     "monolithic": Line(_QUEUES, "MONOLITHIC"),

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.autoscaling.depas import FORMULAS
-from murmuration.autoscaling.entry_point import EntryPoint
-from murmuration.autoscaling.messages import (
+from murmuration.autoscaling.agents.entry_point import EntryPoint
+from murmuration.autoscaling.agents.messages import (
     AddNode,
     HandRequest,
     KindOffered,
@@ -29,8 +28,9 @@ from murmuration.autoscaling.messages import (
     RequestProcessed,
     ShutDown,
 )
-from murmuration.autoscaling.settings import DepasSettings
-from murmuration.autoscaling.worker import Worker, WorkerMemory
+from murmuration.autoscaling.agents.settings import DepasSettings
+from murmuration.autoscaling.agents.worker import Worker, WorkerMemory
+from murmuration.autoscaling.depas import FORMULAS
 from murmuration.base.random import generator, state
 from murmuration.schedulers.agent import Agent, Do, Effect, Message
 from murmuration.simulation.autoscale.scenario import AutoscaleScenario, type_schedule, workload

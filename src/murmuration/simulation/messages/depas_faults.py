@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from murmuration.autoscaling.settings import DepasSettings
+from murmuration.autoscaling.agents.settings import DepasSettings
 from murmuration.base.random import generator
 from murmuration.simulation.messages.depas import ENTRY, DepasChecker, DepasWorld, System
 from murmuration.simulation.messages.drive import BrokenError

@@ -13,7 +13,7 @@ import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.base.loading import look_beside
-from murmuration.simulation.architectures.table import settings_tables
+from murmuration.simulation.architectures.table import DEFAULT_KIND, settings_tables
 
 Quantity = str | int | float
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Policy(Part, frozen=True):
 class Scheduler(Part, frozen=True):
     """Who decides, how, and how long it takes."""
 
-    kind: str = "monolithic"
+    kind: str = DEFAULT_KIND
     placement: str = "first-fit"
     conflict: Literal["resource", "machine"] = "resource"
     transaction: Literal["incremental", "all-or-nothing"] = "incremental"

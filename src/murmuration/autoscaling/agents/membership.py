@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from murmuration.autoscaling.links import draw_index, oldest_link, swap_links
-from murmuration.autoscaling.messages import (
+from murmuration.autoscaling.agents.links import draw_index, oldest_link, swap_links
+from murmuration.autoscaling.agents.messages import (
     AskIntroduction,
     ExchangeDeclined,
     ExchangeLinks,
@@ -27,9 +27,9 @@ from murmuration.autoscaling.messages import (
     SampleWalk,
     WorkerSampled,
 )
-from murmuration.autoscaling.outlet import Outlet
+from murmuration.autoscaling.agents.outlet import Outlet
+from murmuration.autoscaling.agents.settings import DepasSettings
 from murmuration.autoscaling.overlay import TRIES, WALK_STEPS
-from murmuration.autoscaling.settings import DepasSettings
 from murmuration.base.arrays import RandomState
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from murmuration.autoscaling.links import draw_by_capacity
-from murmuration.autoscaling.messages import HandRequest, Link
-from murmuration.autoscaling.outlet import Outlet
+from murmuration.autoscaling.agents.links import draw_by_capacity
+from murmuration.autoscaling.agents.messages import HandRequest, Link
+from murmuration.autoscaling.agents.outlet import Outlet
+from murmuration.autoscaling.agents.settings import DepasSettings
 from murmuration.autoscaling.overlay import TRIES
-from murmuration.autoscaling.settings import DepasSettings
 from murmuration.base.arrays import RandomState
 
 

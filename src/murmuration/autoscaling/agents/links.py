@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from murmuration.autoscaling import balancer, overlay
-from murmuration.autoscaling.messages import Link
+from murmuration.autoscaling.agents.messages import Link
 from murmuration.autoscaling.views import ABOUT, Views
 from murmuration.base.arrays import RandomState
 from murmuration.base.random import next_double

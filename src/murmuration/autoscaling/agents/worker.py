@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from murmuration.autoscaling import balancer, depas
-from murmuration.autoscaling.handing import Handing, Handings
-from murmuration.autoscaling.links import draw_share, estimate_load
-from murmuration.autoscaling.load import work_of
-from murmuration.autoscaling.membership import Membership
-from murmuration.autoscaling.messages import (
+from murmuration.autoscaling.agents.handing import Handing, Handings
+from murmuration.autoscaling.agents.links import draw_share, estimate_load
+from murmuration.autoscaling.agents.membership import Membership
+from murmuration.autoscaling.agents.messages import (
     AddNode,
     ExchangeDeclined,
     ExchangeLinks,
@@ -51,8 +50,9 @@ from murmuration.autoscaling.messages import (
     SampleWalk,
     ShutDown,
 )
-from murmuration.autoscaling.outlet import Outlet
-from murmuration.autoscaling.settings import DepasSettings
+from murmuration.autoscaling.agents.outlet import Outlet
+from murmuration.autoscaling.agents.settings import DepasSettings
+from murmuration.autoscaling.load import work_of
 from murmuration.base.arrays import RandomState
 from murmuration.schedulers.agent import Effect, Message, Wake
 

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from murmuration.autoscaling.handing import Handing, Handings
-from murmuration.autoscaling.links import draw_index
-from murmuration.autoscaling.messages import (
+from murmuration.autoscaling.agents.handing import Handing, Handings
+from murmuration.autoscaling.agents.links import draw_index
+from murmuration.autoscaling.agents.messages import (
     AskIntroduction,
     Introduced,
     Link,
@@ -26,9 +26,9 @@ from murmuration.autoscaling.messages import (
     SampleWalk,
     WorkerSampled,
 )
-from murmuration.autoscaling.outlet import Outlet
+from murmuration.autoscaling.agents.outlet import Outlet
+from murmuration.autoscaling.agents.settings import DepasSettings
 from murmuration.autoscaling.overlay import WALK_STEPS
-from murmuration.autoscaling.settings import DepasSettings
 from murmuration.base.arrays import RandomState
 from murmuration.schedulers.agent import Effect, Message, Wake
 
