@@ -150,8 +150,8 @@ def test_goal_four_and_constraints_are_heeded() -> None:
 def test_only_so_many_suitable_nodes_are_scored(new: bool, limit: int) -> None:
     scored = []
 
-    def rate(*arguments: Any) -> int:
-        scored.append(rate_nodes(*arguments))
+    def rate(**arguments: Any) -> int:
+        scored.append(rate_nodes(**arguments))
         return scored[-1]
 
     made = Broker("b", (), 2, NegotiationSettings(), generator(1, "b"), rate)

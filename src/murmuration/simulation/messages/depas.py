@@ -89,8 +89,8 @@ class WorkerHost(Party):
             system.settings,
             state(system.seed, self.name, str(life)),
             memory,
-            self._introducers if life == 1 else (),
-            cycle_s * (1.0 + float(world.rng.random())) if initial else cycle_s,
+            introducers=self._introducers if life == 1 else (),
+            first_decision_s=cycle_s * (1.0 + float(world.rng.random())) if initial else cycle_s,
         )
 
     def do(self, act: Message) -> None:
