@@ -1,0 +1,241 @@
+"""Whole plans: the steps of a `plan.json` carried out one by one, each held against Kubernetes.
+
+A move is an eviction; the controller then makes another pod from the same template, with another
+name unless it is a stateful set, and the scheduler must find the planned node fit for it once the
+old pod is gone. Each new pod is taken to be as ready as the old one was before the next step.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from tests.kubernetes.checker import refusals, takers
+from tests.kubernetes.checker_cluster import (
+    HOSTNAME,
+    Cluster,
+    Object,
+    Thing,
+    annotations_of,
+    controller_of,
+    key_of,
+    name_of,
+    namespace_of,
+    ready,
+    spec_of,
+    terminating,
+)
+from tests.kubernetes.checker_eviction import eviction_refusals
+from tests.kubernetes.checker_resources import resource_refusals
+from tests.kubernetes.checker_volumes import SELECTED, claims_of
+
+MIRROR = "kubernetes.io/config.mirror"
+#: Marks by which somebody asks that a pod be left alone, and the value that means it.
+LEAVE_ALONE = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "karpenter.sh/do-not-evict": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+
+
+def of_node(pod: Thing) -> bool:
+    """A pod that belongs to its node: of a daemon set, or static, shown as a mirror."""
+    owner = controller_of(pod)
+    return MIRROR in annotations_of(pod) or (
+        owner is not None and owner["kind"] in ("DaemonSet", "Node")
+    )
+
+
+def untouchable(pod: Thing) -> list[str]:
+    """Why nobody should evict the pod, whatever the budgets say."""
+    if of_node(pod):
+        return [f"{key_of(pod)} belongs to its node and would come back there"]
+    if terminating(pod):
+        return [f"{key_of(pod)} is being deleted already"]
+    if controller_of(pod) is None:
+        return [f"{key_of(pod)} has no controller: nobody would make it again"]
+    told = annotations_of(pod)
+    marks = [key for key, value in LEAVE_ALONE.items() if str(told.get(key)).lower() == value]
+    return [f"{key_of(pod)} is marked {marks[0]}"] if marks else []
+
+
+@dataclass
+class Replay:
+    """A cluster on which steps are carried out; `wrong` says what Kubernetes would not have done.
+
+    `makers` are objects with a pod template whose pods are not there yet, `added` the nodes that
+    somebody means to add, by type or by the name of the node they are like.
+    """
+
+    cluster: Cluster
+    makers: Sequence[Object] = ()
+    added: Mapping[str, Object] = field(default_factory=dict)
+    removed: Sequence[str] = ()
+    wrong: list[str] = field(default_factory=list)
+    #: The pod that a task of the plan has become; replacements have names of their own.
+    now: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Nodes that go are closed first, as `kubectl drain` does."""
+        for name in self.removed:
+            self.cluster.nodes[name].setdefault("spec", {})["unschedulable"] = True
+
+    def run(self, steps: Sequence[Thing]) -> list[str]:
+        """All steps; waves are looked at before they are carried out."""
+        for _, wave in groupby(steps, key=lambda step: step.get("wave")):
+            listed = list(wave)
+            self._side_by_side(listed)
+            for step in listed:
+                self.step(step)
+        return self.wrong
+
+    def say(self, step: Thing, *sentences: str) -> None:
+        where = f"step {step.get('step')}: {step['task']} to {step['to']}: "
+        self.wrong += [where + sentence for sentence in sentences]
+
+    def pod(self, task: str) -> Object | None:
+        """The pod a task stands for now; pods of makers come to be when they are asked for."""
+        found = self.cluster.pods.get(self.now.get(task, task))
+        return found if found is not None else self._made(task)
+
+    def _made(self, task: str) -> Object | None:
+        space, _, name = task.rpartition("/")
+        for maker in self.makers:
+            if namespace_of(maker) == space and name.startswith(name_of(maker)):
+                made = made_pod(maker, name)
+                self.cluster.pods[key_of(made)] = made
+                return made
+        return None
+
+    def node(self, name: str) -> Object | None:
+        """A node; one that is added comes to be, with its daemon sets, when a step names it."""
+        if name not in self.cluster.nodes:
+            kinds = [kind for kind in self.added if kind in name]
+            if kinds:
+                self._add(name, self.added[max(kinds, key=len)])
+        return self.cluster.nodes.get(name)
+
+    def _add(self, name: str, like: Object) -> None:
+        node = copy.deepcopy(like)
+        node["metadata"]["name"] = name
+        node["metadata"].setdefault("labels", {})[HOSTNAME] = name
+        self.cluster.nodes[name] = node
+        for pod in daemons(self.cluster):
+            pod["metadata"]["name"] += f"-{name}"
+            pod["spec"].pop("nodeName", None)
+            if not refusals(self.cluster, pod, node):
+                pod["spec"]["nodeName"] = name
+                self.cluster.pods[key_of(pod)] = pod
+
+    def step(self, step: Thing) -> None:
+        """One step: gone from where it was, then taken where it should go."""
+        pod, node = self.pod(str(step["task"])), self.node(str(step["to"]))
+        if pod is None or node is None:
+            self.say(step, "there is no such pod" if pod is None else "there is no such node")
+            return
+        here = spec_of(pod).get("nodeName")
+        if (step.get("from") or None) != (here or None):
+            self.say(step, f"the pod is on {here or 'no node'}, not on {step.get('from')}")
+            return
+        if here:
+            self.say(step, *untouchable(pod), *eviction_refusals(self.cluster, pod))
+            del self.cluster.pods[key_of(pod)]
+            pod = replacement(pod)
+        self.say(step, *refusals(self.cluster, pod, node))
+        self.put(str(step["task"]), pod, node)
+
+    def put(self, task: str, pod: Object, node: Object) -> None:
+        """The new pod runs; claims that waited for it now belong to its node."""
+        pod["spec"]["nodeName"] = name_of(node)
+        pod["status"]["phase"] = "Running"
+        for _, claim in claims_of(self.cluster, pod):
+            if claim is not None and not spec_of(claim).get("volumeName"):
+                claim["metadata"].setdefault("annotations", {}).setdefault(SELECTED, name_of(node))
+        self.cluster.pods[key_of(pod)] = pod
+        self.now[task] = key_of(pod)
+
+    def _side_by_side(self, steps: Sequence[Thing]) -> None:
+        """Steps of one wave may all be under way at once: budgets must bear it, and rooms too.
+
+        Every old pod still takes its room, and no new one is ready.
+        """
+        if len(steps) < 2:
+            return
+        during = self.cluster.copy()
+        for step in steps:
+            pod, node = self.pod(str(step["task"])), self.node(str(step["to"]))
+            old = during.pods.get(key_of(pod)) if pod is not None else None
+            there = during.nodes.get(str(step["to"]))
+            if pod is None or node is None or there is None:
+                continue
+            if old is not None and spec_of(old).get("nodeName"):
+                self.say(step, *(f"in its wave: {s}" for s in eviction_refusals(during, old)))
+                old["metadata"]["deletionTimestamp"] = "now"
+            new = {**replacement(pod), "status": {"phase": "Pending"}}
+            new["metadata"]["name"] += "-coming"
+            self.say(step, *(f"in its wave: {s}" for s in resource_refusals(during, new, there)))
+            new["spec"]["nodeName"] = name_of(there)
+            during.pods[key_of(new)] = new
+
+
+def daemons(cluster: Cluster) -> list[Object]:
+    """One pod of each daemon set, without its node."""
+    found: dict[tuple[str, str], Object] = {}
+    for pod in cluster.pods.values():
+        owner = controller_of(pod)
+        if owner is not None and owner["kind"] == "DaemonSet":
+            found.setdefault((namespace_of(pod), owner["name"]), pod)
+    return [copy.deepcopy(pod) for pod in found.values()]
+
+
+def made_pod(maker: Thing, name: str) -> Object:
+    """A pod of a template, as a controller would make it."""
+    template = copy.deepcopy(dict(spec_of(maker).get("template") or {}))
+    owner = {"kind": maker["kind"], "name": name_of(maker), "controller": True}
+    meta = {
+        **(template.get("metadata") or {}),
+        "namespace": namespace_of(maker),
+        "name": name,
+        "ownerReferences": [owner],
+    }
+    status = {"phase": "Pending"}
+    return {"kind": "Pod", "metadata": meta, "spec": template.get("spec") or {}, "status": status}
+
+
+def replacement(pod: Thing) -> Object:
+    """What the controller makes for a pod that is gone: the same but for node, name and state."""
+    made = copy.deepcopy(dict(pod))
+    made["spec"].pop("nodeName", None)
+    made["metadata"].pop("deletionTimestamp", None)
+    owner = controller_of(pod)
+    if owner is None or owner["kind"] != "StatefulSet":
+        made["metadata"]["name"] = f"{name_of(pod).removesuffix('-again')}-again"
+    state = "True" if ready(pod) else "False"
+    made["status"] = {"phase": "Pending", "conditions": [{"type": "Ready", "status": state}]}
+    return made
+
+
+def in_use(cluster: Cluster) -> set[str]:
+    """Nodes that somebody pays for: those with pods that do not belong to the node itself."""
+    return {name_of(node) for pod, node in cluster.placed() if not of_node(pod)}
+
+
+def claims(replay: Replay, plan: Mapping[str, Any]) -> list[str]:
+    """What else a plan says that is not so: pods left out although a node takes them, pods of
+    nodes called stranded."""
+    found = []
+    for kind in replay.added:
+        replay.node(f"new-{kind}-1")
+    for entry in plan.get("unplaced") or ():
+        pod = replay.pod(str(entry["task"]))
+        free = takers(replay.cluster, pod) if pod is not None else []
+        if free:
+            found.append(f"no node for {entry['task']}, it says, but {free[0]} would take it")
+    for entry in plan.get("stranded") or ():
+        pod = replay.cluster.pods.get(str(entry["task"]))
+        if pod is not None and of_node(pod):
+            found.append(f"{entry['task']} belongs to its node and is not stranded")
+    return found
