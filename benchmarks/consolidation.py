@@ -4,11 +4,11 @@ greedy drain.
     python benchmarks/consolidation.py [--clusters "30 rules" ...] [--seeds 2] [--seconds 60]
 
 Each cell is nodes in use / pods moved / CPU seconds. CP-SAT looks for the fewest nodes and then for
-the fewest moves; where it could not prove one of them in the time given, what it proved stands
-after a "≥". The drain empties the emptiest node as long as its pods fit on others, which is what
-Karpenter and the cluster autoscaler try. The CPU seconds of `murmur plan` leave out compilation.
-Every step of a plan is held against an independent checker of Kubernetes' rules: "n!" are steps
-that it refuses.
+the fewest moves with that many; where it could not prove one of them in the time given, what it
+proved stands after a "≥". The drain empties the emptiest node as long as its pods fit on others,
+which is what Karpenter and the cluster autoscaler try. The CPU seconds of `murmur plan` leave out
+compilation. Every step of a plan is held against an independent checker of Kubernetes' rules: "n!"
+are steps that it refuses.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from tests.kubernetes.checker_replay import Replay, in_use
 
 from murmuration.cli.plan import plan
 
-#: Name, nodes, with rules, number of sizes.
-CLUSTERS: dict[str, tuple[int, bool, int]] = {
-    "20": (20, False, 1),
-    "20 rules": (20, True, 1),
-    "30": (30, False, 1),
-    "30 rules": (30, True, 1),
-    "50 rules": (50, True, 1),
-    "40 of three sizes, rules": (40, True, 3),
+#: Nodes, whether there are rules, number of sizes, share of all CPUs that is asked for.
+CLUSTERS: dict[str, tuple[int, bool, int, float]] = {
+    "20": (20, False, 1, 0.63),
+    "20 rules": (20, True, 1, 0.63),
+    "30": (30, False, 1, 0.63),
+    "30 rules": (30, True, 1, 0.63),
+    "50 rules": (50, True, 1, 0.63),
+    "40 of three sizes, rules": (40, True, 3, 0.75),
 }
 QUESTIONS = {
     "nodes": ("--objective", "nodes"),
@@ -102,15 +102,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60.0, help="for each search of CP-SAT")
     options = parser.parse_args()
-    warm = objects(made(4, 1, rules=True))
+    warm = objects(made(1, 4, True, 1, 0.5))
     for words in QUESTIONS.values():
         asked(warm, words)
     print(line(list(COLUMNS)))
     print(line(["---"] * len(COLUMNS)))
     for name in options.clusters:
-        count, rules, sizes = CLUSTERS[name]
         for seed in range(1, options.seeds + 1):
-            model = made(count, seed, rules, sizes)
+            model = made(seed, *CLUSTERS[name])
             print(line(row(name, seed, model, options.seconds)), flush=True)
 
 

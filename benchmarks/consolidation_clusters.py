@@ -78,7 +78,7 @@ class Model:
         return wanted.rule != SPREAD or counts[self.zones[node]] < min(counts.values()) + 1
 
 
-def made(count: int, seed: int, rules: bool, sizes: int = 1, load: float = 0.63) -> Model:
+def made(seed: int, count: int, rules: bool, sizes: int, load: float) -> Model:
     """A cluster after some time of coming and going: pods lie anywhere they may."""
     rng = random.Random(f"{count} {seed} {rules} {sizes}")
     kinds = (XLARGE,) if sizes == 1 else (LARGE, XLARGE, DOUBLE)
@@ -239,9 +239,7 @@ def optimum(model: Model, seconds: float) -> Optimum:
     solved, nodes_bound = _solved(model, start, None, seconds)
     nodes = len(solved.in_use())
     better, moves_bound = _solved(model, solved, nodes, seconds)
-    found = moved(model, better)
-    proved = nodes_bound == nodes
-    return Optimum(nodes, found, nodes_bound, moves_bound if proved else 0)
+    return Optimum(nodes, moved(model, better), nodes_bound, moves_bound)
 
 
 def moved(before: Model, after: Model) -> int:

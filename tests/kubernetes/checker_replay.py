@@ -104,7 +104,8 @@ class Replay:
     def _made(self, task: str) -> Object | None:
         space, _, name = task.rpartition("/")
         for maker in self.makers:
-            if namespace_of(maker) == space and name.startswith(name_of(maker)):
+            mine = namespace_of(maker) == space and name.startswith(name_of(maker))
+            if mine and template_of(maker):
                 made = made_pod(maker, name)
                 self.cluster.pods[key_of(made)] = made
                 return made
@@ -191,9 +192,15 @@ def daemons(cluster: Cluster) -> list[Object]:
     return [copy.deepcopy(pod) for pod in found.values()]
 
 
+def template_of(maker: Thing) -> Object:
+    """The pod that a controller makes; a cron job has it one level deeper, a budget nowhere."""
+    job = spec_of(maker).get("jobTemplate") or {}
+    return dict(spec_of(maker).get("template") or spec_of(job).get("template") or {})
+
+
 def made_pod(maker: Thing, name: str) -> Object:
     """A pod of a template, as a controller would make it."""
-    template = copy.deepcopy(dict(spec_of(maker).get("template") or {}))
+    template = copy.deepcopy(template_of(maker))
     owner = {"kind": maker["kind"], "name": name_of(maker), "controller": True}
     meta = {
         **(template.get("metadata") or {}),

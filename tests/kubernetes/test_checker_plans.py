@@ -169,7 +169,8 @@ def test_pods_of_manifests_come_to_be() -> None:
     template = {"spec": {"containers": [{"resources": {"requests": {"cpu": "5"}}}]}}
     maker = {"kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}
     maker["spec"] = {"template": template}
-    (sentence,) = replayed(m, step("web-new-0", None, "n"), makers=[maker])
+    budget = m.budget("web", {}, maxUnavailable=1)
+    (sentence,) = replayed(m, step("web-new-0", None, "n"), makers=[budget, maker])
     assert "cpu: wants 5000" in sentence
 
 

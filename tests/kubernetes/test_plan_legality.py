@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.kubernetes import cases_changes, cases_rooms, cases_volumes
+from tests.kubernetes import cases_changes, cases_random, cases_rooms, cases_volumes
 from tests.kubernetes.cases import BUILDERS
 from tests.kubernetes.checker_cluster import Object, cluster_of
 from tests.kubernetes.checker_replay import Replay, claims
@@ -20,7 +20,10 @@ from tests.kubernetes.made import Case, Question
 
 from murmuration.cli.plan import plan
 
-SEEDS = (1, 2)
+MODULES = (cases_changes, cases_random, cases_rooms, cases_volumes)
+USUAL = (1, 2)
+#: Seeds of themes that leave much to chance.
+SEEDS = {"mixed": (1, 3, 5), "anything": (2, 6, 10)}
 EVALUATIONS = ("--evaluations", "1000")
 
 #: Themes that fail, and why.
@@ -54,7 +57,11 @@ FAILING: dict[str, str] = {
     "spread-while-nodes-go": (
         "planning/changes.py takes all pods of removed nodes away before the first step"
     ),
-    "mixed": "planning/changes.py takes all pods of removed nodes away before the first step",
+    "mixed": (
+        "planning/plan.py leaves out who lost a move although another node takes it; "
+        "planning/changes.py takes all pods of removed nodes away before the first step"
+    ),
+    "anything": "assignment/moves.py asks no budget for pods of removed nodes in waves",
     "host-addresses": "kubernetes/rules.py does not read hostIP",
     "ports-of-sidecars": "kubernetes/rules.py reads the ports of containers only",
     "host-network-manifests": "kubernetes/rules.py does not know that hostNetwork makes host ports",
@@ -79,8 +86,8 @@ FAILING: dict[str, str] = {
     ),
     "ephemeral-volumes": "kubernetes/snapshot.py does not read the volumes made for one pod",
     "budgets-and-removal": (
-        "planning/changes.py makes displaced pods look pending, and waves ask budgets of "
-        "running pods only"
+        "assignment/moves.py and planning/rehearsal.py ask a budget only if a step has an origin, "
+        "and planning/changes.py takes it from pods of removed nodes"
     ),
     "unready-pods-of-new-budgets": "kubernetes/disruption.py counts running pods as healthy",
     "not-to-be-moved": "kubernetes/snapshot.py does not know Karpenter's marks",
@@ -108,13 +115,15 @@ FAILING: dict[str, str] = {
     "daemon-sets-to-place": "kubernetes/objects.py takes no DaemonSet",
 }
 
-THEMES = [
-    pytest.param(
-        name,
-        marks=[pytest.mark.xfail(strict=True, reason=FAILING[name])] if name in FAILING else [],
-    )
-    for name in BUILDERS
-]
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    """Only what the judge says counts as the failure that is expected."""
+    if name not in FAILING:
+        return []
+    return [pytest.mark.xfail(strict=True, raises=AssertionError, reason=FAILING[name])]
+
+
+THEMES = [pytest.param(name, marks=marks(name)) for name in BUILDERS]
 
 
 def written(path: Path, things: list[Object]) -> Path:
@@ -151,19 +160,20 @@ def judged(case: Case, question: Question, folder: Path) -> tuple[int, list[str]
 @pytest.mark.parametrize("name", THEMES)
 def test_every_step_is_legal(name: str, tmp_path: Path) -> None:
     steps, wrong = 0, []
-    for seed in SEEDS:
+    seeds = SEEDS.get(name, USUAL)
+    for seed in seeds:
         case = BUILDERS[name](seed)
         for question in case.questions:
             count, sentences = judged(case, question, tmp_path)
             steps += count
             wrong += [f"seed {seed} {sentence}" for sentence in sentences]
-        least = case.steps * len(SEEDS)
+        least = case.steps * len(seeds)
     assert not wrong, "\n".join(wrong)
     assert steps >= least, f"{steps} steps tried nothing, expected {least}"
 
 
 def test_there_are_many_themes() -> None:
     """The modules of cases are imported for the themes they add."""
-    assert all(module.__doc__ for module in (cases_changes, cases_rooms, cases_volumes))
+    assert all(module.__doc__ for module in MODULES)
     assert len(BUILDERS) >= 60
     assert set(FAILING) <= set(BUILDERS)
