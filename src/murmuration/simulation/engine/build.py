@@ -12,7 +12,6 @@ from murmuration.base.random import state
 from murmuration.base.resources import Resources
 from murmuration.placement.kernels import draw_first_fit, feasible, place_from
 from murmuration.schedulers.admission import NEVER
-from murmuration.schedulers.architecture import assign_jobs
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.setup import Setup
 from murmuration.simulation.scenarios import scenario as sc
@@ -225,7 +224,7 @@ def _job_rows(setup: Setup, mask: Indices) -> Records:
     rows["first"] = rows["full"] = np.nan
     rows["behind"] = -1
     rows["curve"], rows["recorded"] = jobs.curve, recorded_rows(jobs, setup.nodes)
-    rows["scheduler"] = assign_jobs(setup.schedulers, jobs.workloads, jobs.workload) * setup.slots
+    rows["scheduler"] = setup.owner * setup.slots
     rows["level"] = np.unique(-jobs.priority, return_inverse=True)[1].ravel()
     rows["status"][list(setup.infeasible)] = NEVER
     return rows

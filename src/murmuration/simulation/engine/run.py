@@ -86,7 +86,17 @@ def prepare(scenario: sc.Scenario) -> Run:
     infeasible = find_infeasible(admission, architecture.whole_jobs)
     infeasible |= architecture.find_infeasible(admission)
     refuse_infeasible(scenario, jobs, infeasible)
-    setup = Setup(architecture, scenario, nodes, jobs, schedulers, placement, infeasible, changes)
+    setup = Setup(
+        architecture,
+        scenario,
+        nodes,
+        jobs,
+        schedulers,
+        placement,
+        infeasible=infeasible,
+        changes=changes,
+        owner=owner,
+    )
     run = Run(setup, make_world(setup, free, masks, mask))
     if architecture.make_state is not None:
         run.state = architecture.make_state(setup, run.world)

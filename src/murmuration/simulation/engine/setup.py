@@ -79,6 +79,8 @@ class Setup:
     infeasible: dict[int, Never]
     #: How nodes come, go and change.
     changes: NodeChanges
+    #: The row of each job's scheduler.
+    owner: Indices
 
     @property
     def resources(self) -> Resources:
