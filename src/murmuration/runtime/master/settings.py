@@ -3,6 +3,8 @@ names a simulation knows them by. Apart from the process, so that a replay impor
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.placement.registry import is_user_defined, resolve
@@ -11,15 +13,29 @@ from murmuration.schedulers.central.master import CentralSettings
 from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.schedulers.offers.master import Rules
 
-#: The architectures a live cluster can have.
-LIVE_KINDS = ("monolithic", "shared-state", "offers")
+
+@dataclass(frozen=True)
+class LiveKind:
+    """How the central master behaves as one architecture."""
+
+    #: The job manager waits for offers like any other framework, instead of writing to all rows.
+    by_offers: bool = False
+
+
+#: The architectures a live cluster can have; the first is that of a user's own policy. A new one
+#: that the central master can be is a line here.
+LIVE_KINDS = {
+    "monolithic": LiveKind(),
+    "shared-state": LiveKind(),
+    "offers": LiveKind(by_offers=True),
+}
 
 
 def live_settings(options: MasterOptions) -> tuple[CentralSettings, str, str]:
     """The scheduler and placement by the names a simulation knows them by."""
     kind, placement = options.scheduler, options.placement
     if kind not in LIVE_KINDS and is_user_defined(kind):
-        kind, placement = "monolithic", options.scheduler
+        kind, placement = next(iter(LIVE_KINDS)), options.scheduler
     if kind not in LIVE_KINDS:
         known = ", ".join(LIVE_KINDS)
         raise InputError(f"scheduler {kind!r}: expected {known} or module:Class for a live cluster")
@@ -31,7 +47,7 @@ def live_settings(options: MasterOptions) -> tuple[CentralSettings, str, str]:
         resources,
         resolve(placement),
         rules,
-        by_offers=kind == "offers",
+        by_offers=LIVE_KINDS[kind].by_offers,
         agent_timeout_s=options.agent_timeout_s,
         margin_s=lease_margin_s(options.agent_timeout_s),
     )
