@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,7 +136,7 @@ def test_two_agents_of_one_name(cluster: LiveCluster, tmp_path: Path) -> None:
     elsewhere = tmp_path / "other"
     elsewhere.mkdir()
     for name in ("token", "api.json"):
-        (elsewhere / name).write_bytes((cluster.folder / name).read_bytes())
+        shutil.copy(cluster.folder / name, elsewhere / name)
     found = run_agent(msgspec.structs.replace(options, folder=str(elsewhere)))
     assert found.returncode == 2 and "connected already" in found.stderr
 
@@ -225,7 +226,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False
+        ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(folder)], check=False
     )
     if mounted.returncode != 0:
         pytest.skip("tmpfs cannot be mounted here")

@@ -13,7 +13,7 @@ from murmuration.base.errors import InputError
 def hold(path: Path, what: str) -> int:
     """Lock a file for as long as this process lives; refused if another one holds it. The
     descriptor is returned."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -29,7 +29,7 @@ def hold(path: Path, what: str) -> int:
 def holder(path: Path) -> int | None:
     """The process that holds a lock, or None if nobody does."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +16,16 @@ import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.client.requests import ApiClient
-from murmuration.runtime.folder import API, MASTER_LOCK, NODES, TOKEN, UP, write_private
+from murmuration.runtime.folder import (
+    UP,
+    UP_LOCK,
+    check_folder,
+    is_cluster,
+    list_nodes,
+    open_private,
+    remove_made,
+    write_private,
+)
 from murmuration.runtime.locks import hold, holder
 from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.node.executor import folder_name
@@ -27,7 +35,7 @@ from murmuration.runtime.node.journal import Journal
 from murmuration.runtime.node.watchdog import AGENT_LOCK, end_watchdog
 from murmuration.runtime.options import AgentOptions, MasterOptions
 
-LOCK = "up.lock"
+LOCK = UP_LOCK
 #: A master on a busy host needs a while: it compiles and imports before it listens.
 READY_S = 180.0
 END_S = 20.0
@@ -60,7 +68,7 @@ class Child:
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }
-        with open(self._folder / f"{self.name}.log", "ab") as log:
+        with open(self._folder / f"{self.name}.log", "ab", opener=open_private) as log:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -183,7 +191,7 @@ def sweep(folder: Path) -> None:
     stays."""
     directory = FolderDirectory(folder)
     pids = [directory.leading_process()]
-    nodes = [path for path in (folder / NODES).glob("*") if path.is_dir()]
+    nodes = list_nodes(folder)
     pids += [holder(node / AGENT_LOCK) for node in nodes]
     for pid in pids:
         if pid is not None:
@@ -209,9 +217,10 @@ def _clean_tasks(node: Path) -> None:
 
 def bring_down(folder: Path, keep: bool) -> bool:
     """End the cluster of a folder, whatever state it is in; False if there was none."""
-    pid = holder(folder / LOCK)
-    if pid is None and not FolderDirectory(folder).exists():
+    if not is_cluster(folder):
         return False
+    check_folder(folder)
+    pid = holder(folder / LOCK)
     if pid is not None:
         os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + 2 * END_S + 10.0
@@ -221,19 +230,8 @@ def bring_down(folder: Path, keep: bool) -> bool:
         raise InputError(f"the cluster in {folder} did not end; process {pid} holds it")
     sweep(folder)
     if not keep:
-        _remove(folder)
+        remove_made(folder)
     return True
-
-
-def _remove(folder: Path) -> None:
-    """What Murmuration made in the folder; the folder too if that was all."""
-    shutil.rmtree(folder / NODES, ignore_errors=True)
-    for path in folder.iterdir():
-        known = path.name in (TOKEN, API, UP, LOCK, MASTER_LOCK) or path.name.startswith("store.db")
-        if path.is_file() and (known or path.suffix == ".log"):
-            path.unlink()
-    with contextlib.suppress(OSError):
-        folder.rmdir()
 
 
 def attached(parts: Parts, ready: Callable[[str], None]) -> None:
@@ -275,7 +273,7 @@ def detached(parts: Parts) -> str:
         str(write),
         msgspec.json.encode(parts).decode(),
     ]
-    with open(Path(parts.master.folder) / "up.log", "ab") as log:
+    with open(Path(parts.master.folder) / "up.log", "ab", opener=open_private) as log:
         # The shell ends at once, so that the caller is left with no child process.
         subprocess.run(
             ["sh", "-c", '"$@" &', "sh", *command],

@@ -124,6 +124,7 @@ async def _first(*work: Coroutine[Any, Any, Any]) -> None:
 
 def main(options: MasterOptions) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    os.umask(0o077)  # a job's environment is in the store
     folder = Path(options.folder)
     directory = FolderDirectory(folder)
     directory.create()

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.folder import API, MASTER_LOCK, TOKEN, write_private
+from murmuration.runtime.folder import (
+    API,
+    MASTER_LOCK,
+    TOKEN,
+    check_folder,
+    check_token,
+    claim,
+    write_private,
+)
 from murmuration.runtime.locks import hold, holder
 from murmuration.runtime.net.addresses import Address, parse_address
 
@@ -82,16 +90,23 @@ class FolderDirectory:
 
     def create(self) -> None:
         """Make the folder and its token if they are not there yet, readable by their owner alone.
-        A folder that existed keeps its mode."""
+        A folder that existed keeps its mode; refused if others own it or can write in it."""
         # Slow to import, and most commands only read a token.
         import secrets
 
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_folder(self.folder)
+            claim(self.folder)
             if not (self.folder / TOKEN).exists():
                 write_private(self.folder / TOKEN, secrets.token_urlsafe(32))
         except OSError as error:
             raise InputError(f"{self.folder}: {(error.strerror or str(error)).lower()}") from error
+
+    def check(self) -> None:
+        """InputError if somebody else can write here or knows the token."""
+        check_folder(self.folder)
+        check_token(self.folder / TOKEN)
 
     def exists(self) -> bool:
         return (self.folder / TOKEN).exists()
@@ -105,6 +120,7 @@ class FolderDirectory:
 
     def credentials(self) -> Credentials:
         try:
+            self.check()
             return Credentials((self.folder / TOKEN).read_text().strip())
         except OSError as error:
             raise no_cluster(self.folder) from error

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from murmuration.base.errors import InputError
+from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.net.sockets import find_ports
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.node.isolation import (
@@ -72,7 +72,7 @@ class Executor:
         # A process starts in a millisecond, a container in a tenth of a second: that must not hold
         # up heartbeats.
         self._threads = ThreadPoolExecutor(4, "start") if isolation.is_slow else None
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._journal = Journal(folder.parent / "journal")
 
     # Another agent was here before.
@@ -135,9 +135,9 @@ class Executor:
                 and not locked(folder)
             ):
                 # A job of this name was forgotten long ago; what is left of it is only its output.
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
             self._journal.write(Begun(launch.framework, launch.run, launch.request, ends))
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
             environment = {**launch.order.environment, **ports(launch.order.ports)}
         except (OSError, StartFailed, InputError) as error:
             self._tell(Exited(launch.run, reason=_sentence(error), started=False))
@@ -243,9 +243,7 @@ class Executor:
         if folder is not None:
             self._done.append(folder)
         if len(self._done) > KEEP:
-            asyncio.get_running_loop().run_in_executor(
-                None, shutil.rmtree, self._done.popleft(), True
-            )
+            asyncio.get_running_loop().run_in_executor(None, remove_tree, self._done.popleft())
 
     # Looking.
 

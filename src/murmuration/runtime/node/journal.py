@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from murmuration.runtime.folder import open_private
 from murmuration.schedulers.central.messages import Ended
 
 
@@ -82,9 +83,11 @@ class Journal:
         """Only what is not settled, in a file that takes the old one's place."""
         fresh = self._path.with_suffix(".new")
         lines: list[Line] = [*self.begun.values(), *map(Over, self.over.values())]
-        fresh.write_bytes(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+        fresh.unlink(missing_ok=True)
+        with open(fresh, "xb", opener=open_private) as file:
+            file.write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
         fresh.replace(self._path)
         if self._file >= 0:
             os.close(self._file)
-        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._file = open_private(self._path, os.O_WRONLY | os.O_APPEND)
         self._settled = 0

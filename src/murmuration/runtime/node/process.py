@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import secrets
 import signal
 import sys
@@ -108,7 +109,7 @@ class Hosted:
 
     def _take_folder(self, folder: Path, options: AgentOptions) -> str:
         """The folder of a node is one agent's at a time; its identity outlives the agent."""
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = hold(folder / AGENT_LOCK, f"a node agent named {folder.name!r}")
         with contextlib.suppress(FileExistsError), open(folder / "identity", "x") as file:
             file.write(secrets.token_hex(8))
@@ -291,7 +292,10 @@ class AgentProcess:
 
 
 def main(options: AgentOptions) -> None:
+    os.umask(0o077)  # the shim gives a task the usual one
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    with contextlib.suppress(FileNotFoundError):
+        FolderDirectory(Path(options.folder)).check()
 
     async def run() -> None:
         await AgentProcess(options).run()

@@ -9,13 +9,13 @@ and shared memory, few of root's powers, and an empty /tmp.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation import shim
 from murmuration.runtime.node.isolation.interface import RunLimits, RunSpec
@@ -67,7 +67,7 @@ def write(
 ) -> Path:
     """Make the bundle. Only its owner may read it: it holds the task's environment."""
     place = spec.folder / BUNDLE
-    shutil.rmtree(place, ignore_errors=True)
+    remove_tree(place)
     place.mkdir(mode=0o700)
     for name in (ROOT, UPPER, SCRATCH, TMP):
         (place / name).mkdir()

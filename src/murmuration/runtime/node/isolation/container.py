@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.isolations import RUNC
 from murmuration.runtime.node.isolation import bundle, cgroups, processes, shim
 from murmuration.runtime.node.isolation import folder as files
@@ -39,7 +40,7 @@ LAUNCH_S = 60.0
 REPORT_S = 5.0
 ENDING_S = 30.0
 #: Arguments: the bundle, options of the overlay. Descriptor 3, the lock, goes on to the container.
-LAUNCH = f"""cd "$1" || exit 1
+LAUNCH = f"""umask 022; cd "$1" || exit 1
 mount -t overlay overlay -o "$2" {bundle.ROOT} 2>{bundle.LOG} || exit 1
 exec runc --root {bundle.RUNC} --log {bundle.LOG} --log-format json \\
   run --detach --preserve-fds 1 task"""
@@ -134,7 +135,7 @@ class Container(Ending):
             cgroups.end(groups)
         cgroups.end(groups)
         cgroups.remove(groups)
-        shutil.rmtree(folder / bundle.BUNDLE, ignore_errors=True)
+        remove_tree(folder / bundle.BUNDLE)
         processes.reap_orphans(())
 
     def _groups(self, folder: Path, record: files.Record | None) -> cgroups.Folders:

@@ -95,7 +95,7 @@ def opened(spec: RunSpec, record: Record) -> Iterator[Files]:
         os.ftruncate(fds[0], 0)
         _write(spec.folder / RECORD, msgspec.json.encode(record) + b"\n")
         os.posix_fallocate(fds[0], 0, SHIM_BYTES)
-        (spec.folder / WORK).mkdir(exist_ok=True)
+        _make_work(spec.folder / WORK)
         fds += [_open(spec.folder / name, os.O_WRONLY | os.O_APPEND) for name in (STDOUT, STDERR)]
         yield Files(*fds)
     except OSError as error:
@@ -103,6 +103,16 @@ def opened(spec: RunSpec, record: Record) -> Iterator[Files]:
     finally:
         for fd in fds:
             os.close(fd)
+
+
+def _make_work(place: Path) -> None:
+    """A task may go on as another user, so its folder of work is open; the one around it is not."""
+    try:
+        place.mkdir()
+        place.chmod(0o755)
+    except FileExistsError:
+        if place.is_symlink() or not place.is_dir():
+            raise
 
 
 def _open(path: Path, flags: int) -> int:

@@ -31,7 +31,7 @@ found() {
 }
 found "$1" || { echo "failed command $1: not found, or not a program" >&3; exit 127; }
 echo "pid $$" >&3
-(ulimit -c 0; ulimit -d "$data"; ulimit -S -n "$files"; exec "$@" 2>&4 3>&- 4>&-)
+(umask 022; ulimit -c 0; ulimit -d "$data"; ulimit -S -n "$files"; exec "$@" 2>&4 3>&- 4>&-)
 echo "exit $?" >&3"""
 
 #: An agent watches each task through a descriptor and so allows itself many; a task gets as many as
