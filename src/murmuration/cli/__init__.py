@@ -44,6 +44,7 @@ LIVE = (
     "status",
     "top",
     "events",
+    "store",
     "master",
     "agent",
 )

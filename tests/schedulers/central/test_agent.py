@@ -36,6 +36,7 @@ from murmuration.schedulers.central.node_agent import (
     Leave,
     RunForgotten,
     RunOver,
+    RunStopping,
     Start,
     Started,
 )
@@ -80,7 +81,7 @@ def running(timeout_s: float = 60.0) -> CentralNodeAgent:
 
 def test_a_run_is_started_once_however_often_it_is_ordered() -> None:
     agent = connected()
-    assert told(agent, launch(), 0.0) == [Start(launch(), math.inf)]
+    assert told(agent, launch(), 0.0) == [Start(launch(), math.inf, 60.0)]
     assert told(agent, launch(), 0.0) == []
     told(agent, Started("a.0.1"), 0.0)
     assert told(agent, launch(), 1.0) == []
@@ -95,7 +96,7 @@ def test_an_order_of_an_old_connection_is_not_for_now() -> None:
     assert told(agent, launch(session=1), 3.0) == []
     assert told(agent, launch(session=2), 3.0) == [], "and none before it is welcome"
     told(agent, Welcome(2, 60.0, 5.0), 3.0)
-    assert told(agent, launch(session=2), 3.0) == [Start(launch(session=2), math.inf)]
+    assert told(agent, launch(session=2), 3.0) == [Start(launch(session=2), math.inf, 62.0)]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,10 @@ def test_a_command_that_cannot_start_has_failed_and_was_not_lost() -> None:
 
 def test_a_stop_is_a_kill_and_its_reason_is_kept() -> None:
     agent = running()
-    assert told(agent, Stop(1, JOBS, "a.0.1", "killed"), 1.0) == [Kill("a.0.1", "killed")]
+    assert told(agent, Stop(1, JOBS, "a.0.1", "killed"), 1.0) == [
+        RunStopping("a.0.1", Status.KILLED, "killed"),
+        Kill("a.0.1", "killed"),
+    ]
     assert told(agent, Stop(1, JOBS, "a.0.1", "killed"), 1.0) == []
     _, message = told(agent, Exited("a.0.1", None, 15), 2.0)
     assert message == RunEnded("n", Ended(JOBS, "a.0.1", Status.KILLED, None, 15, "killed"), 1)
@@ -142,7 +146,8 @@ def test_a_stop_is_a_kill_and_its_reason_is_kept() -> None:
 def test_a_stop_while_it_starts_kills_it_as_soon_as_it_runs() -> None:
     agent = connected()
     told(agent, launch(), 0.0)
-    assert told(agent, Stop(1, JOBS, "a.0.1", "killed"), 0.0) == []
+    noted = RunStopping("a.0.1", Status.KILLED, "killed")
+    assert told(agent, Stop(1, JOBS, "a.0.1", "killed"), 0.0) == [noted]
     assert told(agent, Started("a.0.1"), 1.0) == [
         RunStarted("n", JOBS, "a.0.1", 1),
         Kill("a.0.1", "killed"),
@@ -151,11 +156,14 @@ def test_a_stop_while_it_starts_kills_it_as_soon_as_it_runs() -> None:
 
 def test_a_time_limit_is_kept_without_a_master_too() -> None:
     agent = connected()
-    assert told(agent, launch(time_limit_s=4.0), 1.0) == [Start(launch(time_limit_s=4.0), 5.0)]
+    start = Start(launch(time_limit_s=4.0), 5.0, 60.0)
+    assert told(agent, launch(time_limit_s=4.0), 1.0) == [start]
     told(agent, Started("a.0.1"), 1.0)
     told(agent, Disconnected("master", 1), 2.0)
     assert agent.due == 5.0
-    assert told(agent, Wake(), 5.0) == [Kill("a.0.1", "its time limit was reached")]
+    noted, kill = told(agent, Wake(), 5.0)
+    assert noted == RunStopping("a.0.1", Status.FAILED, "its time limit was reached")
+    assert kill == Kill("a.0.1", "its time limit was reached")
     told(agent, Exited("a.0.1", None, 15), 5.1)
     ended = agent.runs["a.0.1"].ended
     assert ended is not None and ended.status is Status.FAILED and "time limit" in ended.reason
@@ -175,7 +183,9 @@ def test_without_a_master_the_tasks_end_when_the_lease_does() -> None:
     agent = running(timeout_s=12.0)
     told(agent, Disconnected("master", 1), 3.0)
     assert agent.due == 12.0
-    assert told(agent, Wake(), 12.0) == [Kill("a.0.1", "no master for 12 s", now=True)]
+    noted, kill = told(agent, Wake(), 12.0)
+    assert noted == RunStopping("a.0.1", Status.LOST, "no master for 12 s")
+    assert kill == Kill("a.0.1", "no master for 12 s", now=True)
     told(agent, Exited("a.0.1", None, 9), 12.1)
     (joined,) = told(agent, Connected("master", 2), 20.0)
     assert isinstance(joined, AgentJoined)
@@ -190,7 +200,7 @@ def test_an_order_read_after_the_lease_has_ended_is_not_carried_out() -> None:
     assert isinstance(message, RunEnded) and message.ended.status is Status.LOST
     assert told(agent, HeartbeatSeen(1, 1), 12.1) == [Leased(24.0)]
     again = launch("a.0.2")
-    assert told(agent, again, 12.2) == [Start(again, math.inf)]
+    assert told(agent, again, 12.2) == [Start(again, math.inf, 24.0)]
 
 
 def test_an_agent_that_starts_again_finds_its_tasks() -> None:
@@ -204,13 +214,16 @@ def test_an_agent_that_starts_again_finds_its_tasks() -> None:
     assert joined.running == (Running(JOBS, "a.0.1", REQUEST),) and [
         end.run for end in joined.ended
     ] == ["b.0.1"]
-    assert told(agent, Wake(), 7.0) == [Kill("a.0.1", "its time limit was reached")]
+    noted, kill = told(agent, Wake(), 7.0)
+    assert noted == RunStopping("a.0.1", Status.FAILED, "its time limit was reached")
+    assert kill == Kill("a.0.1", "its time limit was reached")
 
 
 def test_an_agent_that_leaves_ends_its_tasks_and_takes_no_more() -> None:
     agent = running()
     assert told(agent, Leave(), 1.0) == [
         AgentLeaves("n", 1),
+        RunStopping("a.0.1", Status.LOST, "its node agent was stopped"),
         Kill("a.0.1", "its node agent was stopped"),
     ]
     assert agent.busy
@@ -300,3 +313,31 @@ def test_the_phases_of_a_run(phase: str, happening: str) -> None:
     assert agent.runs[RUN].phase == TABLE.get((phase, happening), phase)
     if (phase, happening) not in TABLE:
         assert caused == []
+
+
+@pytest.mark.parametrize("asked", [Status.KILLED, Status.LOST])
+def test_the_next_agent_stops_again_what_was_to_stop_and_knows_why(asked: Status) -> None:
+    """The note was written and the agent killed: the run may never have heard of it."""
+    agent = CentralNodeAgent("n", "id", {"cpu": 1}, agent_timeout_s=30.0)
+    stop = RunStopping("a.0.1", asked, "because")
+    agent.find([Found(JOBS, "a.0.1", REQUEST)], [], 5.0, {"a.0.1": stop})
+    assert agent.due == 5.0
+    assert told(agent, Wake(), 5.0) == [Kill("a.0.1", "because")]
+    (noted,) = told(agent, Exited("a.0.1", 9), 6.0)
+    assert noted == RunOver(Ended(JOBS, "a.0.1", asked, 9, None, "because"))
+
+
+def test_what_stops_with_patience_has_none_left_when_the_lease_ends() -> None:
+    agent = running(timeout_s=12.0)
+    told(agent, Stop(1, JOBS, "a.0.1", "killed"), 11.0)
+    told(agent, Disconnected("master", 1), 11.0)
+    assert told(agent, Wake(), 12.0) == [Kill("a.0.1", "killed", now=True)]
+
+
+def test_what_the_node_could_not_start_is_lost_and_says_so() -> None:
+    agent = connected()
+    told(agent, launch(), 0.0)
+    exited = Exited("a.0.1", reason="no space left", started=False, node_fault=True)
+    over, _ = told(agent, exited, 1.0)
+    ended = Ended(JOBS, "a.0.1", Status.LOST, reason="no space left", node_fault=True)
+    assert over == RunOver(ended)

@@ -7,9 +7,21 @@ import math
 import pytest
 from tests.schedulers.central.clusters import Cluster, facts, sent, spec
 
-from murmuration.schedulers.agent import Wake
+from murmuration.schedulers.agent import Note, Wake
 from murmuration.schedulers.central.jobs import KILLED_CODE, State, backoff_s
-from murmuration.schedulers.central.messages import JobEnded, JobForgotten, KillJob, Stop, TaskEnded
+from murmuration.schedulers.central.memory import MasterMemory
+from murmuration.schedulers.central.messages import (
+    Drain,
+    JobEnded,
+    JobForgotten,
+    KillJob,
+    NodeTriedAgain,
+    NodeUnwell,
+    Running,
+    Stop,
+    TaskEnded,
+    TaskStopping,
+)
 from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import Restart
 
@@ -131,3 +143,114 @@ def test_a_bounded_number_of_ended_jobs_is_kept(monkeypatch: pytest.MonkeyPatch)
         forgotten += [fact.job for fact in facts(cluster.end(run), JobForgotten)]
     assert forgotten == ["b", "a"], "the first a had made way for the second"
     assert set(cluster.master.jobs.jobs) == {"stays", "c", "d"}
+
+
+def test_losses_in_a_row_wait_longer_each_time_and_are_counted() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec(restart=Restart(backoff_s=1.0, backoff_max_s=8.0)))
+    now, run = 0.0, 1
+    for losses, pause in enumerate((0.0, 1.0, 2.0, 4.0, 8.0, 8.0), 1):
+        (ended,) = facts(cluster.end(f"job.0.{run}", 9, now, status=Status.LOST), TaskEnded)
+        assert (ended.losses, ended.failures, ended.state) == (losses, 0, "waiting")
+        if pause:
+            assert cluster.master.due == now + pause
+        now, run = now + pause, run + 1
+        cluster.tell(Wake(), now)
+        assert cluster.states() == [State.STARTING]
+    cluster.start(f"job.0.{run}")
+    (ended,) = facts(cluster.end(f"job.0.{run}", 9, now + 8.0, status=Status.LOST), TaskEnded)
+    assert ended.losses == 1, "a run as long as the longest pause starts the count again"
+
+
+def restarted(cluster: Cluster) -> Cluster:
+    """The cluster under another master that knows what was noted, with what ran on its nodes."""
+    again = Cluster()
+    again.now = cluster.now
+    again.tell(cluster.memory.recover(1, 1))
+    for node in cluster.master.nodes:
+        runs = cluster.master.jobs.runs_on(node)
+        running = tuple(Running("jobs", run, cluster.launched[run][1].request) for run in runs)
+        again.launched.update({run: cluster.launched[run] for run in runs})
+        again.join(node, running=running)
+    return again
+
+
+class NotingCluster(Cluster):
+    """A cluster whose facts are kept."""
+
+    def __init__(self, nodes: int) -> None:
+        self.memory = MasterMemory()
+        super().__init__(nodes)
+        handle = self.master.handle
+
+        def noting(event, now):  # type: ignore[no-untyped-def]
+            effects = handle(event, now)
+            for effect in effects:
+                if isinstance(effect, Note):
+                    self.memory.apply(effect.fact, now)
+            return effects
+
+        self.master.handle = noting  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("code", [9, 143])
+def test_a_run_that_was_moved_is_no_failure_to_the_next_master_either(code: int) -> None:
+    cluster = NotingCluster(nodes=1)
+    cluster.submit(spec())
+    cluster.start("job.0.1")
+    said = cluster.tell(Drain("n0", now=True))
+    assert facts(said, TaskStopping) == [TaskStopping("job", 0, 1, "moved: n0 is draining")]
+    again = restarted(cluster)
+    assert again.states() == [State.STOPPING]
+    (ended,) = facts(again.end("job.0.1", code), TaskEnded)
+    assert (ended.state, ended.failures) == ("waiting", 0)
+
+
+def test_an_acknowledged_kill_of_one_task_is_carried_out_by_the_next_master() -> None:
+    cluster = NotingCluster(nodes=1)
+    cluster.submit(spec(count=2))
+    cluster.start("job.0.1")
+    cluster.tell(KillJob("job", 0))
+    again = Cluster()
+    again.tell(cluster.memory.recover(1, 1))
+    again.launched = cluster.launched
+    requests = [Running("jobs", run, cluster.launched[run][1].request) for run in cluster.launched]
+    said = again.join("n0", running=tuple(requests))
+    assert [stop.run for stop in sent(said, Stop)] == ["job.0.1"]
+    (ended,) = facts(again.end("job.0.1", 9), TaskEnded)
+    assert ended.state == "killed"
+    assert again.states()[1] is State.RUNNING
+
+
+def test_killing_a_task_that_waits_is_kept() -> None:
+    cluster = NotingCluster(nodes=1)
+    cluster.submit(spec(count=3))
+    assert cluster.states()[2] is State.WAITING
+    cluster.tell(KillJob("job", 2))
+    assert cluster.states()[2] is State.KILLED
+    assert restarted(cluster).states()[2] is State.KILLED
+
+
+def test_a_node_that_cannot_start_tasks_loses_them_and_rests() -> None:
+    cluster = Cluster(nodes=2)
+    cluster.submit(spec())
+    sick = cluster.nodes_of()[0]
+    said = cluster.end("job.0.1", 1, status=Status.LOST, node_fault=True, reason="disk full")
+    assert facts(said, NodeUnwell) == [NodeUnwell(sick, "disk full", 5.0)]
+    (other,) = cluster.nodes_of()
+    assert other != sick and cluster.states() == [State.STARTING]
+    cluster.submit(spec("more", count=3))
+    assert sick not in cluster.nodes_of("more")
+    assert facts(cluster.tell(Wake(), 5.0), NodeTriedAgain) == [NodeTriedAgain(sick)]
+    assert sick in cluster.nodes_of("more")
+
+
+def test_a_name_that_is_taken_again_and_again_leaves_nothing_behind() -> None:
+    cluster = Cluster(nodes=1)
+    for _ in range(5):
+        cluster.submit(spec(count=50))
+        cluster.tell(KillJob("job"))
+        for run in list(cluster.master.jobs.runs):
+            cluster.end(run, 1, status=Status.KILLED)
+    assert list(cluster.master.jobs.ended) == list(cluster.master.jobs.jobs) == ["job"]
+    assert cluster.job().status == State.KILLED

@@ -17,7 +17,6 @@ import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.drive import Driver
-from murmuration.runtime.folder import STORE
 from murmuration.runtime.master.api import Api, Orders, make_app
 from murmuration.runtime.master.notes import StoreNotes
 from murmuration.runtime.master.peers import Peers
@@ -30,7 +29,7 @@ from murmuration.runtime.net.sockets import listen
 from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.interface import Deposed, Store
 from murmuration.runtime.store.log import FactLog
-from murmuration.runtime.store.sqlite import SqliteStore
+from murmuration.runtime.store.sqlite import open_store
 from murmuration.schedulers.central.master import CentralMaster
 
 log = logging.getLogger("murmuration.master")
@@ -130,7 +129,7 @@ def main(options: MasterOptions) -> None:
     directory.create()
     master = MasterProcess(options, directory)
     try:
-        asyncio.run(master.run(lambda: SqliteStore(folder / STORE)))
+        asyncio.run(master.run(lambda: open_store(folder)))
     except Deposed as error:
         raise InputError(str(error)) from error
 

@@ -4,11 +4,12 @@ scenario live."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.node.executor import Tell
 from murmuration.schedulers.central.messages import Ended
-from murmuration.schedulers.central.node_agent import Exited, Found, Start, Started
+from murmuration.schedulers.central.node_agent import Exited, Found, RunStopping, Start, Started
 
 
 class EmulatedExecutor:
@@ -43,8 +44,19 @@ class EmulatedExecutor:
     def poll(self) -> None:
         """There is nothing to look at."""
 
+    def kill_all(self, runs: Iterable[str]) -> None:
+        for run in runs:
+            self._end(run, None, 15)
+
     def note_end(self, ended: Ended) -> None:
         """Nothing is kept."""
+
+    def note_stop(self, stop: RunStopping) -> None:
+        """Nothing is kept."""
+
+    @property
+    def stopping(self) -> dict[str, RunStopping]:
+        return {}
 
     def forget(self, run: str) -> None:
         """Nothing is kept."""

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,17 @@ from murmuration.runtime.node.isolation import (
     task_folder,
 )
 from murmuration.runtime.node.isolation.folder import locked, open_plain
-from murmuration.runtime.node.journal import Begun, Journal, Over, Settled
+from murmuration.runtime.node.isolation.interface import Exit
+from murmuration.runtime.node.journal import Begun, Journal, Over, Settled, Stopping
 from murmuration.schedulers.central.messages import JOBS, Ended
-from murmuration.schedulers.central.node_agent import Exited, Found, Start, Started
+from murmuration.schedulers.central.node_agent import (
+    Exited,
+    Found,
+    RunStopping,
+    Start,
+    Started,
+    ending,
+)
 from murmuration.schedulers.offers.messages import Status
 
 #: Folders of ended runs that are kept for their output.
@@ -58,13 +66,11 @@ class Executor:
     """The runs of one node agent."""
 
     def __init__(
-        self, folder: Path, isolation: Isolation, watchdog_acted: Callable[[], float], tell: Tell
+        self, folder: Path, isolation: Isolation, fenced: Callable[[], set[str]], tell: Tell
     ) -> None:
         self.folder, self.isolation, self._tell = folder, isolation, tell
-        #: When a watchdog last killed tasks here: a run that was killed since it started did not
-        #: fail by itself.
-        self._watchdog_acted = watchdog_acted
-        self._began: dict[str, float] = {}
+        #: The folders of runs that a watchdog has ended: they did not fail by themselves.
+        self._fenced = fenced
         self._slow: set[asyncio.Task[None]] = set()
         self._handles: dict[str, Handle] = {}
         self._folders: dict[str, Path] = {}
@@ -109,14 +115,34 @@ class Executor:
         handle = self.isolation.recover(folder)
         if handle is None:
             self.isolation.clean(folder)
-            return Ended(begun.framework, begun.run, Status.LOST, reason="it ended without a trace")
+            return self._ending(begun, Exited(begun.run, reason="it ended without a trace"))
         exit_ = self.isolation.poll(handle)
         if exit_ is None:
-            self._handles[begun.run], self._began[begun.run] = handle, time.monotonic()
+            self._handles[begun.run] = handle
             return None
         self.isolation.clean(folder)
-        status = Status.FINISHED if exit_.code == 0 else Status.FAILED
-        return Ended(begun.framework, begun.run, status, exit_.code, exit_.signal, exit_.reason)
+        return self._ending(begun, self._exit(begun.run, folder, exit_))
+
+    def _ending(self, begun: Begun, exited: Exited) -> Ended:
+        """How a run ended that no agent saw ending, after what it was told to stop for."""
+        stop = self._journal.stopping.get(begun.run)
+        asked, why = (None, "") if stop is None else (stop.asked, stop.reason)
+        return ending(begun.framework, exited, asked, why)
+
+    def _exit(self, run: str, folder: Path, end: Exit) -> Exited:
+        if end.code != 0 and folder.name in self._fenced():
+            return Exited(run, reason=AWAY)
+        return Exited(run, end.code, end.signal, end.reason)
+
+    @property
+    def stopping(self) -> dict[str, RunStopping]:
+        """What runs were told to stop for."""
+        return self._journal.stopping
+
+    @property
+    def unsettled(self) -> set[str]:
+        """The folders of runs whose ends are not recorded."""
+        return {folder_name(begun.framework, run) for run, begun in self._journal.begun.items()}
 
     def watch_found(self) -> None:
         for run, handle in self._handles.items():
@@ -126,6 +152,10 @@ class Executor:
 
     def start(self, command: Start) -> None:
         launch = command.launch
+        if time.monotonic() >= command.until_s:
+            # The agent was suspended after it had decided; the run may go elsewhere by now.
+            self._tell(Exited(launch.run, reason=AWAY))
+            return
         try:
             folder = task_folder(self.folder, folder_name(launch.framework, launch.run))
             ends = None if command.ends_s == float("inf") else command.ends_s
@@ -140,7 +170,9 @@ class Executor:
             folder.mkdir(mode=0o700)
             environment = {**launch.order.environment, **ports(launch.order.ports)}
         except (OSError, StartFailed, InputError) as error:
-            self._tell(Exited(launch.run, reason=_sentence(error), started=False))
+            # Nothing of the task was looked at yet, so that it cannot be its fault.
+            sentence = _sentence(error)
+            self._tell(Exited(launch.run, reason=sentence, started=False, node_fault=True))
             return
         self._folders[launch.run] = folder
         cpu, memory = launch.request[0] / MICRO, launch.request[1]
@@ -152,9 +184,9 @@ class Executor:
             folder,
         )
         if self._threads is None:
-            self._started(launch.run, *_try(self.isolation, spec))
+            self._started(launch.run, _try(self.isolation, spec, command.until_s))
         else:
-            self._later(self._start_slowly(launch.run, spec))
+            self._later(self._start_slowly(launch.run, spec, command.until_s))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something slow beside the loop. The task is held, because asyncio keeps only a weak
@@ -163,18 +195,17 @@ class Executor:
         self._slow.add(task)
         task.add_done_callback(self._slow.discard)
 
-    async def _start_slowly(self, run: str, spec: RunSpec) -> None:
+    async def _start_slowly(self, run: str, spec: RunSpec, until_s: float) -> None:
         result = await asyncio.get_running_loop().run_in_executor(
-            self._threads, _try, self.isolation, spec
+            self._threads, _try, self.isolation, spec, until_s
         )
-        self._started(run, *result)
+        self._started(run, result)
 
-    def _started(self, run: str, handle: Handle | None, error: str) -> None:
-        if handle is None:
-            self._tell(Exited(run, reason=error, started=False))
+    def _started(self, run: str, handle: Handle | Exited) -> None:
+        if isinstance(handle, Exited):
+            self._tell(handle)
             return
         self._handles[run] = handle
-        self._began[run] = time.monotonic()
         self._tell(Started(run))
         self._watch(run, handle)
 
@@ -194,6 +225,12 @@ class Executor:
         if handle is not None:
             self.isolation.kill(handle, 0.0 if now else GRACE_S, reason)
 
+    def kill_all(self, runs: Iterable[str]) -> None:
+        """End these without patience: all are killed before anything is cleared up."""
+        doomed = [self._handles[run].folder for run in runs if run in self._handles]
+        if doomed:
+            self.isolation.kill_all(doomed)
+
     def _exited(self, run: str) -> None:
         handle = self._handles.get(run)
         if handle is None:
@@ -206,9 +243,7 @@ class Executor:
             return
         del self._handles[run]
         handle.close()
-        exited = Exited(run, end.code, end.signal, end.reason)
-        if self._watchdog_acted() > self._began.pop(run, float("-inf")) and end.code != 0:
-            exited = Exited(run, reason=AWAY)
+        exited = self._exit(run, handle.folder, end)
         if self._threads is None:
             self.isolation.clean(handle.folder)
             self._tell(exited)
@@ -234,6 +269,12 @@ class Executor:
         """Keep an end until it is recorded; a full disk loses it only if the agent dies too."""
         with contextlib.suppress(OSError):
             self._journal.write(Over(ended))
+
+    def note_stop(self, stop: RunStopping) -> None:
+        """Keep what a run is about to be stopped for. A full disk must not keep it from being
+        stopped: a task that fills the disk is one that has to be."""
+        with contextlib.suppress(OSError):
+            self._journal.write(Stopping(stop))
 
     def forget(self, run: str) -> None:
         """The end is recorded: only the output is kept, for the last runs."""
@@ -267,11 +308,16 @@ class Executor:
             return Output(wrong=f"no output of {run} is kept")
 
 
-def _try(isolation: Isolation, spec: RunSpec) -> tuple[Handle | None, str]:
+def _try(isolation: Isolation, spec: RunSpec, until_s: float) -> Handle | Exited:
+    """Start a run, unless its lease is over. A command that is no program is the fault of its task;
+    what the operating system refuses is its node's."""
+    if time.monotonic() >= until_s:
+        return Exited(spec.task, reason=AWAY)
     try:
-        return isolation.start(spec), ""
+        return isolation.start(spec)
     except (StartFailed, InputError, OSError) as error:
-        return None, _sentence(error)
+        is_refused = isinstance(error, OSError) or isinstance(error.__cause__, OSError)
+        return Exited(spec.task, reason=_sentence(error), started=False, node_fault=is_refused)
 
 
 def _sentence(error: Exception) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from murmuration.runtime.folder import open_private
 from murmuration.schedulers.central.messages import Ended
+from murmuration.schedulers.central.node_agent import RunStopping
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
@@ -26,6 +27,12 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
     request: tuple[int, ...]
     #: By the clock that counts from the host's start; None without a time limit.
     ends_s: float | None
+
+
+class Stopping(msgspec.Struct, frozen=True, tag=True):
+    """A run is about to be told to stop; written before it is."""
+
+    stop: RunStopping
 
 
 class Over(msgspec.Struct, frozen=True, tag=True):
@@ -40,7 +47,7 @@ class Settled(msgspec.Struct, frozen=True, tag=True):
 
 #: Settled runs after which a fresh journal is written.
 SETTLED_MAX = 5000
-Line = Begun | Over | Settled
+Line = Begun | Stopping | Over | Settled
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Line)
 
 
@@ -49,6 +56,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.begun: dict[str, Begun] = {}
+        self.stopping: dict[str, RunStopping] = {}
         self.over: dict[str, Ended] = {}
         self._path, self._file, self._settled = path, -1, 0
         if path.exists():
@@ -72,20 +80,25 @@ class Journal:
         match line:
             case Begun(run=run):
                 self.begun[run] = line
+            case Stopping(stop):
+                self.stopping[stop.run] = stop
             case Over(ended):
                 self.over[ended.run] = ended
             case Settled(run):
                 self._settled += 1
                 self.begun.pop(run, None)
+                self.stopping.pop(run, None)
                 self.over.pop(run, None)
 
     def _rewrite(self) -> None:
         """Only what is not settled, in a file that takes the old one's place."""
         fresh = self._path.with_suffix(".new")
-        lines: list[Line] = [*self.begun.values(), *map(Over, self.over.values())]
+        lines: list[Line] = [*self.begun.values(), *map(Stopping, self.stopping.values())]
+        lines += map(Over, self.over.values())
         fresh.unlink(missing_ok=True)
         with open(fresh, "xb", opener=open_private) as file:
-            file.write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+            file.write(b"".join(_encoder.encode(line) + b"
+" for line in lines))
         fresh.replace(self._path)
         if self._file >= 0:
             os.close(self._file)

@@ -11,6 +11,7 @@ import secrets
 import signal
 import sys
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from murmuration.runtime.node.executor import Executor
 from murmuration.runtime.node.isolation.choose import choose
 from murmuration.runtime.node.watchdog import (
     AGENT_LOCK,
+    FencedRuns,
     Lease,
     end_watchdog,
     has_ended,
@@ -51,6 +53,7 @@ from murmuration.schedulers.central.node_agent import (
     Leave,
     RunForgotten,
     RunOver,
+    RunStopping,
     Start,
 )
 from murmuration.schedulers.offers.messages import MASTER
@@ -60,6 +63,8 @@ RECONNECT_S = 0.1
 RECONNECT_MAX_S = 1.0
 LEAVE_S = 10.0
 CONNECT_S = 5.0
+#: A run that waits for its start is asked for its output again after this.
+START_S = 0.05
 
 log = logging.getLogger("murmuration.agent")
 
@@ -76,6 +81,8 @@ class JournalNotes:
 
     def add_fact(self, fact: Message, now: float) -> None:
         match fact:
+            case RunStopping():
+                self._executor.note_stop(fact)
             case RunOver(ended):
                 self._executor.note_end(ended)
             case RunForgotten(run):
@@ -93,6 +100,10 @@ class Hosted:
     ) -> None:
         self._process = process
         self._lease: Lease | None = None
+        #: Starts that wait, runs that are to end at once, and what was measured last.
+        self._starts: deque[Start] = deque()
+        self._doomed: dict[str, str] = {}
+        self._usage: dict[str, tuple[float, int]] = {}
         self.executor: Executor | EmulatedExecutor
         if node is not None:
             self.executor = EmulatedExecutor(self.tell)
@@ -115,22 +126,27 @@ class Hosted:
             file.write(secrets.token_hex(8))
         isolation = choose(options.isolation, Path(options.root), hidden=[Path(options.folder)])
         self._lease = Lease(folder)
-        self.executor = Executor(folder / "tasks", isolation, self._lease.acted, self.tell)
+        fenced = FencedRuns(folder)
+        self.executor = Executor(folder / "tasks", isolation, fenced.read, self.tell)
         self._lease.write(time.monotonic() + 60.0)
         self.folder = folder
+        end_watchdog(folder)
+        fenced.keep(self.executor.unsettled)
         self._watchdog = start_watchdog(folder, folder / "tasks", isolation)
         return (folder / "identity").read_text()
 
     def begin(self) -> None:
         """Find what an agent before this one has left."""
         runs, ended = self.executor.find()
-        self.agent.find(runs, ended, time.monotonic())
+        self.agent.find(runs, ended, time.monotonic(), self.executor.stopping)
         self.executor.watch_found()
         self._driver.start()
 
     def look(self) -> None:
-        """Once a second: at the tasks, and at the watchdog, which must not be gone."""
+        """Once a second: at the tasks, and at the watchdog, which must not be gone. What was
+        measured goes with the next heartbeat, which does not wait for measuring."""
         self.executor.poll()
+        self._usage = self.executor.usage()
         if isinstance(self.executor, Executor) and has_ended(self._watchdog):
             log.warning("the watchdog was gone")
             self._watchdog = start_watchdog(
@@ -145,22 +161,66 @@ class Hosted:
             case Do(act):
                 self._do(act)
             case Send(_, Heartbeat() as beat):
-                usage = self.executor.usage()
-                self._process.send(msgspec.structs.replace(beat, usage=usage), self.agent.node)
+                told = msgspec.structs.replace(beat, usage=self._usage)
+                self._process.send(told, self.agent.node)
             case Send(_, message):
                 self._process.send(message, self.agent.node)
 
     def _do(self, act: Message) -> None:
         match act:
             case Start():
-                self.executor.start(act)
-            case Kill(run, reason, at_once):
-                self.executor.kill(run, reason, at_once)
+                self._starts.append(act)
+                if len(self._starts) == 1:
+                    asyncio.get_running_loop().call_soon(self._start_next)
+            case Kill(run, reason, True):
+                self._doomed[run] = reason
+                if len(self._doomed) == 1:
+                    asyncio.get_running_loop().call_soon(self._end_doomed)
+            case Kill(run, reason):
+                self.executor.kill(run, reason, False)
             case Leased(until_s):
                 if self._lease is not None:
                     self._lease.write(until_s)
             case GiveUp(reason):
                 self._process.give_up(reason)
+
+    def raise_session(self, wanted: int) -> int:
+        """At least this, and more than any this node has used; kept for the agents after this
+        one."""
+        if not isinstance(self.executor, Executor):
+            return wanted
+        path, last = self.folder / "session", 0
+        with contextlib.suppress(OSError, ValueError):
+            last = int(path.read_text()[:20])
+        session = max(wanted, last + 1)
+        with contextlib.suppress(OSError):
+            fresh = path.with_suffix(".new")
+            fresh.write_text(str(session))
+            fresh.replace(path)
+        return session
+
+    def is_starting(self, run: str) -> bool:
+        return any(start.launch.run == run for start in self._starts)
+
+    def _start_next(self) -> None:
+        """One start for each round of the event loop, so that heartbeats never wait for more."""
+        try:
+            self.executor.start(self._starts[0])
+        finally:
+            self._starts.popleft()
+            if self._starts:
+                asyncio.get_running_loop().call_soon(self._start_next)
+
+    def _end_doomed(self) -> None:
+        """All are killed in one pass; then each is looked after, one for each round of the loop."""
+        doomed, self._doomed = self._doomed, {}
+        self.executor.kill_all(doomed)
+        asyncio.get_running_loop().call_soon(self._clear_up, deque(doomed.items()))
+
+    def _clear_up(self, left: deque[tuple[str, str]]) -> None:
+        self.executor.kill(*left.popleft(), True)
+        if left:
+            asyncio.get_running_loop().call_soon(self._clear_up, left)
 
     def close(self) -> None:
         self._driver.close()
@@ -258,9 +318,15 @@ class AgentProcess:
                 answer.wrong if isinstance(answer, HelloAnswer) else "that is no master"
             )
         self._connection = connection
-        self._session = max(self._session + 1, time.time_ns() // 1_000_000)
+        self._session = self._next_session()
         for hosted in self._hosted.values():
             hosted.tell(Connected(MASTER, self._session))
+
+    def _next_session(self) -> int:
+        """A number larger than that of every connection before, also by an agent before this one
+        and after the clock was set back."""
+        wanted = max(self._session + 1, time.time_ns() // 1_000_000)
+        return max([wanted, *(hosted.raise_session(wanted) for hosted in self._hosted.values())])
 
     def _receive(self, connection: Connection, request: int, node: str, message: Any) -> None:
         hosted = self._hosted.get(node)
@@ -276,6 +342,10 @@ class AgentProcess:
     def _read_output(
         self, connection: Connection, request: int, hosted: Hosted, message: ReadOutput
     ) -> None:
+        if hosted.is_starting(message.run):
+            loop = asyncio.get_running_loop()
+            loop.call_later(START_S, self._read_output, connection, request, hosted, message)
+            return
         part = hosted.executor.read(message.run, message.stream, message.offset, message.size)
         connection.answer(part, hosted.agent.node, request)
 

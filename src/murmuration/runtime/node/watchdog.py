@@ -4,6 +4,10 @@ over and the agent has not ended its tasks, the watchdog does.
 A node agent that hangs or was killed cannot end its tasks, and after a while the master starts them
 elsewhere; without a watchdog they would then run twice. The lease is a time in a file, by the clock
 that all processes of a host share. The agent writes it, the watchdog reads it once a second.
+
+The watchdog writes down which runs it ends before it ends them: such an end is no failure of the
+task. It kills all of them in one pass, and clears up after that, because the master's margin covers
+the killing only.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import os
 import signal
 import struct
 import time
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from murmuration.runtime.locks import hold, holder
@@ -21,6 +26,7 @@ from murmuration.runtime.node.isolation.folder import locked
 
 #: The lock keeps its old name: an agent must find the watchdog of one of an earlier version.
 AGENT_LOCK, WATCHDOG_LOCK, LEASE = "agent.lock", "warden.lock", "lease"
+FENCED = "fenced"
 #: The agent is given this long after the end of the lease to do it itself.
 LATE_S = 0.5
 LOOK_S = 1.0
@@ -28,29 +34,46 @@ _TIME = struct.Struct("d")
 
 
 class Lease:
-    """The file with the end of the lease, and when a watchdog last ended tasks for it."""
+    """The file with the end of the lease."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / LEASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def write(self, until_s: float) -> None:
-        self._put(0, until_s)
+        os.pwrite(self._file, _TIME.pack(until_s), 0)
 
     def read(self) -> float:
-        return self._get(0, float("inf"))
+        data = os.pread(self._file, _TIME.size, 0)
+        return float(_TIME.unpack(data)[0]) if len(data) == _TIME.size else float("inf")
 
-    def act(self) -> None:
-        self._put(1, time.monotonic())
 
-    def acted(self) -> float:
-        return self._get(1, float("-inf"))
+class FencedRuns:
+    """The file with the names of the folders whose runs a watchdog has ended. Names, not times: a
+    clock that counts from the host's start begins anew with it."""
 
-    def _put(self, place: int, value: float) -> None:
-        os.pwrite(self._file, _TIME.pack(value), place * _TIME.size)
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FENCED
 
-    def _get(self, place: int, default: float) -> float:
-        data = os.pread(self._file, _TIME.size, place * _TIME.size)
-        return float(_TIME.unpack(data)[0]) if len(data) == _TIME.size else default
+    def add(self, names: Iterable[str]) -> None:
+        """A full disk must not keep a watchdog from its work."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.writelines(f"{name}\n" for name in names)
+
+    def read(self) -> set[str]:
+        try:
+            return set(self._path.read_text(errors="replace").splitlines())
+        except OSError:
+            return set()
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget all but these. Only while no watchdog runs."""
+        kept = self.read().intersection(names)
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        if kept:
+            self.add(kept)
 
 
 def start_watchdog(folder: Path, tasks: Path, isolation: Isolation) -> int:
@@ -98,13 +121,21 @@ def _watch(folder: Path, tasks: Path, isolation: Isolation) -> None:
     while True:
         time.sleep(LOOK_S)
         if time.monotonic() > lease.read() + LATE_S:
-            for run in _open_runs(tasks):
-                lease.act()
-                isolation.clean(run)
+            fence(_open_runs(tasks), isolation, FencedRuns(folder))
         if holder(folder / AGENT_LOCK) is None and (
             time.monotonic() > lease.read() + LATE_S or not _open_runs(tasks)
         ):
             return
+
+
+def fence(runs: list[Path], isolation: Isolation, fenced: FencedRuns) -> None:
+    """End these runs: write it down, kill all, and only then clear up, one after the other."""
+    if not runs:
+        return
+    fenced.add(run.name for run in runs)
+    isolation.kill_all(runs)
+    for run in runs:
+        isolation.clean(run)
 
 
 def _open_runs(tasks: Path) -> list[Path]:

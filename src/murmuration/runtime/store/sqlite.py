@@ -1,23 +1,34 @@
 """The store in SQLite: job specifications, decisions and the log, in one file on one host.
 
 A batch is one transaction, so it is there whole or not at all. The log has every event the master
-was given and every fact it noted, in order, so that a simulator can replay it.
+was given and every fact it noted, in order, so that a simulator can replay it; it is bounded in
+lines and in bytes.
+
+Every row has a checksum, and every table one over all its rows (`sums.py`): a master does not start
+from tables that are not as they were written. Beside the database lies the number of the last line
+that was ever written to it (`-mark`), because SQLite takes a damaged write-ahead log for a shorter
+one, without a word.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.folder import STORE
+from murmuration.runtime.folder import NODES, STORE
 from murmuration.runtime.options import MasterOptions
+from murmuration.runtime.store import schema
 from murmuration.runtime.store.interface import Deposed, Entry, LoggedFact, StoreError
+from murmuration.runtime.store.schema import where
+from murmuration.runtime.store.sums import row_sum, total
 from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central import memory
 from murmuration.schedulers.central.memory import TABLES, Drop, Patch, Put
@@ -25,31 +36,19 @@ from murmuration.schedulers.central.messages import Fact, Recover, ToCentralMast
 from murmuration.schedulers.offers.messages import ToMaster
 from murmuration.workload.job_spec import JobSpec
 
-VERSION = 1
 #: Lines of the log that are kept, and how often older ones are dropped.
 LOG_MAX, PRUNE = 2_000_000, 50_000
+#: Bytes of the log; when there are more, the older half goes.
+LOG_BYTES_MAX = 2**28
+ADVICE = "murmur store restore takes a backup back, murmur store check says more"
 #: Everything that may be in the log, by its key; and by its bare name, as older logs have it.
 _LOGGED = (*get_args(Fact), *get_args(ToMaster), *get_args(ToCentralMaster), MasterOptions)
 LOGGED: dict[str, Any] = {
     **{kind.__name__: kind for kind in _LOGGED},
     **{kind.key: kind for kind in _LOGGED if issubclass(kind, Message)},
 }
+_MARK = struct.Struct("q")
 ENCODER = msgspec.msgpack.Encoder()
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS jobs (
-    name TEXT PRIMARY KEY, serial INTEGER, submit_s REAL, first_run INTEGER, killed INTEGER,
-    duration_s REAL, spec BLOB
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS tasks (
-    job TEXT, idx INTEGER, run INTEGER, node TEXT, status TEXT, failures INTEGER,
-    code INTEGER, reason TEXT, placed_s REAL, started_s REAL, ended_s REAL, PRIMARY KEY (job, idx)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS draining (node TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS log (
-    number INTEGER PRIMARY KEY, at_s REAL, side TEXT, kind TEXT, body BLOB
-);
-"""
 
 
 class SqliteStore:
@@ -60,19 +59,39 @@ class SqliteStore:
         self._path = path
         self._epoch: int | None = None
         self._reader: sqlite3.Connection | None = None
+        self._log_bytes: int | None = None
+        mode = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._mark = os.open(mark_path(path), mode, 0o600)
         try:
+            marked = read_mark(self._mark)
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(_SCHEMA)
-            version = int(self.meta("version", str(VERSION)))
-        except sqlite3.DatabaseError as error:
+            self._db.executescript(schema.SCHEMA)
+            self._migrate()
+            last = self.last_number()
+        except (sqlite3.DatabaseError, ValueError) as error:
             raise InputError(f"{path}: expected the store of a cluster: {error}") from error
-        if version != VERSION:
-            raise InputError(f"{path}: expected a store of version {VERSION}, got {version}")
+        if last < marked:
+            raise InputError(
+                f"{path}: expected a log that goes on to line {marked}, got one that ends at line "
+                f"{last}; {ADVICE}"
+            )
+
+    def _migrate(self) -> None:
+        version = int(self.meta("version", str(schema.VERSION)))
+        if not 1 <= version <= schema.VERSION:
+            raise InputError(
+                f"{self._path}: expected a store of version {schema.VERSION} or older, "
+                f"got {version}"
+            )
+        if version < schema.VERSION:
+            with self._transaction():
+                schema.migrate(self._db, version)
 
     def close(self) -> None:
         self._db.close()
+        os.close(self._mark)
         if self._reader is not None:
             self._reader.close()
 
@@ -105,15 +124,58 @@ class SqliteStore:
             rows = [
                 (e.number, e.at_s, e.side, _kind(e.value), ENCODER.encode(e.value)) for e in entries
             ]
-            self._db.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
-            for entry in entries:
-                if entry.side == "fact":
-                    for change in memory.changes(entry.value, entry.at_s):
-                        self._db.execute(*_statement(change))
-            if entries and entries[0].number // PRUNE != entries[-1].number // PRUNE:
-                self._db.execute(
-                    "DELETE FROM log WHERE number <= ?", (entries[-1].number - LOG_MAX,)
-                )
+            summed = [(*row, row_sum("log", row)) for row in rows]
+            self._db.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", summed)
+            self._change(
+                change
+                for entry in entries
+                if entry.side == "fact"
+                for change in memory.changes(entry.value, entry.at_s)
+            )
+            self._prune(entries, sum(len(row[-1]) for row in rows))
+        if entries:
+            os.pwrite(self._mark, _MARK.pack(entries[-1].number), 0)
+
+    def _change(self, changes: Iterable[memory.Change]) -> None:
+        """Change rows, their sums, and those of their tables."""
+        totals: dict[str, int] = {}
+        for change in changes:
+            table, key = change.table, change.key
+            keys = TABLES[table].key[: len(key)]
+            before = schema.total_of(self._db, table, keys, key)
+            self._db.execute(*_statement(change))
+            after = schema.sum_rows(self._db, table, keys, key)
+            known = totals.get(table)
+            known = schema.get_total(self._db, table) if known is None else known
+            totals[table] = known ^ before ^ after
+        for table, whole in totals.items():
+            schema.set_total(self._db, table, whole)
+
+    def _prune(self, entries: Sequence[Entry], added: int) -> None:
+        """Drop the oldest lines of a log that has grown too long or too large."""
+        if not entries:
+            return
+        first, last = entries[0].number, entries[-1].number
+        if first // PRUNE != last // PRUNE:
+            self._db.execute("DELETE FROM log WHERE number <= ?", (last - LOG_MAX,))
+        if self._log_bytes is None:
+            query = "SELECT COALESCE(SUM(LENGTH(body)), 0) FROM log"
+            (self._log_bytes,) = self._db.execute(query).fetchone()
+        else:
+            self._log_bytes += added
+        if self._log_bytes > LOG_BYTES_MAX:
+            self._db.execute("DELETE FROM log WHERE number <= ?", (self._half(first),))
+            self._log_bytes = None
+
+    def _half(self, first: int) -> int:
+        """The number up to which the log goes when its younger half is kept: less than this."""
+        kept = 0
+        query = "SELECT number, LENGTH(body) FROM log ORDER BY number DESC"
+        for number, size in self._db.execute(query):
+            kept += size
+            if kept > LOG_BYTES_MAX // 2:
+                return min(int(number), first - 1)
+        return 0
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -135,23 +197,57 @@ class SqliteStore:
             raise Deposed(f"a later master (epoch {now}, after {self._epoch}) uses {self._path}")
 
     def recover(self, seed: int) -> Recover:
-        """Start an epoch; everything a master starts from."""
-        tables = {name: self._rows(name, layout) for name, layout in TABLES.items()}
-        for row in tables["jobs"].values():
-            row["spec"] = _spec(row["spec"])
-        return memory.recover(tables, self._next_epoch(), seed)
+        """Start an epoch; everything a master starts from. Tables that are not as they were written
+        are refused."""
+        try:
+            tables = {name: self._rows(name, layout) for name, layout in TABLES.items()}
+            for row in tables["jobs"].values():
+                row["spec"] = _spec(row["spec"])
+            return memory.recover(tables, self._next_epoch(), seed)
+        except (sqlite3.Error, msgspec.MsgspecError, ValueError, TypeError) as error:
+            raise InputError(f"{self._path}: it is damaged ({error}); {ADVICE}") from error
+
+    def check(self) -> int:
+        """Look at everything; InputError says what is wrong first. The lines of the log that
+        are in order."""
+        try:
+            (state,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
+            if state != "ok":
+                raise InputError(f"{self._path}: it is damaged ({state}); {ADVICE}")
+            for name, layout in TABLES.items():
+                self._rows(name, layout)
+            return sum(1 for _ in self.entries())
+        except (sqlite3.Error, msgspec.MsgspecError, ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{self._path}: it is damaged ({error}); {ADVICE}") from error
+
+    def backup(self, to: Path) -> None:
+        """Copy the store as it is now to a file, beside a master that goes on writing."""
+        target = sqlite3.connect(to)
+        with contextlib.closing(target):
+            self._db.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
 
     def _rows(self, table: str, layout: memory.TableLayout) -> dict[memory.Key, memory.Row]:
-        columns, keys = [*layout.key, *layout.defaults], len(layout.key)
-        return {
-            row[:keys]: dict(zip(layout.defaults, row[keys:], strict=True))
-            for row in self._db.execute(f"SELECT {', '.join(columns)} FROM {table}")
-        }
+        """The rows of a table, each of them and all together as they were written."""
+        names, keys = schema.columns(table), len(layout.key)
+        rows, sums = {}, []
+        for *values, written in self._db.execute(f"SELECT {', '.join(names)}, sum FROM {table}"):
+            key = tuple(values[:keys])
+            sums.append(row_sum(table, values))
+            if sums[-1] != written:
+                raise ValueError(f"{table} {'.'.join(map(str, key))} has another checksum")
+            rows[key] = dict(zip(layout.defaults, values[keys:], strict=True))
+        if total(sums) != schema.get_total(self._db, table):
+            raise ValueError(f"rows of {table} are missing, or there twice")
+        return rows
 
     def entries(self) -> Iterator[Entry]:
-        """The whole log that is kept, in order."""
-        query = "SELECT number, at_s, side, kind, body FROM log ORDER BY number"
-        for number, at_s, side, kind, body in self._db.execute(query):
+        """The whole log that is kept, in order. Lines of older versions have no checksum."""
+        query = "SELECT number, at_s, side, kind, body, sum FROM log ORDER BY number"
+        for *row, written in self._db.execute(query):
+            number, at_s, side, kind, body = row
+            if written is not None and row_sum("log", row) != written:
+                raise ValueError(f"line {number} of the log has another checksum")
             yield Entry(number, at_s, side, msgspec.msgpack.decode(body, type=LOGGED[kind]))
 
     def facts(self, after: int, limit: int) -> Iterator[LoggedFact]:
@@ -181,13 +277,9 @@ def _statement(change: memory.Change) -> tuple[str, tuple[Any, ...]]:
         case Patch(table, key, columns):
             sets = ", ".join(f"{name} = ?" for name in columns)
             values = tuple(map(_value, columns.values()))
-            return f"UPDATE {table} SET {sets} WHERE {_where(keys)}", (*values, *key)
+            return f"UPDATE {table} SET {sets} WHERE {where(keys)}", (*values, *key)
         case Drop(table, key):
-            return f"DELETE FROM {table} WHERE {_where(keys[: len(key)])}", key
-
-
-def _where(keys: Sequence[str]) -> str:
-    return " AND ".join(f"{name} = ?" for name in keys)
+            return f"DELETE FROM {table} WHERE {where(keys[: len(key)])}", key
 
 
 def _value(value: Any) -> Any:
@@ -207,6 +299,30 @@ def _retryable() -> Iterator[None]:
         raise StoreError(str(error)) from error
 
 
+def mark_path(path: Path) -> Path:
+    """Where the number of the last line lies that was ever written to a store."""
+    return path.with_name(path.name + "-mark")
+
+
+def read_mark(file: int) -> int:
+    data = os.pread(file, _MARK.size, 0)
+    return int(_MARK.unpack(data)[0]) if len(data) == _MARK.size else 0
+
+
+def open_store(folder: Path) -> SqliteStore:
+    """The store of a cluster. One that is missing where tasks have run is not made anew: a master
+    with an empty store would end everything that runs."""
+    path = folder / STORE
+    journals = (folder / NODES).glob("*/journal")
+    full = next((file.parent.name for file in journals if file.stat().st_size), None)
+    if full is not None and (not path.exists() or not path.stat().st_size):
+        raise InputError(
+            f"{path}: expected the store of the cluster whose node {full} has run tasks, and there "
+            f"is none; {ADVICE}; or remove {folder / NODES} to begin anew"
+        )
+    return SqliteStore(path)
+
+
 def read_log(path: Path) -> list[Entry]:
     """The log of a cluster, from its folder or its store."""
     file = path / STORE if path.is_dir() else path
@@ -215,7 +331,7 @@ def read_log(path: Path) -> list[Entry]:
     store = SqliteStore(file)
     try:
         return list(store.entries())
-    except (sqlite3.DatabaseError, msgspec.DecodeError, KeyError) as error:
+    except (sqlite3.DatabaseError, msgspec.DecodeError, KeyError, ValueError) as error:
         raise InputError(f"{file}: expected the log of a live cluster: {error}") from error
     finally:
         store.close()

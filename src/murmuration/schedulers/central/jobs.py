@@ -2,14 +2,18 @@
 
 A service keeps `count` tasks running and restarts them with back-off; a task of a terminating job
 runs until it ends well or has no retries left. A run that was lost or moved is run again and counts
-as no failure.
+as no failure; losses are counted apart. The first is made good at once, and those that follow it
+before the task has run for a while wait as failures do: whatever kills every run of a task, from
+outside or by its own doing, must not keep a cluster busy with nothing else.
+
+Why a run is told to stop is a fact (`TaskStopping`) that is noted before the run hears of it.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -28,6 +32,7 @@ from murmuration.schedulers.central.messages import (
     TaskEnded,
     TaskPlaced,
     TaskStarted,
+    TaskStopping,
 )
 from murmuration.schedulers.offers.messages import Status, Vector
 from murmuration.workload.job_spec import JobSpec
@@ -48,6 +53,8 @@ class State(StrEnum):
 ACTIVE = (State.RUNNING, State.STARTING, State.STOPPING)
 #: The exit code of a job that was killed: 128 and SIGTERM.
 KILLED_CODE = 143
+#: What a run is stopped for that somebody asked to be killed.
+KILLED = "killed"
 #: Ended jobs that are kept.
 ENDED_MAX = 10_000
 
@@ -63,6 +70,8 @@ class TaskRecord:
     reason: str = ""
     code: int | None = None
     failures: int = 0
+    #: How often in a row it was lost.
+    losses: int = 0
     #: Not to be placed before.
     ready_s: float = 0.0
     placed_s: float = 0.0
@@ -143,6 +152,11 @@ def backoff_s(spec: JobSpec, failures: int) -> float:
     return min(spec.restart.backoff_s * 2.0 ** min(failures - 1, 60), spec.restart.backoff_max_s)
 
 
+def lost_backoff_s(spec: JobSpec, losses: int) -> float:
+    """How long a task waits after its n-th loss in a row: after the first one not at all."""
+    return 0.0 if losses <= 1 else backoff_s(spec, losses - 1)
+
+
 @dataclass
 class JobTable:
     """All jobs, and the facts that come of what is done to them (in `facts`, for the caller to
@@ -159,8 +173,8 @@ class JobTable:
     #: Runs that hold a place and are not accepted yet, and the task as it was before.
     proposed: dict[str, TaskRecord] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)
-    #: Jobs in the order of their ends.
-    ended: deque[JobRecord] = field(default_factory=deque)
+    #: Jobs that have ended and whose names are still theirs, in the order of their ends.
+    ended: dict[str, JobRecord] = field(default_factory=dict)
     _timers: list[float] = field(default_factory=list)
     _serial: int = 0
 
@@ -191,6 +205,7 @@ class JobTable:
         self._serial += 1
         job = new_job(event, self._serial, request, constraints, first, now)
         self.jobs.pop(job.name, None)
+        self.ended.pop(job.name, None)
         self.jobs[job.name] = self.queue[job.name] = job
         self.facts.append(JobSubmitted(job.name, job.serial, first, event.spec, event.duration_s))
         return job
@@ -206,13 +221,31 @@ class JobTable:
             self._close(job, job.tasks[index], State.KILLED, now)
         for task in job.tasks:
             if task.state in ACTIVE:
-                yield self.stop(job, task, "killed")
+                yield self.stop(job, task, KILLED)
+
+    def kill_task(self, job: JobRecord, task: TaskRecord, now: float) -> str | None:
+        """End one task. The run to stop is returned, if there is one; a task of a terminating job
+        that waits will not run."""
+        if task.state in ACTIVE:
+            return self.stop(job, task, KILLED)
+        if task.state is State.WAITING and job.spec.kind != "service":
+            task.reason, task.ended_s = "killed before it ran", now
+            self._note_end(job, task, Status.KILLED, State.KILLED)
+            self._close(job, task, State.KILLED, now)
+        return None
 
     def stop(self, job: JobRecord, task: TaskRecord, what_for: str) -> str:
-        """A run is told to stop; it holds its place until it has."""
-        task.state, task.stopped_for = State.STOPPING, what_for
-        task.reason = "being killed" if what_for == "killed" else what_for
+        """A run is told to stop; it holds its place until it has. An order to kill it counts above
+        every other."""
+        if task.stopped_for != what_for and task.stopped_for != KILLED:
+            task.stopped_for = what_for
+            self.facts.append(TaskStopping(job.name, task.index, task.run, what_for))
+        self._set_stopping(task)
         return run_name(job, task)
+
+    def _set_stopping(self, task: TaskRecord) -> None:
+        task.state = State.STOPPING
+        task.reason = "being killed" if task.stopped_for == KILLED else task.stopped_for
 
     # What becomes of runs.
 
@@ -266,28 +299,32 @@ class JobTable:
         task.ended_s, task.code = now, ended.code if ended.signal is None else 128 + ended.signal
         task.reason = ended.reason or _exit_reason(ended)
         state = self._state_after(job, task, ended.status, now)
+        self._note_end(job, task, ended.status, state)
+        if state is State.WAITING:
+            self._wait(job, task)
+        else:
+            self._close(job, task, state, now)
+
+    def _note_end(self, job: JobRecord, task: TaskRecord, status: Status, state: State) -> None:
         self.facts.append(
             TaskEnded(
                 job=job.name,
                 index=task.index,
                 run=task.run,
                 node=task.node,
-                status=ended.status,
+                status=status,
                 code=task.code,
                 reason=task.reason,
                 failures=task.failures,
                 state=state,
+                losses=task.losses,
             )
         )
-        if state is State.WAITING:
-            self._wait(job, task)
-        else:
-            self._close(job, task, state, now)
 
     def _state_after(self, job: JobRecord, task: TaskRecord, status: Status, now: float) -> State:
         if self._is_run_again(job, task, status, now):
             return State.WAITING
-        if job.killed or (task.stopped_for == "killed" and status is not Status.FINISHED):
+        if job.killed or (task.stopped_for == KILLED and status is not Status.FINISHED):
             return State.KILLED
         return State.FINISHED if status is Status.FINISHED else State.FAILED
 
@@ -301,13 +338,16 @@ class JobTable:
             return False
         if task.stopped_for and (service or status is not Status.FINISHED):
             task.ready_s = now
-            return service or task.stopped_for != "killed"
+            return service or task.stopped_for != KILLED
+        has_lasted = task.started_s and now - task.started_s >= job.spec.restart.backoff_max_s
         if status in (Status.LOST, Status.REVOKED):
-            task.ready_s = now
+            task.losses = (0 if has_lasted else task.losses) + (status is Status.LOST)
+            task.ready_s = now + lost_backoff_s(job.spec, task.losses)
             return True
+        task.losses = 0
         if status is Status.FINISHED and not service:
             return False
-        if service and task.started_s and now - task.started_s >= job.spec.restart.backoff_max_s:
+        if service and has_lasted:
             task.failures = 0
         task.failures += 1
         task.ready_s = now + backoff_s(job.spec, task.failures)
@@ -340,14 +380,12 @@ class JobTable:
             self._forget_oldest(job)
 
     def _forget_oldest(self, ended: JobRecord) -> None:
-        """Keep a bounded number of ended jobs; one whose name was taken by another is gone
-        already."""
-        self.ended.append(ended)
+        """Keep a bounded number of ended jobs."""
+        self.ended[ended.name] = ended
         while len(self.ended) > ENDED_MAX:
-            oldest = self.ended.popleft()
-            if self.jobs.get(oldest.name) is oldest:
-                del self.jobs[oldest.name]
-                self.facts.append(JobForgotten(oldest.name))
+            oldest = next(iter(self.ended))
+            del self.ended[oldest], self.jobs[oldest]
+            self.facts.append(JobForgotten(oldest))
 
     def _hold(self, job: JobRecord, task: TaskRecord) -> None:
         self.runs[run_name(job, task)] = job, task
@@ -390,12 +428,13 @@ class JobTable:
         )
         self.jobs[job.name] = job
         for run in stored.runs:
-            _fill(tasks[run.index], run)
+            _fill(tasks[run.index], run, job.spec)
         for task in tasks:
             if task.state in ACTIVE:
                 self._hold(job, task)
-                if job.killed:
-                    self.stop(job, task, "killed")
+                if job.killed or task.stopped_for:
+                    task.stopped_for = KILLED if job.killed else task.stopped_for
+                    self._set_stopping(task)
             elif task.state is not State.WAITING:
                 job.open_tasks -= 1
             elif job.killed:
@@ -406,14 +445,18 @@ class JobTable:
         if job.open_tasks == 0:
             job.status, job.code = job_outcome(job)
             job.ended_s = max((task.ended_s for task in tasks), default=stored.submit_s)
-            self.ended.append(job)
+            self.ended[job.name] = job
 
 
-def _fill(task: TaskRecord, run: StoredRun) -> None:
+def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec) -> None:
     task.state, task.run, task.node, task.reason = State(run.status), run.run, run.node, run.reason
-    task.code, task.failures = run.code, run.failures
+    task.code, task.failures, task.losses = run.code, run.failures, run.losses
+    task.stopped_for = run.stopped_for
     task.placed_s, task.started_s, task.ended_s = run.placed_s, run.started_s, run.ended_s
     task.ready_s = run.ended_s
+    if task.state is State.WAITING and not run.stopped_for:
+        lost = lost_backoff_s(spec, run.losses)
+        task.ready_s += lost if run.losses or not run.failures else backoff_s(spec, run.failures)
 
 
 def job_outcome(job: JobRecord) -> tuple[str, int]:

@@ -11,6 +11,10 @@ an agent may forget how it ended, only when that is on disk. Whether a placement
 decided by the ledger: the job manager *proposes* runs, and those that a transaction or an offer
 accepts are noted as placed (`TaskPlaced`); the others wait on, as if nothing had been said.
 
+**Unwell nodes.** A run that never began through a fault of its node (a full disk, no descriptors, a
+port that somebody else holds) is lost, not failed, and goes elsewhere. Its node is marked and gets
+no tasks for a while, longer each time until one starts there.
+
 **Leases.** Answers to joins and heartbeats rest on no note and are sent at once, whatever the disk
 does. A master that starts again gives every node of its memory a whole lease. Heartbeats are not
 in the log: they change nothing but the time at which a lease ends, and the log has that end.
@@ -18,6 +22,7 @@ in the log: they change nothing but the time at which a lease ends, and the log 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,7 +38,7 @@ from murmuration.cluster.reasons import Never
 from murmuration.placement.registry import Placement
 from murmuration.schedulers.admission import never
 from murmuration.schedulers.agent import Disconnected, Do, Effect, Message, Note, Send, Wake
-from murmuration.schedulers.central.jobs import ACTIVE, JobTable, State
+from murmuration.schedulers.central.jobs import JobTable, State
 from murmuration.schedulers.central.leases import Leases
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -52,7 +57,9 @@ from murmuration.schedulers.central.messages import (
     NodeDraining,
     NodeIsLost,
     NodeIsUp,
+    NodeTriedAgain,
     NodeUnreachable,
+    NodeUnwell,
     Order,
     Recover,
     Refused,
@@ -90,6 +97,9 @@ from murmuration.workload.job_spec import JobSpec
 REFUSE_S = 3600.0
 #: A task whose placement was refused is not tried again before.
 RETRY_S = 1.0
+#: A node that could not start a task gets no more for so long, and twice as long each time after
+#: that until one starts.
+UNWELL_S, UNWELL_MAX_S = 5.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,9 @@ class NodeRecord:
     total: Vector
     attributes: Attributes
     up: bool = True
+    #: Why it could not start a task, if none has started since; and for how long it got none.
+    unwell: str = ""
+    unwell_s: float = 0.0
 
 
 class CentralMaster:
@@ -124,6 +137,8 @@ class CentralMaster:
         self.settings = settings
         self.nodes: dict[str, NodeRecord] = {}
         self.draining: set[str] = set()
+        #: Nodes that cannot start tasks, and when each is tried again.
+        self.resting: dict[str, float] = {}
         self.jobs = JobTable()
         self.leases = Leases(settings.agent_timeout_s, settings.margin_s)
         self.policy_errors: dict[str, str] = {}
@@ -166,8 +181,9 @@ class CentralMaster:
 
     @property
     def _next_try_s(self) -> float:
-        """When a back-off ends, or something is due in the ledger."""
-        return min(self.jobs.due(self._now), self.resource_manager.due)
+        """When a back-off ends, a node has rested, or something is due in the ledger."""
+        rested_s = min(self.resting.values(), default=math.inf)
+        return min(self.jobs.due(self._now), self.resource_manager.due, rested_s)
 
     def _note(self, fact: Fact) -> None:
         self._notes.append(Note(fact))
@@ -208,8 +224,8 @@ class CentralMaster:
         if event.index is None:
             runs = list(self.jobs.kill(job, self._now))
         else:
-            task = job.tasks[event.index]
-            runs = [self.jobs.stop(job, task, "killed")] if task.state in ACTIVE else []
+            run = self.jobs.kill_task(job, job.tasks[event.index], self._now)
+            runs = [] if run is None else [run]
         for run in runs:
             self._tell_ledger(KillTask(JOBS, run))
 
@@ -234,14 +250,17 @@ class CentralMaster:
 
     def _admit(self, event: AgentJoined, known: NodeRecord | None) -> None:
         total = tuple(event.total.get(name, 0) for name in self.settings.resources.names)
-        self.nodes[event.node] = NodeRecord(event.session, total, event.attributes)
+        record = NodeRecord(event.session, total, event.attributes)
+        if known is not None:
+            record.unwell, record.unwell_s = known.unwell, known.unwell_s
+        self.nodes[event.node] = record
         running = tuple(
             (run.framework, Task(run.run, event.node, run.request)) for run in event.running
         )
         # What was believed to run there before: the ledger may offer the node at once, and what is
         # placed on it by that has not been ordered yet.
         expected = self.jobs.runs_on(event.node)
-        is_open = event.node not in self.draining
+        is_open = self._is_open(event.node)
         self._tell_ledger(NodeJoined(event.node, total, running, is_open))
         self._tell_ledger(SetOpen(event.node, is_open))
         if known is None or not known.up:
@@ -310,8 +329,32 @@ class CentralMaster:
         self.leases.members.pop(event.node, None)
         self._give_up(event.node)
 
+    def _is_open(self, name: str) -> bool:
+        """Whether a node takes new tasks."""
+        node = self.nodes.get(name)
+        is_up = node is not None and node.up
+        return is_up and name not in self.draining and name not in self.resting
+
+    def _rest(self, name: str, reason: str) -> None:
+        """A node could not start a task: it gets no more for a while."""
+        node = self.nodes.get(name)
+        if node is None or name in self.resting:
+            return
+        node.unwell = reason
+        node.unwell_s = min(max(UNWELL_S, 2 * node.unwell_s), UNWELL_MAX_S)
+        self.resting[name] = self._now + node.unwell_s
+        self._tell_ledger(SetOpen(name, False))
+        self._note(NodeUnwell(name, reason, node.unwell_s))
+
+    def _end_rests(self) -> None:
+        for name in [name for name, until_s in self.resting.items() if until_s <= self._now]:
+            del self.resting[name]
+            self._tell_ledger(SetOpen(name, self._is_open(name)))
+            self._note(NodeTriedAgain(name))
+
     def _give_up(self, node: str) -> None:
         self.nodes.pop(node, None)
+        self.resting.pop(node, None)
         self._tell_ledger(NodeLeft(node))
         for run in self.jobs.runs_on(node):
             self.jobs.lose(run, f"{node} was lost", self._now)
@@ -325,7 +368,7 @@ class CentralMaster:
         self._note(NodeDraining(event.node, event.on))
         node = self.nodes.get(event.node)
         if node is not None and node.up:
-            self._tell_ledger(SetOpen(event.node, not event.on))
+            self._tell_ledger(SetOpen(event.node, self._is_open(event.node)))
         if event.on:
             self._move_from(event.node, event.now)
 
@@ -339,6 +382,8 @@ class CentralMaster:
 
     def _on_started(self, event: RunStarted) -> None:
         if self.leases.is_current(event.node, event.session):
+            node = self.nodes[event.node]
+            node.unwell, node.unwell_s = "", 0.0
             self._tell_ledger(TaskReport(event.framework, event.run, Status.RUNNING))
             if event.framework == JOBS:
                 self.jobs.start(event.run, self._now)
@@ -351,6 +396,8 @@ class CentralMaster:
         self._tell_ledger(TaskReport(ended.framework, ended.run, ended.status, ended.reason))
         if ended.framework == JOBS:
             self.jobs.end(ended, self._now)
+        if ended.node_fault:
+            self._rest(node, ended.reason)
         self._send(node, lambda session: EndRecorded(session, ended.framework, ended.run))
 
     # The ledger.
@@ -478,6 +525,7 @@ class CentralMaster:
         if not is_wanted and not ended:
             return
         self._changed = False
+        self._end_rests()
         self._tell_ledger(Wake())
         if self.jobs.queue and self.settings.by_offers:
             self._tell_ledger(SetNeedsOffers(JOBS, True))

@@ -28,6 +28,7 @@ from murmuration.schedulers.central.messages import (
     TaskEnded,
     TaskPlaced,
     TaskStarted,
+    TaskStopping,
 )
 
 Key = tuple[str | int, ...]
@@ -65,6 +66,8 @@ TABLES = {
             "placed_s": 0.0,
             "started_s": 0.0,
             "ended_s": 0.0,
+            "stopped_for": "",
+            "losses": 0,
         },
     ),
     "draining": TableLayout(("node",), {}),
@@ -113,13 +116,16 @@ def changes(fact: Any, now: float) -> Iterator[Change]:
             yield Patch("jobs", (job,), {"killed": True})
         case TaskPlaced(job, index, run, node):
             row = {"run": run, "node": node, "status": "starting", "code": None, "reason": ""}
-            times = {"placed_s": now, "started_s": 0.0, "ended_s": 0.0}
+            times = {"placed_s": now, "started_s": 0.0, "ended_s": 0.0, "stopped_for": ""}
             yield Put("tasks", (job, index), {**row, **times})
         case TaskStarted(job, index):
             yield Patch("tasks", (job, index), {"status": "running", "started_s": now})
+        case TaskStopping(job, index, reason=reason):
+            yield Patch("tasks", (job, index), {"stopped_for": reason})
         case TaskEnded(job, index, code=code, reason=reason, failures=failures, state=state):
             row = {"status": str(state), "code": code, "reason": reason, "failures": failures}
-            yield Patch("tasks", (job, index), {**row, "ended_s": now})
+            # A task that is killed before it ever ran has no row yet.
+            yield Put("tasks", (job, index), {**row, "ended_s": now, "losses": fact.losses})
         case NodeDraining(node, True):
             yield Put("draining", (node,), {})
         case NodeDraining(node, False):

@@ -63,6 +63,8 @@ class Ended(msgspec.Struct, frozen=True):
     code: int | None = None
     signal: int | None = None
     reason: str = ""
+    #: It never began, and that is the node's fault, not the task's.
+    node_fault: bool = False
 
 
 # From a node agent to the master.
@@ -220,6 +222,8 @@ class StoredRun(msgspec.Struct, frozen=True):
     placed_s: float = 0.0
     started_s: float = 0.0
     ended_s: float = 0.0
+    stopped_for: str = ""
+    losses: int = 0
 
 
 class StoredJob(msgspec.Struct, frozen=True):
@@ -273,6 +277,16 @@ class TaskStarted(CentralMessage, frozen=True):
     node: str
 
 
+class TaskStopping(CentralMessage, frozen=True):
+    """A decision: this run is told to stop, for this reason. It is on disk before the run hears of
+    it, so that its end is understood by whoever sees it."""
+
+    job: str
+    index: int
+    run: int
+    reason: str
+
+
 class TaskEnded(CentralMessage, frozen=True):
     """A run ended with this status; the task is now in `state`: "waiting" if it will be run
     again."""
@@ -286,6 +300,8 @@ class TaskEnded(CentralMessage, frozen=True):
     reason: str
     failures: int
     state: str
+    #: How often in a row the task was lost.
+    losses: int = 0
 
 
 class JobEnded(CentralMessage, frozen=True):
@@ -317,11 +333,26 @@ class NodeDraining(CentralMessage, frozen=True):
     on: bool
 
 
+class NodeUnwell(CentralMessage, frozen=True):
+    """The node could not start a task, for this reason; it gets no more for so long."""
+
+    node: str
+    reason: str
+    seconds: float
+
+
+class NodeTriedAgain(CentralMessage, frozen=True):
+    """A node that was unwell gets tasks again, to see whether it is well."""
+
+    node: str
+
+
 Fact = (
     JobSubmitted
     | JobKilled
     | TaskPlaced
     | TaskStarted
+    | TaskStopping
     | TaskEnded
     | JobEnded
     | JobForgotten
@@ -329,6 +360,8 @@ Fact = (
     | NodeUnreachable
     | NodeIsLost
     | NodeDraining
+    | NodeUnwell
+    | NodeTriedAgain
 )
 
 #: What a master may be told, besides what schedulers from outside say to its offers.

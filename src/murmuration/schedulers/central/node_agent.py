@@ -18,15 +18,19 @@ A run goes through four phases; what is not in the table changes nothing:
 Two rules keep a task from running twice. The *lease*: the agent counts from when it **sent** the
 last heartbeat that was answered, and ends all runs `agent_timeout_s` later; the master counts from
 when it **received** it, and waits a margin longer. An order that is read after the lease has ended
-is not carried out. The *session*: orders of an old connection are ignored, for the master may have
-given up on them.
+is not carried out; and each `Start` says until when it may be, because a host may be suspended
+between the decision and the act. The *session*: orders of an old connection are ignored, for the
+master may have given up on them.
+
+Why a run is stopped is noted (`RunStopping`) before it is: whoever sees it end, this agent or the
+next, knows that the end was ordered and is no failure.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -93,6 +97,8 @@ class Exited(CentralMessage, frozen=True):
     signal: int | None = None
     reason: str = ""
     started: bool = True
+    #: It never began, and that is the node's fault, not the task's.
+    node_fault: bool = False
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -112,6 +118,8 @@ class Start(CentralMessage, frozen=True):
     launch: Launch
     #: When its time limit ends, for whoever finds it again.
     ends_s: float
+    #: When the lease ends under which it was ordered: it is not begun later.
+    until_s: float = math.inf
 
 
 class Kill(CentralMessage, frozen=True):
@@ -136,6 +144,14 @@ class GiveUp(CentralMessage, frozen=True):
 # What it notes.
 
 
+class RunStopping(CentralMessage, frozen=True):
+    """A run is about to be told to stop; if it does not end well, this is its status and why."""
+
+    run: str
+    asked: Status
+    reason: str
+
+
 class RunOver(CentralMessage, frozen=True):
     """A run ended like this."""
 
@@ -149,17 +165,21 @@ class RunForgotten(CentralMessage, frozen=True):
 
 
 class NodeMemory:
-    """The ends that the master may not have recorded yet."""
+    """The ends that the master may not have recorded yet, and what runs were told to stop for."""
 
     def __init__(self) -> None:
         self.ended: dict[str, Ended] = {}
+        self.stopping: dict[str, RunStopping] = {}
 
     def apply(self, fact: Any, now: float) -> None:
         match fact:
+            case RunStopping(run):
+                self.stopping[run] = fact
             case RunOver(ended):
                 self.ended[ended.run] = ended
             case RunForgotten(run):
                 self.ended.pop(run, None)
+                self.stopping.pop(run, None)
 
 
 @dataclass(slots=True)
@@ -220,13 +240,24 @@ class CentralNodeAgent:
         limit = self._limits[0][0] if self._limits else math.inf
         return min(self._next_beat_s, self.lease_s, limit)
 
-    def find(self, runs: Iterable[Found], ended: Iterable[Ended], now: float) -> None:
-        """Take up what an agent before this one left: runs that go on, and ends that were not
-        recorded yet."""
+    def find(
+        self,
+        runs: Iterable[Found],
+        ended: Iterable[Ended],
+        now: float,
+        stopping: Mapping[str, RunStopping] | None = None,
+    ) -> None:
+        """Take up what an agent before this one left: runs that go on, ends that were not recorded
+        yet, and what runs were told to stop for. Those are told once more, at once."""
         for run in runs:
-            self.runs[run.run] = RunRecord(run.framework, run.request, RunPhase.RUNNING)
-            if run.ends_s < math.inf:
-                heapq.heappush(self._limits, (run.ends_s, run.run))
+            record = RunRecord(run.framework, run.request, RunPhase.RUNNING)
+            self.runs[run.run] = record
+            stop = (stopping or {}).get(run.run)
+            if stop is not None:
+                record.asked, record.reason = stop.asked, stop.reason
+            ends_s = run.ends_s if stop is None else now
+            if ends_s < math.inf:
+                heapq.heappush(self._limits, (ends_s, run.run))
         for end in ended:
             self.runs[end.run] = RunRecord(end.framework, (), RunPhase.ENDED, ended=end)
         self.lease_s = now + self.agent_timeout_s
@@ -296,29 +327,34 @@ class CentralNodeAgent:
         """
         if event.session != self.session or not self.welcome or event.run in self.runs:
             return
-        self.runs[event.run] = RunRecord(event.framework, event.request, RunPhase.STARTING)
+        record = RunRecord(event.framework, event.request, RunPhase.STARTING)
+        self.runs[event.run] = record
         if self.leaving or now >= self._leased_until_s:
-            self._stop(event.run, LEFT if self.leaving else self._no_master, Status.LOST)
+            record.reason, record.asked = LEFT if self.leaving else self._no_master, Status.LOST
             self._on_exited(Exited(event.run, started=False), now)
             return
         limit = event.order.time_limit_s
         ends = now + limit if limit is not None else math.inf
         if limit is not None:
             heapq.heappush(self._limits, (ends, event.run))
-        self._out.append(Do(Start(event, ends)))
+        self._out.append(Do(Start(event, ends, self._leased_until_s)))
 
     def _on_stop(self, event: Stop, now: float) -> None:
         if event.session == self.session:
             self._stop(event.run, event.reason, Status.KILLED)
 
     def _stop(self, run: str, reason: str, asked: Status, at_once: bool = False) -> None:
+        """Note why a run ends, then end it. What it was told first counts; an end without patience
+        is ordered even if one with patience is under way."""
         record = self.runs.get(run)
-        if record is None or record.phase not in (RunPhase.STARTING, RunPhase.RUNNING):
+        if record is None or record.phase is RunPhase.ENDED:
             return
-        record.reason, record.asked = reason, asked
-        if record.phase is RunPhase.RUNNING:
+        if record.asked is None:
+            record.reason, record.asked = reason, asked
+            self._out.append(Note(RunStopping(run, asked, reason)))
+        if record.phase is RunPhase.RUNNING or (at_once and record.phase is RunPhase.STOPPING):
             record.phase = RunPhase.STOPPING
-            self._out.append(Do(Kill(run, reason, at_once)))
+            self._out.append(Do(Kill(run, record.reason, at_once)))
 
     def _on_leave(self, event: Leave, now: float) -> None:
         self.leaving = True
@@ -339,14 +375,15 @@ class CentralNodeAgent:
         if record.asked is not None:
             # It was told to stop while it started.
             record.phase = RunPhase.STOPPING
-            self._out.append(Do(Kill(event.run, record.reason)))
+            is_late = now >= self._leased_until_s
+            self._out.append(Do(Kill(event.run, record.reason, is_late)))
 
     def _on_exited(self, event: Exited, now: float) -> None:
         record = self.runs.get(event.run)
         if record is None or record.phase is RunPhase.ENDED:
             return
         record.phase = RunPhase.ENDED
-        record.ended = _ending(record, event)
+        record.ended = ending(record.framework, event, record.asked, record.reason)
         self._out.append(Note(RunOver(record.ended)))
         self._send(RunEnded(self.node, record.ended, self.session))
 
@@ -382,16 +419,19 @@ class CentralNodeAgent:
         """Timers run after every event."""
 
 
-def _ending(record: RunRecord, event: Exited) -> Ended:
-    """The end of a run: what it was told to stop for counts before what it did."""
+def ending(framework: str, event: Exited, asked: Status | None, why: str) -> Ended:
+    """The end of a run: what it was told to stop for counts before what it did, and what its node
+    did before what the task may have done."""
     if event.code == 0 and event.signal is None:
         status, reason = Status.FINISHED, event.reason
-    elif record.asked is not None:
-        status, reason = record.asked, record.reason
+    elif asked is not None:
+        status, reason = asked, why
     else:
         unknown = event.started and event.code is None and event.signal is None
-        status, reason = Status.LOST if unknown else Status.FAILED, event.reason
-    return Ended(record.framework, event.run, status, event.code, event.signal, reason)
+        is_lost = unknown or event.node_fault
+        status, reason = Status.LOST if is_lost else Status.FAILED, event.reason
+    fault = event.node_fault and status is Status.LOST
+    return Ended(framework, event.run, status, event.code, event.signal, reason, fault)
 
 
 _ON: dict[type, Callable[[CentralNodeAgent, Any, float], None]] = {

@@ -28,10 +28,12 @@ from murmuration.schedulers.central.node_agent import (
     Leased,
     NodeMemory,
     RunForgotten,
+    RunStopping,
     Start,
     Started,
+    ending,
 )
-from murmuration.schedulers.offers.messages import MASTER, Status
+from murmuration.schedulers.offers.messages import MASTER
 from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
 from murmuration.simulation.messages.network import Connections, Faults
 from murmuration.workload.job_spec import JobSpec
@@ -110,7 +112,7 @@ class HostParty(Party):
         self.processes: dict[str, float] = {}
         #: What was ordered, and the exit codes that processes left behind.
         self.journal: dict[str, Start] = {}
-        self.exits: dict[str, int] = {}
+        self.exits: dict[str, tuple[int | None, int | None]] = {}
         self._watched = False
 
     def start(self, memory: NodeMemory, life: int) -> CentralNodeAgent:
@@ -125,19 +127,20 @@ class HostParty(Party):
             if run in self.processes
         ]
         untold = [
-            self._trace(run)
+            self._trace(run, memory.stopping.get(run))
             for run in self.journal
             if run not in self.processes and run not in memory.ended
         ]
-        agent.find(found, [*memory.ended.values(), *untold], self._driver.clock(self.name))
+        now = self._driver.clock(self.name)
+        agent.find(found, [*memory.ended.values(), *untold], now, memory.stopping)
         return agent
 
-    def _trace(self, run: str) -> Ended:
-        """How a run ended that no agent saw ending."""
-        framework, code = self.journal[run].launch.framework, self.exits.get(run)
-        if code is None:
-            return Ended(framework, run, Status.LOST, reason="it ended without a trace")
-        return Ended(framework, run, Status.FINISHED if code == 0 else Status.FAILED, code)
+    def _trace(self, run: str, stop: RunStopping | None) -> Ended:
+        """How a run ended that no agent saw ending, after what it was told to stop for."""
+        code, signal = self.exits.get(run, (None, None))
+        asked, why = (None, "") if stop is None else (stop.asked, stop.reason)
+        exited = Exited(run, code, signal)
+        return ending(self.journal[run].launch.framework, exited, asked, why)
 
     def do(self, act: Message) -> None:
         match act:
@@ -154,6 +157,9 @@ class HostParty(Party):
 
     def _start(self, act: Start) -> None:
         run, lasts = act.launch.run, act.launch.order.duration_s
+        if self._driver.clock(self.name) >= act.until_s:
+            self._driver.tell(self.name, Exited(run, reason="its lease was over"))
+            return
         self.journal[run] = act
         self.processes[run] = self._driver.now
         self._cluster.began(self.name, run)
@@ -168,8 +174,8 @@ class HostParty(Party):
         if run not in self.processes:
             return
         self._cluster.ended(self.name, run, self.processes.pop(run))
-        if code is not None:
-            self.exits[run] = code
+        if code is not None or signal is not None:
+            self.exits[run] = code, signal
         self._driver.tell(self.name, Exited(run, code, signal))
 
     def _watch(self) -> None:

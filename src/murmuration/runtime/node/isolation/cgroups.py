@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -193,14 +194,21 @@ def first_process(folders: Folders) -> int | None:
 
 
 def end(folders: Folders) -> None:
-    """SIGKILL to everybody in the groups until nobody is; in version 2 the kernel can do it in one
-    go."""
+    """SIGKILL to everybody in the groups until nobody is."""
+    kill(folders)
+    processes.end_all(lambda: pids(folders))
+
+
+def kill(folders: Folders) -> None:
+    """SIGKILL, once, to everybody in the groups; in version 2 the kernel does it in one go. With
+    its first process the kernel ends the whole container."""
     for folder in folders.values():
         with contextlib.suppress(OSError):
             descriptor = os.open(Path(folder, "cgroup.kill"), os.O_WRONLY | os.O_NOFOLLOW)
             with os.fdopen(descriptor, "w") as file:
                 file.write("1")
-    processes.end_all(lambda: pids(folders))
+                continue
+        processes.send(pids({"": folder}), signal.SIGKILL)
 
 
 def remove(folders: Folders) -> None:

@@ -16,7 +16,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from murmuration.runtime.folder import remove_tree
@@ -121,6 +121,11 @@ class Container(Ending):
         elif handle.ended is None:
             self._carry_on(handle)
         return handle.ended
+
+    def kill_all(self, folders: Sequence[Path]) -> None:
+        """One look at the groups of each; a launch under way is left to `clean`."""
+        for folder in folders:
+            cgroups.kill(self._cgroups.folders(group_name(folder)))
 
     def usage(self, handle: Handle) -> tuple[float, int]:
         if not handle.ended:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -119,6 +120,10 @@ class Isolation(Protocol):
     def kill(self, handle: Handle, grace_s: float, reason: str = KILLED) -> None:
         """SIGTERM to the whole tree now, SIGKILL by the first `poll` after the grace; `reason`
         becomes the exit's."""
+
+    def kill_all(self, folders: Sequence[Path]) -> None:
+        """SIGKILL to the tasks of all these folders, as fast as can be: what is left of them is for
+        `clean`."""
 
     def poll(self, handle: Handle) -> Exit | None:
         """None while it runs. Ask about once a second: this is also what ends a grace and watches

@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from murmuration.runtime.isolations import PROCESS
@@ -101,6 +102,9 @@ class PlainProcess(Ending):
         if time.monotonic() >= handle.watched + WATCH_S:
             self._watch(handle)
         return None
+
+    def kill_all(self, folders: Sequence[Path]) -> None:
+        processes.kill_marked({processes.mark(folder) for folder in folders})
 
     def usage(self, handle: Handle) -> tuple[float, int]:
         if not handle.ended and time.monotonic() >= handle.watched + FRESH_S:

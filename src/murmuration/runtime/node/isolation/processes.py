@@ -13,7 +13,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 OPEN_FILES_MAX = 2**16
 ENDING_ROUNDS = 1000
+KILLING_ROUNDS = 5
 
 
 class Stat(msgspec.Struct, frozen=True):
@@ -110,11 +111,7 @@ def mark(folder: Path) -> str:
 
 
 def carries(pid: int, mark: str) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return os.fsencode(mark) in file.read().split(b"\0")
-    except OSError:
-        return False
+    return os.fsencode(mark) in marks_of(pid)
 
 
 def is_outside(pid: int) -> bool:
@@ -153,6 +150,31 @@ def end_all(find: Callable[[], set[int]]) -> None:
         send(dying, signal.SIGSTOP)
         send(dying, signal.SIGKILL)
         time.sleep(0.002)
+
+
+def kill_marked(marks: Collection[str]) -> None:
+    """SIGKILL to every process that carries one of the marks, and to all in their sessions: a look
+    at every process of the host, and again while that finds more."""
+    wanted, killed = {os.fsencode(mark) for mark in marks}, set[int]()
+    for _ in range(KILLING_ROUNDS):
+        own = os.getpid()
+        sessions = {pid: known.session for pid in all_pids() if (known := stat(pid))}
+        carriers = {pid for pid in sessions if pid != own and marks_of(pid) & wanted}
+        ended = {sessions[pid] for pid in carriers} - {os.getsid(0)}
+        members = carriers | {pid for pid, session in sessions.items() if session in ended}
+        send(members - {own}, signal.SIGKILL)
+        if members <= killed:
+            return
+        killed |= members
+
+
+def marks_of(pid: int) -> set[bytes]:
+    """The environment a process was started with, as `name=value`."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return set(file.read().split(b"\0"))
+    except OSError:
+        return set()
 
 
 def runs(pid: int) -> bool:
