@@ -162,7 +162,7 @@ def test_losses_in_a_row_wait_longer_each_time_and_are_counted() -> None:
     assert ended.losses == 1, "a run as long as the longest pause starts the count again"
 
 
-def restarted(cluster: Cluster) -> Cluster:
+def restarted(cluster: NotingCluster) -> Cluster:
     """The cluster under another master that knows what was noted, with what ran on its nodes."""
     again = Cluster()
     again.now = cluster.now

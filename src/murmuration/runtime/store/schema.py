@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
 
 from murmuration.runtime.store.sums import row_sum, total
 from murmuration.schedulers.central.memory import TABLES
@@ -83,7 +84,7 @@ def _select(
     names: tuple[str, ...],
     keys: tuple[str, ...],
     key: tuple[object, ...],
-) -> list[tuple[object, ...]]:
+) -> list[tuple[Any, ...]]:
     condition = f" WHERE {where(keys)}" if keys else ""
     return db.execute(f"SELECT {', '.join(names)} FROM {table}{condition}", key).fetchall()
 
