@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
 
 from murmuration.runtime.store.sums import row_sum, total
 from murmuration.schedulers.central.memory import TABLES
@@ -75,7 +74,8 @@ def total_of(
     db: sqlite3.Connection, table: str, keys: tuple[str, ...], key: tuple[object, ...]
 ) -> int:
     """The sums of rows with this key (or the beginning of one) as they were written, together."""
-    return total([row[0] for row in _select(db, table, ("sum",), keys, key)])
+    condition = f" WHERE {where(keys)}" if keys else ""
+    return total([value for (value,) in db.execute(f"SELECT sum FROM {table}{condition}", key)])
 
 
 def _select(
@@ -84,7 +84,7 @@ def _select(
     names: tuple[str, ...],
     keys: tuple[str, ...],
     key: tuple[object, ...],
-) -> list[tuple[Any, ...]]:
+) -> list[tuple[object, ...]]:
     condition = f" WHERE {where(keys)}" if keys else ""
     return db.execute(f"SELECT {', '.join(names)} FROM {table}{condition}", key).fetchall()
 

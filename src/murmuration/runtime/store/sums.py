@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 _encoder = msgspec.msgpack.Encoder()
 
 
-def row_sum(table: str, values: Sequence[Any]) -> int:
+def row_sum(table: str, values: Sequence[object]) -> int:
     """The sum of a row of a table: 64 bits, as SQLite keeps them."""
     digest = hashlib.blake2b(_encoder.encode((table, *values)), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
