@@ -97,8 +97,7 @@ class Journal:
         lines += map(Over, self.over.values())
         fresh.unlink(missing_ok=True)
         with open(fresh, "xb", opener=open_private) as file:
-            file.write(b"".join(_encoder.encode(line) + b"
-" for line in lines))
+            file.write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
         fresh.replace(self._path)
         if self._file >= 0:
             os.close(self._file)
