@@ -232,6 +232,27 @@ def find_references(node: Any) -> list[str]:
         ("GET", "/v1/tasks/hello.0/output?offset=-1", b"", 400, "offset"),
         ("GET", "/v1/tasks/hello.0/output?run=999", b"", 404, "no output"),
         ("POST", "/v1/nodes/n9/drain", b"{}", 404, "no node"),
+        ("POST", "/v1/jobs", b"[" * 2_000_000, 400, "JSON"),
+        ("POST", "/v1/jobs", b'{"a":' * 500_000, 400, "JSON"),
+        (
+            "POST",
+            "/v1/jobs",
+            b'{"name": "a", "command": ["x"], "resources": {"cpu": 1e308}}',
+            422,
+            "expected at most",
+        ),
+        (
+            "POST",
+            "/v1/jobs",
+            b'{"name": "a", "command": ["x"], "resources": {"memory": 1e300}}',
+            422,
+            "expected at most",
+        ),
+        ("POST", "/v1/nodes/n1/drain", b"[" * 2_000_000, 400, ""),
+        ("GET", "/v1/nothing?" + "&".join(f"a{k}=1" for k in range(60)), b"", 404, "no such path"),
+        ("GET", "//[", b"", 404, "no such path"),
+        ("GET", "/v1/events?index=1e400", b"", 400, "index"),
+        ("GET", "/v1/tasks?limit=nan", b"", 400, "limit"),
     ],
 )
 def test_requests_that_are_wrong(
@@ -263,6 +284,15 @@ def test_what_is_no_request_is_refused_and_the_connection_closed(
         assert connection.recv(65536).startswith(b"HTTP/1.1 4")
         while connection.recv(65536):
             pass
+
+
+@pytest.mark.parametrize("last", ["²", "9" * 5000, "-1", "x"])
+def test_an_odd_place_in_the_events_is_the_beginning(cluster: LiveCluster, last: str) -> None:
+    headers = {"Authorization": f"Bearer {cluster.token}", "Last-Event-ID": last}
+    sent = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    with dial(cluster.client.address, 60) as connection:
+        connection.sendall(f"GET /v1/events HTTP/1.1\r\nHost: a\r\n{sent}\r\n".encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
 
 
 def test_frames_of_strangers_are_not_believed(cluster: LiveCluster) -> None:

@@ -110,7 +110,7 @@ def run(story: Story) -> None:
     async def main() -> None:
         app = Recorder()
         gate: ASGIApp = served.Gate(app, TOKEN, public=("/open",))
-        server = served.HttpServer(gate)
+        server = served.HttpServer(gate, TOKEN)
         loop = asyncio.get_running_loop()
         listening, address = await listen(loop, server.make_protocol, "127.0.0.1", [0])
         try:
@@ -131,6 +131,18 @@ LONG = b"x" * (served.HEAD_MAX + 1)
     [
         (b"nonsense\r\n\r\n", 400, "expected a request such as"),
         (b"GET / HTTP/9.9\r\n\r\n", 400, "expected a request such as"),
+        (b"GET \xff HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "expected a request such as"),
+        (
+            b"POST / HTTP/1.1\r\n" + HEAD + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
+            400,
+            "expected a request such as",
+        ),
+        (
+            b"POST / HTTP/1.1\r\n" + HEAD + b"Content-Length: " + b"0" * 5000 + b"1\r\n\r\n",
+            413,
+            "a body of at most",
+        ),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: secret\r\n\r\n", 401, "token"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 400, "expected a request such as"),
         (b"GET / HTTP/1.1\r\n" + HEAD + b"A: b\r\n" * 5000 + b"\r\n", 431, "a head of at most"),
         (b"GET / HTTP/1.1\r\n" + HEAD + b"A: " + LONG + b"\r\n\r\n", 431, "a head of at most"),
@@ -262,12 +274,53 @@ def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> 
         for reader, writer in held:
             writer.write(request)
             assert (await read_answer(reader))[0] == 200
-        status, body, closed = await it.ask(b"")
+        status, body, closed = await it.ask(request)
         assert (status, closed) == (503, True) and "too many" in body["error"]
         held[0][1].close()
         while (await it.ask(request))[0] != 200:
             await asyncio.sleep(0.01)
         held[1][1].close()
+
+    run(story)
+
+
+def test_strangers_take_no_place_from_who_has_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many silent connections are held, a request with the token is answered; the
+    strangers that came first make room."""
+    monkeypatch.setattr(served, "STRANGERS_MAX", 3)
+    request = b"GET /x HTTP/1.1\r\n" + HEAD + b"\r\n"
+
+    async def story(it: Served) -> None:
+        member = await it.connect()
+        member[1].write(request)
+        assert (await read_answer(member[0]))[0] == 200
+        silent = [await it.connect() for _ in range(8)]
+        for reader, _ in silent[:5]:
+            assert (await read_answer(reader))[0] == 503
+        assert (await it.ask(request))[0] == 200
+        member[1].write(request)
+        assert (await read_answer(member[0]))[0] == 200, "it was let in before and stays"
+        for _, writer in [*silent, member]:
+            writer.close()
+
+    run(story)
+
+
+def test_no_body_is_read_before_the_token() -> None:
+    """Who sends a body without the token is answered while most of it is still to come."""
+    size = served.BODY_MAX
+
+    async def story(it: Served) -> None:
+        reader, writer = await it.connect()
+        writer.write(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
+        assert (await read_answer(reader))[0] == 401
+        with contextlib.suppress(ConnectionError):
+            for _ in range(size // 65536):
+                writer.write(b"x" * 65536)
+                await writer.drain()
+            pytest.fail("the server took the whole body")
+        writer.close()
+        assert it.app.asked == []
 
     run(story)
 

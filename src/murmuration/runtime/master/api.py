@@ -40,6 +40,8 @@ WAIT_MAX_S = 30.0
 PART_MAX = 2**20
 TELL_S = 20.0
 OPENAPI = "/openapi.json"
+#: Digits of an index of the log that no cluster will ever reach.
+INDEX_DIGITS = 18
 
 log = logging.getLogger("murmuration.api")
 Names = dict[str, str]
@@ -103,7 +105,7 @@ class Api:
         body = await read_body(request)
         try:
             spec = job_from_tables(msgspec.json.decode(body))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise Refusal(400, f"expected a job as JSON: {error}") from error
         event = SubmitJob(spec, _number(request, "duration_s", 0.0) or None)
         self._master.check(spec)
@@ -173,7 +175,7 @@ class Api:
         self._reading.check_node(node)
         try:
             order = msgspec.json.decode(await read_body(request) or b"{}", type=DrainOrder)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise Refusal(400, str(error)) from error
         await self._tell(Drain(node, order.on, order.now))
         return reply(self._reading.nodes(node))
@@ -182,7 +184,7 @@ class Api:
         """Facts after `index`: a list, or with `follow=1` server-sent events without end."""
         after = int(_number(request, "index", 0))
         last_seen = request.headers.get("last-event-id", "")
-        if last_seen.isascii() and last_seen.isdigit():
+        if last_seen.isascii() and last_seen.isdigit() and len(last_seen) < INDEX_DIGITS:
             after = int(last_seen)
         if request.query_params.get("follow") == "1":
             stream, kind = _server_sent(self._reading.follow(after)), "text/event-stream"
@@ -311,7 +313,7 @@ class Endpoint:
         except InputError as error:
             return refuse(422, str(error))
         except Exception:
-            log.exception("%s %s", request.method, request.url.path)
+            log.exception("%s %s", request.method, request.scope["path"])
             return refuse(500, "the master could not answer; its log says more")
 
 

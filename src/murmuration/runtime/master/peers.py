@@ -18,10 +18,11 @@ from typing import Any
 import msgspec
 
 from murmuration.runtime.master.usage import UsageMeter
+from murmuration.runtime.master.vetting import find_fault, tidy
 from murmuration.runtime.net.http import Refusal
 from murmuration.runtime.net.transport import HELLO_MAX, Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput
-from murmuration.schedulers.agent import Disconnected, Do, Message, Send
+from murmuration.schedulers.agent import Disconnected, Do, Message, Send, speaker_of
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -38,6 +39,8 @@ from murmuration.schedulers.offers.messages import FromFramework, ReplyToOffer, 
 from murmuration.workload.job_spec import NAME
 
 HELLO_S = 10.0
+#: Connections without a hello; the oldest makes room for the next.
+STRANGERS_MAX = 64
 
 log = logging.getLogger("murmuration.master")
 Tell = Callable[[Message], None]
@@ -71,10 +74,16 @@ class Peers:
         self._agents: dict[str, Connection] = {}
         self._sessions: dict[tuple[str, int], Connection] = {}
         self._frameworks: dict[str, Connection] = {}
+        self._strangers: dict[Connection, None] = {}
 
     def make_protocol(self) -> Connection:
         """A connection that is closed if it does not authenticate in time."""
         connection = Connection(self._receive, self._lose, HELLO_MAX)
+        self._strangers[connection] = None
+        if len(self._strangers) > STRANGERS_MAX:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.abort()
 
         def check_hello() -> None:
             if connection.peer is None:
@@ -89,12 +98,14 @@ class Peers:
         peer = connection.peer
         if peer is None:
             self._greet(connection, message, request)
-        elif peer.role == "agent" and isinstance(message, FromAgent) and message.node == node:
-            self._from_agent(connection, message)
+        elif (
+            peer.role == "agent" and isinstance(message, FromAgent) and speaker_of(message) == node
+        ):
+            self._check_agent(connection, message)
         elif (
             peer.role == "scheduler"
             and isinstance(message, FromFramework)
-            and message.framework == peer.name
+            and speaker_of(message) == peer.name
             and _has_orders(message)
         ):
             self._tell(message)
@@ -109,6 +120,7 @@ class Peers:
             connection.close()
             return
         connection.trust()
+        self._strangers.pop(connection, None)
         connection.peer = Peer(hello.role, hello.name)
         if hello.role == "scheduler":
             self._frameworks[hello.name] = connection
@@ -130,6 +142,27 @@ class Peers:
             return f"a scheduler named {hello.name!r} is connected already"
         return ""
 
+    def _check_agent(self, connection: Connection, message: FromAgent) -> None:
+        """A node speaks for itself alone: what cannot be is not heard, and its connection ends."""
+        columns = len(self._master.settings.resources.names)
+        fault = find_fault(message, columns, self._find_node)
+        if not fault:
+            self._from_agent(connection, tidy(message))
+            return
+        log.warning("a node agent was not believed: %s", fault)
+        if isinstance(message, AgentJoined):
+            connection.send(Refused(message.session, fault), message.node)
+            connection.close()
+        else:
+            connection.abort()
+
+    def _find_node(self, framework: str, run: str) -> str | None:
+        """The node a run is on; None if the run is not known (any more)."""
+        if framework == JOBS and run in self._master.jobs.runs:
+            return self._master.jobs.runs[run][1].node
+        held = self._master.resource_manager.ledger.tasks.get((framework, run))
+        return held.task.node if held is not None else None
+
     def _from_agent(self, connection: Connection, message: FromAgent) -> None:
         """A message of a node agent, on the connection it has joined by."""
         node, key = message.node, (message.node, message.session)
@@ -145,8 +178,7 @@ class Peers:
         self._tell(message)
 
     def _is_on(self, run: str, node: str) -> bool:
-        entry = self._master.jobs.runs.get(run)
-        return entry is None or entry[1].node == node
+        return self._find_node(JOBS, run) in (None, node)
 
     def _forget_session(self, connection: Connection, node: str) -> None:
         """Ignore a node on this connection from now on, and the end of the connection."""
@@ -156,9 +188,10 @@ class Peers:
 
     def _lose(self, connection: Connection) -> None:
         peer = connection.peer
+        self._strangers.pop(connection, None)
         if peer is None:
-            if connection.error:
-                log.warning("a connection without a hello sent %s", connection.error)
+            # Nobody without the token shall fill a log.
+            log.debug("a connection without a hello ended: %s", connection.error)
             return
         if peer.role == "scheduler":
             self._lose_scheduler(peer.name)

@@ -79,7 +79,8 @@ class MasterProcess:
         driver.start(first)
         orders = Orders(driver.ask, notes.probe, peers.read_output)
         api = Api(self._master, self._reading, orders)
-        http = HttpServer(make_app(api, self._credentials.token))
+        token = self._credentials.token
+        http = HttpServer(make_app(api, token), token)
         servers = await self._listen(http, peers)
         try:
             await _first(driver.run(), stop.wait())

@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -27,11 +28,18 @@ from uvicorn.server import ServerState
 
 HEAD_MAX = 16 * 1024
 BODY_MAX = 4 * 2**20
+#: Connections that have shown the token, and those that have not (yet). Each kind has room of its
+#: own, so that nobody without the token can take the place of somebody with it.
 CONNECTIONS_MAX = 256
+STRANGERS_MAX = 128
 #: A client that is silent in the middle of a body for this long is refused.
 READ_S = 30.0
-#: How long a connection may take from its start, or from its last answer, to the end of a head.
+#: How long a connection may take from its start, or from its last answer, to the end of a head; and
+#: how long one that has not shown the token.
 IDLE_S = 120
+STRANGER_S = 10.0
+#: Digits of the largest body; a longer number is no length.
+LENGTH_DIGITS = 10
 #: Headers that decide about a request and so must not come twice.
 _ONCE = (b"host", b"authorization", b"content-length", b"transfer-encoding")
 _PHRASES = {
@@ -58,25 +66,47 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
         self.status = status
 
 
+class Connections(ServerState):
+    """Who is connected. The strangers are in the order they came in: the one that has been silent
+    longest makes room for the next."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token.encode()
+        self.strangers: dict[BoundedHttp, None] = {}
+        self.members: set[BoundedHttp] = set()
+
+    def knows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        return bool(self._token) and shows_token(dict(headers), self._token)
+
+
 class BoundedHttp(HttpToolsProtocol):
     """One connection. A head is *open* from its first byte until its last; only then is anything
     counted and timed here, since bodies are the application's to bound."""
 
+    server_state: Connections
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._is_member = False
         self._head_open = False
         #: Bytes that were received, and bytes of the fields that were complete.
         self._head_size = self._fields_size = 0
         self._seen: set[bytes] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._refusal = Refusal(400, "expected a request such as GET /v1/status HTTP/1.1")
-        if len(self.connections) > CONNECTIONS_MAX:
-            self._refuse(Refusal(503, "too many connections"))
-        else:
-            self._start_timer()
+        self._start_timer()
+        strangers = self.server_state.strangers
+        strangers[self] = None
+        if len(strangers) > STRANGERS_MAX:
+            oldest = next(iter(strangers))
+            del strangers[oldest]
+            oldest._refuse(_too_many())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self.server_state.strangers.pop(self, None)
+        self.server_state.members.discard(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -129,7 +159,18 @@ class BoundedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_open = False
         self._stop_timer()
+        if not self._is_member and self.server_state.knows(self.headers):
+            self._admit()
         super().on_headers_complete()
+
+    def _admit(self) -> None:
+        """The token was shown: this connection is no stranger's any more."""
+        state = self.server_state
+        if len(state.members) >= CONNECTIONS_MAX:
+            raise self._remember(_too_many())
+        state.strangers.pop(self, None)
+        state.members.add(self)
+        self._is_member = True
 
     def on_response_complete(self) -> None:
         another_waits = bool(self.pipeline)
@@ -156,7 +197,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         self._stop_timer()
-        self._timer = self.loop.call_later(IDLE_S, self.transport.close)
+        idle_s = IDLE_S if self._is_member else min(IDLE_S, STRANGER_S)
+        self._timer = self.loop.call_later(idle_s, self.transport.close)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -165,9 +207,11 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 class HttpServer:
-    """All connections of one application."""
+    """All connections of one application. Who shows the token has room that others cannot take."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, token: str = "") -> None:
+        # Nobody without the token shall fill a log, not even with lines about itself.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._config = Config(
             app,
             http=BoundedHttp,
@@ -181,7 +225,7 @@ class HttpServer:
             timeout_keep_alive=IDLE_S,
         )
         self._config.load()
-        self._state = ServerState()
+        self._state = Connections(token)
 
     def make_protocol(self) -> asyncio.Protocol:
         return BoundedHttp(self._config, self._state, {})
@@ -220,11 +264,15 @@ class Gate:
             await _answer(send, refusal)
 
     def _check_token(self, headers: dict[bytes, bytes]) -> Refusal | None:
-        given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
-        if hmac.compare_digest(given, self._token):
+        if shows_token(headers, self._token):
             return None
         sentence = "expected the cluster's token in the header Authorization: Bearer TOKEN"
         return Refusal(401, sentence)
+
+
+def shows_token(headers: dict[bytes, bytes], token: bytes) -> bool:
+    kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+    return hmac.compare_digest(given, token) and kind.lower() == b"bearer"
 
 
 def _check_body(headers: dict[bytes, bytes]) -> Refusal | None:
@@ -233,7 +281,7 @@ def _check_body(headers: dict[bytes, bytes]) -> Refusal | None:
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
         return Refusal(400, "expected a number as Content-Length")
-    if int(length) > BODY_MAX:
+    if len(length) > LENGTH_DIGITS or int(length) > BODY_MAX:
         return Refusal(413, f"expected a body of at most {BODY_MAX} bytes")
     return None
 
@@ -258,6 +306,10 @@ async def _answer(send: Send, refusal: Refusal) -> None:
 
 def encode_error(sentence: str, field: str = "") -> bytes:
     return msgspec.json.encode(ErrorAnswer(sentence, field))
+
+
+def _too_many() -> Refusal:
+    return Refusal(503, "too many connections")
 
 
 def _head_too_large() -> Refusal:
