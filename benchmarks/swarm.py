@@ -19,8 +19,8 @@ from collections import deque
 import numpy as np
 
 from murmuration.base.random import state
-from murmuration.experiments.papers.swarm.study import CAPACITY, FILLINGS, SIZES, Point, study
-from murmuration.experiments.result import Settings
+from murmuration.experiments.papers.swarm.study import CAPACITY, FILLINGS, SIZES, StudyPoint, study
+from murmuration.experiments.result import ReproductionSettings
 from murmuration.simulation.architectures.swarm.cloud import settle
 
 STUDY_RUNS = 10_000
@@ -61,9 +61,9 @@ def seconds(call: object, *arguments: object) -> float:
 
 def time_study(full: bool, runs: int) -> None:
     count = STUDY_RUNS if full else runs
-    points = [Point(n, filling) for filling in FILLINGS for n in SIZES]
+    points = [StudyPoint(n, filling) for filling in FILLINGS for n in SIZES]
     wall = time.perf_counter()
-    cpu_s = seconds(study, Settings(seed=1, workers=2), points, count)
+    cpu_s = seconds(study, ReproductionSettings(seed=1, workers=2), points, count)
     wall = time.perf_counter() - wall
     whole = cpu_s * STUDY_RUNS / count
     what = "whole" if full else f"from {count} runs of each cloud"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmuration.autoscaling.overlay import GossipRules, Peers
+from murmuration.autoscaling.overlay import GossipRules, OverlayNodes
 from murmuration.autoscaling.views import Averages, Views, connect, empty_averages, empty_views
 from murmuration.base import random
 from murmuration.simulation.autoscale.kernels import gossip
@@ -43,7 +43,7 @@ class Net:
 
     def gossip(self, rounds: int) -> None:
         for _ in range(rounds):
-            peers = Peers(self.up, self.work, self.capacity, self.live, len(self.live))
+            peers = OverlayNodes(self.up, self.work, self.capacity, self.live, len(self.live))
             rules = GossipRules(min(EXCHANGE, self.degree), PROBES, self.epoch_rounds, self.loss)
             gossip(self.views, self.averages, peers, rules, self.rounds, self.rng)
             self.rounds += 1

@@ -13,7 +13,7 @@ from murmuration.autoscaling.agents.links import (
     swap_links,
 )
 from murmuration.autoscaling.agents.messages import Link
-from murmuration.autoscaling.overlay import GossipRules, Peers
+from murmuration.autoscaling.overlay import GossipRules, OverlayNodes
 from murmuration.autoscaling.views import Views, connect, empty_averages, empty_views
 from murmuration.base import random
 from murmuration.simulation.autoscale import kernels
@@ -35,7 +35,7 @@ def test_rounds_of_gossip_plain_and_compiled() -> None:
         if gossip is overlay.gossip:
             views = views._replace(about=views.about.view(np.recarray))
         work, rng = np.linspace(0.1, 1.0, nodes).astype(np.float32), random.state(3, "gossip")
-        peers = Peers(up, work, np.ones(nodes, np.int32), live, len(live))
+        peers = OverlayNodes(up, work, np.ones(nodes, np.int32), live, len(live))
         with np.errstate(over="ignore", invalid="ignore"):
             for now in range(10):
                 gossip(views, averages, peers, GossipRules(3, 2, 5, 0.2), now, rng)

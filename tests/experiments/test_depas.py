@@ -11,7 +11,7 @@ import pytest
 
 from murmuration.experiments.papers.depas import cycle as depas_cycle
 from murmuration.experiments.papers.depas import track as depas
-from murmuration.experiments.result import Settings
+from murmuration.experiments.result import ReproductionSettings
 
 
 def made_up(capacity: Sequence[float]) -> depas.Run:
@@ -52,4 +52,4 @@ def test_faults_by_their_rows() -> None:
 
 
 def test_one_cycle_rows_agree_with_the_formula() -> None:
-    assert all(row.holds for row in depas_cycle.cycle_rows(Settings(quick=True)))
+    assert all(row.holds for row in depas_cycle.cycle_rows(ReproductionSettings(quick=True)))

@@ -8,7 +8,7 @@ import pytest
 from murmuration.experiments.catalogue import EXPERIMENTS
 from murmuration.experiments.fidelity import Quantity, compare
 from murmuration.experiments.papers.swarm.fidelities import Size, bulk_figures, message_figures
-from murmuration.experiments.result import Settings
+from murmuration.experiments.result import ReproductionSettings
 
 
 def test_means_hold_within_their_tolerance_and_scatter() -> None:
@@ -25,7 +25,7 @@ def test_means_hold_within_their_tolerance_and_scatter() -> None:
 
 @pytest.mark.parametrize("name", ["swarm-fidelities", "depas-fidelities"])
 def test_both_fidelities_agree(name: str) -> None:
-    reproduction = EXPERIMENTS[name].load()(Settings(seed=1, quick=True))
+    reproduction = EXPERIMENTS[name].load()(ReproductionSettings(seed=1, quick=True))
     failed = [
         f"{row.quantity}: {row.measured} ({row.low} to {row.high}), agents {row.paper}"
         for row in reproduction.rows

@@ -7,9 +7,9 @@ import pytest
 
 from murmuration.experiments.papers.kapellmeister.instances import FAMILIES, crowded, instance
 from murmuration.experiments.papers.kapellmeister.placement import reschedule, schedule
-from murmuration.experiments.result import Reproduction, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings
 
-QUICK = Settings(quick=True, seed=1)
+QUICK = ReproductionSettings(quick=True, seed=1)
 
 
 def held(found: Reproduction, words: str) -> list[bool | None]:

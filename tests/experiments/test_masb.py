@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from murmuration.experiments.papers.masb import tables as masb
-from murmuration.experiments.result import Settings
+from murmuration.experiments.result import ReproductionSettings
 
-QUICK = Settings(seed=1, quick=True, workers=1)
+QUICK = ReproductionSettings(seed=1, quick=True, workers=1)
 
 
 @pytest.mark.parametrize("experiment", [masb.spikes, masb.compaction])

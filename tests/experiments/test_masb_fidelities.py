@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from murmuration.experiments.papers.masb import fidelities as masb_fidelities
 from murmuration.experiments.papers.masb.fidelities import QUANTITIES, compare, small_scenario
-from murmuration.experiments.result import Settings
+from murmuration.experiments.result import ReproductionSettings
 
 
 def test_the_small_cell_is_the_large_one_made_smaller() -> None:
@@ -31,7 +31,7 @@ def test_quantities_hold_where_their_ranges_meet() -> None:
 
 def test_both_fidelities_agree() -> None:
     """Two seeds and two simulated hours; the reproduction itself takes five and six."""
-    found = masb_fidelities.run(Settings(seed=1, quick=True))
+    found = masb_fidelities.run(ReproductionSettings(seed=1, quick=True))
     failed = [
         f"{row.quantity}: {row.measured} ({row.low} to {row.high}), agents {row.paper}"
         for row in found.rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from murmuration.experiments.papers.masb.options import run, unanswered_rows
-from murmuration.experiments.result import Settings
+from murmuration.experiments.result import ReproductionSettings
 
 
 def test_leaving_out_nodes_that_do_not_answer_saves_requests() -> None:
@@ -11,5 +11,5 @@ def test_leaving_out_nodes_that_do_not_answer_saves_requests() -> None:
 
 
 def test_every_option_does_what_it_is_for() -> None:
-    found = run(Settings(seed=1, quick=True, workers=1))
+    found = run(ReproductionSettings(seed=1, quick=True, workers=1))
     assert [row.quantity for row in found.rows if row.holds is False] == []

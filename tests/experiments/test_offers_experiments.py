@@ -8,7 +8,7 @@ import pytest
 
 from murmuration.experiments.papers.mesos import locality, sharing
 from murmuration.experiments.papers.mesos import partitioning as offers_model
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 
 
 def check_numbers(result: Reproduction) -> dict[str, Row]:
@@ -23,7 +23,7 @@ def check_numbers(result: Reproduction) -> dict[str, Row]:
 
 
 def test_the_model_of_offers() -> None:
-    rows = check_numbers(offers_model.run(Settings(quick=True)))
+    rows = check_numbers(offers_model.run(ReproductionSettings(quick=True)))
     expected_to_fail = {
         name for name in rows if name.endswith("ln k") or "own tasks of length T" in name
     }
@@ -31,7 +31,7 @@ def test_the_model_of_offers() -> None:
 
 
 def test_sharing() -> None:
-    rows = check_numbers(sharing.run(Settings(quick=True)))
+    rows = check_numbers(sharing.run(ReproductionSettings(quick=True)))
     assert rows["who gains"].holds
     assert rows["speed-up of Large Hadoop Mix"].holds
     assert rows["speed-up of Torque / MPI"].holds
@@ -42,7 +42,7 @@ def test_sharing() -> None:
 
 
 def test_locality() -> None:
-    rows = check_numbers(locality.run(Settings(quick=True)))
+    rows = check_numbers(locality.run(ReproductionSettings(quick=True)))
     for name in ("static partitions", "offers without delay", "1 s delay"):
         assert rows[f"local tasks, {name}"].holds
 

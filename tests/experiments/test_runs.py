@@ -221,7 +221,7 @@ def test_a_series_in_memory_is_the_one_in_the_file(tmp_path: Path) -> None:
     outcome = runs.complete(make_spec("x", BASE, str(tmp_path)))
     assert outcome is not None
     in_memory = series_of(outcome, tmp_path / "nothing is read here")
-    assert in_memory == read_series(tmp_path) == series_of(runs.Outcome({}, {}), tmp_path)
+    assert in_memory == read_series(tmp_path) == series_of(runs.RunOutcome({}, {}), tmp_path)
 
 
 def test_a_scenario_is_checked_once_on_its_way(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from murmuration.experiments.catalogue import EXPERIMENTS
 from murmuration.experiments.papers.swarm import model as model
-from murmuration.experiments.papers.swarm.study import Point, line, study
-from murmuration.experiments.result import Settings
+from murmuration.experiments.papers.swarm.study import StudyPoint, line, study
+from murmuration.experiments.result import ReproductionSettings
 from murmuration.schedulers.swarm.search import CHORD
 from murmuration.simulation.architectures.swarm.cloud import fewest_migrations
 
@@ -22,7 +22,7 @@ NAMES = ("swarm-three-nodes", "swarm-distribution", "swarm-scaling", "swarm-mode
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_quick_reproduction_holds(name: str) -> None:
-    result = EXPERIMENTS[name].load()(Settings(seed=1, quick=True))
+    result = EXPERIMENTS[name].load()(ReproductionSettings(seed=1, quick=True))
     assert result.experiment == name and result.figures and result.notes
     failed = [row.quantity for row in result.rows if row.holds is False]
     assert not failed
@@ -33,8 +33,10 @@ def test_a_quick_reproduction_holds(name: str) -> None:
 
 
 def test_workers_never_change_a_result() -> None:
-    points = [Point(50, 25), Point(100, 49), Point(50, 25, CHORD)]
-    one, two = (study(Settings(seed=4, workers=workers), points, 120) for workers in (1, 2))
+    points = [StudyPoint(50, 25), StudyPoint(100, 49), StudyPoint(50, 25, CHORD)]
+    one, two = (
+        study(ReproductionSettings(seed=4, workers=workers), points, 120) for workers in (1, 2)
+    )
     for point in points:
         assert all((a == b).all() for a, b in zip(one[point], two[point], strict=True))
         assert len(one[point].steps) == 120

@@ -7,7 +7,7 @@ import re
 from html.parser import HTMLParser
 
 from murmuration.reports.charts import Bars, Chart, Series
-from murmuration.reports.page import MOST_ROWS, Page, Section, Table, render, verdict_table
+from murmuration.reports.page import ROWS_MAX, Page, Section, Table, render, verdict_table
 
 VOID = {"meta", "link", "br", "img"}
 VERDICTS = [
@@ -113,7 +113,7 @@ def test_a_long_table_is_thinned_and_says_so() -> None:
             "long", sections=(Section("s", figures=(sample(points=5000).sections[1].figures[0],)),)
         )
     )
-    assert text.count("<tr>") == MOST_ROWS + 1
+    assert text.count("<tr>") == ROWS_MAX + 1
     assert "200 of 5,000 rows" in text
     assert ">4,999</td>" in text
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from murmuration.reports.scales import (
-    MOST_TICKS,
+    TICKS_MAX,
     Scale,
     linear_domain,
     linear_ticks,
@@ -24,7 +24,7 @@ POSITIVE = st.floats(min_value=1e-280, max_value=1e280)
 
 
 def check_ticks(ticks: list[float], low: float, high: float) -> None:
-    assert 2 <= len(ticks) <= MOST_TICKS
+    assert 2 <= len(ticks) <= TICKS_MAX
     assert all(low <= tick <= high for tick in ticks)
     assert all(left < right for left, right in pairwise(ticks))
 

@@ -51,7 +51,7 @@ class Agent:
 
     name: str
     workloads: list[str]
-    times: dict[str, sc.Decision]
+    times: dict[str, sc.DecisionTime]
     rows: NDArray[np.bool_]
     rng: np.random.Generator
     queue: list[Job] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Reference:
 
     def make_agents(self) -> list[Agent]:
         names, rules = list(self.list.workloads), self.rules
-        default = rules.decision.get("default", sc.Decision())
+        default = rules.decision.get("default", sc.DecisionTime())
         times = {name: rules.decision.get(name, default) for name in names}
         every = np.ones(len(self.free), dtype=np.bool_)
         if rules.kind == "monolithic":
@@ -104,7 +104,11 @@ class Reference:
         return made
 
     def agent(
-        self, name: str, serves: list[str], times: dict[str, sc.Decision], rows: NDArray[np.bool_]
+        self,
+        name: str,
+        serves: list[str],
+        times: dict[str, sc.DecisionTime],
+        rows: NDArray[np.bool_],
     ) -> Agent:
         return Agent(name, serves, times, rows, generator(self.scenario.seed, "scheduler", name))
 
@@ -271,7 +275,7 @@ class Reference:
 
     def policy_room(self, job: Job) -> int:
         """How many more tasks the workload's quota and the headroom it must leave allow."""
-        policy = self.rules.policy.get(self.name(job), sc.Policy())
+        policy = self.rules.policy.get(self.name(job), sc.PolicySettings())
         total, request = self.nodes.total.sum(axis=0), self.list.request[job.row]
         taken, room = sum(self.held.values()), len(self.list) * 1000
         for r in np.flatnonzero(request):

@@ -14,8 +14,7 @@ from tests.simulation.reference import Agent, Job, Reference
 from murmuration.base.random import generator
 from murmuration.cluster.constraints import node_mask, parse_constraint
 from murmuration.schedulers.offers.allocators import ALLOCATORS
-from murmuration.simulation.architectures.offers.settings import Framework as FrameworkRules
-from murmuration.simulation.architectures.offers.settings import OfferRules
+from murmuration.simulation.architectures.offers.settings import FrameworkRules, OfferRules
 from murmuration.simulation.scenarios import scenario as sc
 
 #: A framework looks at this many jobs of its queue at most before something must change.
@@ -54,7 +53,7 @@ class OffersReference(Reference):
         self.made = self.rejected = self.rescinded = self.killed = 0
 
     def make_agents(self) -> list[Agent]:
-        default = self.rules.decision.get("default", sc.Decision())
+        default = self.rules.decision.get("default", sc.DecisionTime())
         every = np.ones(len(self.free), dtype=np.bool_)
         return [
             Framework(

@@ -108,13 +108,13 @@ def scheduler(draw: Draw, kinds: list[Tables]) -> Tables:
     }
 
 
-def random_tables(seed: int, kinds: list[Tables], folder: Path, jobs_most: int = 60) -> Tables:
+def random_tables(seed: int, kinds: list[Tables], folder: Path, jobs_max: int = 60) -> Tables:
     """The tables of a scenario whose jobs lie in a file. Both workloads are in it, so that tables
     may name them."""
     draw = Draw(seed)
     path = folder / "jobs.csv"
     path.write_text(
-        "\n".join([HEADER, *(job_line(k, draw) for k in range(draw.upto(2, jobs_most)))]) + "\n"
+        "\n".join([HEADER, *(job_line(k, draw) for k in range(draw.upto(2, jobs_max)))]) + "\n"
     )
     return {
         "name": "random",

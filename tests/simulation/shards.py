@@ -27,8 +27,8 @@ class ShardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     count: int = 2
 
 
-def find_problems(settings: ShardSettings, scheduler: sc.Scheduler) -> Iterator[str]:
-    yield from check_number("scheduler.shards.count", settings.count, least=1, most=64)
+def find_problems(settings: ShardSettings, scheduler: sc.SchedulerSettings) -> Iterator[str]:
+    yield from check_number("scheduler.shards.count", settings.count, low=1, high=64)
 
 
 class ShardState(NamedTuple):

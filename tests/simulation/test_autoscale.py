@@ -19,7 +19,7 @@ from murmuration.simulation.scenarios import scenario as sc
 Tables = dict[str, Any]
 
 
-def finished(tables: Tables) -> build.Run:
+def finished(tables: Tables) -> build.AutoscaleRun:
     return build.finish(build.prepare(scenario.check(tables)))
 
 

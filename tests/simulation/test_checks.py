@@ -13,24 +13,24 @@ import pytest
 from murmuration.base.errors import InputError
 from murmuration.schedulers.genetic.settings import GeneticSettings
 from murmuration.schedulers.negotiation.settings import NegotiationSettings, TabuSettings
-from murmuration.simulation.architectures.offers.settings import Framework, OfferRules
+from murmuration.simulation.architectures.offers.settings import FrameworkRules, OfferRules
 from murmuration.simulation.architectures.swarm.settings import SwarmRules
 from murmuration.simulation.scenarios import scenario as sc
 
 TABLES: dict[str, type[msgspec.Struct]] = {
     "": sc.Scenario,
-    "cluster": sc.Cluster,
+    "cluster": sc.ClusterSettings,
     "workload.batch": sc.Generator,
-    "workload.batch.usage": sc.Usage,
-    "scheduler": sc.Scheduler,
-    "scheduler.decision.batch": sc.Decision,
+    "workload.batch.usage": sc.UsageSettings,
+    "scheduler": sc.SchedulerSettings,
+    "scheduler.decision.batch": sc.DecisionTime,
     "scheduler.offers": OfferRules,
-    "scheduler.offers.framework.batch": Framework,
+    "scheduler.offers.framework.batch": FrameworkRules,
     "scheduler.swarm": SwarmRules,
     "scheduler.negotiation": NegotiationSettings,
     "scheduler.negotiation.tabu": TabuSettings,
     "scheduler.genetic": GeneticSettings,
-    "scheduler.policy.batch": sc.Policy,
+    "scheduler.policy.batch": sc.PolicySettings,
 }
 #: Less than nothing makes sense for these.
 ANY_SIGN = {"workload.batch.priority"}

@@ -26,7 +26,7 @@ from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Dr
 from murmuration.simulation.messages.network import (
     Connections,
     Crash,
-    Faults,
+    FaultSettings,
     Jump,
     Network,
     Partition,
@@ -155,7 +155,7 @@ class Promise(Checker):
 
 
 def world(
-    seed: int, faults: Faults, careless: bool = False, write_s: float = 0.5, goal: int = 20
+    seed: int, faults: FaultSettings, careless: bool = False, write_s: float = 0.5, goal: int = 20
 ) -> tuple[Driver, Trace, list[ClientParty]]:
     disk = Disk(Ledger(), write_s, generator(seed, "disk"))
     trace = Trace()
@@ -169,7 +169,7 @@ def world(
     return driver, trace, clients
 
 
-def drawn(seed: int) -> Faults:
+def drawn(seed: int) -> FaultSettings:
     return draw_faults(generator(seed, "faults"), [], ["counter"], 200.0)
 
 
@@ -217,7 +217,7 @@ def test_a_crash_before_within_and_after_a_write(
             return 1.0
 
     disk, trace = Slow(Ledger()), Trace()
-    driver = Driver(Network(Faults(delay_s=0.0), generator(1, "x")), [trace])
+    driver = Driver(Network(FaultSettings(delay_s=0.0), generator(1, "x")), [trace])
     driver.add(CounterParty("counter", disk))
     driver.add(ClientParty("client", 0))
     driver.tell("counter", Add("client", 1))
@@ -251,7 +251,7 @@ def test_later_effects_wait_for_an_earlier_note_unless_they_rest_on_none() -> No
             return 1.0
 
     trace = Trace()
-    driver = Driver(Network(Faults(delay_s=0.0), generator(1, "x")), [trace])
+    driver = Driver(Network(FaultSettings(delay_s=0.0), generator(1, "x")), [trace])
     driver.add(ChattyParty("chatty", Slow(Ledger())))
     driver.add(ClientParty("listener", 0))
     for serial in (1, 2, 3):
@@ -262,7 +262,7 @@ def test_later_effects_wait_for_an_earlier_note_unless_they_rest_on_none() -> No
 
 
 def test_without_delays_equal_times_keep_the_order_in_which_things_were_said() -> None:
-    driver, trace, clients = world(1, Faults(delay_s=0.0), write_s=0.0, goal=2)
+    driver, trace, clients = world(1, FaultSettings(delay_s=0.0), write_s=0.0, goal=2)
     driver.run()
     order = [(name, text) for _, name, text, _ in trace.lines if name != "counter"]
     names = [f"client-{k}" for k in range(3)]
@@ -274,7 +274,7 @@ def test_without_delays_equal_times_keep_the_order_in_which_things_were_said() -
 
 
 def test_a_clock_that_differs_moves_nobody_elses_time_and_a_jump_brings_wakes_forward() -> None:
-    driver, trace, clients = world(1, Faults(loss=1.0, jumps=(Jump(10.0, "client-1", 5.0),)))
+    driver, trace, clients = world(1, FaultSettings(loss=1.0, jumps=(Jump(10.0, "client-1", 5.0),)))
     driver.jump("client-0", 1e9 + 0.1)
     for client in clients:
         client.client.retry_s = 7.0
@@ -288,7 +288,7 @@ def test_a_clock_that_differs_moves_nobody_elses_time_and_a_jump_brings_wakes_fo
 
 
 def test_a_paused_party_gets_everything_late_and_in_order() -> None:
-    faults = Faults(delay_s=0.1, pauses=(Pause(0.05, "counter", 4.0),))
+    faults = FaultSettings(delay_s=0.1, pauses=(Pause(0.05, "counter", 4.0),))
     driver, trace, clients = world(1, faults, write_s=0.0)
     driver.run(4.0)
     assert {line[1] for line in trace.lines} == {"client-0", "client-1", "client-2"}
@@ -299,7 +299,7 @@ def test_a_paused_party_gets_everything_late_and_in_order() -> None:
 
 
 def test_who_is_down_for_good_stays_down() -> None:
-    driver, _, clients = world(1, Faults(crashes=(Crash(3.0, "counter", math.inf),)))
+    driver, _, clients = world(1, FaultSettings(crashes=(Crash(3.0, "counter", math.inf),)))
     driver.run(10.0)
     driver.start("counter")
     assert driver.is_gone("counter") and not driver.is_up("counter")
@@ -343,7 +343,10 @@ class TalkerParty(Party):
 
 def connected(partitions: tuple[Partition, ...] = ()) -> tuple[Driver, Connections]:
     network = Connections(
-        generator(1, "network"), lambda name: "b", Faults(partitions=partitions), notice_s=2.0
+        generator(1, "network"),
+        lambda name: "b",
+        FaultSettings(partitions=partitions),
+        notice_s=2.0,
     )
     driver = Driver(network)
     driver.add(TalkerParty("a"))

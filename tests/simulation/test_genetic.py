@@ -223,7 +223,7 @@ def test_what_must_hold_holds_at_every_turn(events: bool, tmp_path: Path) -> Non
     leaves."""
     moved = 0
     for seed in range(16):
-        tables = random_tables(seed, GENETIC, tmp_path, jobs_most=80)
+        tables = random_tables(seed, GENETIC, tmp_path, jobs_max=80)
         tables["cluster"]["group"].append(ROOMY)
         if events:
             tables["cluster"]["group"][0] |= {"leave_s": 20.0}
@@ -248,7 +248,7 @@ def test_nothing_is_overloaded_between_any_two_events(
     tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
     """The table is looked at after every single turn, start and end of a migration."""
-    tables = random_tables(seed, GENETIC, tmp_path_factory.mktemp("jobs"), jobs_most=40)
+    tables = random_tables(seed, GENETIC, tmp_path_factory.mktemp("jobs"), jobs_max=40)
     tables["cluster"]["group"].append(ROOMY)
     run = engine.prepare(sc.check(tables))
     at = 0.0

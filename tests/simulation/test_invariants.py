@@ -97,7 +97,7 @@ def check_counts(run: engine.Run) -> None:
 def test_every_architecture_with_every_placement(kind: str, placement: str, tmp_path: Path) -> None:
     for seed in range(2):
         tables = random_tables(
-            100 * NAMES.index(placement) + seed, KINDS[kind], tmp_path, jobs_most=80
+            100 * NAMES.index(placement) + seed, KINDS[kind], tmp_path, jobs_max=80
         )
         tables["cluster"]["group"].append(ROOMY)
         tables["scheduler"] |= {"placement": placement}
@@ -106,7 +106,7 @@ def test_every_architecture_with_every_placement(kind: str, placement: str, tmp_
 
 def crowded(kind: str, tmp_path: Path) -> engine.Run:
     """A run stopped in the middle, with jobs queued, tasks running and attempts under way."""
-    tables = random_tables(3, KINDS[kind], tmp_path, jobs_most=80)
+    tables = random_tables(3, KINDS[kind], tmp_path, jobs_max=80)
     run = engine.prepare(sc.check(tables))
     engine.advance(run, HORIZON_S / 3)
     invariants.check(run)

@@ -155,7 +155,7 @@ def test_the_live_master_decides_as_the_simulator_does() -> None:
 
 def test_a_log_replays_and_a_changed_one_does_not() -> None:
     master = CentralMaster(SETTINGS, 1)
-    events = [Recover(0, 1), *joins(make_nodes(sc.Cluster(nodes=3, cpu=4, memory="8G")))]
+    events = [Recover(0, 1), *joins(make_nodes(sc.ClusterSettings(nodes=3, cpu=4, memory="8G")))]
     log: list[tuple[int, float, str, Any]] = [(0, 0.0, "options", None)]
 
     for at, event in enumerate([*events, SubmitJob(BATCH), Wake()]):

@@ -9,24 +9,24 @@ import pytest
 from murmuration.base.random import generator
 from murmuration.simulation.messages.drive import EventQueue
 from murmuration.simulation.messages.network import (
-    Faults,
+    FaultSettings,
     Network,
     Partition,
     draw_faults,
 )
 
 
-def network(faults: Faults) -> Network:
+def network(faults: FaultSettings) -> Network:
     return Network(faults, generator(1, "network"))
 
 
 def test_a_calm_network_delivers_once_and_in_order() -> None:
-    calm = network(Faults(delay_s=0.5))
+    calm = network(FaultSettings(delay_s=0.5))
     assert [calm.arrivals("a", "b", now) for now in (0.0, 1.0)] == [[0.5], [1.5]]
 
 
 def test_loss_and_duplication_have_their_probabilities() -> None:
-    bad = network(Faults(loss=0.2, duplication=0.25))
+    bad = network(FaultSettings(loss=0.2, duplication=0.25))
     counts = [len(bad.arrivals("a", "b", 0.0)) for _ in range(20_000)]
     assert counts.count(0) / 20_000 == pytest.approx(0.2, abs=0.01)
     assert counts.count(2) / 20_000 == pytest.approx(0.8 * 0.25, abs=0.01)
@@ -34,7 +34,7 @@ def test_loss_and_duplication_have_their_probabilities() -> None:
 
 
 def test_messages_overtake_each_other_and_none_is_early() -> None:
-    late = network(Faults(delay_s=1.0, jitter_s=5.0))
+    late = network(FaultSettings(delay_s=1.0, jitter_s=5.0))
     times = [late.arrivals("a", "b", float(k))[0] for k in range(200)]
     assert times != sorted(times)
     assert all(at >= k + 1.0 for k, at in enumerate(times))
@@ -42,7 +42,7 @@ def test_messages_overtake_each_other_and_none_is_early() -> None:
 
 
 def test_a_partition_cuts_between_its_sides_while_it_lasts() -> None:
-    cut = network(Faults(partitions=(Partition(10.0, 20.0, frozenset({"a", "b"})),)))
+    cut = network(FaultSettings(partitions=(Partition(10.0, 20.0, frozenset({"a", "b"})),)))
     for pair, passes in (
         (("a", "c"), False),
         (("c", "a"), False),
@@ -54,7 +54,7 @@ def test_a_partition_cuts_between_its_sides_while_it_lasts() -> None:
 
 
 def test_faults_end() -> None:
-    ends = network(Faults(loss=1.0, end_s=100.0))
+    ends = network(FaultSettings(loss=1.0, end_s=100.0))
     assert ends.arrivals("a", "b", 99.0) == [] and len(ends.arrivals("a", "b", 100.0)) == 1
 
 

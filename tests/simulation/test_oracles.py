@@ -24,7 +24,7 @@ def tables(
     load: float, tasks: float = 10.0, seed: int = 1, jobs: float = 4000.0, **scheduler: Any
 ) -> Tables:
     """One workload that keeps a monolithic scheduler busy for this share of the time."""
-    mean = theory.Stream(1.0, tasks, TIMES["job_time_s"], TIMES["task_time_s"]).moments()[0]
+    mean = theory.DecisionStream(1.0, tasks, TIMES["job_time_s"], TIMES["task_time_s"]).moments()[0]
     rate = load / mean
     work = {
         "arrivals_per_s": rate,
@@ -110,8 +110,8 @@ def test_mean_waits_agree_with_pollaczek_khinchine(kind: str, load: float, error
     """Eighty runs of 10,000 jobs. A wait is told from one that is 3 % (20 and 50 % load), 5 % (80
     %) or 8 % (90 %) off; a load that is 1 % off is 10 % of the wait at 90 % load. Alone, a
     shared-state scheduler meets nobody and is the same queue."""
-    rate = load / theory.Stream(1.0, 10.0, **TIMES).moments()[0]
-    expected = theory.mean_wait([theory.Stream(rate, 10.0, **TIMES)])
+    rate = load / theory.DecisionStream(1.0, 10.0, **TIMES).moments()[0]
+    expected = theory.mean_wait([theory.DecisionStream(rate, 10.0, **TIMES)])
     must_be(
         mean_waits(lambda seed: tables(load, seed=seed, jobs=10_000.0, kind=kind), 80),
         expected,
@@ -123,7 +123,7 @@ def test_waits_of_two_classes_agree_with_pollaczek_khinchine() -> None:
     """Multi-path: a fast class and a slow one in one queue wait alike, as the mixture says."""
     times = {"fast": (0.1, 0.005), "slow": (2.0, 0.01)}
     rates = {"fast": 1.5, "slow": 0.2}
-    streams = [theory.Stream(rates[name], 10.0, *times[name]) for name in times]
+    streams = [theory.DecisionStream(rates[name], 10.0, *times[name]) for name in times]
     assert 0.6 < theory.load(streams) < 0.8
     setup = tables(0.5)
     setup["workload"] = {
@@ -151,7 +151,7 @@ def test_utilisation_is_littles_law(kind: str) -> None:
         summary = results.summary(engine.simulate(tables(0.3, seed=seed, kind=kind)), kind)
         running.append(summary["cluster"]["tasks_running_mean"])
         required.append(summary["cluster"]["required"]["cpu"])
-    rate = 0.3 / theory.Stream(1.0, 10.0, **TIMES).moments()[0]
+    rate = 0.3 / theory.DecisionStream(1.0, 10.0, **TIMES).moments()[0]
     tasks = 1.0 / (1.0 - np.exp(-1.0 / 10.0))
     expected = rate * tasks * 1.0
     assert np.mean(running) == pytest.approx(expected, rel=0.02)

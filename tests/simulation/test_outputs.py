@@ -108,7 +108,7 @@ def test_an_interrupted_run_leaves_the_same_files(run: engine.Run, tmp_path: Pat
     for folder, one in (("whole", run), ("pieces", again)):
         spec = make_spec("x", TABLES, str(tmp_path / folder))
         runs.write_run(
-            tmp_path / folder, spec, runs.Outcome({"timing": {}}, runs.result_tables(one))
+            tmp_path / folder, spec, runs.RunOutcome({"timing": {}}, runs.result_tables(one))
         )
     names = sorted(path.name for path in (tmp_path / "whole").iterdir())
     assert {snapshots.TICKS, snapshots.USAGE, snapshots.DECISIONS} < set(

@@ -63,7 +63,7 @@ def with_placement(tables: Tables, placement: str) -> Tables:
 def test_compiled_and_plain_leave_the_same_bytes(kind: str, placement: str, tmp_path: Path) -> None:
     for seed in range(3):
         tables = random_tables(
-            1000 + 10 * NAMES.index(placement) + seed, KINDS[kind], tmp_path, jobs_most=60
+            1000 + 10 * NAMES.index(placement) + seed, KINDS[kind], tmp_path, jobs_max=60
         )
         tables["cluster"]["group"].append(ROOMY)
         fast, fast_files = outcome(with_placement(tables, placement), tmp_path)

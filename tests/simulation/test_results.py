@@ -158,7 +158,7 @@ def test_a_job_that_finds_no_room_comes_back_after_a_while(tmp_path: Path) -> No
 def test_prefill_is_whole_tasks_by_randomised_first_fit(share: float, nodes: int) -> None:
     """As many tasks of 1.1 CPU and 1.5 GB as it takes, where the plain placement puts them with the
     same generator."""
-    table = make_nodes(sc.Cluster(nodes=nodes, cpu=4, memory="16G"))
+    table = make_nodes(sc.ClusterSettings(nodes=nodes, cpu=4, memory="16G"))
     request = table.resources.vector(PREFILL)
     free = prefilled(table.resources, table.total, share, seed=5)
     tasks = int(np.ceil(share * 4 * nodes / 1.1))

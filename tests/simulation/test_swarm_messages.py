@@ -6,7 +6,7 @@ import pytest
 
 from murmuration.schedulers.swarm.messages import SwarmContainer
 from murmuration.simulation.messages.drive import BrokenError
-from murmuration.simulation.messages.swarm import Cluster, SwarmChecker, SwarmWorld
+from murmuration.simulation.messages.swarm import SwarmChecker, SwarmCluster, SwarmSimulation
 from murmuration.simulation.messages.swarm_faults import run_schedule
 
 
@@ -29,7 +29,9 @@ def start(*counts: int) -> dict[str, list[SwarmContainer]]:
 
 def test_identical_containers_leave_at_most_one_node_neither_empty_nor_full() -> None:
     """Eq. 17, which follows from eq. 21: the emptier of two such nodes has a destination."""
-    world = SwarmWorld(Cluster({f"node-{k}": (8,) for k in range(6)}, start(3, 5, 2, 6, 4, 1)))
+    world = SwarmSimulation(
+        SwarmCluster({f"node-{k}": (8,) for k in range(6)}, start(3, 5, 2, 6, 4, 1))
+    )
     world.driver.checkers.append(SwarmChecker(world))
     world.driver.run(3000.0)
     world.driver.finish()
@@ -39,7 +41,7 @@ def test_identical_containers_leave_at_most_one_node_neither_empty_nor_full() ->
 
 
 def test_the_checker_notices_a_container_that_runs_twice() -> None:
-    world = SwarmWorld(Cluster({"node-0": (8,), "node-1": (8,)}, start(1, 2)))
+    world = SwarmSimulation(SwarmCluster({"node-0": (8,), "node-1": (8,)}, start(1, 2)))
     world.driver.run(1.0)
     with pytest.raises(BrokenError, match="would run on node-0 and on node-1"):
         world.run_container("node-1", "c-0-0")

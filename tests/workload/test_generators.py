@@ -221,7 +221,9 @@ def test_jobs_may_be_drawn_from_a_trace(tmp_path: Path) -> None:
 
 def test_attributes_of_nodes_are_met_however_they_are_written() -> None:
     """A number is a number, in quotes or not, on the node and in the job."""
-    nodes = make_nodes(sc.Cluster(nodes=1, attributes={"generation": "3", "zone": "a", "rack": 7}))
+    nodes = make_nodes(
+        sc.ClusterSettings(nodes=1, attributes={"generation": "3", "zone": "a", "rack": 7})
+    )
     for text in ("generation = 3", 'generation = "3"', "generation > 2", "rack = 7.0", "zone = a"):
         constraint = sc.check(
             {

@@ -16,7 +16,7 @@ from murmuration.workload.detect import open_trace
 from murmuration.workload.jobs import JobList
 from murmuration.workload.node_events import absent
 from murmuration.workload.nodes import NodeTable
-from murmuration.workload.trace import Options, Trace
+from murmuration.workload.trace import Trace, TraceOptions
 
 CPU, GIB = 32.0, 128 * 2**30
 
@@ -54,7 +54,7 @@ def nodes_of(trace: Trace) -> NodeTable:
 
 
 def test_a_folder_is_one_trace(tmp_path: Path) -> None:
-    trace = open_trace(small().write(tmp_path), Options(strict=True))
+    trace = open_trace(small().write(tmp_path), TraceOptions(strict=True))
     assert (trace.kind, trace.rows, trace.skipped) == ("google2011 tables", 14, ())
     nodes, jobs = nodes_of(trace), jobs_of(trace)
     assert nodes.names == ("1",)
@@ -215,7 +215,7 @@ def test_bad_rows_are_counted_and_named(tmp_path: Path, change: str) -> None:
     assert trace.skipped == (f"1 row with {what}, the first at {where}",)
     assert {"7-0", "8-3"} <= set(jobs_of(trace).job_id.tolist())
     with pytest.raises(InputError) as caught:
-        open_trace(path, Options(strict=True))
+        open_trace(path, TraceOptions(strict=True))
     assert str(caught.value) == f"{where}: {what}"
 
 
@@ -245,7 +245,7 @@ def test_a_task_that_never_ran_is_no_bad_row(tmp_path: Path) -> None:
     folder.task(900, 9, 0, 0)
     folder.task(950, 9, 0, 5)
     folder.constraint(900, 9, 0, 0, "disks", 4)
-    trace = open_trace(folder.write(tmp_path), Options(strict=True))
+    trace = open_trace(folder.write(tmp_path), TraceOptions(strict=True))
     assert trace.skipped == ("1 tasks that ended without being scheduled",)
     assert jobs_of(trace).job_id.tolist() == ["7-0", "8-3"]
 

@@ -13,7 +13,7 @@ from murmuration.base.errors import InputError
 from murmuration.workload.detect import open_trace
 from murmuration.workload.formats.job_lists import read_jobs
 from murmuration.workload.nodes import ADD, REMOVE, UPDATE
-from murmuration.workload.trace import Options
+from murmuration.workload.trace import TraceOptions
 
 if TYPE_CHECKING:
     from tests.workload.conftest import Write
@@ -64,7 +64,7 @@ def test_job_events(write: Write) -> None:
 
 
 def test_job_events_with_the_jobs_at_time_zero(write: Write) -> None:
-    trace = open_trace(write("events.csv", EVENTS), Options(initial=True))
+    trace = open_trace(write("events.csv", EVENTS), TraceOptions(initial=True))
     assert trace.jobs is not None
     assert trace.jobs.job_id.tolist() == ["1", "2", "3", "5"]
     assert trace.jobs.duration_s[0] == 720.0
@@ -75,7 +75,7 @@ def test_job_events_with_drawn_shapes(write: Write) -> None:
     path, shapes = write("events.csv", EVENTS), read_jobs(write("shapes.csv", SHAPES))
 
     def draw(seed: int) -> list[tuple[int, int]]:
-        jobs = open_trace(path, Options(shapes=shapes, rng=np.random.default_rng(seed))).jobs
+        jobs = open_trace(path, TraceOptions(shapes=shapes, rng=np.random.default_rng(seed))).jobs
         assert jobs is not None
         return list(zip(jobs.tasks.tolist(), jobs.request[:, 0].tolist(), strict=True))
 
@@ -85,7 +85,7 @@ def test_job_events_with_drawn_shapes(write: Write) -> None:
     assert {first[0], first[2]} <= {(10, 1_000_000), (20, 2_000_000)}
     assert len({tuple(draw(seed)) for seed in range(8)}) > 1
     with pytest.raises(ValueError, match="generator"):
-        open_trace(path, Options(shapes=shapes))
+        open_trace(path, TraceOptions(shapes=shapes))
 
 
 def test_raw_job_events_without_a_header(write: Write) -> None:
@@ -195,7 +195,7 @@ def test_cell_state(write: Write) -> None:
 
 def test_cell_state_of_requests_in_microseconds(write: Write) -> None:
     path = write("state.request.log", STATE.replace(" 12.6 ", " 729714878393 "))
-    jobs = open_trace(path, Options(duration_s=1e6)).jobs
+    jobs = open_trace(path, TraceOptions(duration_s=1e6)).jobs
     assert jobs is not None
     assert jobs.duration_s.tolist() == [729714.878393, 1e6, 1e6]
     assert jobs.request[0].tolist() == [1_000_000, 1_074_000_000]
@@ -296,7 +296,7 @@ def test_requests(write: Write) -> None:
         "time,user,collection_id,instance_index,cpus,ram,collection_type\n"
         "2000000,u,7,1,0.25,0.5,0\n1000000,u,8,0,0.5,0.5,0\n1500000,u,7,0,0.75,0.5,0\n"
     )
-    jobs = open_trace(write("requests.csv", text), Options(duration_s=60.0)).jobs
+    jobs = open_trace(write("requests.csv", text), TraceOptions(duration_s=60.0)).jobs
     assert jobs is not None
     assert jobs.job_id.tolist() == ["8", "7"]
     assert jobs.submit_s.tolist() == [1.0, 1.5]
@@ -323,7 +323,7 @@ def test_job_events_with_what_was_there_beside(write: Write) -> None:
     path = write("events.csv", EVENTS)
     path.with_name("omega-format").mkdir()
     write("omega-format/init-cluster-state.request.log", THERE)
-    trace = open_trace(path, Options(initial=True, rng=np.random.default_rng(1)))
+    trace = open_trace(path, TraceOptions(initial=True, rng=np.random.default_rng(1)))
     assert trace.jobs is not None
     assert trace.jobs.job_id.tolist() == ["1", "2", "3", "5"]
     assert trace.jobs.tasks.tolist() == [40, 7, 7, 7]
@@ -333,7 +333,7 @@ def test_job_events_with_what_was_there_beside(write: Write) -> None:
     write(
         "omega-format/init-cluster-state.usage.log", "11 0 1 1 2 40 80 1e10\n11 0 77 0 0 7 14 7e8\n"
     )
-    jobs = open_trace(path, Options(initial=True, rng=np.random.default_rng(1))).jobs
+    jobs = open_trace(path, TraceOptions(initial=True, rng=np.random.default_rng(1))).jobs
     assert jobs is not None and jobs.curves is not None
     assert jobs.curves.cyclic
     assert jobs.curve.tolist() == [0, 1, 1, 1]
@@ -344,7 +344,7 @@ def test_job_events_with_what_was_there_beside(write: Write) -> None:
         pytest.approx([1, 0.2], rel=0.2),
     ]
     # Nothing is drawn without a generator.
-    assert open_trace(path, Options(initial=True)).jobs is not None
+    assert open_trace(path, TraceOptions(initial=True)).jobs is not None
 
 
 REMOVALS = (

@@ -35,7 +35,7 @@ def told(events: NodeEvents | None) -> list[tuple[float, str, int, float]]:
     )
 
 
-def cluster(tables: Mapping[str, object]) -> sc.Cluster:
+def cluster(tables: Mapping[str, object]) -> sc.ClusterSettings:
     return sc.check({"cluster": tables, "workload": {"batch": {"arrivals_per_s": 1.0}}}).cluster
 
 

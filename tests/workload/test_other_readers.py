@@ -9,7 +9,7 @@ import pytest
 from murmuration.base.errors import InputError
 from murmuration.cluster.constraints import Constraint
 from murmuration.workload.detect import open_trace
-from murmuration.workload.trace import Options
+from murmuration.workload.trace import TraceOptions
 
 if TYPE_CHECKING:
     from tests.workload.conftest import Write
@@ -30,7 +30,7 @@ def test_swim(write: Write) -> None:
     assert trace.jobs.tasks.tolist() == [1, 3, 1]
     assert trace.jobs.duration_s.tolist() == [23.0] * 3
     other = open_trace(
-        path, Options(block_bytes=128e6, duration_s=5.0, task_cpu=0.5, task_memory=2e9)
+        path, TraceOptions(block_bytes=128e6, duration_s=5.0, task_cpu=0.5, task_memory=2e9)
     ).jobs
     assert other is not None
     assert other.tasks.tolist() == [1, 2, 1]

@@ -12,7 +12,7 @@ from murmuration.simulation.scenarios.inputs import make_events, make_jobs, make
 from murmuration.workload.detect import open_trace
 from murmuration.workload.formats.job_lists import read_jobs, write_jobs
 from murmuration.workload.nodes import ADD, REMOVE, UPDATE
-from murmuration.workload.trace import Options, Trace
+from murmuration.workload.trace import Trace, TraceOptions
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def initial(data: Path) -> Trace:
 
 
 def test_google2011_job_events(data: Path, initial: Trace, tmp_path: Path) -> None:
-    options = Options(initial=True, shapes=initial.jobs, rng=np.random.default_rng(1))
+    options = TraceOptions(initial=True, shapes=initial.jobs, rng=np.random.default_rng(1))
     trace = open_trace(data / "google2011" / "job_events_days00-20.csv.xz", options)
     jobs = trace.jobs
     assert jobs is not None

@@ -19,7 +19,7 @@ from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 from murmuration.workload.detect import open_trace
 from murmuration.workload.formats.job_lists import read_jobs, write_jobs
 from murmuration.workload.jobs import JobList, job_list
-from murmuration.workload.trace import Options
+from murmuration.workload.trace import TraceOptions
 from murmuration.workload.usage import Curves
 
 JOBS = (
@@ -115,12 +115,12 @@ def test_what_is_written_reads_back_the_same(
 )
 def test_bad_rows_are_counted_and_named(write: Write, row: str, what: str) -> None:
     path, usage = write("jobs.csv", JOBS), write("usage.csv", f"{USAGE}{row}\n")
-    trace = open_trace(path, Options(usage=str(usage)))
+    trace = open_trace(path, TraceOptions(usage=str(usage)))
     assert trace.skipped == (f"1 row with {what}, the first at {usage} line 6",)
     assert trace.jobs is not None
     assert trace.jobs.curve.tolist() == [0, -1, 1]
     with pytest.raises(InputError) as caught:
-        open_trace(path, Options(usage=str(usage), strict=True))
+        open_trace(path, TraceOptions(usage=str(usage), strict=True))
     assert str(caught.value) == f"{usage} line 6: {what}"
 
 
@@ -165,7 +165,7 @@ def test_a_scenario_names_its_usage(write: Write) -> None:
 def test_other_traces_take_usage_too(write: Write, tmp_path: Path) -> None:
     swim = write("trace.tsv", "job0\t0\t0\t1000\t0\t0\njob1\t5\t5\t1000\t0\t0\n")
     usage = write("usage.csv", "job_id,time_s,cpu_share\njob1,0,0.5\n")
-    jobs = open_trace(swim, Options(usage=str(usage))).jobs
+    jobs = open_trace(swim, TraceOptions(usage=str(usage))).jobs
     assert jobs is not None
     assert jobs.curve.tolist() == [-1, 0]
     same(jobs, read_jobs(tmp_path / "out.csv", write_jobs(jobs, tmp_path / "out.csv")))

@@ -20,13 +20,13 @@ from murmuration.simulation.scenarios.inputs import align
 from murmuration.workload.describe import describe
 from murmuration.workload.detect import open_trace
 from murmuration.workload.jobs import JobList, multiply
-from murmuration.workload.trace import Options
+from murmuration.workload.trace import TraceOptions
 from murmuration.workload.windows import resample
 
 PLANETLAB = {"20110303": 1052, "20110306": 898, "20110322": 1516}
 
 
-def jobs_in(path: Path, options: Options | None = None) -> JobList:
+def jobs_in(path: Path, options: TraceOptions | None = None) -> JobList:
     jobs = open_trace(path, options).jobs
     assert jobs is not None
     return jobs
@@ -43,7 +43,7 @@ def _lines(path: Path) -> list[str]:
 
 def test_planetlab(write: Write) -> None:
     path = write("day.csv", "vm,u000,u001,u002\na,10,20,30\nb,0,99,100\n")
-    jobs = jobs_in(path, Options(task_cpu=2.0, task_memory=4e9))
+    jobs = jobs_in(path, TraceOptions(task_cpu=2.0, task_memory=4e9))
     assert jobs.workloads == ("service",)
     assert jobs.request.tolist() == [[2_000_000, 4 * 10**9]] * 2
     assert (jobs.submit_s.tolist(), jobs.duration_s.tolist()) == ([0, 0], [900, 900])
@@ -199,11 +199,11 @@ def test_bitbrains(write: Write) -> None:
         f"2 rows with usage that is negative or no number, the first at {path} line 5",
     )
     with pytest.raises(InputError, match=r"usage.csv line 4: usage of an unknown task"):
-        open_trace(path.parent / "vms.csv", Options(strict=True))
+        open_trace(path.parent / "vms.csv", TraceOptions(strict=True))
 
 
 def test_the_published_machines_of_bitbrains(data: Path) -> None:
-    trace = open_trace(data / "bitbrains-small" / "vms.csv", Options(strict=True))
+    trace = open_trace(data / "bitbrains-small" / "vms.csv", TraceOptions(strict=True))
     assert trace.jobs is not None
     assert (len(trace.jobs), trace.skipped) == (50, ())
     assert (trace.jobs.curve >= 0).all()

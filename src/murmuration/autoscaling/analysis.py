@@ -57,10 +57,10 @@ def smallest_band(n: int, load: float, target: float, probability: float) -> flo
     The outcomes nearest to the target are taken until their probabilities suffice. A band wider
     than |L − L₀| needs no action at all, so that is the most it can be.
     """
-    most = abs(load - target)
-    found = 0.0
+    limit = abs(load - target)
+    reached = 0.0
     for distance, p in sorted(outcomes(n, load, target)):
-        found += p
-        if found >= probability - EPSILON:
-            return min(distance, most)
-    return most
+        reached += p
+        if reached >= probability - EPSILON:
+            return min(distance, limit)
+    return limit

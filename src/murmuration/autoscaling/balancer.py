@@ -24,17 +24,17 @@ def admits(queued: int, running: int, capacity: int, queue_max: float) -> bool:
     return running < capacity or queued < queue_max * capacity
 
 
-def weighted(candidates: Array, count: int, capacity: Array, most: int, rng: Array) -> int:
+def weighted(candidates: Array, count: int, capacity: Array, capacity_max: int, rng: Array) -> int:
     """Where in a list a node stands that was drawn with a probability in proportion to its
     capacity.
 
-    By rejection: the whole part of a draw names a candidate, its fraction accepts him; `most` is
-    the largest capacity.
+    By rejection: the whole part of a draw names a candidate, its fraction accepts it;
+    `capacity_max` is the largest capacity of all candidates.
     """
     while True:
         draw = next_double(rng) * count
         at = int(draw)
-        if (draw - at) * most < capacity[candidates[at]]:
+        if (draw - at) * capacity_max < capacity[candidates[at]]:
             return at
 
 

@@ -93,13 +93,13 @@ def onward(at: int, step: int, size: int) -> int:
 
 
 def oldest(about: Array, size: int) -> int:
-    """Where the oldest link stands. The least birth first, without branches, so that it runs in
+    """Where the oldest link stands. The earliest birth first, without branches, so that it runs in
     vectors."""
-    least = about[0].born
+    earliest = about[0].born
     for k in range(size):
-        least = min(least, about[k].born)
+        earliest = min(earliest, about[k].born)
     at = 0
-    while about[at].born != least:
+    while about[at].born != earliest:
         at += 1
     return at
 
@@ -258,7 +258,7 @@ def begin_epoch(averages: Averages, work: Array, capacity: Array, node: int, epo
     averages.capacity[node] = capacity[node]
 
 
-class Peers(NamedTuple):
+class OverlayNodes(NamedTuple):
     """All nodes of a system: who is up, the work and capacity of each, and the list of those that
     are live."""
 
@@ -280,7 +280,7 @@ class GossipRules(NamedTuple):
 
 
 def gossip(
-    views: Views, averages: Averages, peers: Peers, rules: GossipRules, now: int, rng: Array
+    views: Views, averages: Averages, peers: OverlayNodes, rules: GossipRules, now: int, rng: Array
 ) -> None:
     """One round of every live node, in the order of `live`; `epoch_rounds` 0 leaves averaging
     out."""

@@ -20,16 +20,16 @@ def check_number(
     value: float,
     *,
     above: float | None = None,
-    least: float | None = None,
-    most: float = math.inf,
+    low: float | None = None,
+    high: float = math.inf,
 ) -> Iterator[str]:
-    """A sentence if the value is not finite, not `above` (or below `least`), or beyond `most`."""
-    low = above if above is not None else least
-    bad = not math.isfinite(value) or value > most
-    bad |= (above is not None and value <= above) or (least is not None and value < least)
+    """A sentence if the value is not finite, not `above` (or below `low`), or beyond `high`."""
+    bound = above if above is not None else low
+    bad = not math.isfinite(value) or value > high
+    bad |= (above is not None and value <= above) or (low is not None and value < low)
     if bad:
-        words = f"above {above:g}" if above is not None else f"from {low:g}"
-        limit = "" if math.isinf(most) else f" up to {most:g}"
+        words = f"above {above:g}" if above is not None else f"from {bound:g}"
+        limit = "" if math.isinf(high) else f" up to {high:g}"
         yield f"{key}: expected a number {words}{limit}, got {value:g}"
 
 

@@ -51,7 +51,7 @@ def _take(arguments: Sequence[str], option: str) -> tuple[list[str], list[str]]:
 
 def _without(arguments: Sequence[str], options: dict[str, bool]) -> list[str]:
     """The arguments without some options, each of which may take a value."""
-    kept, skip = [], False
+    remaining, skip = [], False
     for argument in arguments:
         name, equals, _ = argument.partition("=")
         if skip:
@@ -59,5 +59,5 @@ def _without(arguments: Sequence[str], options: dict[str, bool]) -> list[str]:
         elif name in options:
             skip = options[name] and not equals
         else:
-            kept.append(argument)
-    return kept
+            remaining.append(argument)
+    return remaining

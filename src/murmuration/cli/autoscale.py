@@ -11,7 +11,7 @@ import click
 from murmuration.cli import common
 
 if TYPE_CHECKING:
-    from murmuration.experiments.autoscale import AutoscaleSpec, Outcome
+    from murmuration.experiments.autoscale import AutoscaleOutcome, AutoscaleSpec
 
 
 @click.command()
@@ -55,7 +55,7 @@ def autoscale(
     _print(outcomes, folder, as_json)
 
 
-def _run(spec: AutoscaleSpec, several: bool, folder: Path | None) -> Outcome:
+def _run(spec: AutoscaleSpec, several: bool, folder: Path | None) -> AutoscaleOutcome:
     from murmuration.base.files import ready_folder
     from murmuration.experiments.autoscale import execute
 
@@ -65,7 +65,7 @@ def _run(spec: AutoscaleSpec, several: bool, folder: Path | None) -> Outcome:
         return execute(spec, place, update)
 
 
-def _print(outcomes: Sequence[Outcome], folder: Path | None, as_json: bool) -> None:
+def _print(outcomes: Sequence[AutoscaleOutcome], folder: Path | None, as_json: bool) -> None:
     from murmuration.experiments.autoscale import overview
     from murmuration.reports.terminal import comparison_table
 

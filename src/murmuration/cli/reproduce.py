@@ -78,11 +78,11 @@ def _run(
     as_json: bool,
 ) -> None:
     from murmuration.experiments.catalogue import EXPERIMENTS
-    from murmuration.experiments.result import Settings
+    from murmuration.experiments.result import ReproductionSettings
 
     started = time.perf_counter()
     with common.progress(name, 1.0) as update:
-        settings = Settings(
+        settings = ReproductionSettings(
             seed=1 if seed is None else seed,
             days=days,
             quick=quick,

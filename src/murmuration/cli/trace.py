@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from murmuration.workload.jobs import JobList
-    from murmuration.workload.trace import Options
+    from murmuration.workload.trace import TraceOptions
 
 MIX_SHOWN = 12
 
@@ -91,11 +91,11 @@ def _options(
     initial: bool,
     usage: str | None,
     strict: bool,
-) -> Options:
+) -> TraceOptions:
     import numpy as np
 
     from murmuration.base.resources import parse_quantity
-    from murmuration.workload.trace import Options
+    from murmuration.workload.trace import TraceOptions
 
     if duration is not None and not 0 <= duration < float("inf"):
         raise InputError(
@@ -104,7 +104,7 @@ def _options(
     block_bytes = parse_quantity(block, "--block")
     if block_bytes < 1:
         raise InputError(f"--block: expected at least one byte, got {block!r}")
-    return Options(
+    return TraceOptions(
         task_cpu=parse_quantity(task_cpu, "--task-cpu"),
         task_memory=parse_quantity(task_memory, "--task-memory"),
         duration_s=duration,

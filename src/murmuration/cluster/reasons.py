@@ -22,7 +22,7 @@ class Never:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ScoredNode:
     """One node as a decision saw it."""
 
     node: str
@@ -45,7 +45,7 @@ class Explanation:
     #: How many nodes each reason ruled out.
     filtered: dict[str, int]
     feasible: int
-    best: tuple[Candidate, ...]
+    best: tuple[ScoredNode, ...]
     #: How many tasks go to each chosen node, in order of choice.
     chosen: tuple[tuple[str, int], ...]
     placed: int

@@ -39,7 +39,7 @@ POINTS = 700
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AutoscaleOutcome:
     """One run: its summary (times under `timing`) and its time series."""
 
     summary: dict[str, Any]
@@ -77,7 +77,7 @@ def execute(
     spec: AutoscaleSpec,
     folder: Path | None = None,
     progress: Callable[[float], None] = lambda share: None,
-) -> Outcome:
+) -> AutoscaleOutcome:
     """Run one scenario; write its results if it has a folder."""
     wall, cpu = time.perf_counter(), time.process_time()
     run = build.finish(build.prepare(spec.scenario, spec.source), progress)
@@ -85,7 +85,7 @@ def execute(
     timing = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
     if folder is not None:
         results.write(folder, run, spec.tables, summary, timing)
-    return Outcome({**summary, "timing": timing}, results.series(run))
+    return AutoscaleOutcome({**summary, "timing": timing}, results.series(run))
 
 
 def overview(summaries: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[object]]]:
@@ -125,7 +125,7 @@ def _row(summary: Mapping[str, Any]) -> list[object]:
     ]
 
 
-def page(outcomes: Sequence[Outcome]) -> Page:
+def page(outcomes: Sequence[AutoscaleOutcome]) -> Page:
     """The report: capacity against the band, nodes, rejections, response times, cost."""
     first = outcomes[0].summary
     columns, rows = overview([outcome.summary for outcome in outcomes])
@@ -177,7 +177,7 @@ def capacity_chart(name: str, columns: Columns) -> Chart:
     return Chart(f"Capacity against the optimum: {name}", label, "requests in parallel", lines)
 
 
-def _figures(outcomes: Sequence[Outcome]) -> list[Chart]:
+def _figures(outcomes: Sequence[AutoscaleOutcome]) -> list[Chart]:
     def chart(
         title: str, unit: str, values: Values, as_percent: bool = False, note: str = ""
     ) -> Chart:
@@ -219,7 +219,7 @@ def _figures(outcomes: Sequence[Outcome]) -> list[Chart]:
     ]
 
 
-def _types_chart(outcome: Outcome) -> Chart:
+def _types_chart(outcome: AutoscaleOutcome) -> Chart:
     columns = outcome.series
     label, x, at = axis(columns)
     kinds = [name for name in columns if name.startswith("nodes.") and columns[name].any()]

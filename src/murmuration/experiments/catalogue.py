@@ -6,98 +6,102 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from murmuration.experiments.result import Reproduction, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings
 
 
 @dataclass(frozen=True)
-class Entry:
+class PaperEntry:
     """Where a reproduction lies, and what it reproduces."""
 
     title: str
     module: str
     function: str = "run"
 
-    def load(self) -> Callable[[Settings], Reproduction]:
+    def load(self) -> Callable[[ReproductionSettings], Reproduction]:
         module = importlib.import_module(f"murmuration.experiments.papers.{self.module}")
-        function: Callable[[Settings], Reproduction] = getattr(module, self.function)
+        function: Callable[[ReproductionSettings], Reproduction] = getattr(module, self.function)
         return function
 
 
 EXPERIMENTS = {
-    "mss-single": Entry(
+    "mss-single": PaperEntry(
         "Figure 3.3, left: single-path monolithic scheduling", "omega.figures", "mss_single"
     ),
-    "mss-multi": Entry(
+    "mss-multi": PaperEntry(
         "Figure 3.3, right: multi-path monolithic scheduling", "omega.figures", "mss_multi"
     ),
-    "mss-arrivals": Entry(
+    "mss-arrivals": PaperEntry(
         "Figure 3.4: single-path scheduling as jobs arrive faster", "omega.figures", "mss_arrivals"
     ),
-    "dps": Entry("Figure 4.4: two-level scheduling with offers", "omega.figures", "dps"),
-    "rss": Entry("Figure 6.4: shared-state scheduling", "omega.figures", "rss"),
-    "rss-modes": Entry(
+    "dps": PaperEntry("Figure 4.4: two-level scheduling with offers", "omega.figures", "dps"),
+    "rss": PaperEntry("Figure 6.4: shared-state scheduling", "omega.figures", "rss"),
+    "rss-modes": PaperEntry(
         "Figure 6.5: conflict detection and transaction granularity", "omega.figures", "rss_modes"
     ),
-    "dps-model": Entry(
+    "dps-model": PaperEntry(
         "Table 4.1, lottery shares, fragmentation and starvation under offers", "mesos.partitioning"
     ),
-    "sharing": Entry(
+    "sharing": PaperEntry(
         "Tables 5.3 and 5.4: four frameworks, shared against static partitions", "mesos.sharing"
     ),
-    "locality": Entry("Figure 5.7: data locality by delay scheduling", "mesos.locality"),
-    "swarm-three-nodes": Entry(
+    "locality": PaperEntry("Figure 5.7: data locality by delay scheduling", "mesos.locality"),
+    "swarm-three-nodes": PaperEntry(
         "Figure 1: three nodes and three ways to choose a destination",
         "swarm.figures",
         "three_nodes",
     ),
-    "swarm-distribution": Entry(
+    "swarm-distribution": PaperEntry(
         "Figure 2: times to equilibrium of a swarm on 1,000 nodes", "swarm.figures", "distribution"
     ),
-    "swarm-scaling": Entry(
+    "swarm-scaling": PaperEntry(
         "Figure 3: a swarm against the number of nodes, and two searches",
         "swarm.figures",
         "scaling",
     ),
-    "swarm-model": Entry(
+    "swarm-model": PaperEntry(
         "Section 3: the swarm as differential equations", "swarm.equations", "equations"
     ),
-    "swarm-fidelities": Entry(
+    "swarm-fidelities": PaperEntry(
         "A swarm in bulk and message by message, on 50 nodes", "swarm.fidelities"
     ),
-    "kapellmeister-schedule": Entry(
+    "kapellmeister-schedule": PaperEntry(
         "Kapellmeister, figures 12 and 13: placed by NSGA-III against Kubernetes",
         "kapellmeister",
         "schedule",
     ),
-    "kapellmeister-reschedule": Entry(
+    "kapellmeister-reschedule": PaperEntry(
         "Kapellmeister, figure 15: a container that fits nowhere, fewest moves against from "
         "scratch",
         "kapellmeister.placement",
         "reschedule",
     ),
-    "masb-spikes": Entry(
+    "masb-spikes": PaperEntry(
         "Table 2: how often a node's load rises within a minute", "masb.tables", "spikes"
     ),
-    "masb-benchmark": Entry(
+    "masb-benchmark": PaperEntry(
         "Table 3: negotiation beside placements without migration", "masb.tables", "benchmark"
     ),
-    "masb-performance": Entry("Table 4: 100 to 106 % of the load", "masb.tables", "performance"),
-    "masb-compaction": Entry("Table 5: 97 to 100 % of the nodes", "masb.tables", "compaction"),
-    "masb-migration-cost": Entry(
+    "masb-performance": PaperEntry(
+        "Table 4: 100 to 106 % of the load", "masb.tables", "performance"
+    ),
+    "masb-compaction": PaperEntry("Table 5: 97 to 100 % of the nodes", "masb.tables", "compaction"),
+    "masb-migration-cost": PaperEntry(
         "Table 6: four pairs of scores, and what they move", "masb.tables", "migration_cost"
     ),
-    "masb-scalability": Entry("Table 7: 12,500 to 100,000 nodes", "masb.tables", "scalability"),
-    "masb-options": Entry(
+    "masb-scalability": PaperEntry(
+        "Table 7: 12,500 to 100,000 nodes", "masb.tables", "scalability"
+    ),
+    "masb-options": PaperEntry(
         "Section 9: idle nodes shared, off-loading, silent nodes left out", "masb.options", "run"
     ),
-    "masb-fidelities": Entry(
+    "masb-fidelities": PaperEntry(
         "Negotiation in bulk and message by message, on 200 nodes", "masb.fidelities"
     ),
-    "depas": Entry(
+    "depas": PaperEntry(
         "DEPAS, figures 2 and 3: auto-scaling without a centre; crash, losses, 10,000 nodes",
         "depas.track",
     ),
-    "depas-fidelities": Entry(
+    "depas-fidelities": PaperEntry(
         "DEPAS in bulk and message by message, on 30 to 60 nodes", "depas.fidelities"
     ),
 }

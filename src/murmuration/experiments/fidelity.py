@@ -39,8 +39,8 @@ def compare(
         holds = None
         if quantity.tolerance is not None:
             scatter = math.sqrt(_squared_error(ours) + _squared_error(theirs))
-            most = quantity.tolerance * abs(ours.mean()) + STANDARD_ERRORS * scatter
-            holds = bool(abs(ours.mean() - theirs.mean()) <= most)
+            tolerance = quantity.tolerance * abs(ours.mean()) + STANDARD_ERRORS * scatter
+            holds = bool(abs(ours.mean() - theirs.mean()) <= tolerance)
         low, high = float(ours.min()), float(ours.max())
         rows.append(Row(quantity.name, text, float(ours.mean()), low, high, holds))
     return rows

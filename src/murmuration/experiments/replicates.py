@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from murmuration.base.random import seed_sequence
-from murmuration.experiments.result import Row, Settings
+from murmuration.experiments.result import ReproductionSettings, Row
 from murmuration.experiments.statistics import t95
 from murmuration.reports.charts import Bars
 
@@ -78,7 +78,9 @@ def against_paper(
     )
 
 
-def replicate(settings: Settings, text: str, one: Callable[[int], T], count: int) -> list[T]:
+def replicate(
+    settings: ReproductionSettings, text: str, one: Callable[[int], T], count: int
+) -> list[T]:
     """`one(seed)` for `count` seeds drawn from the settings' own, in order, on as many workers as
     they say."""
     seeds = [

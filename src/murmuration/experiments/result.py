@@ -11,7 +11,7 @@ from murmuration.reports.charts import Bars, Chart
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReproductionSettings:
     """How a reproduction is run. `days` None is the paper's length; `quick` shortens it to
     seconds."""
 

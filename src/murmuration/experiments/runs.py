@@ -55,7 +55,7 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The summary of a run, with its times under `timing`, and its tables if it has a folder and
     was run just now."""
 
@@ -83,20 +83,20 @@ def execute(spec: Spec) -> Summary:
     return outcome.summary
 
 
-def complete(spec: Spec, control: Control | None = None) -> Outcome | None:
+def complete(spec: Spec, control: Control | None = None) -> RunOutcome | None:
     """Run one, or take the results that are in its folder, and write the results; None if the run
     was stopped before its end."""
     control = control or Control()
     stored = stored_summary(spec) if control.resume else None
     if stored is not None:
-        return Outcome(stored, {})
+        return RunOutcome(stored, {})
     outcome = compute(spec, control)
     if outcome is not None and spec.folder is not None:
         write_run(Path(spec.folder), spec, outcome)
     return outcome
 
 
-def compute(spec: Spec, control: Control | None = None) -> Outcome | None:
+def compute(spec: Spec, control: Control | None = None) -> RunOutcome | None:
     """Run one without writing its results; None if it was stopped before its end and has left a
     snapshot."""
     from murmuration.simulation.engine import run as engine
@@ -112,7 +112,7 @@ def compute(spec: Spec, control: Control | None = None) -> Outcome | None:
         return None
     summary = results.summary(run, spec.label) | _varied(spec)
     summary["timing"] = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
-    return Outcome(summary, {} if spec.folder is None else result_tables(run))
+    return RunOutcome(summary, {} if spec.folder is None else result_tables(run))
 
 
 class _StopError(Exception):
@@ -210,7 +210,7 @@ def _load_snapshot(spec: Spec, run: Run) -> None:
         snapshots.load_run(path, run, _digest(spec))
 
 
-def write_run(folder: Path, spec: Spec, outcome: Outcome) -> None:
+def write_run(folder: Path, spec: Spec, outcome: RunOutcome) -> None:
     """Write the results of a run; the summary last, so that its presence says that the folder is
     complete."""
     begin_folder(folder, spec)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Stream:
+class DecisionStream:
     """A Poisson stream of jobs whose decision time is job time + task time × tasks, exponential and
     rounded up."""
 
@@ -25,12 +25,12 @@ class Stream:
         return first, first**2 + self.task_time_s**2 * variance
 
 
-def load(streams: Sequence[Stream]) -> float:
+def load(streams: Sequence[DecisionStream]) -> float:
     """The share of time one scheduler is busy with these streams."""
     return sum(s.rate * s.moments()[0] for s in streams)
 
 
-def mean_wait(streams: Sequence[Stream]) -> float:
+def mean_wait(streams: Sequence[DecisionStream]) -> float:
     """Pollaczek–Khinchine: the mean wait in an M/G/1 queue; infinite when it is saturated."""
     rho = load(streams)
     if rho >= 1.0:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from murmuration.base.resources import format_amount
-from murmuration.cluster.reasons import Candidate
+from murmuration.cluster.reasons import ScoredNode
 from murmuration.placement.plain import Ranked
 from murmuration.placement.view import JobView, Policy, View
 
@@ -27,18 +27,18 @@ def filters(view: View, job: JobView) -> dict[str, int]:
     return {reason: count for reason, count in reasons.items() if count}
 
 
-def best(policy: Policy, view: View, job: JobView) -> tuple[Candidate, ...]:
+def best(policy: Policy, view: View, job: JobView) -> tuple[ScoredNode, ...]:
     """The best few nodes with their scores; without a score, the emptiest."""
     rows = np.flatnonzero(view.feasible(job.request))
     if isinstance(policy, Ranked):
         scores = np.asarray(policy.score(view.total, view.free, job.request), dtype=np.float64)
         order = rows[np.argsort(-scores[rows], kind="stable")][:BEST]
         return tuple(
-            Candidate(view.names[i], view.resources.describe(view.free[i]), float(scores[i]))
+            ScoredNode(view.names[i], view.resources.describe(view.free[i]), float(scores[i]))
             for i in order
         )
     order = rows[np.argsort(-view.free[rows, 0], kind="stable")][:BEST]
-    return tuple(Candidate(view.names[i], view.resources.describe(view.free[i])) for i in order)
+    return tuple(ScoredNode(view.names[i], view.resources.describe(view.free[i])) for i in order)
 
 
 def short_of(job: JobView, placed: int, filtered: dict[str, int]) -> str:

@@ -10,10 +10,10 @@ from murmuration.reports.figures import Bars
 from murmuration.reports.formats import finite
 from murmuration.reports.frame import (
     TEXT,
-    Block,
     Box,
     Key,
     Look,
+    MarkupBlock,
     colour_class,
     document,
     floor_line,
@@ -194,7 +194,7 @@ def _left_margin(bars: Bars, margin: float, look: Look) -> float:
     return max(margin, 0.77 * text_width(shorten(bars.groups[0], _SLANTED, TEXT), TEXT) - pitch / 2)
 
 
-def _group_names(groups: tuple[str, ...], slots: Slots) -> Block:
+def _group_names(groups: tuple[str, ...], slots: Slots) -> MarkupBlock:
     """Labels on level lines if they fit, otherwise slanted."""
     y = slots.box.bottom + 17
     lines = _level(groups, slots.pitch - 6)
@@ -204,11 +204,11 @@ def _group_names(groups: tuple[str, ...], slots: Slots) -> Block:
             for index, group in enumerate(lines)
             for row, line in enumerate(group)
         ]
-        return Block("".join(parts), 24 + 14 * (max(map(len, lines), default=1) - 1))
+        return MarkupBlock("".join(parts), 24 + 14 * (max(map(len, lines), default=1) - 1))
     short = [shorten(group, _SLANTED, TEXT) for group in groups]
     depth = 0.64 * max(text_width(group, TEXT) for group in short)
     parts = [_slanted(group, slots.centre(index) + 4, y - 3) for index, group in enumerate(short)]
-    return Block("".join(parts), depth + 20)
+    return MarkupBlock("".join(parts), depth + 20)
 
 
 def _slanted(text: str, x: float, y: float) -> str:

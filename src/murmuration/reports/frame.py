@@ -43,7 +43,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Block:
+class MarkupBlock:
     """Some markup and the height it takes."""
 
     markup: str
@@ -108,7 +108,7 @@ def upright(values: list[float], log: bool, from_zero: bool, as_percent: bool) -
     return Upright(low, high, log, ticks, [tick_label(tick, as_percent) for tick in ticks])
 
 
-def header(title: str, y_label: str, keys: Sequence[Key], look: Look) -> Block:
+def header(title: str, y_label: str, keys: Sequence[Key], look: Look) -> MarkupBlock:
     """Title, legend and the name of the vertical axis, stacked above the data so that they never
     cover it."""
     parts: list[str] = []
@@ -122,12 +122,12 @@ def header(title: str, y_label: str, keys: Sequence[Key], look: Look) -> Block:
     if y_label:
         height += TEXT + 6
         parts.append(words(shorten(y_label, look.width, TEXT), 0, height - 4, "label"))
-    return Block("".join(parts), height + 10)
+    return MarkupBlock("".join(parts), height + 10)
 
 
-def _legend(keys: Sequence[Key], width: float, top: float) -> Block:
+def _legend(keys: Sequence[Key], width: float, top: float) -> MarkupBlock:
     if not keys:
-        return Block("", top)
+        return MarkupBlock("", top)
     parts: list[str] = []
     x, y = 0.0, top + 9
     for key in keys:
@@ -137,7 +137,7 @@ def _legend(keys: Sequence[Key], width: float, top: float) -> Block:
             x, y = 0.0, y + 19
         parts.append(_sample(key, x, y) + words(name, x + 26, y + 4, "key"))
         x += room + 14
-    return Block(tag("g", *parts, class_="legend"), y + 14)
+    return MarkupBlock(tag("g", *parts, class_="legend"), y + 14)
 
 
 def _sample(key: Key, x: float, y: float) -> str:
@@ -199,11 +199,11 @@ def x_axis(scale: Scale, box: Box) -> str:
 def _spaced(ticks: list[float], scale: Scale) -> list[float]:
     """Every tick, or every second, third ... until neighbouring labels stand apart."""
     for stride in range(1, len(ticks)):
-        kept = ticks[::stride]
-        widths = [text_width(tick_label(tick), TEXT) for tick in kept]
-        gaps = [abs(scale.at(b) - scale.at(a)) for a, b in pairwise(kept)]
+        shown = ticks[::stride]
+        widths = [text_width(tick_label(tick), TEXT) for tick in shown]
+        gaps = [abs(scale.at(b) - scale.at(a)) for a, b in pairwise(shown)]
         if all(gap > (a + b) / 2 + 6 for gap, a, b in zip(gaps, widths, widths[1:], strict=False)):
-            return kept
+            return shown
     return ticks[:1]
 
 
@@ -260,7 +260,7 @@ def _label_place(
     return left, base, left + width
 
 
-def footer(x_label: str, note: str, look: Look, box: Box, depth: float) -> Block:
+def footer(x_label: str, note: str, look: Look, box: Box, depth: float) -> MarkupBlock:
     """The name of the horizontal axis and, outside a page, the note."""
     height = box.bottom + depth
     parts = []
@@ -272,7 +272,7 @@ def footer(x_label: str, note: str, look: Look, box: Box, depth: float) -> Block
     for line in [] if look.embedded else wrap(note, look.width, TEXT):
         height += TEXT + 5
         parts.append(words(line, 0, height + 3, "note"))
-    return Block("".join(parts), height + 6)
+    return MarkupBlock("".join(parts), height + 6)
 
 
 def readout(

@@ -161,10 +161,10 @@ def _thin(path: Path, width: float) -> Path:
     if len(path) <= 2 * columns:
         return path
     size = math.ceil(len(path) / columns)
-    kept: set[int] = set()
+    keep: set[int] = set()
     for start in range(0, len(path), size):
-        kept.update(_landmarks(path, range(start, min(start + size, len(path)))))
-    return [path[index] for index in sorted(kept)]
+        keep.update(_landmarks(path, range(start, min(start + size, len(path)))))
+    return [path[index] for index in sorted(keep)]
 
 
 def _landmarks(path: Path, span: range) -> Iterator[int]:

@@ -12,7 +12,7 @@ from murmuration.reports.figures import Figure
 from murmuration.reports.formats import MISSING, clean, human, looks_numeric
 from murmuration.reports.style import asset, page_style
 
-MOST_ROWS = 200
+ROWS_MAX = 200
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -150,11 +150,11 @@ def _figure(figure: Figure, alone: bool) -> str:
 
 def _behind(figure: Figure) -> str:
     columns, rows = table_of(figure)
-    if len(rows) <= MOST_ROWS:
+    if len(rows) <= ROWS_MAX:
         return _table(Table("", columns, rows))
     last = len(rows) - 1
-    kept = [rows[round(index * last / (MOST_ROWS - 1))] for index in range(MOST_ROWS)]
-    return _table(Table("", columns, kept, f"{MOST_ROWS} of {len(rows):,} rows, evenly spaced."))
+    shown = [rows[round(index * last / (ROWS_MAX - 1))] for index in range(ROWS_MAX)]
+    return _table(Table("", columns, shown, f"{ROWS_MAX} of {len(rows):,} rows, evenly spaced."))
 
 
 def _table(table: Table) -> str:

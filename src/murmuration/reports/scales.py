@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-MOST_TICKS = 12
+TICKS_MAX = 12
 _EDGE = 1e-9  # A tick this close to the end (in steps) counts as on it, whatever rounding did.
 
 
@@ -72,7 +72,7 @@ def _multiples(low: float, high: float, target: int) -> list[float]:
 def linear_ticks(low: float, high: float, target: int = 6) -> list[float]:
     """Round values inside [low, high], between 2 and 12 of them, increasing."""
     for wanted in (target, 2 * target, 3 * target):
-        ticks = _multiples(low, high, min(wanted, MOST_TICKS - 1))
+        ticks = _multiples(low, high, min(wanted, TICKS_MAX - 1))
         if len(ticks) >= 2:
             return ticks if _increasing(ticks) else [low, high]
     return [low, high]
@@ -87,7 +87,7 @@ def log_ticks(low: float, high: float, target: int = 8) -> list[float]:
     few."""
     decades = _powers(low, high, (1,))
     if len(decades) > 2:
-        stride = math.ceil(len(decades) / max(2, min(target, MOST_TICKS)))
+        stride = math.ceil(len(decades) / max(2, min(target, TICKS_MAX)))
         return decades[::stride] if len(decades[::stride]) >= 2 else [decades[0], decades[-1]]
     fine = _powers(low, high, (1, 2, 5))
     return fine if len(fine) >= 2 else linear_ticks(low, high)

@@ -66,8 +66,8 @@ def _too_large(resources: Resources, free: Amounts, request: Amounts) -> str:
     """Name the resource that no node has enough of; if each is had somewhere, say that no node has
     them together."""
     for r, name in enumerate(resources.names):
-        most = int(free[:, r].max())
-        if request[r] > most:
-            asked, given = format_amount(name, int(request[r])), format_amount(name, most)
+        largest = int(free[:, r].max())
+        if request[r] > largest:
+            asked, given = format_amount(name, int(request[r])), format_amount(name, largest)
             return f"a task asks for {asked} and no node has more than {given} to give"
     return f"no node has {resources.describe(request)} together"

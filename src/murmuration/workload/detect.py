@@ -27,7 +27,7 @@ from murmuration.workload.readers import (
     swf,
     swim,
 )
-from murmuration.workload.trace import LeftOut, Options, Trace
+from murmuration.workload.trace import LeftOut, Trace, TraceOptions
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Head:
 class Format:
     kind: str
     matches: Callable[[Head], bool]
-    read: Callable[[Source, Options], Trace]
+    read: Callable[[Source, TraceOptions], Trace]
 
 
-def _read_jobs(source: Source, options: Options) -> Trace:
+def _read_jobs(source: Source, options: TraceOptions) -> Trace:
     table, left_out = of_source(source), LeftOut(options.strict)
     usage = None if options.usage is None else read_usage(options.usage, left_out)
     jobs = store.jobs_of(table, usage, left_out)
@@ -59,7 +59,7 @@ def _read_jobs(source: Source, options: Options) -> Trace:
     return Trace("job list", len(table), jobs, assumptions=notes, skipped=tuple(left_out.lines))
 
 
-def _with_usage(trace: Trace, options: Options) -> Trace:
+def _with_usage(trace: Trace, options: TraceOptions) -> Trace:
     """A trace of another format with the usage that is named for it."""
     if options.usage is None or trace.jobs is None or trace.kind == "job list":
         return trace
@@ -70,12 +70,12 @@ def _with_usage(trace: Trace, options: Options) -> Trace:
     return replace(trace, jobs=jobs, skipped=(*trace.skipped, *left_out.lines))
 
 
-def _read_nodes(source: Source, options: Options) -> Trace:
+def _read_nodes(source: Source, options: TraceOptions) -> Trace:
     table = of_source(source)
     return Trace("node table", len(table), nodes=nodes.nodes_of(table))
 
 
-def _read_events(source: Source, options: Options) -> Trace:
+def _read_events(source: Source, options: TraceOptions) -> Trace:
     table = of_source(source)
     return Trace("node events", len(table), events=node_events.events_of(table))
 
@@ -153,9 +153,9 @@ FORMATS = (
 )
 
 
-def open_trace(path: str | Path, options: Options | None = None) -> Trace:
+def open_trace(path: str | Path, options: TraceOptions | None = None) -> Trace:
     """Read a trace of any known format."""
-    options = options or Options()
+    options = options or TraceOptions()
     if google2011_tables.is_folder(Path(path)):
         return _with_usage(google2011_tables.read_folder(Path(path), options), options)
     source = load(path)

@@ -17,7 +17,7 @@ from murmuration.base.arrays import Amounts, Flags, Integers
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import SIZE_MAX, unit
-from murmuration.workload.formats.table import Table
+from murmuration.workload.formats.table import TraceTable
 from murmuration.workload.nodes import (
     ADD,
     EVENT_NAMES,
@@ -34,7 +34,7 @@ SIZES = {"cpu": "cpu", "mem_gb": "memory"}
 UNCHANGED = -1
 
 
-def events_of(table: Table) -> NodeEvents:
+def events_of(table: TraceTable) -> NodeEvents:
     """The events in a table of our own columns; an empty size is one that does not change."""
     table.need(BASE, "node events")
     words = table.texts("event").str.strip_chars().str.to_lowercase()
@@ -62,7 +62,7 @@ def events_of(table: Table) -> NodeEvents:
     return in_order(events)
 
 
-def _sizes(table: Table, resources: Resources, columns: dict[str, str]) -> Amounts:
+def _sizes(table: TraceTable, resources: Resources, columns: dict[str, str]) -> Amounts:
     total = np.full((len(table), len(resources)), UNCHANGED, dtype=np.int64)
     for k, name in enumerate(resources.names):
         if name in columns:

@@ -16,7 +16,7 @@ from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes, Value, as_value, value_text
 from murmuration.workload.formats.sizes import check_suffix, read_sizes, size_columns, write_frame
 from murmuration.workload.formats.source import load
-from murmuration.workload.formats.table import Table, codes, of_source
+from murmuration.workload.formats.table import TraceTable, codes, of_source
 
 BASE = ("node_id", "cpu", "mem_gb")
 RESOURCE = "resource."
@@ -78,7 +78,7 @@ def read_nodes(path: str | Path) -> NodeTable:
     return nodes_of(of_source(load(path)))
 
 
-def nodes_of(table: Table) -> NodeTable:
+def nodes_of(table: TraceTable) -> NodeTable:
     """The nodes in a table of our own columns; every column that is no size is an attribute."""
     table.need(BASE, "nodes")
     resources, total = read_sizes(table, _size_columns(table))
@@ -91,7 +91,7 @@ def nodes_of(table: Table) -> NodeTable:
     return NodeTable(resources, names, total, read_attributes(table, attributes))
 
 
-def _size_columns(table: Table) -> dict[str, str]:
+def _size_columns(table: TraceTable) -> dict[str, str]:
     """Resource to column: CPU and memory, then whatever else is named `resource.<name>`."""
     columns = {"cpu": "cpu", "memory": "mem_gb"}
     for column in table.columns:
@@ -107,7 +107,7 @@ def _size_columns(table: Table) -> dict[str, str]:
     return columns
 
 
-def read_attributes(table: Table, columns: dict[str, str]) -> tuple[Attributes, ...]:
+def read_attributes(table: TraceTable, columns: dict[str, str]) -> tuple[Attributes, ...]:
     """For each row its attributes, by the column each is read from; an empty field is an attribute
     the node lacks."""
     rows: list[dict[str, Value]] = [{} for _ in range(len(table))]
@@ -137,7 +137,7 @@ def write_nodes(nodes: NodeTable, path: str | Path) -> None:
             )
         columns[name] = pl.Series(_attribute_texts(nodes.attributes, name, path), dtype=pl.String)
     frame = pl.DataFrame(columns)
-    nodes_of(Table(path, frame))
+    nodes_of(TraceTable(path, frame))
     write_frame(frame, path)
 
 

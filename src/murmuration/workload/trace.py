@@ -10,14 +10,14 @@ import numpy as np
 
 from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
-from murmuration.workload.formats.table import Table
+from murmuration.workload.formats.table import TraceTable
 from murmuration.workload.generators import Tables
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeEvents, NodeTable
 
 
 @dataclass(frozen=True)
-class Options:
+class TraceOptions:
     """What traces do not say. Each reader takes what it needs, and says so among the
     assumptions."""
 
@@ -72,7 +72,7 @@ class LeftOut:
     strict: bool = False
     lines: list[str] = field(default_factory=list)
 
-    def without(self, table: Table, bad: Flags, what: str) -> Flags:
+    def without(self, table: TraceTable, bad: Flags, what: str) -> Flags:
         """Which rows stay."""
         if bad.any():
             where = table.where(int(bad.argmax()))

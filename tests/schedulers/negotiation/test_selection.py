@@ -17,7 +17,7 @@ from murmuration.schedulers.negotiation import selection
 from murmuration.schedulers.negotiation.rules import is_overloaded
 from murmuration.schedulers.negotiation.selection import (
     EXACT_MAX,
-    LEAST_SCORE,
+    SCORE_MIN,
     Tasks,
     select,
     tabu,
@@ -103,7 +103,7 @@ class Node:
         )
         if is_overloaded(self.total, used, guaranteed):
             return 0.0
-        return max(sras(used / self.total), LEAST_SCORE) / float(self.tasks.cost[chosen].sum())
+        return max(sras(used / self.total), SCORE_MIN) / float(self.tasks.cost[chosen].sum())
 
     def best(self) -> float:
         """Brute force over every set of movable tasks, all at once."""
@@ -119,7 +119,7 @@ class Node:
         for n in np.argsort(costs):
             if 3.0 / costs[n] <= best:
                 break
-            best = max(best, max(sras(used[stable[n]] / self.total), LEAST_SCORE) / costs[n])
+            best = max(best, max(sras(used[stable[n]] / self.total), SCORE_MIN) / costs[n])
         return best
 
 

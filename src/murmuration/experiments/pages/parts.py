@@ -14,7 +14,7 @@ from murmuration.reports.page import Section
 from murmuration.simulation.results import snapshots
 
 if TYPE_CHECKING:
-    from murmuration.experiments.runs import Outcome
+    from murmuration.experiments.runs import RunOutcome
 
 Summary = Mapping[str, Any]
 #: A time series by column.
@@ -37,7 +37,7 @@ def read_series(folder: str | Path) -> Columns:
     return pl.read_parquet(Path(folder) / snapshots.SERIES).to_dict(as_series=False)
 
 
-def series_of(outcome: Outcome, folder: Path) -> Columns:
+def series_of(outcome: RunOutcome, folder: Path) -> Columns:
     """The time series of a run, from memory if it was made just now."""
     table = outcome.tables.get(snapshots.SERIES)
     if not isinstance(table, dict):

@@ -9,7 +9,7 @@ from murmuration.base import files
 from murmuration.experiments.capacity import Question, Walk, document
 from murmuration.experiments.pages import capacity, comparison, single, sweep
 from murmuration.experiments.pages.parts import Summary, read_series, series_of
-from murmuration.experiments.runs import Outcome
+from murmuration.experiments.runs import RunOutcome
 from murmuration.experiments.specs import Spec
 from murmuration.reports.page import Page, render
 from murmuration.simulation.results import snapshots
@@ -21,7 +21,7 @@ def write_report(folder: Path, page: Page) -> None:
     files.write_text(folder / REPORT, render(page))
 
 
-def write_single(folder: Path, outcome: Outcome) -> None:
+def write_single(folder: Path, outcome: RunOutcome) -> None:
     """The report of one run; its results are in the folder already."""
     write_report(folder, single.single(outcome.summary, series_of(outcome, folder)))
 

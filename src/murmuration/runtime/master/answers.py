@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from murmuration.base.resources import Resources
-from murmuration.cluster.reasons import Candidate
+from murmuration.cluster.reasons import ScoredNode
 from murmuration.runtime.master.usage import Usage
 from murmuration.schedulers.central.explain import (
     Trial,
@@ -147,7 +147,7 @@ class Decision(msgspec.Struct):
     considered: int
     filtered: dict[str, int]
     feasible: int
-    best: list[Candidate]
+    best: list[ScoredNode]
     chosen: list[tuple[str, int]]
     placed: int
     verdict: Verdict | None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from murmuration.cluster.reasons import Candidate, Explanation, Never, Wait
+from murmuration.cluster.reasons import Explanation, Never, ScoredNode, Wait
 from murmuration.placement import explain as ex
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers.central.jobs import JobRecord, State, new_job
@@ -139,7 +139,7 @@ def _explanation(
     )
 
 
-def _best(round_: Round, view: View, asked: JobView) -> tuple[Candidate, ...]:
+def _best(round_: Round, view: View, asked: JobView) -> tuple[ScoredNode, ...]:
     """A score of the user's own that fails is told as the reason; here it only leaves the list
     empty."""
     try:

@@ -49,7 +49,7 @@ def join_tasks(first: BatchTasks, second: BatchTasks) -> BatchTasks:
     return BatchTasks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
 
 
-class Cluster(NamedTuple):
+class BatchCluster(NamedTuple):
     """What a batch finds: what each node has, what of it may be taken now, the masks (one row per
     kind of task, by node), and the tasks that run where they shall stay or may be moved."""
 
@@ -87,14 +87,14 @@ class Move(NamedTuple):
 
 
 def problem_on(
-    cluster: Cluster, rows: Integers, new: BatchTasks, movable: bool
+    cluster: BatchCluster, rows: Integers, new: BatchTasks, movable: bool
 ) -> tuple[Problem, Integers]:
     """The problem of some nodes: the tasks that run there, what else is taken of each, then the new
     tasks. Also the rows of the running tasks in it."""
     place = np.full(len(cluster.total), -1)
     place[rows] = np.arange(len(rows))
-    there = np.flatnonzero(place[cluster.running.node] >= 0)
-    running = cluster.running.some(there)
+    local = np.flatnonzero(place[cluster.running.node] >= 0)
+    running = cluster.running.some(local)
     taken = cluster.total[rows] - cluster.room[rows]
     np.subtract.at(taken, place[running.node], running.request)
     taken = np.maximum(taken, 0)
@@ -104,8 +104,8 @@ def problem_on(
     )
     tasks = join_tasks(join_tasks(running, rest), new)
     idle, peak = power_of(cluster.total[rows, 0] / 1e6, cluster.total[rows, 1] / 1e6)
-    pinned = np.arange(len(tasks.node)) < len(there) + len(full)
-    pinned[: len(there)] = not movable
+    pinned = np.arange(len(tasks.node)) < len(local) + len(full)
+    pinned[: len(local)] = not movable
     problem = problem_of(
         cluster.total[rows],
         tasks.request,
@@ -119,10 +119,10 @@ def problem_on(
         idle_watts=idle,
         peak_watts=peak,
     )
-    return problem, there
+    return problem, local
 
 
-def improve(cluster: Cluster, new: BatchTasks, limits: Limits, seed: int) -> BetterNodes:
+def improve(cluster: BatchCluster, new: BatchTasks, limits: Limits, seed: int) -> BetterNodes:
     """Nodes for new tasks that are better than those they have been given, by a search that moves
     nothing else."""
     rows = _rows_around(cluster, new, limits.nodes_max, seed)
@@ -132,8 +132,8 @@ def improve(cluster: Cluster, new: BatchTasks, limits: Limits, seed: int) -> Bet
     work = pack(problem)
     given = np.append(problem.node_of[: -len(new.node)], np.searchsorted(rows, new.node))
     # A few tasks have few placements.
-    most = min(limits.evaluations, SEEDS + len(rows) * len(new.node))
-    search = Search(work, limits.objectives, Settings(limits.population, most, seed))
+    evaluations = min(limits.evaluations, SEEDS + len(rows) * len(new.node))
+    search = Search(work, limits.objectives, Settings(limits.population, evaluations, seed))
     search.seed([work.placement(given)])
     search.run()
     reference, _ = search.measure(work.placement(given)[None])
@@ -144,20 +144,20 @@ def improve(cluster: Cluster, new: BatchTasks, limits: Limits, seed: int) -> Bet
     return BetterNodes(rows[node] if (node >= 0).all() else new.node, search.evaluations)
 
 
-def _rows_around(cluster: Cluster, new: BatchTasks, most: int, seed: int) -> Integers:
+def _rows_around(cluster: BatchCluster, new: BatchTasks, count_max: int, seed: int) -> Integers:
     """The nodes new tasks have been given, and others with room for the smallest of them, drawn if
     there are many."""
     given = np.unique(new.node)
     others = np.setdiff1d(
         np.flatnonzero((cluster.room >= new.request.min(axis=0)).all(axis=1)), given
     )
-    wanted = max(most - len(given), 0)
+    wanted = max(count_max - len(given), 0)
     if len(others) > wanted:
         others = generator(seed, "batch", "nodes").choice(others, wanted, replace=False)
     return np.union1d(given, others)
 
 
-def repack_new(cluster: Cluster, new: BatchTasks, nodes_max: int) -> Integers | None:
+def repack_new(cluster: BatchCluster, new: BatchTasks, nodes_max: int) -> Integers | None:
     """Nodes for all these new tasks, of which some have been given one and others found none; None
     if there are none. Nothing that runs is moved."""
     lacking = new.some(new.node < 0)
@@ -167,13 +167,13 @@ def repack_new(cluster: Cluster, new: BatchTasks, nodes_max: int) -> Integers | 
     return rows[node_of] if (node_of >= 0).all() else None
 
 
-def find_moves(cluster: Cluster, new: BatchTasks, nodes_max: int) -> list[Move] | None:
+def find_moves(cluster: BatchCluster, new: BatchTasks, nodes_max: int) -> list[Move] | None:
     """The steps, in order, after which all these new tasks have nodes; None if none are found. At
     no step is a node asked for more than it has."""
     rows = rows_for(cluster, new, nodes_max)
     if not _could_hold(cluster, rows, new):
         return None
-    problem, there = problem_on(cluster, rows, new, movable=True)
+    problem, local = problem_on(cluster, rows, new, movable=True)
     work = pack(problem)
     target = make_room(work, _steps(rows)).node_of
     first = len(problem.request) - len(new.node)
@@ -184,7 +184,7 @@ def find_moves(cluster: Cluster, new: BatchTasks, nodes_max: int) -> list[Move] 
         return None
     return [
         Move(
-            int(there[step.task]) if step.task < first else -1,
+            int(local[step.task]) if step.task < first else -1,
             step.task - first if step.task >= first else -1,
             int(rows[step.origin]) if step.origin >= 0 else -1,
             int(rows[step.node]),
@@ -198,7 +198,7 @@ def _steps(rows: Integers) -> int:
     return min(CHAIN_STEPS, CHAIN_NODES // max(len(rows), 1))
 
 
-def rows_for(cluster: Cluster, new: BatchTasks, most: int) -> Integers:
+def rows_for(cluster: BatchCluster, new: BatchTasks, count_max: int) -> Integers:
     """The nodes among which room is made: those allowed that lack least for the largest new task,
     and those with the most room for what must leave them."""
     size = np.maximum(cluster.total.max(axis=0), 1)
@@ -206,14 +206,14 @@ def rows_for(cluster: Cluster, new: BatchTasks, most: int) -> Integers:
     request, allowed = new.request[largest], cluster.masks[new.mask[largest]]
     usable = allowed & (cluster.total >= request).all(axis=1)
     lacking = (np.maximum(request - cluster.room, 0) / size).max(axis=1)
-    there = cluster.total.any(axis=1)
-    if there.sum() <= most:
-        return np.flatnonzero(there)
-    closest = np.argsort(np.where(usable, lacking, np.inf), kind="stable")[: max(most // 2, 1)]
-    roomy = np.argsort(-(cluster.room / size).min(axis=1), kind="stable")[: max(most // 2, 1)]
+    present = cluster.total.any(axis=1)
+    if present.sum() <= count_max:
+        return np.flatnonzero(present)
+    closest = np.argsort(np.where(usable, lacking, np.inf), kind="stable")[: max(count_max // 2, 1)]
+    roomy = np.argsort(-(cluster.room / size).min(axis=1), kind="stable")[: max(count_max // 2, 1)]
     return np.union1d(closest, roomy)
 
 
-def _could_hold(cluster: Cluster, rows: Integers, new: BatchTasks) -> bool:
+def _could_hold(cluster: BatchCluster, rows: Integers, new: BatchTasks) -> bool:
     """Whether there is as much room in all as the new tasks ask for: moves make none."""
     return bool((cluster.room[rows].sum(axis=0) >= new.request.sum(axis=0)).all())

@@ -19,8 +19,8 @@ import numpy as np
 from murmuration.assignment.objectives import parse_objective
 from murmuration.base.arrays import Amounts, Indices, Records, SmallIntegers
 from murmuration.schedulers.genetic.batch import (
+    BatchCluster,
     BatchTasks,
-    Cluster,
     Limits,
     find_moves,
     improve,
@@ -131,11 +131,11 @@ class Batch:
         ends = np.cumsum([len(x) for x in self.nodes])
         self.nodes = np.split(node, ends[:-1])
 
-    def cluster(self, room: Amounts, slots: Indices) -> Cluster:
+    def cluster(self, room: Amounts, slots: Indices) -> BatchCluster:
         """The nodes with these running tasks on them."""
         job = self.table.tasks["job"][slots].astype(np.int64)
         running = self.tasks(job, self.table.slots["node"][slots].astype(np.int64))
-        return Cluster(self.table.total, room, self.masks, running)
+        return BatchCluster(self.table.total, room, self.masks, running)
 
 
 def free_room(batch: Batch) -> Amounts:

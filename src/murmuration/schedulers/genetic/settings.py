@@ -29,12 +29,12 @@ class GeneticSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 def find_problems(settings: GeneticSettings, key: str) -> Iterator[str]:
     """What makes no sense, each as a sentence that names the key."""
-    yield from check_number(f"{key}.batch_s", settings.batch_s, least=0.001)
+    yield from check_number(f"{key}.batch_s", settings.batch_s, low=0.001)
     yield from check_number(f"{key}.mb_per_s", settings.mb_per_s, above=0.0)
-    yield from check_number(f"{key}.population", settings.population, least=4, most=10_000)
-    yield from check_number(f"{key}.evaluations", settings.evaluations, least=0, most=1e9)
-    yield from check_number(f"{key}.nodes_max", settings.nodes_max, least=2, most=NODES_MAX)
-    yield from check_number(f"{key}.tasks_max", settings.tasks_max, least=0, most=1e6)
+    yield from check_number(f"{key}.population", settings.population, low=4, high=10_000)
+    yield from check_number(f"{key}.evaluations", settings.evaluations, low=0, high=1e9)
+    yield from check_number(f"{key}.nodes_max", settings.nodes_max, low=2, high=NODES_MAX)
+    yield from check_number(f"{key}.tasks_max", settings.tasks_max, low=0, high=1e6)
     if not settings.objectives:
         yield f"{key}.objectives: expected at least one, such as imbalance"
     for text in settings.objectives:

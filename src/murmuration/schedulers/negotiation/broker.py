@@ -73,8 +73,8 @@ class BrokerTable:
             row = self._new_row()
             self.rows[known.node] = row
         else:
-            kept = self.known[row]
-            if kept is not None and kept.number >= known.number:
+            current = self.known[row]
+            if current is not None and current.number >= known.number:
                 return
         load = known.load
         self.known[row], self.tasks[row], self.at[row] = known, load.tasks, at

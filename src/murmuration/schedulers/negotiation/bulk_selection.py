@@ -18,7 +18,7 @@ from murmuration.cluster import allocation_types, migration
 from murmuration.cluster.allocation_types import DA
 from murmuration.schedulers.negotiation import rules, selection
 from murmuration.schedulers.negotiation.bulk import SELECTION, Cell, log, next_double, sras
-from murmuration.schedulers.negotiation.selection import Tasks, Work
+from murmuration.schedulers.negotiation.selection import SelectionBuffers, Tasks
 
 MEMORY = 1
 #: In `first`: a node whose tasks nobody asks for.
@@ -93,7 +93,7 @@ def select_tasks(c: Cell, node: int, movers: int) -> int:
         c.costs[:count],
         c.flags[1, :count],
     )
-    work = Work(c.amounts[count], c.amounts[count + 1], c.loads, c.listed, c.flags[2])
+    work = SelectionBuffers(c.amounts[count], c.amounts[count + 1], c.loads, c.listed, c.flags[2])
     used, guaranteed = c.amounts[count + 2], c.amounts[count + 3]
     for r in range(used.shape[0]):
         used[r] = c.total[node, r] - c.free[node, r] - c.outgoing[node, r]

@@ -27,15 +27,20 @@ def fits_at_all(total: Amounts, request: Amounts) -> bool:
 
 
 def accepts(
-    total: Amounts, free: Amounts, firm: Amounts, use: Amounts, request: Amounts, production: bool
+    total: Amounts,
+    free: Amounts,
+    unguaranteed: Amounts,
+    use: Amounts,
+    request: Amounts,
+    production: bool,
 ) -> bool:
     """Whether the node takes the task (4.2.2): what is used must not overflow it, and the
     production tasks at their full requirement must fit (goal IV). `free` is what is not used,
-    `firm` what is not guaranteed."""
+    `unguaranteed` what is not guaranteed."""
     for r in range(total.shape[0]):
         if use[r] > free[r] or request[r] > total[r]:
             return False
-        if production and request[r] > firm[r]:
+        if production and request[r] > unguaranteed[r]:
             return False
     return True
 

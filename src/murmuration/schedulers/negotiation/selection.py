@@ -26,7 +26,7 @@ from murmuration.schedulers.negotiation.rules import is_overloaded
 EXACT_MAX = 16
 #: A remainder that is stable but super-tight scores nothing; it is still better than staying
 #: overloaded.
-LEAST_SCORE = 1e-9
+SCORE_MIN = 1e-9
 #: The paper's limits of the tabu search.
 TABU_RESTARTS, TABU_STEPS, TABU_PATIENCE = 25, 5, 6
 
@@ -45,7 +45,7 @@ class Tasks(NamedTuple):
     movable: Array
 
 
-class Work(NamedTuple):
+class SelectionBuffers(NamedTuple):
     """What a search writes into; rows may be more than the tasks."""
 
     #: What is in use, and what is guaranteed, when the set being tried is gone.
@@ -57,10 +57,10 @@ class Work(NamedTuple):
     tried: Array
 
 
-def work(tasks: int, resources: int) -> Work:
+def work(tasks: int, resources: int) -> SelectionBuffers:
     """Room for a search over this many tasks."""
     amounts = np.zeros((2, resources), np.int64)
-    return Work(
+    return SelectionBuffers(
         amounts[0],
         amounts[1],
         np.zeros(resources),
@@ -75,7 +75,7 @@ def select(
     guaranteed: Array,
     tasks: Tasks,
     chosen: Array,
-    work: Work,
+    work: SelectionBuffers,
     exact_max: int,
 ) -> float:
     """Mark the fittest set in `chosen`; returns its fitness, 0 when no set of movable tasks makes
@@ -89,7 +89,12 @@ def select(
 
 
 def begin(
-    total: Array, used: Array, guaranteed: Array, tasks: Tasks, chosen: Array, work: Work
+    total: Array,
+    used: Array,
+    guaranteed: Array,
+    tasks: Tasks,
+    chosen: Array,
+    work: SelectionBuffers,
 ) -> int:
     """List the movable tasks, and start with none given away; returns their number, 0 if not even
     all would do."""
@@ -108,7 +113,7 @@ def begin(
     return count
 
 
-def restart(used: Array, guaranteed: Array, work: Work, count: int) -> None:
+def restart(used: Array, guaranteed: Array, work: SelectionBuffers, count: int) -> None:
     """Nothing is given away yet."""
     for r in range(used.shape[0]):
         work.used[r] = used[r]
@@ -117,7 +122,7 @@ def restart(used: Array, guaranteed: Array, work: Work, count: int) -> None:
         work.tried[work.listed[n]] = False
 
 
-def change(tasks: Tasks, work: Work, i: int, sign: int) -> None:
+def change(tasks: Tasks, work: SelectionBuffers, i: int, sign: int) -> None:
     """Give task i away (-1) or keep it after all (+1)."""
     for r in range(work.used.shape[0]):
         work.used[r] += sign * tasks.use[i, r]
@@ -125,7 +130,7 @@ def change(tasks: Tasks, work: Work, i: int, sign: int) -> None:
             work.guaranteed[r] += sign * tasks.request[i, r]
 
 
-def flip(tasks: Tasks, work: Work, i: int) -> float:
+def flip(tasks: Tasks, work: SelectionBuffers, i: int) -> float:
     """Put task i into the set tried, or take it out; returns the megabytes more."""
     sign = 1 if work.tried[i] else -1
     work.tried[i] = not work.tried[i]
@@ -133,21 +138,17 @@ def flip(tasks: Tasks, work: Work, i: int) -> float:
     return float(-sign * tasks.cost[i])
 
 
-def fitness(total: Array, work: Work, spent: float, best: float) -> float:
+def fitness(total: Array, work: SelectionBuffers, cost: float, best: float) -> float:
     """The fitness of the set tried; 0 if it leaves the node overloaded or costs too much ever to
     beat `best`."""
-    if (
-        spent <= 0.0
-        or best * spent >= SRAS_BEST
-        or is_overloaded(total, work.used, work.guaranteed)
-    ):
+    if cost <= 0.0 or best * cost >= SRAS_BEST or is_overloaded(total, work.used, work.guaranteed):
         return 0.0
     for r in range(total.shape[0]):
         work.loads[r] = work.used[r] / total[r] if total[r] > 0 else -1.0
-    return max(sras(work.loads), LEAST_SCORE) / spent
+    return max(sras(work.loads), SCORE_MIN) / cost
 
 
-def keep(chosen: Array, work: Work, count: int) -> None:
+def keep(chosen: Array, work: SelectionBuffers, count: int) -> None:
     """The set tried is the best so far."""
     for n in range(count):
         chosen[work.listed[n]] = work.tried[work.listed[n]]
@@ -159,7 +160,7 @@ def try_all_sets(
     guaranteed: Array,
     tasks: Tasks,
     chosen: Array,
-    work: Work,
+    work: SelectionBuffers,
     count: int,
 ) -> float:
     """The best of all sets. Sets are counted in binary, the cheapest task being the lowest bit;
@@ -170,22 +171,22 @@ def try_all_sets(
     keep(chosen, work, count)
     restart(used, guaranteed, work, count)
     ceiling = highest_score(total, used)
-    spent, last, code = 0.0, 0, 1
+    cost, last, code = 0.0, 0, 1
     while code < 1 << count:
-        spent += flip_bits(tasks, work, code ^ last)
+        cost += flip_bits(tasks, work, code ^ last)
         last = code
-        if best * spent >= ceiling:
+        if best * cost >= ceiling:
             code += code & -code
             continue
         code += 1
-        value = fitness(total, work, spent, best)
+        value = fitness(total, work, cost, best)
         if value > best:
             best = value
             keep(chosen, work, count)
     return best
 
 
-def sort_by_cost(tasks: Tasks, work: Work, count: int) -> None:
+def sort_by_cost(tasks: Tasks, work: SelectionBuffers, count: int) -> None:
     """The listed tasks in the order of their costs."""
     for n in range(1, count):
         i, at = work.listed[n], n
@@ -204,14 +205,14 @@ def highest_score(total: Array, used: Array) -> float:
     return SRAS_BEST
 
 
-def flip_bits(tasks: Tasks, work: Work, bits: int) -> float:
+def flip_bits(tasks: Tasks, work: SelectionBuffers, bits: int) -> float:
     """Flip the listed tasks whose bits are set; returns the megabytes more."""
-    spent, n = 0.0, 0
+    cost, n = 0.0, 0
     while bits:
         if bits & 1:
-            spent += flip(tasks, work, work.listed[n])
+            cost += flip(tasks, work, work.listed[n])
         bits, n = bits >> 1, n + 1
-    return spent
+    return cost
 
 
 def climb_from_every_task(
@@ -220,7 +221,7 @@ def climb_from_every_task(
     guaranteed: Array,
     tasks: Tasks,
     chosen: Array,
-    work: Work,
+    work: SelectionBuffers,
     count: int,
 ) -> float:
     """The best of the local optima reached from each task: give it away, relieve the node, then
@@ -228,18 +229,18 @@ def climb_from_every_task(
     best = 0.0
     for first in range(count):
         restart(used, guaranteed, work, count)
-        spent = flip(tasks, work, work.listed[first])
-        spent += relieve(total, tasks, work, count)
-        value = climb(total, tasks, work, count, spent)
+        cost = flip(tasks, work, work.listed[first])
+        cost += relieve(total, tasks, work, count)
+        value = climb(total, tasks, work, count, cost)
         if value > best:
             best = value
             keep(chosen, work, count)
     return best
 
 
-def relieve(total: Array, tasks: Tasks, work: Work, count: int) -> float:
+def relieve(total: Array, tasks: Tasks, work: SelectionBuffers, count: int) -> float:
     """Give away what relieves most per megabyte until the node is stable; returns the megabytes."""
-    spent = 0.0
+    cost = 0.0
     while is_overloaded(total, work.used, work.guaranteed):
         best, at = -1.0, -1
         for n in range(count):
@@ -247,11 +248,11 @@ def relieve(total: Array, tasks: Tasks, work: Work, count: int) -> float:
             relief = -1.0 if work.tried[i] else relief_of(total, tasks, work, i) / tasks.cost[i]
             if relief > best:
                 best, at = relief, i
-        spent += flip(tasks, work, at)
-    return spent
+        cost += flip(tasks, work, at)
+    return cost
 
 
-def relief_of(total: Array, tasks: Tasks, work: Work, i: int) -> float:
+def relief_of(total: Array, tasks: Tasks, work: SelectionBuffers, i: int) -> float:
     """How much of what is above the node's totals task i would take with it, in shares of the
     totals."""
     relief = 0.0
@@ -263,33 +264,39 @@ def relief_of(total: Array, tasks: Tasks, work: Work, i: int) -> float:
     return relief
 
 
-def climb(total: Array, tasks: Tasks, work: Work, count: int, spent: float) -> float:
+def climb(total: Array, tasks: Tasks, work: SelectionBuffers, count: int, cost: float) -> float:
     """Flip one task, or exchange two, as long as that makes the set fitter; returns its fitness."""
-    value = fitness(total, work, spent, 0.0)
+    value = fitness(total, work, cost, 0.0)
     while True:
         best, a, b = value, -1, -1
         for n in range(count):
             i = work.listed[n]
             given = work.tried[i]
             more = flip(tasks, work, i)
-            found = fitness(total, work, spent + more, best)
-            if found > best:
-                best, a, b = found, i, -1
+            value = fitness(total, work, cost + more, best)
+            if value > best:
+                best, a, b = value, i, -1
             if given:
-                found, j = best_replacement(total, tasks, work, count, spent + more, best, i)
+                value, j = best_replacement(total, tasks, work, count, cost + more, best, i)
                 if j >= 0:
-                    best, a, b = found, i, j
+                    best, a, b = value, i, j
             flip(tasks, work, i)
         if a < 0:
             return value
         value = best
-        spent += flip(tasks, work, a)
+        cost += flip(tasks, work, a)
         if b >= 0:
-            spent += flip(tasks, work, b)
+            cost += flip(tasks, work, b)
 
 
 def best_replacement(
-    total: Array, tasks: Tasks, work: Work, count: int, spent: float, best: float, but: int
+    total: Array,
+    tasks: Tasks,
+    work: SelectionBuffers,
+    count: int,
+    cost: float,
+    best: float,
+    but: int,
 ) -> tuple[float, int]:
     """The task whose giving away makes the set fitter than `best`, and how fit; -1 if none does."""
     at = -1
@@ -298,9 +305,9 @@ def best_replacement(
         if work.tried[i] or i == but:
             continue
         change(tasks, work, i, -1)
-        found = fitness(total, work, spent + tasks.cost[i], best)
-        if found > best:
-            best, at = found, i
+        value = fitness(total, work, cost + tasks.cost[i], best)
+        if value > best:
+            best, at = value, i
         change(tasks, work, i, 1)
     return best, at
 
@@ -311,7 +318,7 @@ def tabu(
     guaranteed: Array,
     tasks: Tasks,
     chosen: Array,
-    work: Work,
+    work: SelectionBuffers,
     rng: RandomState,
     restarts: int,
     steps: int,
@@ -330,15 +337,15 @@ def tabu(
     best, seen, idle = 0.0, 0, 0
     for _ in range(restarts if count > 0 else 0):
         restart(used, guaranteed, work, count)
-        before, spent, key = best, 0.0, 0
+        before, cost, key = best, 0.0, 0
         for n in range(count):
             if next_double(rng) < 0.5:
-                spent += flip(tasks, work, work.listed[n])
+                cost += flip(tasks, work, work.listed[n])
                 key ^= pattern(n)
         for step in range(steps + 1):
             visited[seen] = key
             seen += 1
-            value = fitness(total, work, spent, 0.0)
+            value = fitness(total, work, cost, 0.0)
             if value > best:
                 best, idle = value, 0
                 keep(chosen, work, count)
@@ -346,10 +353,10 @@ def tabu(
                 idle += 1
             at = -1
             if step < steps and (count_restarts or idle < patience):
-                at = neighbour(total, tasks, work, count, spent, key, visited, seen)
+                at = neighbour(total, tasks, work, count, cost, key, visited, seen)
             if at < 0:
                 break
-            spent += flip(tasks, work, work.listed[at])
+            cost += flip(tasks, work, work.listed[at])
             key ^= pattern(at)
         if count_restarts:
             idle = 0 if best > before else idle + 1
@@ -361,9 +368,9 @@ def tabu(
 def neighbour(
     total: Array,
     tasks: Tasks,
-    work: Work,
+    work: SelectionBuffers,
     count: int,
-    spent: float,
+    cost: float,
     key: int,
     visited: Array,
     seen: int,
@@ -377,7 +384,7 @@ def neighbour(
             known = known or visited[v] == flipped
         if not known:
             more = flip(tasks, work, work.listed[n])
-            value = fitness(total, work, spent + more, 0.0)
+            value = fitness(total, work, cost + more, 0.0)
             flip(tasks, work, work.listed[n])
             if value > best:
                 best, at = value, n

@@ -132,11 +132,11 @@ def find_problems(settings: NegotiationSettings, key: str) -> Iterator[str]:
     """What makes no sense, each as a sentence that names the key."""
     yield from check_word(f"{key}.initial", settings.initial, INITIAL)
     yield from check_word(f"{key}.move", settings.move, MOVE)
-    for name, least, most in _RANGES:
-        yield from check_number(f"{key}.{name}", getattr(settings, name), least=least, most=most)
+    for name, low, high in _RANGES:
+        yield from check_number(f"{key}.{name}", getattr(settings, name), low=low, high=high)
     for name in ("restarts", "steps", "patience"):
         value = getattr(settings.tabu, name)
-        yield from check_number(f"{key}.tabu.{name}", value, least=1, most=1e4)
+        yield from check_number(f"{key}.tabu.{name}", value, low=1, high=1e4)
 
 
 _ANY = float("inf")

@@ -22,7 +22,7 @@ def drf(
 ) -> int:
     """Dominant-resource fairness: the framework whose largest share, offers included, is smallest
     for its weight."""
-    chosen, least = -1, 0.0
+    chosen, lowest = -1, 0.0
     for f in range(wants.shape[0]):
         if not wants[f]:
             continue
@@ -31,8 +31,8 @@ def drf(
             if total[r] > 0:
                 share = max(share, (allocated[f, r] + offered[f, r]) / total[r])
         share /= weight[f]
-        if chosen < 0 or share < least:
-            chosen, least = f, share
+        if chosen < 0 or share < lowest:
+            chosen, lowest = f, share
     return chosen
 
 
@@ -73,7 +73,7 @@ ALLOCATORS: dict[str, Allocator] = {"drf": drf, "priority": priority, "lottery":
 def entitled(allocated: Array, total: Array, guaranteed: Array, wants: Array) -> bool:
     """Frameworks whose dominant share is below their guarantee go before all others: if there are
     any, keep only them in `wants` and say so."""
-    found = False
+    owed = False
     for only in range(2):
         for f in range(wants.shape[0]):
             share = 0.0
@@ -82,21 +82,21 @@ def entitled(allocated: Array, total: Array, guaranteed: Array, wants: Array) ->
                     share = max(share, allocated[f, r] / total[r])
             below = share < guaranteed[f]
             if only == 0:
-                found = found or (wants[f] and below)
-            elif found:
+                owed = owed or (wants[f] and below)
+            elif owed:
                 wants[f] = wants[f] and below
-    return found
+    return owed
 
 
 def revocable(allocated: Array, total: Array, guaranteed: Array) -> int:
     """The framework furthest above its guaranteed share, from which tasks may be revoked (5.2.3),
     or −1."""
-    chosen, most = -1, 0.0
+    chosen, highest = -1, 0.0
     for f in range(guaranteed.shape[0]):
         share = 0.0
         for r in range(total.shape[0]):
             if total[r] > 0:
                 share = max(share, allocated[f, r] / total[r])
-        if share - guaranteed[f] > most:
-            chosen, most = f, share - guaranteed[f]
+        if share - guaranteed[f] > highest:
+            chosen, highest = f, share - guaranteed[f]
     return chosen

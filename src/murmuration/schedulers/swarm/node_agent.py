@@ -76,7 +76,7 @@ NUMBERS_PER_LIFE = 2**32
 
 
 @dataclass(slots=True, eq=False)
-class Search:
+class TargetSearch:
     """A container that is being offered along the ring."""
 
     agent: ContainerAgent
@@ -115,7 +115,7 @@ class SwarmNode:
         self.containers: dict[str, ContainerAgent] = {}
         #: Room reserved here, by move.
         self.reserved: dict[Move, SwarmContainer] = {}
-        self.searches: dict[int, Search] = {}
+        self.searches: dict[int, TargetSearch] = {}
         self.departures: dict[int, Departure] = {}
         self.counts: Counter[str] = Counter()
         self._ring, self._place = list(ring), list(ring).index(name)
@@ -309,14 +309,14 @@ class SwarmNode:
     def _begin_search(self, agent: ContainerAgent) -> None:
         self._number += 1
         self._set_stage(agent, Stage.SEARCHING)
-        search = self.searches[self._number] = Search(agent, self._number)
+        search = self.searches[self._number] = TargetSearch(agent, self._number)
         self._ask_next(search)
 
-    def _end_search(self, search: Search) -> None:
+    def _end_search(self, search: TargetSearch) -> None:
         del self.searches[search.number]
         self._set_stage(search.agent, Stage.STAYING)
 
-    def _ask_next(self, search: Search) -> None:
+    def _ask_next(self, search: TargetSearch) -> None:
         """Offer the container to the next node of the ring, unless all were asked or its own node
         drives nobody away any more."""
         scent = self.scent()
@@ -333,7 +333,7 @@ class SwarmNode:
         self.counts["searches_failed"] += 1
         self._end_search(search)
 
-    def _when_late(self, question: tuple[Search, int]) -> None:
+    def _when_late(self, question: tuple[TargetSearch, int]) -> None:
         search, asked = question
         if self.searches.get(search.number) is search and search.asked == asked:
             self.counts["unanswered"] += 1

@@ -64,10 +64,10 @@ def dominant(used: Array, capacity: Array, counted: Array) -> float:
 
 def least_dominant(used: Array, capacity: Array, counted: Array) -> int:
     """Eq. 2: the resource of which the smallest share is taken, −1 if none counts."""
-    least, resource = 0.0, -1
+    lowest, resource = 0.0, -1
     for r in range(used.shape[0]):
-        if counted[r] and capacity[r] > 0 and (resource < 0 or used[r] / capacity[r] < least):
-            least, resource = used[r] / capacity[r], r
+        if counted[r] and capacity[r] > 0 and (resource < 0 or used[r] / capacity[r] < lowest):
+            lowest, resource = used[r] / capacity[r], r
     return resource
 
 

@@ -56,8 +56,8 @@ class SettingsTable:
     name: str
     struct: type[msgspec.Struct]
     #: What makes no sense, each as a sentence that names the key.
-    find_problems: Callable[[Any, sc.Scheduler], Iterator[str]] = lambda settings, scheduler: iter(
-        ()
+    find_problems: Callable[[Any, sc.SchedulerSettings], Iterator[str]] = (
+        lambda settings, scheduler: iter(())
     )
     #: The workloads that the settings name, by the dotted key below `scheduler`.
     name_workloads: Callable[[Any], Mapping[str, Collection[str]]] = lambda settings: {}

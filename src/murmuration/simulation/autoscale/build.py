@@ -26,13 +26,13 @@ from murmuration.workload.rates import Rates
 
 #: Requests there is room for at first; more is made when it is needed.
 REQUESTS_FIRST = 1 << 14
-REQUESTS_MOST = 1 << 27
+REQUESTS_MAX = 1 << 27
 #: A run has at most about this many samples unless the scenario says how many.
 SAMPLES = 4000
 
 
 @dataclass
-class Run:
+class AutoscaleRun:
     """A scenario, what arrives in it, and its world."""
 
     scenario: AutoscaleScenario
@@ -48,7 +48,7 @@ class Run:
         return float(self.world.state["now"][0])
 
 
-def prepare(scenario: AutoscaleScenario, source: str = "scenario") -> Run:
+def prepare(scenario: AutoscaleScenario, source: str = "scenario") -> AutoscaleRun:
     """The world at time 0: the first nodes are up and know each other."""
     rates = workload(scenario, source)
     horizon = scenario.seconds or rates.end_s
@@ -56,12 +56,12 @@ def prepare(scenario: AutoscaleScenario, source: str = "scenario") -> Run:
     initial = _initial(scenario, rates, schedule[0][1], source)
     world = _make_world(scenario, rates, schedule, horizon)
     _start(world, scenario, initial)
-    return Run(scenario, rates, world)
+    return AutoscaleRun(scenario, rates, world)
 
 
 def finish(
-    run: Run, progress: Callable[[float], None] = lambda share: None, pieces: int = 50
-) -> Run:
+    run: AutoscaleRun, progress: Callable[[float], None] = lambda share: None, pieces: int = 50
+) -> AutoscaleRun:
     """Run to the horizon, telling how far it is."""
     horizon = float(run.world.state["horizon"][0])
     piece = 1
@@ -194,7 +194,7 @@ def _free_requests(first: int, count: int) -> w.Array:
 def _with_room(world: w.AutoscaleWorld) -> w.AutoscaleWorld:
     """The same world with room for twice as many requests."""
     size = len(world.requests)
-    if 2 * size > REQUESTS_MOST:
+    if 2 * size > REQUESTS_MAX:
         raise InputError(
             f"requests.queue_max: more than {size:,} requests wait; expected a limit, or a "
             "larger nodes_max"

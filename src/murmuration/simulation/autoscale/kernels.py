@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from murmuration.autoscaling import balancer, baselines, depas, load, overlay
-from murmuration.autoscaling.overlay import GossipRules, Peers
+from murmuration.autoscaling.overlay import GossipRules, OverlayNodes
 from murmuration.autoscaling.views import Array, Averages, Views
 from murmuration.base.jit import helper, loop_kernel, tree
 
@@ -28,7 +28,7 @@ _gossip = tree(overlay.gossip)
 
 @loop_kernel
 def gossip(
-    views: Views, averages: Averages, peers: Peers, rules: GossipRules, now: int, rng: Array
+    views: Views, averages: Averages, peers: OverlayNodes, rules: GossipRules, now: int, rng: Array
 ) -> None:
     """One round of every live node."""
     _gossip(views, averages, peers, rules, now, rng)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from murmuration.autoscaling import depas
-from murmuration.autoscaling.overlay import GossipRules, Peers
+from murmuration.autoscaling.overlay import GossipRules, OverlayNodes
 from murmuration.base.jit import helper, loop_kernel
 from murmuration.base.rows import next_double
 from murmuration.simulation.autoscale.kernels import (
@@ -324,7 +324,7 @@ def measure_loads(f: AutoscaleWorld, window: int, second: int) -> None:
 def gossip_round(f: AutoscaleWorld) -> None:
     rules = f.rules[0]
     epoch = rules.epoch_rounds if rules.estimate == GOSSIP else 0
-    peers = Peers(f.up, f.work, f.capacity, f.live, f.state[0].live)
+    peers = OverlayNodes(f.up, f.work, f.capacity, f.live, f.state[0].live)
     how = GossipRules(rules.exchange, rules.probes, epoch, rules.loss)
     gossip(f.views, f.averages, peers, how, f.state[0].round, f.rng[OVERLAY])
     f.state[0].round += 1

@@ -10,7 +10,7 @@ from murmuration.base.rows import next_double
 from murmuration.simulation.autoscale.kernels import admits, drop, forget, weighted
 from murmuration.simulation.autoscale.world import (
     BALANCER,
-    BIN_LEAST_S,
+    BIN_MIN_S,
     BIN_RATIO,
     BINS,
     CRASHED,
@@ -140,7 +140,7 @@ def route(f: AutoscaleWorld) -> int:
 
     A message that is lost costs a hop and is sent again, to whomever the sender then chooses.
     """
-    sender, found, hops = -1, -1, 0
+    sender, admitted_by, hops = -1, -1, 0
     while True:
         target = next_worker(f, sender)
         if target < 0:
@@ -153,17 +153,17 @@ def route(f: AutoscaleWorld) -> int:
                 f.capacity[target],
                 f.rules[0].queue_max,
             ):
-                found = target
+                admitted_by = target
                 break
         if hops >= f.rules[0].hops_max:
             break
         hops += 1
     f.state[0].hops += hops
-    if found < 0:
+    if admitted_by < 0:
         f.state[0].rejected += 1
         if sender >= 0:
             f.nodes[sender].counted += 1
-    return found
+    return admitted_by
 
 
 @inlined
@@ -195,8 +195,8 @@ def arrive(f: AutoscaleWorld) -> None:
 def count_response(state: Array, responses: Array, seconds: float) -> None:
     state[0].response_s += seconds
     place = 0
-    if seconds > BIN_LEAST_S:
-        place = min(BINS - 1, 1 + int(np.log(seconds / BIN_LEAST_S) / np.log(BIN_RATIO)))
+    if seconds > BIN_MIN_S:
+        place = min(BINS - 1, 1 + int(np.log(seconds / BIN_MIN_S) / np.log(BIN_RATIO)))
     responses[place] += 1
 
 

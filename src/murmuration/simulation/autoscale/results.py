@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from murmuration.autoscaling import analysis
 from murmuration.base import files
 from murmuration.simulation.autoscale import world as w
-from murmuration.simulation.autoscale.build import Run
+from murmuration.simulation.autoscale.build import AutoscaleRun
 from murmuration.simulation.results import snapshots
 
 Floats = NDArray[np.float64]
 Summary = dict[str, Any]
 
 
-def series(run: Run) -> dict[str, Floats]:
+def series(run: AutoscaleRun) -> dict[str, Floats]:
     """The samples by column, with the optimum and the edges of the band."""
     samples = run.world.samples[: int(run.world.state["sampled"][0])]
     names = [*w.COLUMNS, *(f"nodes.{name}" for name in run.type_names)]
@@ -60,10 +60,10 @@ def quantile(responses: w.Array, share: float) -> float | None:
     if total == 0:
         return None
     place = int(np.searchsorted(np.cumsum(responses), share * total))
-    return float(w.BIN_LEAST_S * w.BIN_RATIO ** (place - 0.5)) if place else w.BIN_LEAST_S
+    return float(w.BIN_MIN_S * w.BIN_RATIO ** (place - 0.5)) if place else w.BIN_MIN_S
 
 
-def summary(run: Run) -> Summary:
+def summary(run: AutoscaleRun) -> Summary:
     """The figures of a run; names are stable."""
     state, columns, scaler = run.world.state[0], series(run), run.scenario.autoscaler
     arrived, done = int(state["arrived"]), int(state["done"])
@@ -123,20 +123,24 @@ CHANGE = 1.5
 PROBABILITY = 0.99
 
 
-def one_cycle(run: Run, columns: Mapping[str, Floats]) -> Summary:
+def one_cycle(run: AutoscaleRun, columns: Mapping[str, Floats]) -> Summary:
     """For as many equal nodes as the run had on average: how sure one DEPAS cycle is after a change
     of workload."""
     scaler, nodes = run.scenario.autoscaler, max(1, round(float(columns["nodes"].mean())))
     target, band = scaler.target_load, scaler.band
-    found: Summary = {"nodes": nodes, "probability": PROBABILITY}
+    summary: Summary = {"nodes": nodes, "probability": PROBABILITY}
     for name, load in (("up", target * CHANGE), ("down", target / CHANGE)):
-        found[f"inside_{name}"] = analysis.probability_inside(nodes, load, target, band)
-        found[f"smallest_band_{name}"] = analysis.smallest_band(nodes, load, target, PROBABILITY)
-    return found
+        summary[f"inside_{name}"] = analysis.probability_inside(nodes, load, target, band)
+        summary[f"smallest_band_{name}"] = analysis.smallest_band(nodes, load, target, PROBABILITY)
+    return summary
 
 
 def write(
-    folder: Path, run: Run, tables: Mapping[str, Any], found: Summary, timing: Mapping[str, float]
+    folder: Path,
+    run: AutoscaleRun,
+    tables: Mapping[str, Any],
+    summary: Summary,
+    timing: Mapping[str, float],
 ) -> None:
     """The results in a folder; times apart, so that the other files are the same for the same
     seed."""
@@ -144,5 +148,5 @@ def write(
     files.write_json(
         folder / snapshots.SCENARIO, {"label": run.scenario.autoscaler.kind, "tables": tables}
     )
-    files.write_json(folder / snapshots.SUMMARY, found)
+    files.write_json(folder / snapshots.SUMMARY, summary)
     files.write_json(folder / snapshots.TIMING, timing)

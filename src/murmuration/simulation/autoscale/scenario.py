@@ -19,8 +19,8 @@ from murmuration.simulation.autoscale.world import ESTIMATES, KINDS
 from murmuration.simulation.scenarios.scenario import Part, convert
 from murmuration.workload import rates
 
-NODES_MOST = 200_000
-SECONDS_MOST = 366 * 86_400.0
+NODES_MAX = 200_000
+SECONDS_MAX = 366 * 86_400.0
 CHOICES = {
     "autoscaler.kind": KINDS,
     "autoscaler.formula": FORMULAS,
@@ -126,11 +126,11 @@ def check(tables: Mapping[str, Any], source: str = "scenario") -> AutoscaleScena
 
 
 def _problems(scenario: AutoscaleScenario) -> Iterator[str]:
-    yield from number("seed", scenario.seed, least=0.0, most=2.0**63)
+    yield from number("seed", scenario.seed, low=0.0, high=2.0**63)
     if scenario.seconds is not None:
-        yield from number("seconds", scenario.seconds, above=0.0, most=SECONDS_MOST)
+        yield from number("seconds", scenario.seconds, above=0.0, high=SECONDS_MAX)
     if scenario.sample_s is not None:
-        yield from number("sample_s", scenario.sample_s, least=1, most=86_400)
+        yield from number("sample_s", scenario.sample_s, low=1, high=86_400)
     for key, known in CHOICES.items():
         table, field = key.split(".")
         value = getattr(getattr(scenario, table), field)
@@ -144,8 +144,8 @@ def _problems(scenario: AutoscaleScenario) -> Iterator[str]:
 
 
 def _autoscaler(scaler: Autoscaler) -> Iterator[str]:
-    yield from number("autoscaler.target_load", scaler.target_load, above=0.0, most=1.0)
-    yield from number("autoscaler.band", scaler.band, above=0.0, most=1.0)
+    yield from number("autoscaler.target_load", scaler.target_load, above=0.0, high=1.0)
+    yield from number("autoscaler.band", scaler.band, above=0.0, high=1.0)
     low, high = scaler.target_load - scaler.band, scaler.target_load + scaler.band
     if low <= 0.0 or high > 1.0:
         yield (
@@ -153,12 +153,12 @@ def _autoscaler(scaler: Autoscaler) -> Iterator[str]:
             f"{high:g} "
             f"(target_load {scaler.target_load:g}, band {scaler.band:g})"
         )
-    yield from number("autoscaler.cycle_s", scaler.cycle_s, least=0.1, most=86_400)
-    yield from number("autoscaler.window_s", scaler.window_s, least=1, most=3600)
-    yield from number("autoscaler.start_s", scaler.start_s, least=0.0, most=86_400)
-    yield from number("autoscaler.stabilise_s", scaler.stabilise_s, least=0.0, most=86_400)
-    yield from number("autoscaler.nodes_max", scaler.nodes_max, least=1, most=NODES_MOST)
-    yield from number("autoscaler.nodes_min", scaler.nodes_min, least=1, most=NODES_MOST)
+    yield from number("autoscaler.cycle_s", scaler.cycle_s, low=0.1, high=86_400)
+    yield from number("autoscaler.window_s", scaler.window_s, low=1, high=3600)
+    yield from number("autoscaler.start_s", scaler.start_s, low=0.0, high=86_400)
+    yield from number("autoscaler.stabilise_s", scaler.stabilise_s, low=0.0, high=86_400)
+    yield from number("autoscaler.nodes_max", scaler.nodes_max, low=1, high=NODES_MAX)
+    yield from number("autoscaler.nodes_min", scaler.nodes_min, low=1, high=NODES_MAX)
     if scaler.nodes_min > scaler.nodes_max:
         yield (
             f"autoscaler.nodes_min: expected at most nodes_max ({scaler.nodes_max}), got "
@@ -167,15 +167,13 @@ def _autoscaler(scaler: Autoscaler) -> Iterator[str]:
 
 
 def _overlay(overlay: Overlay) -> Iterator[str]:
-    yield from number("autoscaler.overlay.degree", overlay.degree, least=1, most=DEGREE_MAX)
-    yield from number("autoscaler.overlay.cycle_s", overlay.cycle_s, least=0.01, most=3600)
+    yield from number("autoscaler.overlay.degree", overlay.degree, low=1, high=DEGREE_MAX)
+    yield from number("autoscaler.overlay.cycle_s", overlay.cycle_s, low=0.01, high=3600)
     yield from number(
-        "autoscaler.overlay.exchange", overlay.exchange, least=1, most=min(overlay.degree, 63)
+        "autoscaler.overlay.exchange", overlay.exchange, low=1, high=min(overlay.degree, 63)
     )
-    yield from number("autoscaler.overlay.probes", overlay.probes, least=0, most=overlay.degree)
-    yield from number(
-        "autoscaler.overlay.epoch_s", overlay.epoch_s, least=overlay.cycle_s, most=3600
-    )
+    yield from number("autoscaler.overlay.probes", overlay.probes, low=0, high=overlay.degree)
+    yield from number("autoscaler.overlay.epoch_s", overlay.epoch_s, low=overlay.cycle_s, high=3600)
 
 
 def _types(scaler: Autoscaler) -> Iterator[str]:
@@ -188,10 +186,10 @@ def _types(scaler: Autoscaler) -> Iterator[str]:
         key = f"autoscaler.type[{index}]"
         if kind.name in names[:index]:
             yield f"{key}.name: {kind.name!r} is there twice"
-        yield from number(f"{key}.capacity", kind.capacity, least=1, most=10_000)
-        yield from number(f"{key}.price", kind.price, least=0.0)
-        yield from number(f"{key}.initial", kind.initial, least=0, most=scaler.nodes_max)
-        yield from number(f"{key}.from_s", kind.from_s, least=0.0)
+        yield from number(f"{key}.capacity", kind.capacity, low=1, high=10_000)
+        yield from number(f"{key}.price", kind.price, low=0.0)
+        yield from number(f"{key}.initial", kind.initial, low=0, high=scaler.nodes_max)
+        yield from number(f"{key}.from_s", kind.from_s, low=0.0)
         if kind.until_s is not None:
             yield from number(f"{key}.until_s", kind.until_s, above=kind.from_s)
     if sum(kind.initial for kind in scaler.type) > scaler.nodes_max:
@@ -204,17 +202,17 @@ def _requests(requests: Requests) -> Iterator[str]:
     if isinstance(requests.rate, list):
         yield from _steps(requests.rate)
     elif requests.rate is not None:
-        yield from number("requests.rate", requests.rate, above=0.0, most=1e6)
+        yield from number("requests.rate", requests.rate, above=0.0, high=1e6)
     yield from number("requests.multiply", requests.multiply, above=0.0)
     if requests.peak is not None:
-        yield from number("requests.peak", requests.peak, above=0.0, most=1e6)
+        yield from number("requests.peak", requests.peak, above=0.0, high=1e6)
     if requests.count_s is not None:
         yield from number("requests.count_s", requests.count_s, above=0.0)
-    yield from number("requests.execution_s", requests.execution_s, above=0.0, most=86_400)
-    yield from number("requests.queue_max", requests.queue_max, least=0.0)
-    yield from number("requests.hops_max", requests.hops_max, least=0, most=10_000)
-    yield from number("requests.entry_min", requests.entry_min, least=1)
-    yield from number("requests.entry_share", requests.entry_share, least=0.0, most=1.0)
+    yield from number("requests.execution_s", requests.execution_s, above=0.0, high=86_400)
+    yield from number("requests.queue_max", requests.queue_max, low=0.0)
+    yield from number("requests.hops_max", requests.hops_max, low=0, high=10_000)
+    yield from number("requests.entry_min", requests.entry_min, low=1)
+    yield from number("requests.entry_share", requests.entry_share, low=0.0, high=1.0)
     yield from number("requests.entry_s", requests.entry_s, above=0.0)
 
 
@@ -222,7 +220,7 @@ def _steps(steps: list[tuple[float, float]]) -> Iterator[str]:
     if not steps or steps[0][0] != 0.0:
         yield "requests.rate: expected a first step at second 0, such as [[0, 70], [200, 300]]"
     for index, (time_s, rate) in enumerate(steps):
-        yield from number(f"requests.rate[{index}][1]", rate, least=0.0, most=1e6)
+        yield from number(f"requests.rate[{index}][1]", rate, low=0.0, high=1e6)
         if index and not time_s > steps[index - 1][0]:
             yield (
                 f"requests.rate[{index}][0]: expected times that rise, got {time_s:g} after "
@@ -231,10 +229,10 @@ def _steps(steps: list[tuple[float, float]]) -> Iterator[str]:
 
 
 def _faults(faults: Faults) -> Iterator[str]:
-    yield from number("faults.loss", faults.loss, least=0.0, most=0.99)
-    yield from number("faults.crash_share", faults.crash_share, least=0.0, most=0.99)
+    yield from number("faults.loss", faults.loss, low=0.0, high=0.99)
+    yield from number("faults.crash_share", faults.crash_share, low=0.0, high=0.99)
     if faults.crash_s is not None:
-        yield from number("faults.crash_s", faults.crash_s, least=0.0)
+        yield from number("faults.crash_s", faults.crash_s, low=0.0)
     if faults.crash_share > 0.0 and faults.crash_s is None:
         yield "faults.crash_s: expected the second of the crash beside faults.crash_share"
 
@@ -274,12 +272,12 @@ def workload(scenario: AutoscaleScenario, source: str = "scenario") -> rates.Rat
     """The rate of requests over time, to the end of the run."""
     requests = scenario.requests
     if requests.trace is not None:
-        found = rates.read(requests.trace, requests.gaps == "hold", requests.count_s)
+        curve = rates.read(requests.trace, requests.gaps == "hold", requests.count_s)
     elif isinstance(requests.rate, list):
-        found = rates.steps(requests.rate, scenario.seconds or requests.rate[-1][0] + 60.0)
+        curve = rates.steps(requests.rate, scenario.seconds or requests.rate[-1][0] + 60.0)
     else:
-        found = rates.constant(float(requests.rate or 0.0), scenario.seconds or 3600.0)
-    highest = float(found.rate.max())
+        curve = rates.constant(float(requests.rate or 0.0), scenario.seconds or 3600.0)
+    highest = float(curve.rate.max())
     if highest <= 0.0:
         raise InputError(f"{requests.trace or source}: expected a rate above 0 at some time")
     factor = requests.multiply if requests.peak is None else requests.peak / highest
@@ -287,4 +285,4 @@ def workload(scenario: AutoscaleScenario, source: str = "scenario") -> rates.Rat
         raise InputError(
             f"{requests.trace or source}: expected at most 1e6 requests/s, got {highest * factor:g}"
         )
-    return found.scaled(factor)
+    return curve.scaled(factor)

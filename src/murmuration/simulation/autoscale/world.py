@@ -32,7 +32,7 @@ STREAMS = ("requests", "balancer", "overlay", "decisions")
 REUSE_S = 120.0
 NEVER = np.inf
 #: Response times are counted in bins of equal ratio from a millisecond up.
-BINS, BIN_LEAST_S, BIN_RATIO = 256, 1e-3, 1.07
+BINS, BIN_MIN_S, BIN_RATIO = 256, 1e-3, 1.07
 
 #: Columns of a sample; the nodes that are up follow, by type.
 COLUMNS = (

@@ -39,9 +39,9 @@ def prefilled(resources: Resources, total: Amounts, share: float, seed: int) -> 
     rows = feasible(free, every, request)
     placed = place_from(rows, len(rows), free, request, placed, tasks, rng, chosen)
     if placed < tasks:
-        most = placed * request[0] / total[:, 0].sum()
+        limit = placed * request[0] / total[:, 0].sum()
         raise InputError(
-            f"cluster.prefill: tasks of 1.1 CPU and 1.5 GB can take {most:.0%} of all CPU, not "
+            f"cluster.prefill: tasks of 1.1 CPU and 1.5 GB can take {limit:.0%} of all CPU, not "
             f"{share:.0%}"
         )
     return free
@@ -283,7 +283,7 @@ def _linked(kind: np.dtype[Any], link: str, start: int, end: int, last: int = -1
 def _workload_rows(setup: Setup) -> Records:
     rows = np.zeros(len(setup.jobs.workloads), wd.WORKLOAD)
     for row, name in zip(rows, setup.jobs.workloads, strict=True):
-        policy = setup.scenario.scheduler.policy.get(name, sc.Policy())
+        policy = setup.scenario.scheduler.policy.get(name, sc.PolicySettings())
         row["quota"], row["headroom"] = policy.quota, policy.headroom
     return rows
 

@@ -33,7 +33,7 @@ from murmuration.simulation.engine.python_decision import answer, pending_job
 from murmuration.simulation.engine.setup import NodeChanges, Setup, node_changes
 from murmuration.simulation.engine.world import World
 from murmuration.simulation.results import measured
-from murmuration.simulation.results.measured import Measured
+from murmuration.simulation.results.measured import UsageSamples
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.checks import unknown_workloads
 from murmuration.simulation.scenarios.inputs import keep_share, make_events, make_jobs, make_nodes
@@ -53,7 +53,7 @@ class Run:
     setup: Setup
     world: World
     state: State = None
-    measured: Measured | None = None
+    measured: UsageSamples | None = None
 
     @property
     def now_s(self) -> float:
@@ -138,7 +138,7 @@ def _policy(scenario: sc.Scenario) -> tuple[Placement, sc.Scenario]:
     if not is_user_defined(kind):
         raise InputError(f"scheduler.kind: {unknown('scheduler', kind, kinds())}")
     placement = resolve(kind)
-    base = getattr(placement.policy, "architecture", sc.Scheduler().kind)
+    base = getattr(placement.policy, "architecture", sc.SchedulerSettings().kind)
     if base not in kinds():
         raise InputError(f"{kind}: {unknown('architecture', str(base), kinds())}")
     scheduler = msgspec.structs.replace(scenario.scheduler, kind=base, placement=kind)

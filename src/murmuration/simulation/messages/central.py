@@ -35,7 +35,7 @@ from murmuration.schedulers.central.node_agent import (
 )
 from murmuration.schedulers.offers.messages import MASTER
 from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
-from murmuration.simulation.messages.network import Connections, Faults
+from murmuration.simulation.messages.network import Connections, FaultSettings
 from murmuration.workload.job_spec import JobSpec
 
 #: A write to disk takes up to this, and its acknowledgement as long again.
@@ -213,7 +213,7 @@ class CentralCluster:
         nodes: Mapping[str, dict[str, int]],
         seed: int,
         rng: np.random.Generator,
-        faults: Faults | None = None,
+        faults: FaultSettings | None = None,
         disk: Callable[[], Any] | None = None,
         clocks: Mapping[str, float] | None = None,
         attributes: Mapping[str, Attributes] | None = None,

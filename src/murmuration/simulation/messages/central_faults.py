@@ -33,7 +33,7 @@ from murmuration.simulation.messages.central import (
     NoTaskRunsTwice,
 )
 from murmuration.simulation.messages.drive import BrokenError, Driver
-from murmuration.simulation.messages.network import Faults, Jump, Pause, draw_faults
+from murmuration.simulation.messages.network import FaultSettings, Jump, Pause, draw_faults
 from murmuration.workload.job_spec import JobSpec
 
 #: Faults until the first; looked at in the second.
@@ -120,7 +120,7 @@ def draw_cluster(seed: int, disk: Disks | None = None) -> CentralCluster:
     return cluster
 
 
-def draw_central_faults(rng: np.random.Generator, nodes: list[str]) -> Faults:
+def draw_central_faults(rng: np.random.Generator, nodes: list[str]) -> FaultSettings:
     """Crashes and partitions as in every protocol, and pauses and jumps of clocks."""
     base = draw_faults(rng, nodes[1:], [nodes[0], MASTER], FAULTS_S)
     names = [*nodes, MASTER]
@@ -132,7 +132,7 @@ def draw_central_faults(rng: np.random.Generator, nodes: list[str]) -> Faults:
         Jump(float(rng.uniform(0, FAULTS_S)), str(rng.choice(nodes)), float(rng.exponential(8.0)))
         for _ in range(int(rng.integers(0, 3)))
     )
-    return Faults(
+    return FaultSettings(
         partitions=base.partitions, crashes=base.crashes, end_s=FAULTS_S, pauses=pauses, jumps=jumps
     )
 

@@ -38,7 +38,7 @@ from murmuration.schedulers.central.messages import (
 )
 from murmuration.schedulers.offers.messages import MASTER, Status
 from murmuration.simulation.messages.drive import Disk, Driver, Party
-from murmuration.simulation.messages.network import Faults, Network
+from murmuration.simulation.messages.network import FaultSettings, Network
 from murmuration.workload.job_spec import JobSpec
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
@@ -178,7 +178,7 @@ def rehearse(
 ) -> Rehearsal:
     """A master on these nodes and jobs, if nothing took any time but the tasks."""
     settings = replace(settings, agent_timeout_s=math.inf)
-    driver = Driver(Network(Faults(delay_s=0.0), np.random.default_rng(0)))
+    driver = Driver(Network(FaultSettings(delay_s=0.0), np.random.default_rng(0)))
     rehearsal = Rehearsal()
     driver.add(_Rehearsed(rehearsal, settings, seed))
     for join in joins(nodes):

@@ -35,7 +35,7 @@ from murmuration.base.random import generator, state
 from murmuration.schedulers.agent import Agent, Do, Effect, Message
 from murmuration.simulation.autoscale.scenario import AutoscaleScenario, type_schedule, workload
 from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
-from murmuration.simulation.messages.network import Faults, Network
+from murmuration.simulation.messages.network import FaultSettings, Network
 
 ENTRY = "entry"
 #: Seconds between two samples.
@@ -138,11 +138,13 @@ class EntryHost(Party):
 class DepasWorld:
     """Workers, the entry point, clients, and whoever rents the nodes."""
 
-    def __init__(self, system: System, faults: Faults | None = None, write_s: float = 0.0) -> None:
+    def __init__(
+        self, system: System, faults: FaultSettings | None = None, write_s: float = 0.0
+    ) -> None:
         self.system, self.write_s = system, write_s
         self.rng = generator(system.seed, "requests")
         self.disk_rng = generator(system.seed, "disks") if write_s > 0.0 else None
-        self.network = Network(faults or Faults(), generator(system.seed, "network"))
+        self.network = Network(faults or FaultSettings(), generator(system.seed, "network"))
         self.driver = Driver(self.network)
         self.hosts: dict[str, WorkerHost] = {}
         #: Nodes that left, and since when a node is not a member.

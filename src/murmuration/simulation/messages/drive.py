@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.schedulers.agent import Agent, Do, Effect, Memory, Message, Note, Send, Wake
-from murmuration.simulation.messages.network import Faults, Network
+from murmuration.simulation.messages.network import FaultSettings, Network
 
 WAKE = Wake()
 
@@ -385,7 +385,7 @@ class Driver:
         seat.wake_s = math.inf
         self._schedule_wake(seat)
 
-    def inflict(self, faults: Faults) -> None:
+    def inflict(self, faults: FaultSettings) -> None:
         """Schedule the crashes, pauses and jumps of a fault schedule."""
         for crash in faults.crashes:
             self.at(crash.at_s, self.crash, crash.name, crash.down_s)

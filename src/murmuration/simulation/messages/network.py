@@ -1,8 +1,8 @@
 """A network in virtual time that loses, delays, doubles and reorders messages and falls apart.
 
 It knows nothing of what is sent: the driver asks when a message arrives (never, once, or more
-often). What goes wrong is a `Faults` value, written by hand or drawn from a seed, so that any run
-can be repeated.
+often). What goes wrong is a `FaultSettings` value, written by hand or drawn from a seed, so that
+any run can be repeated.
 
 `Network` is asked about single messages. `Streams` keeps them in order until an end crashes.
 `Connections` are opened, break, and are told of: one side *dials*, the other listens. A dialer
@@ -64,7 +64,7 @@ class Jump(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Faults(msgspec.Struct, frozen=True):
+class FaultSettings(msgspec.Struct, frozen=True):
     """What goes wrong, until `end_s`; from then on only the least delay remains."""
 
     loss: float = 0.0
@@ -86,7 +86,7 @@ def draw_faults(
     others: Sequence[str],
     end_s: float,
     deaths: int = 1,
-) -> Faults:
+) -> FaultSettings:
     """A random schedule: from nearly calm to very bad. Only `mortal` agents may be down for
     good."""
     names = [*mortal, *others]
@@ -102,7 +102,7 @@ def draw_faults(
         )
     for name in rng.permutation(list(mortal))[: int(rng.integers(0, deaths + 1))]:
         crashes.append(Crash(float(rng.uniform(0, end_s)), str(name), math.inf))
-    return Faults(
+    return FaultSettings(
         loss=float(rng.choice([0.0, 0.02, 0.1, 0.3])),
         duplication=float(rng.choice([0.0, 0.05, 0.3])),
         jitter_s=float(rng.choice([0.0, 0.5, 5.0, 30.0])),
@@ -115,7 +115,7 @@ def draw_faults(
 class Network:
     """When messages arrive."""
 
-    def __init__(self, faults: Faults, rng: np.random.Generator) -> None:
+    def __init__(self, faults: FaultSettings, rng: np.random.Generator) -> None:
         self.faults, self._rng = faults, rng
         self.sent = self.lost = 0
 
@@ -159,7 +159,7 @@ class Streams(Network):
     """Between every two parties a stream: what is sent arrives in order, and late. A stream breaks
     when one of its ends crashes, and takes with it what was under way."""
 
-    def __init__(self, faults: Faults, rng: np.random.Generator) -> None:
+    def __init__(self, faults: FaultSettings, rng: np.random.Generator) -> None:
         super().__init__(faults, rng)
         self._busy_s: dict[tuple[str, str], float] = {}
 
@@ -198,12 +198,12 @@ class Connections(Network):
         self,
         rng: np.random.Generator,
         where: Callable[[str], str | None],
-        faults: Faults | None = None,
+        faults: FaultSettings | None = None,
         delay_s: tuple[float, float] = (0.001, 0.05),
         notice_s: float = 5.0,
         redial_s: float = 0.5,
     ) -> None:
-        super().__init__(faults or Faults(), rng)
+        super().__init__(faults or FaultSettings(), rng)
         self._where, self._delay_s = where, delay_s
         self._notice_s, self._redial_s = notice_s, redial_s
         self._sessions = 0

@@ -31,7 +31,7 @@ from murmuration.schedulers.offers.messages import (
     Vector,
 )
 from murmuration.simulation.messages.drive import Checker, Driver, Party
-from murmuration.simulation.messages.network import Faults, Network
+from murmuration.simulation.messages.network import FaultSettings, Network
 
 Watch = Mapping[type, Callable[[Any, float], None]]
 Lasts = Callable[[LaunchTask], float]
@@ -144,7 +144,7 @@ class OffersCluster:
         checkers: Sequence[Checker] = (),
     ) -> None:
         self.master, self._lasts, self._watcher = master, lasts, _Watcher(watch or {})
-        network = network or Network(Faults(delay_s=0.0), np.random.default_rng(0))
+        network = network or Network(FaultSettings(delay_s=0.0), np.random.default_rng(0))
         self.driver = Driver(network, [*([self._watcher] if watch else []), *checkers])
         self.frameworks = {framework.name: framework for framework in frameworks}
         self.driver.add(_Lasting(MASTER, master, self._finish))
@@ -192,7 +192,7 @@ def assemble(
 ) -> OffersCluster:
     """A cluster whose nodes have joined and whose frameworks have registered at time 0."""
     master = Master(len(next(iter(nodes.values()))), rules, rng)
-    network = Network(Faults(delay_s=delay_s), rng)
+    network = Network(FaultSettings(delay_s=delay_s), rng)
     cluster = OffersCluster(master, frameworks, lasts, network, watch)
     for node, total in nodes.items():
         cluster.post(NodeJoined(node, total), 0.0)

@@ -31,7 +31,7 @@ from murmuration.schedulers.offers.messages import (
     Vector,
 )
 from murmuration.simulation.messages.drive import BrokenError, Checker, Driver
-from murmuration.simulation.messages.network import Crash, Faults, Pause, Streams
+from murmuration.simulation.messages.network import Crash, FaultSettings, Pause, Streams
 from murmuration.simulation.messages.offers import EmulatedSlave, OffersCluster
 
 #: Faults until the first; looked at in the second.
@@ -40,7 +40,7 @@ FAULTS_S, END_S = 200.0, 2000.0
 NODE: Vector = (8, 16)
 
 
-class LedgerAddsUp(Checker):
+class OffersLedgerAddsUp(Checker):
     """The master's amounts add up, and no node really runs more than it has."""
 
     def __init__(self, nodes: dict[str, Vector]) -> None:
@@ -75,7 +75,7 @@ class OffersSchedule:
             frameworks,
             network=self.network,
             watch={JobFinished: self._on_finished},
-            checkers=[LedgerAddsUp(self.nodes)],
+            checkers=[OffersLedgerAddsUp(self.nodes)],
         )
         self._post(rng, names)
 
@@ -93,7 +93,7 @@ class OffersSchedule:
         for job in sorted(self.jobs):
             submit = Submit(str(rng.choice(names)), _draw_job(rng, job, list(self.nodes)))
             self.cluster.post(submit, float(rng.uniform(0, FAULTS_S)))
-        self.cluster.driver.inflict(Faults(pauses=self.faults.pauses))
+        self.cluster.driver.inflict(FaultSettings(pauses=self.faults.pauses))
         for crash in self.faults.crashes:
             self.cluster.driver.at(crash.at_s, self._crash, crash)
 
@@ -124,7 +124,9 @@ class OffersSchedule:
             raise BrokenError(f"the master still holds {list(master.ledger.tasks)}")
 
 
-def _draw_faults(rng: np.random.Generator, nodes: list[str], frameworks: list[str]) -> Faults:
+def _draw_faults(
+    rng: np.random.Generator, nodes: list[str], frameworks: list[str]
+) -> FaultSettings:
     """The first node never dies, so that all jobs can end."""
     crashes = [
         Crash(float(rng.uniform(0, FAULTS_S)), str(rng.choice(nodes)), float(rng.exponential(20.0)))
@@ -138,7 +140,7 @@ def _draw_faults(rng: np.random.Generator, nodes: list[str], frameworks: list[st
         for _ in range(int(rng.integers(0, 5)))
     )
     jitter_s = float(rng.choice([0.0, 0.1, 2.0]))
-    return Faults(jitter_s=jitter_s, crashes=tuple(crashes), pauses=pauses, end_s=FAULTS_S)
+    return FaultSettings(jitter_s=jitter_s, crashes=tuple(crashes), pauses=pauses, end_s=FAULTS_S)
 
 
 def _draw_rules(rng: np.random.Generator) -> Rules:

@@ -37,14 +37,14 @@ from murmuration.schedulers.swarm.messages import (
 from murmuration.schedulers.swarm.node_agent import SwarmNode
 from murmuration.schedulers.swarm.settings import SwarmSettings
 from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
-from murmuration.simulation.messages.network import Faults, Network
+from murmuration.simulation.messages.network import FaultSettings, Network
 
 #: Who tells the others that a node is down for good.
 OPERATOR = "operator"
 
 
 @dataclass(frozen=True)
-class Cluster:
+class SwarmCluster:
     """What a cluster is made of: nodes with their capacity in ring order, and what runs on which
     at the start."""
 
@@ -64,7 +64,7 @@ class Cluster:
 class SwarmHost(Party):
     """A node's host: it runs what its agent says, whether the agent is up or not."""
 
-    def __init__(self, name: str, world: SwarmWorld, disk: Disk) -> None:
+    def __init__(self, name: str, world: SwarmSimulation, disk: Disk) -> None:
         super().__init__(name, disk)
         self._world = world
 
@@ -100,11 +100,11 @@ class SwarmHost(Party):
             self._world.bury(self.name)
 
 
-class SwarmWorld:
+class SwarmSimulation:
     """Nodes, the network between them, and what really runs where."""
 
     def __init__(
-        self, cluster: Cluster, faults: Faults | None = None, write_s: float = 0.0
+        self, cluster: SwarmCluster, faults: FaultSettings | None = None, write_s: float = 0.0
     ) -> None:
         self.cluster, self.counted = cluster, cluster.counted
         self.runs: dict[str, str] = {}
@@ -116,7 +116,7 @@ class SwarmWorld:
         #: When a container last changed nodes.
         self.moved_s = 0.0
         self._counts: Counter[str] = Counter()
-        self.network = Network(faults or Faults(), generator(cluster.seed, "network"))
+        self.network = Network(faults or FaultSettings(), generator(cluster.seed, "network"))
         self.driver = Driver(self.network)
         rng = generator(cluster.seed, "disks") if write_s > 0.0 else None
         self.disks = {name: Disk(self._first(name), write_s, rng) for name in cluster.nodes}
@@ -278,7 +278,7 @@ class SwarmChecker(Checker):
     """No container runs twice (the world itself says so), none is without an owner, and no node
     grants room that it does not have."""
 
-    def __init__(self, world: SwarmWorld) -> None:
+    def __init__(self, world: SwarmSimulation) -> None:
         self._world = world
         self._granted: set[tuple[str, Move]] = set()
 

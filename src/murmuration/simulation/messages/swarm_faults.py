@@ -25,7 +25,7 @@ from murmuration.schedulers.swarm.pheromone import BIN_PACK, LINEAR, QUADRATIC, 
 from murmuration.schedulers.swarm.settings import SwarmSettings
 from murmuration.simulation.messages.drive import BrokenError, Checker, Driver
 from murmuration.simulation.messages.network import draw_faults
-from murmuration.simulation.messages.swarm import Cluster, SwarmChecker, SwarmWorld
+from murmuration.simulation.messages.swarm import SwarmChecker, SwarmCluster, SwarmSimulation
 
 #: Faults until the first; nothing new comes or ends after it; looked at in the second.
 FAULTS_S, END_S = 600.0, 3000.0
@@ -48,7 +48,7 @@ class CrashAtHandOver(Checker):
             driver.at(later, driver.crash, name, 0.1 + float(self._rng.exponential(5.0)))
 
 
-def draw_world(seed: int) -> SwarmWorld:
+def draw_world(seed: int) -> SwarmSimulation:
     """A cluster and what goes wrong in it, all from one seed."""
     rng = generator(seed, "faults")
     alike = bool(rng.random() < 0.5)
@@ -65,8 +65,8 @@ def draw_world(seed: int) -> SwarmWorld:
     for k in range(int(rng.integers(3, 6)) * len(nodes)):
         _place(start, nodes, SwarmContainer(f"task-{k}", _draw_request(rng, alike)), rng)
     faults = draw_faults(rng, list(nodes), [], FAULTS_S)
-    cluster = Cluster(nodes, start, settings, float(rng.choice([1.0, 5.0, 20.0])), seed)
-    world = SwarmWorld(cluster, faults, WRITE_S)
+    cluster = SwarmCluster(nodes, start, settings, float(rng.choice([1.0, 5.0, 20.0])), seed)
+    world = SwarmSimulation(cluster, faults, WRITE_S)
     world.driver.checkers += [SwarmChecker(world), CrashAtHandOver(rng)]
     _disturb(world, rng, alike)
     return world
@@ -97,7 +97,7 @@ def _place(
             return
 
 
-def _disturb(world: SwarmWorld, rng: np.random.Generator, alike: bool) -> None:
+def _disturb(world: SwarmSimulation, rng: np.random.Generator, alike: bool) -> None:
     """While the faults last some containers come and some end."""
     nodes = list(world.cluster.nodes)
     for k in range(int(rng.integers(0, 10)) * len(nodes)):

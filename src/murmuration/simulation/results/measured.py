@@ -16,7 +16,7 @@ USAGE_EVERY_S = 6000.0
 MOVED = ("migrations", "forced", "migrated_mb")
 
 
-class Measured(NamedTuple):
+class UsageSamples(NamedTuple):
     """`noted` counts the rows filled of the other two: migrations, forced ones and megabytes so
     far; and by node the share of each resource that is used, the share that is guaranteed, and the
     tasks (NaN: a node that is not there)."""
@@ -26,22 +26,22 @@ class Measured(NamedTuple):
     usage: Array
 
 
-def measured(world: wd.World) -> Measured:
+def measured(world: wd.World) -> UsageSamples:
     """Nothing recorded yet."""
     nodes, resources = world.total.shape
     times = int(np.ceil(world.state["horizon"][0] / USAGE_EVERY_S)) - 1
     usage = np.zeros((max(times, 0), nodes, 2 * resources + 1), np.float32)
-    return Measured(np.zeros(2, np.int64), np.zeros((len(world.samples), len(MOVED))), usage)
+    return UsageSamples(np.zeros(2, np.int64), np.zeros((len(world.samples), len(MOVED))), usage)
 
 
-def due(m: Measured, world: wd.World) -> float:
+def due(m: UsageSamples, world: wd.World) -> float:
     """When something is to be recorded next."""
     tick = m.noted[0] * world.state["sample_step"][0] if m.noted[0] < len(m.ticks) else np.inf
     usage = (m.noted[1] + 1) * USAGE_EVERY_S if m.noted[1] < len(m.usage) else np.inf
     return float(min(tick, usage, world.state["horizon"][0] if np.isfinite(tick) else np.inf))
 
 
-def take(m: Measured, world: wd.World, at: float) -> None:
+def take(m: UsageSamples, world: wd.World, at: float) -> None:
     """Record what is due at this time: the world as it stands before the events of that time, as
     samples have it."""
     if m.noted[0] < len(m.ticks) and m.noted[0] * world.state["sample_step"][0] <= at * (1 + 1e-12):

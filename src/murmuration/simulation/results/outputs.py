@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.results import snapshots
 from murmuration.simulation.results import summary as results
-from murmuration.simulation.results.measured import USAGE_EVERY_S, Measured
+from murmuration.simulation.results.measured import USAGE_EVERY_S, UsageSamples
 
 Table = dict[str, NDArray[Any]]
 
@@ -29,14 +29,16 @@ def outputs(run: Run) -> dict[str, Table | str]:
     return tables | ({snapshots.ERRORS: "\n".join(log) + "\n"} if log else {})
 
 
-def tick_table(run: Run, measured: Measured) -> Table:
+def tick_table(run: Run, measured: UsageSamples) -> Table:
     """The cluster at each sample: the series without workloads and queues, and what migrations have
     come to."""
     series = results.series(run)
     count = min(len(series["time_s"]), int(measured.noted[0]))
-    kept = ("time_s", "tasks_running", "nodes.", "required.", "guaranteed.", "used.")
+    prefixes = ("time_s", "tasks_running", "nodes.", "required.", "guaranteed.", "used.")
     table: Table = {
-        name: shorten(column[:count]) for name, column in series.items() if name.startswith(kept)
+        name: shorten(column[:count])
+        for name, column in series.items()
+        if name.startswith(prefixes)
     }
     migrations, forced, megabytes = measured.ticks[:count].T
     return {
@@ -47,7 +49,7 @@ def tick_table(run: Run, measured: Measured) -> Table:
     }
 
 
-def usage_table(run: Run, measured: Measured) -> Table:
+def usage_table(run: Run, measured: UsageSamples) -> Table:
     """A row for each node that is there, every 100 minutes."""
     rows = measured.usage[: measured.noted[1]]
     time, node = np.nonzero(~np.isnan(rows[:, :, 0]))

@@ -32,8 +32,8 @@ def check_values(scenario: sc.Scenario, source: str) -> None:
 
 
 def _problems(scenario: sc.Scenario) -> Iterator[str]:
-    yield from check_number("days", scenario.days, above=0.0, most=DAYS_MAX)
-    yield from check_number("seed", scenario.seed, least=0.0, most=2.0**63)
+    yield from check_number("days", scenario.days, above=0.0, high=DAYS_MAX)
+    yield from check_number("seed", scenario.seed, low=0.0, high=2.0**63)
     yield from _cluster(scenario.cluster)
     names: list[str] | None = None
     if sc.is_replay(scenario.workload):
@@ -42,48 +42,46 @@ def _problems(scenario: sc.Scenario) -> Iterator[str]:
         names = list(sc.generators(scenario))
         for name, generator in sc.generators(scenario).items():
             yield from _generator(f"workload.{name}", generator)
-    yield from check_number("workload.multiply", sc.multiplied(scenario), above=0.0, most=1000.0)
+    yield from check_number("workload.multiply", sc.multiplied(scenario), above=0.0, high=1000.0)
     yield from _scheduler(scenario.scheduler, names)
 
 
-def _cluster(cluster: sc.Cluster) -> Iterator[str]:
+def _cluster(cluster: sc.ClusterSettings) -> Iterator[str]:
     given = [cluster.nodes is not None, bool(cluster.group), cluster.trace is not None]
     if sum(given) != 1:
         yield "cluster: expected one of nodes, [[cluster.group]] and trace"
     if cluster.nodes is not None:
-        yield from check_number("cluster.nodes", cluster.nodes, least=1, most=NODES_MAX)
+        yield from check_number("cluster.nodes", cluster.nodes, low=1, high=NODES_MAX)
     for index, group in enumerate(cluster.group):
-        yield from check_number(
-            f"cluster.group[{index}].count", group.count, least=1, most=NODES_MAX
-        )
-        yield from check_number(f"cluster.group[{index}].join_s", group.join_s, least=0.0)
+        yield from check_number(f"cluster.group[{index}].count", group.count, low=1, high=NODES_MAX)
+        yield from check_number(f"cluster.group[{index}].join_s", group.join_s, low=0.0)
         if group.leave_s is not None:
             yield from check_number(
                 f"cluster.group[{index}].leave_s", group.leave_s, above=group.join_s
             )
-    yield from check_number("cluster.prefill", cluster.prefill, least=0.0, most=0.99)
-    yield from check_number("cluster.keep", cluster.keep, above=0.0, most=1.0)
+    yield from check_number("cluster.prefill", cluster.prefill, low=0.0, high=0.99)
+    yield from check_number("cluster.keep", cluster.keep, above=0.0, high=1.0)
 
 
 def _generator(key: str, generator: sc.Generator) -> Iterator[str]:
     if generator.empirical is None or generator.arrivals_per_s != 0.0:
         yield from check_number(
-            f"{key}.arrivals_per_s", generator.arrivals_per_s, above=0.0, most=1e5
+            f"{key}.arrivals_per_s", generator.arrivals_per_s, above=0.0, high=1e5
         )
-    yield from check_number(f"{key}.tasks_per_job", generator.tasks_per_job, above=0.0, most=1e6)
+    yield from check_number(f"{key}.tasks_per_job", generator.tasks_per_job, above=0.0, high=1e6)
     yield from check_number(f"{key}.task_duration_s", generator.task_duration_s, above=0.0)
-    yield from check_number(f"{key}.picky", generator.picky, least=0.0, most=1.0)
-    yield from check_number(f"{key}.priority", generator.priority, least=-WHOLE_MAX, most=WHOLE_MAX)
-    yield from check_number(f"{key}.initial", generator.initial, least=0, most=1e9)
-    yield from check_number(f"{key}.spread", generator.spread, least=0.0, most=SPREAD_MAX)
+    yield from check_number(f"{key}.picky", generator.picky, low=0.0, high=1.0)
+    yield from check_number(f"{key}.priority", generator.priority, low=-WHOLE_MAX, high=WHOLE_MAX)
+    yield from check_number(f"{key}.initial", generator.initial, low=0, high=1e9)
+    yield from check_number(f"{key}.spread", generator.spread, low=0.0, high=SPREAD_MAX)
     if generator.usage is not None:
         yield from _usage(f"{key}.usage", generator.usage)
     for text in generator.constraints:
         parse_constraint(text, f"{key}.constraints")
 
 
-def _usage(key: str, usage: sc.Usage) -> Iterator[str]:
-    most = {
+def _usage(key: str, usage: sc.UsageSettings) -> Iterator[str]:
+    high = {
         "cpu": 100.0,
         "memory": 100.0,
         "spread": SPREAD_MAX,
@@ -92,47 +90,45 @@ def _usage(key: str, usage: sc.Usage) -> Iterator[str]:
         "spike": 1000.0,
         "daily": 1.0,
     }
-    for name, limit in most.items():
-        yield from check_number(f"{key}.{name}", getattr(usage, name), least=0.0, most=limit)
-    yield from check_number(f"{key}.step_s", usage.step_s, least=1.0)
+    for name, limit in high.items():
+        yield from check_number(f"{key}.{name}", getattr(usage, name), low=0.0, high=limit)
+    yield from check_number(f"{key}.step_s", usage.step_s, low=1.0)
 
 
-def _scheduler(scheduler: sc.Scheduler, workloads: list[str] | None) -> Iterator[str]:
-    yield from check_number("scheduler.retry_s", scheduler.retry_s, least=0.0)
-    yield from check_number("scheduler.usage_s", scheduler.usage_s, least=1.0)
+def _scheduler(scheduler: sc.SchedulerSettings, workloads: list[str] | None) -> Iterator[str]:
+    yield from check_number("scheduler.retry_s", scheduler.retry_s, low=0.0)
+    yield from check_number("scheduler.usage_s", scheduler.usage_s, low=1.0)
+    yield from check_number("scheduler.attempts_max", scheduler.attempts_max, low=0, high=WHOLE_MAX)
     yield from check_number(
-        "scheduler.attempts_max", scheduler.attempts_max, least=0, most=WHOLE_MAX
-    )
-    yield from check_number(
-        "scheduler.empty_attempts_max", scheduler.empty_attempts_max, least=0, most=WHOLE_MAX
+        "scheduler.empty_attempts_max", scheduler.empty_attempts_max, low=0, high=WHOLE_MAX
     )
     for name, decision in scheduler.decision.items():
         yield from check_number(
-            f"scheduler.decision.{name}.job_time_s", decision.job_time_s, least=0.0
+            f"scheduler.decision.{name}.job_time_s", decision.job_time_s, low=0.0
         )
         yield from check_number(
-            f"scheduler.decision.{name}.task_time_s", decision.task_time_s, least=0.0
+            f"scheduler.decision.{name}.task_time_s", decision.task_time_s, low=0.0
         )
     for name, count in scheduler.agents.items():
-        yield from check_number(f"scheduler.agents.{name}", count, least=1, most=AGENTS_MAX)
+        yield from check_number(f"scheduler.agents.{name}", count, low=1, high=AGENTS_MAX)
     for name, share in scheduler.partition.items():
-        yield from check_number(f"scheduler.partition.{name}", share, above=0.0, most=1.0)
+        yield from check_number(f"scheduler.partition.{name}", share, above=0.0, high=1.0)
     if sum(scheduler.partition.values()) > 1.0 + 1e-9:
         yield (
             "scheduler.partition: expected shares of at most 1 in all, got "
             f"{sum(scheduler.partition.values()):g}"
         )
     for name, policy in scheduler.policy.items():
-        yield from check_number(f"scheduler.policy.{name}.quota", policy.quota, above=0.0, most=1.0)
+        yield from check_number(f"scheduler.policy.{name}.quota", policy.quota, above=0.0, high=1.0)
         yield from check_number(
-            f"scheduler.policy.{name}.headroom", policy.headroom, least=0.0, most=1.0
+            f"scheduler.policy.{name}.headroom", policy.headroom, low=0.0, high=1.0
         )
     for table in settings_tables().values():
         yield from table.find_problems(scheduler.settings_of(table.struct), scheduler)
     yield from unknown_workloads(scheduler, workloads) if workloads is not None else ()
 
 
-def unknown_workloads(scheduler: sc.Scheduler, workloads: Collection[str]) -> Iterator[str]:
+def unknown_workloads(scheduler: sc.SchedulerSettings, workloads: Collection[str]) -> Iterator[str]:
     """Tables per workload must name one that exists: known up front, or once the jobs are read from
     their file."""
     tables: dict[str, Collection[str]] = {

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 DAY_S = 86_400.0
 
 
-def make_nodes(cluster: sc.Cluster) -> NodeTable:
+def make_nodes(cluster: sc.ClusterSettings) -> NodeTable:
     """The nodes of the cluster, those that join later among them."""
     nodes = _group_nodes(cluster) if cluster.trace is None else _read_nodes(cluster.trace)
     if cluster.events is None:
@@ -40,7 +40,7 @@ def make_nodes(cluster: sc.Cluster) -> NodeTable:
     return with_later_nodes(nodes, _read_events(cluster.events), cluster.events)
 
 
-def make_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents | None:
+def make_events(cluster: sc.ClusterSettings, nodes: NodeTable) -> NodeEvents | None:
     """What happens to these nodes, in seconds from the start of the run. A node whose first event
     is ADD is absent until then; a node is added only when absent, removed or resized only when
     there."""
@@ -68,9 +68,9 @@ def keep_share(
 
 def _read_nodes(path: str) -> NodeTable:
     from murmuration.workload.detect import open_trace
-    from murmuration.workload.trace import Options
+    from murmuration.workload.trace import TraceOptions
 
-    nodes = open_trace(path, Options(nodes_only=True)).nodes
+    nodes = open_trace(path, TraceOptions(nodes_only=True)).nodes
     if nodes is None:
         raise InputError(f"{path}: expected a list of nodes, found none")
     return nodes
@@ -78,15 +78,15 @@ def _read_nodes(path: str) -> NodeTable:
 
 def _read_events(path: str) -> NodeEvents:
     from murmuration.workload.detect import open_trace
-    from murmuration.workload.trace import Options
+    from murmuration.workload.trace import TraceOptions
 
-    events = open_trace(path, Options(nodes_only=True)).events
+    events = open_trace(path, TraceOptions(nodes_only=True)).events
     if events is None:
         raise InputError(f"{path}: expected events of nodes, found none")
     return events
 
 
-def _group_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents:
+def _group_events(cluster: sc.ClusterSettings, nodes: NodeTable) -> NodeEvents:
     """The nodes of a group join and leave together."""
     member = _group_of(cluster)
     rows: list[int] = []
@@ -110,7 +110,7 @@ def _group_events(cluster: sc.Cluster, nodes: NodeTable) -> NodeEvents:
     )
 
 
-def _group_of(cluster: sc.Cluster) -> NDArray[np.int64]:
+def _group_of(cluster: sc.ClusterSettings) -> NDArray[np.int64]:
     """For each node its group: one group after the other, or mixed evenly."""
     counts = [group.count for group in cluster.group] or [cluster.nodes or 0]
     member = np.repeat(np.arange(len(counts)), counts)
@@ -121,7 +121,7 @@ def _group_of(cluster: sc.Cluster) -> NDArray[np.int64]:
     ]
 
 
-def _group_nodes(cluster: sc.Cluster) -> NodeTable:
+def _group_nodes(cluster: sc.ClusterSettings) -> NodeTable:
     groups = cluster.group or [
         sc.Group(
             count=cluster.nodes or 0,
@@ -178,7 +178,7 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
     return jobs
 
 
-def read_replay(replay: sc.Replay, seed: int, resources: Resources) -> JobList:
+def read_replay(replay: sc.ReplaySettings, seed: int, resources: Resources) -> JobList:
     """The job list a scenario names."""
     trace = _open(replay.trace, seed, replay)
     if trace.jobs is None:
@@ -250,13 +250,13 @@ def _stream_jobs(
     return with_usage(jobs, rules, resources, generator(seed, "usage", name))
 
 
-def _open(path: str, seed: int, replay: sc.Replay | None = None) -> Trace:
+def _open(path: str, seed: int, replay: sc.ReplaySettings | None = None) -> Trace:
     """A trace, with what it leaves open drawn from the run's seed."""
     from murmuration.workload.detect import open_trace
-    from murmuration.workload.trace import Options
+    from murmuration.workload.trace import TraceOptions
 
-    replay = replay or sc.Replay(trace=path)
-    options = Options(
+    replay = replay or sc.ReplaySettings(trace=path)
+    options = TraceOptions(
         rng=generator(seed, "trace"),
         initial=replay.initial,
         strict=replay.strict,

@@ -44,7 +44,7 @@ class Group(Part, frozen=True):
     leave_s: float | None = None
 
 
-class Cluster(Part, frozen=True):
+class ClusterSettings(Part, frozen=True):
     """The nodes: alike, in groups (one after the other, or `mixed` evenly), or from a file; what
     happens to them is in the file `events`. Of all of them this share is kept, drawn so that fewer
     nodes are always some of the more."""
@@ -62,7 +62,7 @@ class Cluster(Part, frozen=True):
     keep: float = 1.0
 
 
-class Usage(Part, frozen=True):
+class UsageSettings(Part, frozen=True):
     """What tasks use of their requests: mean shares, how much tasks differ (`spread`), how much
     each wanders (`noise`, every `step_s`), and how often it `spikes` per hour to `spike` times its
     usual share."""
@@ -96,17 +96,17 @@ class Generator(Part, frozen=True):
     empirical: str | None = None
     initial: int = 0
     spread: float = 0.0
-    usage: Usage | None = None
+    usage: UsageSettings | None = None
 
 
-class Decision(Part, frozen=True):
+class DecisionTime(Part, frozen=True):
     """Time of one attempt = job_time_s + task_time_s × tasks left."""
 
     job_time_s: float = 0.1
     task_time_s: float = 0.005
 
 
-class Policy(Part, frozen=True):
+class PolicySettings(Part, frozen=True):
     """Checked when a workload's transaction commits: its quota, and the share of the cluster it
     must leave free."""
 
@@ -114,7 +114,7 @@ class Policy(Part, frozen=True):
     headroom: float = 0.0
 
 
-class Scheduler(Part, frozen=True):
+class SchedulerSettings(Part, frozen=True):
     """Who decides, how, and how long it takes."""
 
     kind: str = DEFAULT_KIND
@@ -128,9 +128,9 @@ class Scheduler(Part, frozen=True):
     reclaim: bool = False
     attempts_max: int = 0
     empty_attempts_max: int = 0
-    decision: dict[str, Decision] = {}
+    decision: dict[str, DecisionTime] = {}
     partition: dict[str, float] = {}
-    policy: dict[str, Policy] = {}
+    policy: dict[str, PolicySettings] = {}
     #: The tables of architectures that the scenario gives, by their key below `scheduler`.
     settings: dict[str, Any] = {}
 
@@ -142,19 +142,19 @@ class Scheduler(Part, frozen=True):
 
 class Scenario(Part, frozen=True):
     """A whole run. `workload` maps names to generators (and `multiply` beside them), or holds the
-    reserved keys of `Replay`."""
+    reserved keys of `ReplaySettings`."""
 
     name: str = "scenario"
     description: str = ""
     seed: int = 1
     days: float = 1.0
-    cluster: Cluster = Cluster()
+    cluster: ClusterSettings = ClusterSettings()
     workload: dict[str, Any] = {}
-    scheduler: Scheduler = Scheduler()
+    scheduler: SchedulerSettings = SchedulerSettings()
     variant: dict[str, dict[str, Any]] = {}
 
 
-class Replay(Part, frozen=True):
+class ReplaySettings(Part, frozen=True):
     """The `[workload]` table when it names a job list instead of generators. `usage` is a file of
     what the jobs use, `initial` keeps the jobs that were there before a trace began, `strict` stops
     at the first row that makes no sense."""
@@ -302,7 +302,7 @@ def _check_keys(table: Any, kind: type[msgspec.Struct], source: str, path: str) 
     if not isinstance(table, Mapping):
         return
     hints = get_type_hints(kind)
-    if kind is Scheduler:
+    if kind is SchedulerSettings:
         del hints["settings"]
     for key, value in table.items():
         dotted = f"{path}{key}"
@@ -317,7 +317,7 @@ def _check_keys(table: Any, kind: type[msgspec.Struct], source: str, path: str) 
 
 def _known(kind: type[msgspec.Struct], hints: Mapping[str, Any]) -> list[str]:
     """The keys a table may have; in `[scheduler]` also those of architectures."""
-    return [*hints, *settings_tables()] if kind is Scheduler else [*hints]
+    return [*hints, *settings_tables()] if kind is SchedulerSettings else [*hints]
 
 
 def _check_inner(value: Any, hint: Any, source: str, dotted: str) -> None:
@@ -338,7 +338,7 @@ def _check_inner(value: Any, hint: Any, source: str, dotted: str) -> None:
 
 def _check_workload(table: Mapping[str, Any], source: str) -> None:
     if is_replay(table):
-        _check_keys(table, Replay, source, "workload.")
+        _check_keys(table, ReplaySettings, source, "workload.")
         return
     for name, item in table.items():
         if name == MULTIPLY and type(item) in (int, float):
@@ -358,7 +358,7 @@ def is_replay(workload: Mapping[str, Any]) -> bool:
     `[workload]` itself."""
     given = {
         key
-        for key in Replay.__struct_fields__
+        for key in ReplaySettings.__struct_fields__
         if key in workload and not isinstance(workload[key], Mapping)
     }
     return bool(given - {MULTIPLY}) or (
@@ -395,9 +395,9 @@ def is_picky(scenario: Scenario) -> bool:
     )
 
 
-def replay(scenario: Scenario) -> Replay:
+def replay(scenario: Scenario) -> ReplaySettings:
     """The job list a scenario names."""
-    return _convert(scenario.workload, Replay, "workload")
+    return _convert(scenario.workload, ReplaySettings, "workload")
 
 
 def _convert(table: Any, kind: type[T], where: str) -> T:

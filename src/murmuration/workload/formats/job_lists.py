@@ -16,7 +16,7 @@ from murmuration.base.errors import InputError, unknown
 from murmuration.cluster.constraints import Constraint, parse_constraint
 from murmuration.workload.formats.sizes import check_suffix, read_sizes, size_columns, write_frame
 from murmuration.workload.formats.source import load
-from murmuration.workload.formats.table import WHOLE_MAX, Table, codes, of_source
+from murmuration.workload.formats.table import WHOLE_MAX, TraceTable, codes, of_source
 from murmuration.workload.formats.usage_files import (
     Usage,
     curve_names,
@@ -55,14 +55,16 @@ def write_jobs(jobs: JobList, path: str | Path) -> Path | None:
     beside = usage_path(path) if used else None
     frame, usage = _frame(jobs, path), usage_frame(jobs) if used else None
     # What could not be read back is refused here, before anything is written.
-    jobs_of(Table(path, frame))
+    jobs_of(TraceTable(path, frame))
     if beside is not None and usage is not None:
         write_frame(usage, beside)
     write_frame(frame, path)
     return beside
 
 
-def jobs_of(table: Table, usage: Usage | None = None, left_out: LeftOut | None = None) -> JobList:
+def jobs_of(
+    table: TraceTable, usage: Usage | None = None, left_out: LeftOut | None = None
+) -> JobList:
     """The job list in a table of our own columns."""
     table.need(BASE, "jobs")
     _refuse_misspelt(table)
@@ -96,7 +98,7 @@ def jobs_of(table: Table, usage: Usage | None = None, left_out: LeftOut | None =
     return with_usage(jobs, usage, _curve_of(table, jobs), left_out or LeftOut(strict=True))
 
 
-def _curve_of(table: Table, jobs: JobList) -> list[str]:
+def _curve_of(table: TraceTable, jobs: JobList) -> list[str]:
     """For each job the name of its curve: its own, unless the list says another."""
     names: list[str] = jobs.job_id.tolist()
     if "curve" not in table.columns:
@@ -108,20 +110,20 @@ def _curve_of(table: Table, jobs: JobList) -> list[str]:
     return [curve[name] for name in names]
 
 
-def unused_columns(table: Table) -> list[str]:
+def unused_columns(table: TraceTable) -> list[str]:
     """The columns of a job list that mean nothing here."""
     used = {*BASE, *OPTIONAL, *_size_columns(table).values()}
     return [name for name in table.columns if name not in used]
 
 
-def _refuse_misspelt(table: Table) -> None:
+def _refuse_misspelt(table: TraceTable) -> None:
     """An unused column is passed over, unless it looks like an optional one written wrong."""
     for name in unused_columns(table):
         if difflib.get_close_matches(name, OPTIONAL, n=1, cutoff=0.8):
             raise InputError(f"{table.path}: {unknown('column', name, OPTIONAL)}")
 
 
-def _size_columns(table: Table) -> dict[str, str]:
+def _size_columns(table: TraceTable) -> dict[str, str]:
     """Resource to column: CPU and memory, then whatever else is named `<resource>_per_task`."""
     columns = {"cpu": "cpus_per_task", "memory": "mem_gb_per_task"}
     for column in table.columns:
@@ -133,7 +135,7 @@ def _size_columns(table: Table) -> dict[str, str]:
     return columns
 
 
-def _read_constraints(table: Table) -> tuple[tuple[ConstraintSet, ...], Integers]:
+def _read_constraints(table: TraceTable) -> tuple[tuple[ConstraintSet, ...], Integers]:
     """The distinct sets of constraints, the empty one first, and the set of each row; each text is
     parsed once."""
     if "constraints" not in table.columns:

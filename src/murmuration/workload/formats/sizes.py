@@ -14,7 +14,7 @@ from murmuration.base.arrays import Floats
 from murmuration.base.errors import InputError
 from murmuration.base.files import write_bytes
 from murmuration.base.resources import AMOUNT_MAX, MICRO, Amounts, Resources
-from murmuration.workload.formats.table import Table
+from murmuration.workload.formats.table import TraceTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +42,7 @@ def unit(name: str) -> int:
     return GB if name == "memory" else MICRO
 
 
-def read_sizes(table: Table, columns: Mapping[str, str]) -> tuple[Resources, Amounts]:
+def read_sizes(table: TraceTable, columns: Mapping[str, str]) -> tuple[Resources, Amounts]:
     """The resources, each read from its column; an empty field of a further resource is zero."""
     resources = Resources(tuple(columns))
     rows = np.empty((len(table), len(resources)), dtype=np.int64)

@@ -31,7 +31,7 @@ EXACT_MAX = 2.0**53
 
 
 @dataclass(frozen=True)
-class Table:
+class TraceTable:
     """Named columns of one file; `lines` are the lines its rows stand on, or none where rows have
     no lines."""
 
@@ -46,12 +46,12 @@ class Table:
     def columns(self) -> list[str]:
         return self.frame.columns
 
-    def select(self, rows: Flags) -> Table:
+    def select(self, rows: Flags) -> TraceTable:
         """The rows that are marked; they keep their lines."""
         import polars as pl
 
         lines = np.flatnonzero(rows) + 1 if self.lines is None else self.lines[rows]
-        return Table(self.path, self.frame.filter(pl.Series(rows)), lines)
+        return TraceTable(self.path, self.frame.filter(pl.Series(rows)), lines)
 
     def where(self, row: int) -> str:
         """The place of a row, as every message names it."""
@@ -164,22 +164,22 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Parts(Table):
+class SplitTable(TraceTable):
     """One table in several files; a row is named by the file it stands in."""
 
     files: tuple[Path, ...] = ()
     #: For each row the index of its file.
     file: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
-    def select(self, rows: Flags) -> Parts:
+    def select(self, rows: Flags) -> SplitTable:
         chosen = super().select(rows)
-        return Parts(chosen.path, chosen.frame, chosen.lines, self.files, self.file[rows])
+        return SplitTable(chosen.path, chosen.frame, chosen.lines, self.files, self.file[rows])
 
     def where(self, row: int) -> str:
         return f"{self.files[self.file[row]]} {self._place(row)}"
 
 
-def stack_parts(path: Path, tables: Sequence[Table], columns: Sequence[str]) -> Parts:
+def stack_parts(path: Path, tables: Sequence[TraceTable], columns: Sequence[str]) -> SplitTable:
     """Tables of text, one after the other; a column that one of them lacks is empty there."""
     import polars as pl
 
@@ -188,7 +188,7 @@ def stack_parts(path: Path, tables: Sequence[Table], columns: Sequence[str]) -> 
     none = np.empty(0, dtype=np.int64)
     lines = np.concatenate([none, *(table.lines for table in tables if table.lines is not None)])
     file = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-    return Parts(path, frame, lines, tuple(table.path for table in tables), file)
+    return SplitTable(path, frame, lines, tuple(table.path for table in tables), file)
 
 
 def _shown(value: object) -> str:
@@ -253,27 +253,27 @@ def codes(text: pl.Series) -> tuple[tuple[str, ...], Integers]:
     return tuple(distinct), text.cast(pl.Enum(distinct)).to_physical().to_numpy().astype(np.int64)
 
 
-def of_source(source: Source) -> Table:
+def of_source(source: Source) -> TraceTable:
     """Our own formats: Parquet by its first bytes, otherwise CSV with a header."""
     return parquet(source) if source.is_parquet else parse(source)
 
 
 def of_columns(
     source: Source, columns: Mapping[str, Sequence[str | None]], lines: Sequence[int]
-) -> Table:
+) -> TraceTable:
     """A table whose fields are separate already (JSON lines)."""
     import polars as pl
 
     frame = pl.DataFrame(dict(columns), schema=dict.fromkeys(columns, pl.String))
-    return Table(source.path, frame, np.array(lines, dtype=np.int64))
+    return TraceTable(source.path, frame, np.array(lines, dtype=np.int64))
 
 
-def parquet(source: Source) -> Table:
+def parquet(source: Source) -> TraceTable:
     """Every column of a Parquet file with the type it has."""
     import polars as pl
 
     try:
-        return Table(source.path, pl.read_parquet(io.BytesIO(source.data)))
+        return TraceTable(source.path, pl.read_parquet(io.BytesIO(source.data)))
     # A damaged page can surface as a panic, which is no Exception.
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -289,7 +289,7 @@ def parse(
     separator: str = ",",
     quoted: bool = True,
     comment: str = "",
-) -> Table:
+) -> TraceTable:
     """Text to columns of strings. Without names the first record is the header."""
     import polars as pl
 
@@ -301,12 +301,12 @@ def parse(
     schema = dict.fromkeys(names, pl.String)
     body = records.body()
     if not body:
-        return Table(source.path, pl.DataFrame(schema=schema), records.lines)
+        return TraceTable(source.path, pl.DataFrame(schema=schema), records.lines)
     quote = '"' if quoted else None
     frame = pl.read_csv(
         body, has_header=False, schema=schema, separator=separator, quote_char=quote
     )
-    return Table(source.path, frame, records.lines)
+    return TraceTable(source.path, frame, records.lines)
 
 
 def tabs_for_blanks(source: Source) -> Source:

@@ -20,7 +20,7 @@ from murmuration.base.arrays import Floats, Integers
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.source import load
-from murmuration.workload.formats.table import Table, codes, of_source
+from murmuration.workload.formats.table import TraceTable, codes, of_source
 from murmuration.workload.jobs import JobList
 from murmuration.workload.trace import LeftOut
 from murmuration.workload.usage import Curves
@@ -44,7 +44,7 @@ CLOSE = 1e-6
 class Usage:
     """Curves by name, with the place where each is first named."""
 
-    table: Table
+    table: TraceTable
     names: tuple[str, ...]
     first_row: Integers
     resources: Resources
@@ -61,7 +61,7 @@ def read_usage(path: str | Path, left_out: LeftOut) -> Usage:
     return usage_of(of_source(load(path)), left_out)
 
 
-def usage_of(table: Table, left_out: LeftOut) -> Usage:
+def usage_of(table: TraceTable, left_out: LeftOut) -> Usage:
     """The usage in a table of our own columns."""
     table.need(BASE, "usage")
     shares = [name for name in table.columns if name.endswith(SHARE) and name != SHARE]
@@ -87,23 +87,23 @@ def usage_of(table: Table, left_out: LeftOut) -> Usage:
 
 
 def _measured(
-    table: Table, shares: Sequence[str], resources: Resources, left_out: LeftOut
-) -> tuple[Table, Floats]:
+    table: TraceTable, shares: Sequence[str], resources: Resources, left_out: LeftOut
+) -> tuple[TraceTable, Floats]:
     """The rows that hold shares, and the share of each resource in them; of one without a column
     all is used."""
     used = np.ones((len(table), len(resources)))
     for name in shares:
         used[:, resources.names.index(name.removesuffix(SHARE))] = table.measured(name)
     bad = ~((used >= 0) & (used <= SHARE_MAX))
-    kept = left_out.without(
+    keep = left_out.without(
         table, np.logical_or.reduce(bad, axis=1), "usage that is negative or no number"
     )
-    if not kept.any():
+    if not keep.any():
         raise InputError(
             f"{table.path}: expected at least one row with a share that is not negative, there "
             "is none"
         )
-    return table.select(kept), used[kept]
+    return table.select(keep), used[keep]
 
 
 def _points(
@@ -130,7 +130,7 @@ def _points(
     return resample(job, start, end, used, jobs, points, 1.0).astype(np.float32), step_s
 
 
-def _cyclic(table: Table) -> bool:
+def _cyclic(table: TraceTable) -> bool:
     if CYCLIC not in table.columns:
         return False
     flags = table.flags(CYCLIC)

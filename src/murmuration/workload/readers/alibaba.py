@@ -11,10 +11,10 @@ from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Constraint, as_value
 from murmuration.workload.formats.sizes import CPU_MAX, MIB, SIZE_MAX, amounts
 from murmuration.workload.formats.source import Source
-from murmuration.workload.formats.table import Table, codes, parse
+from murmuration.workload.formats.table import TraceTable, codes, parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.nodes import NodeTable, read_attributes
-from murmuration.workload.trace import Options, Trace
+from murmuration.workload.trace import Trace, TraceOptions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,15 +29,15 @@ DURATION_S = 3600.0
 RESOURCES = Resources(("cpu", "memory", "gpu"))
 
 
-def _cpu(table: Table) -> Floats:
+def _cpu(table: TraceTable) -> Floats:
     return table.numbers("cpu_milli", high=CPU_MAX * MILLI) / MILLI
 
 
-def _memory(table: Table) -> Floats:
+def _memory(table: TraceTable) -> Floats:
     return table.numbers("memory_mib", high=SIZE_MAX / MIB) * MIB
 
 
-def read_pods(source: Source, options: Options) -> Trace:
+def read_pods(source: Source, options: TraceOptions) -> Trace:
     """Every pod a job of one task, its workload the quality of service."""
     table = parse(source)
     table.need(POD_COLUMNS, "pods")
@@ -61,7 +61,7 @@ def read_pods(source: Source, options: Options) -> Trace:
     return Trace("alibaba pods", len(table), jobs, assumptions=assumptions)
 
 
-def _qos(table: Table) -> pl.Series:
+def _qos(table: TraceTable) -> pl.Series:
     """One of the published lists has neither a quality of service nor times."""
     import polars as pl
 
@@ -70,7 +70,7 @@ def _qos(table: Table) -> pl.Series:
     return table.texts("qos").str.strip_chars().str.to_lowercase()
 
 
-def _times(table: Table, options: Options) -> tuple[Floats, Floats, str]:
+def _times(table: TraceTable, options: TraceOptions) -> tuple[Floats, Floats, str]:
     """Submission and duration: from scheduling, or creation if it never was, to deletion."""
     if not set(TIMES) <= set(table.columns):
         duration = DURATION_S if options.duration_s is None else options.duration_s
@@ -84,7 +84,7 @@ def _times(table: Table, options: Options) -> tuple[Floats, Floats, str]:
     return created, duration_s, note
 
 
-def _models(table: Table) -> tuple[tuple[tuple[Constraint, ...], ...], Integers]:
+def _models(table: TraceTable) -> tuple[tuple[tuple[Constraint, ...], ...], Integers]:
     """`A|B` asks for a node of one of these models."""
     if "gpu_spec" not in table.columns:
         return ((),), np.zeros(len(table), dtype=np.int64)
@@ -98,7 +98,7 @@ def _models(table: Table) -> tuple[tuple[tuple[Constraint, ...], ...], Integers]
     return tuple(sets), index[code]
 
 
-def read_nodes(source: Source, options: Options) -> Trace:
+def read_nodes(source: Source, options: TraceOptions) -> Trace:
     """The nodes, their GPUs a resource and their GPU model an attribute."""
     table = parse(source)
     table.need(NODE_COLUMNS, "nodes")

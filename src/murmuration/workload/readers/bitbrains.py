@@ -12,7 +12,7 @@ from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
 from murmuration.workload.formats.source import Source, beside, load
 from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import job_list
-from murmuration.workload.trace import LeftOut, Options, Trace
+from murmuration.workload.trace import LeftOut, Trace, TraceOptions
 from murmuration.workload.usage import Curves
 from murmuration.workload.windows import resample
 
@@ -23,7 +23,7 @@ STEP_S = 300.0
 KB = 1024
 
 
-def read_bitbrains(source: Source, options: Options) -> Trace:
+def read_bitbrains(source: Source, options: TraceOptions) -> Trace:
     """Every virtual machine a service of one task, from its start to its stop."""
     table = parse(source)
     table.need(COLUMNS, "virtual machines")
@@ -77,10 +77,10 @@ def _usage(
     known = {name: row for row, name in enumerate(names)}
     vm = np.array([known.get(name, -1) for name in table.texts("vm_id").to_list()], dtype=np.int64)
     used = table.measured("cpu_usage_mhz")
-    kept = left_out.without(table, vm < 0, "usage of an unknown task")
-    kept &= left_out.without(
+    keep = left_out.without(table, vm < 0, "usage of an unknown task")
+    keep &= left_out.without(
         table, ~(used >= 0) | np.isinf(used), "usage that is negative or no number"
     )
     end, length = table.numbers("end_s"), table.numbers("duration_ms") / 1000.0
-    vm, used, end, length = vm[kept], used[kept], end[kept] - start[vm[kept]], length[kept]
+    vm, used, end, length = vm[keep], used[keep], end[keep] - start[vm[keep]], length[keep]
     return resample(vm, end - length, end, used[:, None], len(names), points, STEP_S)[:, :, 0]

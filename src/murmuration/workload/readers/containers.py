@@ -16,10 +16,10 @@ from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, GB, amounts
 from murmuration.workload.formats.source import Source, beside, load
-from murmuration.workload.formats.table import Table, codes, parse
+from murmuration.workload.formats.table import TraceTable, codes, parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.nodes import NodeTable
-from murmuration.workload.trace import Options, Trace
+from murmuration.workload.trace import Trace, TraceOptions
 from murmuration.workload.usage import Curves
 
 RESOURCES = Resources(("cpu", "memory", "disk", "p", "m", "pm"))
@@ -44,7 +44,7 @@ def is_nodes(line: str) -> bool:
     return re.fullmatch(r"machine_\w+(,[\d.]+){6}", line) is not None
 
 
-def read_instances(source: Source, options: Options) -> Trace:
+def read_instances(source: Source, options: TraceOptions) -> Trace:
     """Every instance a service of one task, on the node it ran on, that uses what its app
     uses in a day."""
     table = parse(source, names=INSTANCE_COLUMNS)
@@ -88,7 +88,7 @@ def read_instances(source: Source, options: Options) -> Trace:
     return Trace("alibaba containers", len(table), jobs, assumptions=assumptions)
 
 
-def read_apps(source: Source, options: Options) -> Trace:
+def read_apps(source: Source, options: TraceOptions) -> Trace:
     raise InputError(
         f"{source.path}: this is what apps use; open the file of instances (instance_deploy) "
         "beside it"
@@ -108,7 +108,7 @@ def _read_apps(source: Source) -> tuple[list[str], Integers, Curves]:
     return table.names("app").to_list(), request, Curves(share, DAY_S / used.shape[1])
 
 
-def _points(table: Table, name: str) -> Floats:
+def _points(table: TraceTable, name: str) -> Floats:
     """The points of a curve, separated by `|`, the same number in every row."""
     import polars as pl
 
@@ -127,7 +127,7 @@ def _points(table: Table, name: str) -> Floats:
     return values
 
 
-def read_nodes(source: Source, options: Options) -> Trace:
+def read_nodes(source: Source, options: TraceOptions) -> Trace:
     """The nodes, with disk and the limits of the contest as further resources."""
     table = parse(source, names=NODE_COLUMNS)
     table.need(NODE_COLUMNS, "nodes")

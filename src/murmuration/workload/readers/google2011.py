@@ -13,7 +13,7 @@ from murmuration.workload.formats.source import Source
 from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.nodes import NodeTable, read_attributes
-from murmuration.workload.trace import Options, Trace
+from murmuration.workload.trace import Trace, TraceOptions
 
 if TYPE_CHECKING:
     pass
@@ -38,7 +38,7 @@ CLASSES = ("batch", "service")
 TIME_NOTE = "times are the trace's own: seconds, with the window beginning at 600 s"
 
 
-def scale_note(options: Options) -> str:
+def scale_note(options: TraceOptions) -> str:
     gib = options.full_memory / 2**30
     return (
         f"sizes are shares of the largest node, taken as {options.full_cpu:g} CPU and {gib:g} GiB"
@@ -51,7 +51,7 @@ def split(production: Flags, scheduling_class: Integers) -> Integers:
     return (production & (scheduling_class >= 2)).astype(np.int64)
 
 
-def read_machines(source: Source, options: Options) -> Trace:
+def read_machines(source: Source, options: TraceOptions) -> Trace:
     """The nodes of the cell, with their platform."""
     table = parse(source)
     table.need(MACHINE_COLUMNS, "nodes")
@@ -63,7 +63,7 @@ def read_machines(source: Source, options: Options) -> Trace:
     return Trace("google2011 machines", len(table), nodes=nodes, assumptions=(scale_note(options),))
 
 
-def read_initial_tasks(source: Source, options: Options) -> Trace:
+def read_initial_tasks(source: Source, options: TraceOptions) -> Trace:
     """The jobs there at time 0, from their tasks."""
     import polars as pl
 

@@ -14,7 +14,7 @@ from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import amounts
 from murmuration.workload.formats.source import Source, beside, load
-from murmuration.workload.formats.table import WHOLE_MAX, Table, parse
+from murmuration.workload.formats.table import WHOLE_MAX, TraceTable, parse
 from murmuration.workload.jobs import JobList, job_list
 from murmuration.workload.readers.google2011 import (
     CLASSES,
@@ -27,7 +27,7 @@ from murmuration.workload.readers.google2011 import (
     read_initial_tasks,
 )
 from murmuration.workload.readers.omega import read_state
-from murmuration.workload.trace import Options, Trace, count_skipped
+from murmuration.workload.trace import Trace, TraceOptions, count_skipped
 from murmuration.workload.usage import Curves
 from murmuration.workload.usage_curves import UsageRules, shares
 
@@ -69,7 +69,7 @@ def is_raw_job_events(line: str) -> bool:
     )
 
 
-def read_job_events(source: Source, options: Options) -> Trace:
+def read_job_events(source: Source, options: TraceOptions) -> Trace:
     """Jobs submitted while the trace ran, each from SCHEDULE to its first end."""
     raw = is_raw_job_events(source.head(1)[0])
     table = parse(source, names=RAW_COLUMNS if raw else None)
@@ -77,10 +77,10 @@ def read_job_events(source: Source, options: Options) -> Trace:
     jobs, window_s = _lifetimes(_events(table))
     known = jobs.filter(jobs["submit"].is_not_null())
     before = known["submit"] == 0
-    kept = known if options.initial else known.filter(~before)
-    never = kept["start"].is_null() & kept["gone"].is_not_null()
-    kept = kept.filter(~never)
-    if kept.height == 0:
+    remaining = known if options.initial else known.filter(~before)
+    never = remaining["start"].is_null() & remaining["gone"].is_not_null()
+    remaining = remaining.filter(~never)
+    if remaining.height == 0:
         raise InputError(
             f"{source.path}: expected SUBMIT events, no job was submitted after time 0"
         )
@@ -89,8 +89,8 @@ def read_job_events(source: Source, options: Options) -> Trace:
         (jobs.height - known.height, "jobs submitted before this file begins"),
         (int(never.sum()), "jobs that ended without being scheduled"),
     )
-    drawn, notes = _draw(kept, _shapes(source, options), options)
-    running = int(kept["end"].is_null().sum())
+    drawn, notes = _draw(remaining, _shapes(source, options), options)
+    running = int(remaining["end"].is_null().sum())
     assumptions = (
         TIME_NOTE,
         f"{running:,} jobs without an end run until the last event, at {window_s:.0f} s",
@@ -100,7 +100,7 @@ def read_job_events(source: Source, options: Options) -> Trace:
     return Trace(
         "google2011 job events",
         len(table),
-        _event_jobs(kept, window_s, drawn),
+        _event_jobs(remaining, window_s, drawn),
         None,
         None,
         {},
@@ -109,7 +109,7 @@ def read_job_events(source: Source, options: Options) -> Trace:
     )
 
 
-def _events(table: Table) -> pl.DataFrame:
+def _events(table: TraceTable) -> pl.DataFrame:
     import polars as pl
 
     return pl.DataFrame(
@@ -176,7 +176,7 @@ class _Shapes:
     rule: str
 
 
-def _shapes(source: Source, options: Options) -> _Shapes | None:
+def _shapes(source: Source, options: TraceOptions) -> _Shapes | None:
     """The shapes that were given; without them, those of the jobs that were there at time 0, if
     they lie beside."""
     given = options.shapes
@@ -192,7 +192,7 @@ def _shapes(source: Source, options: Options) -> _Shapes | None:
     )
 
 
-def _there_at_zero(path: Path, options: Options) -> JobList | None:
+def _there_at_zero(path: Path, options: TraceOptions) -> JobList | None:
     """The jobs that ran at time 0, with what they used on average if the files have that too."""
     folder = path.parent / STATE_FOLDER / path.name
     if (state := beside(folder, STATE_FILE)) is None:
@@ -226,7 +226,7 @@ def _with_usage(jobs: JobList, used: JobList, rng: np.random.Generator) -> JobLi
 
 
 def _draw(
-    jobs: pl.DataFrame, shapes: _Shapes | None, options: Options
+    jobs: pl.DataFrame, shapes: _Shapes | None, options: TraceOptions
 ) -> tuple[JobList, tuple[str, ...]]:
     """For each job one with its tasks and sizes: itself if they are known, else drawn from the
     others; or all alike."""
@@ -261,7 +261,7 @@ def _draw(
     return known.select(np.where(known_row >= 0, known_row, rows)), (note, *usage)
 
 
-def _alike(options: Options) -> JobList:
+def _alike(options: TraceOptions) -> JobList:
     """A job of one task, for all whose tasks nothing tells of."""
     one = np.ones(1, dtype=np.int64)
     size = amounts(np.array([options.task_cpu]), np.array([options.task_memory]))

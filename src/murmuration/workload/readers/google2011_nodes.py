@@ -13,11 +13,11 @@ from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Value, as_value
 from murmuration.workload.formats.sizes import amounts
 from murmuration.workload.formats.source import Source, beside, load
-from murmuration.workload.formats.table import Table, parse
+from murmuration.workload.formats.table import TraceTable, parse
 from murmuration.workload.node_events import UNCHANGED, in_order, join_events
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents
 from murmuration.workload.readers.google2011 import MICROS, SHARE_MAX, TIME_NOTE, scale_note
-from murmuration.workload.trace import LeftOut, Options, Trace
+from murmuration.workload.trace import LeftOut, Trace, TraceOptions
 
 EVENT_COLUMNS = ("time_us", "machine_id", "event_type", "platform_id", "cpus", "memory")
 ATTRIBUTE_COLUMNS = ("time_us", "machine_id", "name", "value", "deleted")
@@ -30,7 +30,7 @@ AWAY_S = 1300.0
 NodeAttributes = Mapping[str, dict[str, Value]]
 
 
-def node_events(table: Table, attributes: NodeAttributes, options: Options) -> NodeEvents:
+def node_events(table: TraceTable, attributes: NodeAttributes, options: TraceOptions) -> NodeEvents:
     """Machine events as ours; a size that a row leaves out does not change."""
     cpu = table.numbers("cpus", high=SHARE_MAX, default=np.nan) * options.full_cpu
     memory = table.numbers("memory", high=SHARE_MAX, default=np.nan) * options.full_memory
@@ -59,7 +59,7 @@ def _sizes(cpu: Floats, memory: Floats) -> Amounts:
     return total
 
 
-def mark_sized(table: Table, left_out: LeftOut) -> Flags:
+def mark_sized(table: TraceTable, left_out: LeftOut) -> Flags:
     """The events of nodes whose size is given when they are first added."""
     import polars as pl
 
@@ -79,17 +79,19 @@ def mark_sized(table: Table, left_out: LeftOut) -> Flags:
     return left_out.without(table, bad, "a node that is not added with a size first")
 
 
-def read_attributes(table: Table, known: set[str], left_out: LeftOut) -> tuple[NodeAttributes, int]:
+def read_attributes(
+    table: TraceTable, known: set[str], left_out: LeftOut
+) -> tuple[NodeAttributes, int]:
     """For each node the first value of each attribute, and how many later rows would change one."""
     nodes, names = table.texts("machine_id").to_list(), table.texts("name").to_list()
     values = table.texts("value", optional=True).to_list()
     deleted, time = table.flags("deleted"), table.integers("time_us")
     strange = np.array([node not in known for node in nodes], dtype=np.bool_)
-    kept = left_out.without(table, strange, "an attribute of a node that is not in machine_events")
+    keep = left_out.without(table, strange, "an attribute of a node that is not in machine_events")
     attributes: dict[str, dict[str, Value]] = {}
     changes = 0
     for row in np.argsort(time, kind="stable"):
-        if not kept[row]:
+        if not keep[row]:
             continue
         mine, value = attributes.setdefault(nodes[row], {}), as_value(values[row])
         if deleted[row] or names[row] in mine:
@@ -99,7 +101,7 @@ def read_attributes(table: Table, known: set[str], left_out: LeftOut) -> tuple[N
     return attributes, changes
 
 
-def read_removals(source: Source, options: Options) -> Trace:
+def read_removals(source: Source, options: TraceOptions) -> Trace:
     """Removals alone: each node is back after a while, unless it is listed beside as gone for
     good."""
     table = parse(source)
@@ -140,6 +142,6 @@ def _returns(removed: NodeEvents, gone: Mapping[str, float]) -> NodeEvents:
     after = np.append(time_s[1:], 0.0)
     away = np.where(again, np.minimum(AWAY_S, (after - time_s) / 2), AWAY_S)
     lost = np.array([gone.get(str(name), -1.0) for name in node]) == time_s
-    kept = order[~lost]
-    kind = np.full(len(kept), ADD, dtype=np.int64)
-    return replace(removed.select(kept), time_s=(time_s + away)[~lost], kind=kind)
+    keep = order[~lost]
+    kind = np.full(len(keep), ADD, dtype=np.int64)
+    return replace(removed.select(keep), time_s=(time_s + away)[~lost], kind=kind)

@@ -12,14 +12,14 @@ from murmuration.base.arrays import Floats, Integers
 from murmuration.base.errors import InputError
 from murmuration.cluster.constraints import node_mask
 from murmuration.workload.formats.source import load
-from murmuration.workload.formats.table import Parts, Table, parse, stack_parts
+from murmuration.workload.formats.table import SplitTable, TraceTable, parse, stack_parts
 from murmuration.workload.jobs import JobList
 from murmuration.workload.node_events import nodes_at_zero
 from murmuration.workload.nodes import NodeEvents, NodeTable
 from murmuration.workload.readers import google2011_nodes as nodes
 from murmuration.workload.readers import google2011_tasks as tasks
 from murmuration.workload.readers.google2011 import TIME_NOTE, scale_note
-from murmuration.workload.trace import LeftOut, Options, Trace, count_skipped
+from murmuration.workload.trace import LeftOut, Trace, TraceOptions, count_skipped
 
 MACHINES, TASKS = "machine_events", "task_events"
 COLUMNS = {
@@ -35,18 +35,18 @@ def is_folder(path: Path) -> bool:
     return path.is_dir() and ((path / MACHINES).is_dir() or (path / TASKS).is_dir())
 
 
-def read_folder(path: Path, options: Options) -> Trace:
+def read_folder(path: Path, options: TraceOptions) -> Trace:
     """The whole trace, or its nodes alone where that is all that is asked for."""
     left_out = LeftOut(options.strict)
     changed = _parts(path, MACHINES, needed=True)
-    kept = nodes.mark_sized(changed, left_out)
-    if not kept.any():
+    keep = nodes.mark_sized(changed, left_out)
+    if not keep.any():
         raise InputError(
             f"{path / MACHINES}: expected nodes that are added with a size, there are none"
         )
-    known = set(changed.texts("machine_id").to_numpy()[kept].tolist())
+    known = set(changed.texts("machine_id").to_numpy()[keep].tolist())
     attributes, later = _attributes(path, known, left_out)
-    events = nodes.node_events(changed.select(kept), attributes, options)
+    events = nodes.node_events(changed.select(keep), attributes, options)
     attribute_note = [f"{later:,} later changes of attributes are not replayed"] if later else []
     trace = Trace(
         "google2011 tables",
@@ -64,7 +64,7 @@ def _attributes(path: Path, known: set[str], left_out: LeftOut) -> tuple[nodes.N
     return nodes.read_attributes(table, known, left_out) if len(table) else ({}, 0)
 
 
-def _with_tasks(trace: Trace, path: Path, options: Options, left_out: LeftOut) -> Trace:
+def _with_tasks(trace: Trace, path: Path, options: TraceOptions, left_out: LeftOut) -> Trace:
     """The trace with a job for each task."""
     assert trace.events is not None
     events, asked, used = (
@@ -98,7 +98,7 @@ def _with_tasks(trace: Trace, path: Path, options: Options, left_out: LeftOut) -
 
 def _on_known_nodes(
     jobs: JobList,
-    table: Table,
+    table: TraceTable,
     start_row: Floats,
     events: NodeEvents,
     left_out: LeftOut,
@@ -113,7 +113,7 @@ def _on_known_nodes(
 
 
 def _that_fit(
-    jobs: JobList, table: Table, row: Integers, events: NodeEvents, left_out: LeftOut
+    jobs: JobList, table: TraceTable, row: Integers, events: NodeEvents, left_out: LeftOut
 ) -> JobList:
     """The tasks that at least one node could hold when empty, whenever it was there."""
     cell = _all_nodes(events)
@@ -141,7 +141,7 @@ def _all_nodes(events: NodeEvents) -> NodeTable:
     )
 
 
-def _parts(path: Path, name: str, needed: bool = False) -> Parts:
+def _parts(path: Path, name: str, needed: bool = False) -> SplitTable:
     """One table from all its parts, in the order of their names; without parts it has no rows."""
     columns = COLUMNS[name]
     files = sorted(file for file in (path / name).glob("part-*") if file.is_file())

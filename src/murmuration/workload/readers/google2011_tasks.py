@@ -14,7 +14,7 @@ from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Constraint, as_value
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.formats.table import WHOLE_MAX, Table, codes
+from murmuration.workload.formats.table import WHOLE_MAX, TraceTable, codes
 from murmuration.workload.jobs import JobList, job_list
 from murmuration.workload.readers.google2011 import (
     CLASSES,
@@ -27,7 +27,7 @@ from murmuration.workload.readers.google2011 import (
     SUBMIT,
     split,
 )
-from murmuration.workload.trace import LeftOut, Options
+from murmuration.workload.trace import LeftOut, TraceOptions
 from murmuration.workload.usage import Curves
 from murmuration.workload.windows import resample
 
@@ -80,14 +80,14 @@ POINTS_MAX = 400_000_000
 CHUNK_POINTS = 5_000_000
 
 
-def _task_names(table: Table) -> pl.Series:
+def _task_names(table: TraceTable) -> pl.Series:
     """A task by its job and its index."""
     return (
         table.texts("job_id").str.strip_chars() + "-" + table.texts("task_index").str.strip_chars()
     )
 
 
-def lifetimes(table: Table, used: Table) -> tuple[pl.DataFrame, set[str], float]:
+def lifetimes(table: TraceTable, used: TraceTable) -> tuple[pl.DataFrame, set[str], float]:
     """The tasks that ran or waited to, the names of those that ended without running, and when the
     trace ends.
 
@@ -130,7 +130,7 @@ def lifetimes(table: Table, used: Table) -> tuple[pl.DataFrame, set[str], float]
     return ran, set(per_task.filter(never)["task"].to_list()), max(latest, default=0) / MICROS
 
 
-def _task_events(table: Table) -> pl.DataFrame:
+def _task_events(table: TraceTable) -> pl.DataFrame:
     """In order of time; rows that are only known to lie after the trace are left out."""
     import polars as pl
 
@@ -154,12 +154,12 @@ def _task_events(table: Table) -> pl.DataFrame:
     )
 
 
-def _ends(used: Table) -> Integers:
+def _ends(used: TraceTable) -> Integers:
     ends = used.integers("end_us") if len(used) else np.empty(0, dtype=np.int64)
     return ends[ends < WHOLE_MAX]
 
 
-def job_rows(frame: pl.DataFrame, end_s: float, options: Options) -> JobList:
+def job_rows(frame: pl.DataFrame, end_s: float, options: TraceOptions) -> JobList:
     """One job of one task for each row of `lifetimes`, in that order."""
     start = frame["start"].to_numpy() / MICROS
     end = (frame["end"].cast(float) / MICROS).fill_null(end_s).to_numpy()
@@ -189,7 +189,9 @@ def job_rows(frame: pl.DataFrame, end_s: float, options: Options) -> JobList:
     return replace(jobs, submit_s=frame["submit"].to_numpy() / MICROS)
 
 
-def constraints(table: Table, jobs: JobList, never: set[str], left_out: LeftOut) -> dict[str, Any]:
+def constraints(
+    table: TraceTable, jobs: JobList, never: set[str], left_out: LeftOut
+) -> dict[str, Any]:
     """The columns `constraint` and `constraint_sets` from what each task asked for when it was
     first submitted."""
     import polars as pl
@@ -199,11 +201,11 @@ def constraints(table: Table, jobs: JobList, never: set[str], left_out: LeftOut)
     name, value = table.texts("name"), table.texts("value", optional=True)
     empty = (value.str.strip_chars() == "").to_numpy()
     number = np.isfinite(table.measured("value"))
-    kept = left_out.without(table, strange, "a constraint of an unknown task") & (row >= 0)
-    kept &= left_out.without(
+    keep = left_out.without(table, strange, "a constraint of an unknown task") & (row >= 0)
+    keep &= left_out.without(
         table, (operator == EQUAL) & empty, "a constraint that a node must lack an attribute"
     )
-    kept &= left_out.without(
+    keep &= left_out.without(
         table, (operator >= LESS) & ~number, "a comparison with something that is no number"
     )
     asked = (
@@ -216,7 +218,7 @@ def constraints(table: Table, jobs: JobList, never: set[str], left_out: LeftOut)
                 "value": value,
             }
         )
-        .filter(pl.Series(kept))
+        .filter(pl.Series(keep))
         .filter(pl.col("time") == pl.col("time").min().over("row"))
     )
     sets: dict[tuple[Constraint, ...], int] = {(): 0}
@@ -236,7 +238,7 @@ def _constraint(operator: int, name: str, value: str) -> Constraint:
     return Constraint(name, OPERATORS[operator], (as_value(value),))
 
 
-def _rows(table: Table, jobs: JobList, never: set[str]) -> tuple[Integers, Flags]:
+def _rows(table: TraceTable, jobs: JobList, never: set[str]) -> tuple[Integers, Flags]:
     """For each row of a table the job of its task, or −1; and whether nothing is known of the task
     at all."""
     row_of = {str(name): row for row, name in enumerate(jobs.job_id)} | dict.fromkeys(never, -1)
@@ -245,11 +247,11 @@ def _rows(table: Table, jobs: JobList, never: set[str]) -> tuple[Integers, Flags
 
 
 def with_usage(
-    table: Table,
+    table: TraceTable,
     jobs: JobList,
     start_us: Integers,
     never: set[str],
-    options: Options,
+    options: TraceOptions,
     left_out: LeftOut,
 ) -> JobList:
     """The jobs with a curve for each that has usage: CPU rate and canonical memory, from the task's
@@ -260,16 +262,16 @@ def with_usage(
     row, strange = _rows(table, jobs, never)
     used = np.column_stack([table.measured("cpu_rate"), table.measured("canonical_memory")])
     start, end = table.integers("start_us"), table.integers("end_us")
-    kept = left_out.without(table, strange, "usage of an unknown task") & (row >= 0)
+    keep = left_out.without(table, strange, "usage of an unknown task") & (row >= 0)
     invalid = ~((used >= 0) & (used <= SHARE_MAX))
-    kept &= left_out.without(
+    keep &= left_out.without(
         table, invalid[:, 0] | invalid[:, 1], "usage that is negative or no number"
     )
-    kept &= left_out.without(table, end <= start, "a window that ends before it begins")
-    owner = row[kept]
+    keep &= left_out.without(table, end <= start, "a window that ends before it begins")
+    owner = row[keep]
     rows, curve = np.unique(owner, return_inverse=True)
     begin = start_us[owner]
-    window = (curve, (start[kept] - begin) / MICROS, (end[kept] - begin) / MICROS, used[kept])
+    window = (curve, (start[keep] - begin) / MICROS, (end[keep] - begin) / MICROS, used[keep])
     points = int(np.ceil(jobs.duration_s[rows].max(initial=0.0) / STEP_S)) or 1
     if len(rows) * points > POINTS_MAX:
         raise InputError(

@@ -13,12 +13,12 @@ from murmuration.base.resources import Amounts, Resources
 from murmuration.cluster.constraints import Attributes
 from murmuration.workload.formats.sizes import amounts
 from murmuration.workload.formats.source import Source
-from murmuration.workload.formats.table import Table, of_columns, parse
+from murmuration.workload.formats.table import TraceTable, of_columns, parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.node_events import in_order, nodes_at_zero
 from murmuration.workload.nodes import ADD, NodeEvents, NodeTable, read_attributes
 from murmuration.workload.readers.google2011 import MICROS, SHARE_MAX, scale_note
-from murmuration.workload.trace import Options, Trace
+from murmuration.workload.trace import Trace, TraceOptions
 
 EVENT_COLUMNS = ("time_us", "machine_id", "event_type", "switch", "platform", "cpus", "memory")
 REQUEST_COLUMNS = ("time", "collection_id", "instance_index", "cpus", "ram", "collection_type")
@@ -57,7 +57,7 @@ class _Event(msgspec.Struct):
         )
 
 
-def read_machine_events(source: Source, options: Options) -> Trace:
+def read_machine_events(source: Source, options: TraceOptions) -> Trace:
     """Nodes that come, go and change; the node table is those there at time 0."""
     table = _json_table(source) if source.data.lstrip().startswith(b"{") else parse(source)
     table.need(EVENT_COLUMNS, "node events")
@@ -86,7 +86,7 @@ def read_machine_events(source: Source, options: Options) -> Trace:
     )
 
 
-def _json_table(source: Source) -> Table:
+def _json_table(source: Source) -> TraceTable:
     """One JSON object a line to the columns of the CSV form."""
     decoder = msgspec.json.Decoder(_Event)
     rows: list[tuple[Any, ...]] = []
@@ -107,7 +107,7 @@ def _json_table(source: Source) -> Table:
     return of_columns(source, dict(zip(EVENT_COLUMNS, texts, strict=True)), lines)
 
 
-def read_requests(source: Source, options: Options) -> Trace:
+def read_requests(source: Source, options: TraceOptions) -> Trace:
     """Requests of single tasks to jobs: the tasks of a collection that are in the file."""
     import polars as pl
 
@@ -151,7 +151,7 @@ def read_requests(source: Source, options: Options) -> Trace:
     return Trace("google2019 requests", len(table), listed, assumptions=assumptions)
 
 
-def read_machine_counts(source: Source, options: Options) -> Trace:
+def read_machine_counts(source: Source, options: TraceOptions) -> Trace:
     """Nodes counted by size, one after the other."""
     table = parse(source)
     table.need(COUNT_COLUMNS, "nodes")

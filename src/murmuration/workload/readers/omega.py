@@ -14,11 +14,11 @@ from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
 from murmuration.workload.formats.source import Source
-from murmuration.workload.formats.table import Table, parse, tabs_for_blanks
+from murmuration.workload.formats.table import TraceTable, parse, tabs_for_blanks
 from murmuration.workload.generators import Tables
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 from murmuration.workload.readers.google2011 import CLASSES, MICROS, split
-from murmuration.workload.trace import Options, Trace, count_skipped
+from murmuration.workload.trace import Trace, TraceOptions, count_skipped
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,7 +49,7 @@ def is_distribution(fields: list[str]) -> bool:
     )
 
 
-def read_state(source: Source, options: Options) -> Trace:
+def read_state(source: Source, options: TraceOptions) -> Trace:
     """The jobs there at time 0: rows 11 say what they are, rows 12 when some of them ended."""
     # Rows 12 have two fields fewer.
     padded = re.sub(rb"(?m)^(12(?:\t[^\t\n]+){5})$", rb"\1\t\t", tabs_for_blanks(source).data)
@@ -73,7 +73,7 @@ def read_state(source: Source, options: Options) -> Trace:
     return Trace("omega cell state", len(table), jobs, assumptions=assumptions, skipped=skipped)
 
 
-def _ends(table: Table, names: pl.Series) -> tuple[Floats, int, str]:
+def _ends(table: TraceTable, names: pl.Series) -> tuple[Floats, int, str]:
     """When each of these jobs ended (NaN: not known), how many ends are of other jobs, and the unit
     of time."""
     import polars as pl
@@ -89,7 +89,7 @@ def _ends(table: Table, names: pl.Series) -> tuple[Floats, int, str]:
     return end_s.to_numpy(), strangers, "microseconds" if micros else "seconds"
 
 
-def _state_jobs(table: Table, names: pl.Series, duration_s: Floats, per_task: bool) -> JobList:
+def _state_jobs(table: TraceTable, names: pl.Series, duration_s: Floats, per_task: bool) -> JobList:
     tasks = table.integers("tasks", 1, TASKS_MAX)
     share = np.ones(len(table)) if per_task else 1.0 / tasks
     production = table.integers("prod_job", 0, 1).astype(np.bool_)
@@ -109,7 +109,7 @@ def _state_jobs(table: Table, names: pl.Series, duration_s: Floats, per_task: bo
     )
 
 
-def read_distribution(source: Source, options: Options) -> Trace:
+def read_distribution(source: Source, options: TraceOptions) -> Trace:
     """One observed distribution, for batch and service apart."""
     table = parse(tabs_for_blanks(source), names=DISTRIBUTION_COLUMNS, separator="\t", quoted=False)
     field = _field(source.path)

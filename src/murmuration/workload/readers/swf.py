@@ -13,7 +13,7 @@ from murmuration.workload.formats.sizes import SIZE_MAX, amounts
 from murmuration.workload.formats.source import Source
 from murmuration.workload.formats.table import parse, tabs_for_blanks
 from murmuration.workload.jobs import TASKS_MAX, job_list
-from murmuration.workload.trace import Options, Trace, count_skipped
+from murmuration.workload.trace import Trace, TraceOptions, count_skipped
 
 COLUMNS = (
     "job",
@@ -45,7 +45,7 @@ def is_swf(fields: list[str]) -> bool:
     )
 
 
-def read_swf(source: Source, options: Options) -> Trace:
+def read_swf(source: Source, options: TraceOptions) -> Trace:
     """Every processor a task, all of a job started together; rows without a time or a processor are
     left out."""
     table = parse(tabs_for_blanks(source), names=COLUMNS, separator="\t", quoted=False, comment=";")
@@ -58,26 +58,26 @@ def read_swf(source: Source, options: Options) -> Trace:
         for name in ("used", "asked")
     )
     names = np.array(table.names("job").to_list(), dtype=np.str_)
-    kept = (submit >= 0) & (runtime >= 0) & (processors >= 1)
-    if not kept.any():
+    keep = (submit >= 0) & (runtime >= 0) & (processors >= 1)
+    if not keep.any():
         raise InputError(
             f"{source.path}: expected jobs with a submit time, a runtime and processors, there "
             "are none"
         )
     memory = np.select([used > 0, asked > 0], [used * KB, asked * KB], options.task_memory)
-    count = int(kept.sum())
+    count = int(keep.sum())
     jobs = job_list(
         Resources(),
         ["batch"],
         workload=np.zeros(count, dtype=np.int64),
-        submit_s=submit[kept],
-        tasks=processors[kept],
-        duration_s=runtime[kept],
-        request=amounts(np.full(count, 1.0), memory[kept]),
-        job_id=names[kept].tolist(),
+        submit_s=submit[keep],
+        tasks=processors[keep],
+        duration_s=runtime[keep],
+        request=amounts(np.full(count, 1.0), memory[keep]),
+        job_id=names[keep].tolist(),
         gang=True,
     )
-    unknown = int(((used <= 0) & (asked <= 0) & kept).sum())
+    unknown = int(((used <= 0) & (asked <= 0) & keep).sum())
     assumptions = (
         "every processor is a task of 1 CPU, and the tasks of a job start together",
         f"{unknown:,} jobs without a memory take {options.task_memory / 1e9:g} GB a task",

@@ -9,7 +9,7 @@ from murmuration.workload.formats.sizes import amounts
 from murmuration.workload.formats.source import Source
 from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
-from murmuration.workload.trace import Options, Trace
+from murmuration.workload.trace import Trace, TraceOptions
 
 COLUMNS = ("job_id", "submit_s", "gap_s", "map_input_bytes", "shuffle_bytes", "reduce_output_bytes")
 #: The median task length of the Facebook cluster the trace was taken from.
@@ -21,7 +21,7 @@ def is_swim(line: str) -> bool:
     return len(fields) == len(COLUMNS) and all(field.strip().isdigit() for field in fields[1:])
 
 
-def read_swim(source: Source, options: Options) -> Trace:
+def read_swim(source: Source, options: TraceOptions) -> Trace:
     """One job a line; its tasks are the blocks of its map input."""
     table = parse(source, names=COLUMNS, separator="\t", quoted=False)
     block = options.block_bytes

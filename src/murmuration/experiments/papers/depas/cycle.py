@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from murmuration.autoscaling import analysis, depas
 from murmuration.base.random import generator
-from murmuration.experiments.result import Row, Settings
+from murmuration.experiments.result import ReproductionSettings, Row
 from murmuration.reports.charts import Chart, Series
 
 TARGET, BAND = 0.7, 0.1
@@ -44,7 +44,7 @@ def close(share: float, expected: float, cycles: int) -> bool:
     )
 
 
-def cycle_rows(settings: Settings, nodes: int = 100) -> list[Row]:
+def cycle_rows(settings: ReproductionSettings, nodes: int = 100) -> list[Row]:
     """The probability to end inside the band, and the smallest band for 99 %, each with what the
     simulation says."""
     cycles = CYCLES_QUICK if settings.quick else CYCLES
@@ -76,7 +76,7 @@ def cycle_rows(settings: Settings, nodes: int = 100) -> list[Row]:
     return rows
 
 
-def cycle_chart(settings: Settings) -> Chart:
+def cycle_chart(settings: ReproductionSettings) -> Chart:
     """The probability by number of nodes: the formula as lines, simulated cycles as points."""
     cycles = 400
     series = []

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.experiments.fidelity import Quantity, compare
-from murmuration.experiments.result import Reproduction, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation.autoscale import build, results, scenario
 from murmuration.simulation.messages.depas import DepasWorld, system_of
@@ -79,7 +79,7 @@ def _inside(capacity: Floats, rate: Floats) -> float:
     return float(((capacity >= rate / 0.8) & (capacity <= rate / 0.6)).mean())
 
 
-def run(settings: Settings) -> Reproduction:
+def run(settings: ReproductionSettings) -> Reproduction:
     """Both fidelities on the same track."""
     track, seeds = (QUICK, 4) if settings.quick else (FULL, 8)
     figures: dict[str, list[list[float]]] = {"bulk": [], "messages": []}

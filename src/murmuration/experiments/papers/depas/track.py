@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from murmuration.experiments.papers.depas.cycle import cycle_chart, cycle_rows
 from murmuration.experiments.replicates import measured, replicate
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation.autoscale import build, results, scenario
 from murmuration.simulation.scenarios import scenario as sc
@@ -86,7 +86,7 @@ NOTES = (
 )
 
 
-def run(settings: Settings) -> Reproduction:
+def run(settings: ReproductionSettings) -> Reproduction:
     """Figures 2 and 3, the claims about faults and size, and the analysis of one cycle."""
     runs, fault_runs = (RUNS_QUICK, FAULT_RUNS_QUICK) if settings.quick else (RUNS, FAULT_RUNS)
     large = LARGE_QUICK if settings.quick else LARGE

@@ -45,7 +45,7 @@ class Literal:
 
 
 @dataclass
-class Outcome:
+class SearchOutcome:
     """The last front: placements, their objectives, overloaded nodes, and the range of every
     generation."""
 
@@ -70,7 +70,7 @@ def search(
     literal: Literal,
     moves: bool = False,
     progress: Callable[[float], Any] = lambda s: None,
-) -> Outcome:
+) -> SearchOutcome:
     """Five objectives, or six with the containers that moved: the search from random
     chromosomes."""
     packed, rng = work.packed, generator(literal.seed, "kapellmeister")
@@ -89,12 +89,12 @@ def search(
             np.concatenate([values, child_values]),
             np.append(bad, how_bad),
         )
-        kept = select_survivors(values, bad, points, literal.population, rng)
-        rows, values, bad = rows[kept], values[kept], bad[kept]
+        survivors = select_survivors(values, bad, points, literal.population, rng)
+        rows, values, bad = rows[survivors], values[survivors], bad[survivors]
         history.append(_range(values))
         progress((generation + 1) / literal.generations)
     best = rank_fronts(values, bad) == 0
-    return Outcome(rows[best], values[best], bad[best], history)
+    return SearchOutcome(rows[best], values[best], bad[best], history)
 
 
 def _measured(packed: Packed, rows: Placements, columns: int) -> tuple[Floats, Floats]:

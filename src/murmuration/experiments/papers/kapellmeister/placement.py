@@ -28,7 +28,7 @@ from murmuration.experiments.papers.kapellmeister.instances import (
     crowded,
     instance,
 )
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.planning.changes import with_task
 from murmuration.planning.plan import Options, make_plan
 from murmuration.reports.charts import Bars, Chart, Series
@@ -54,7 +54,7 @@ class Scheduled(NamedTuple):
     history: list[dict[str, list[float]]]
 
 
-def schedule(settings: Settings) -> Reproduction:
+def schedule(settings: ReproductionSettings) -> Reproduction:
     """Figures 12 and 13 on the three families, and what a search finds that never leaves a
     container out."""
     names = ("A1",) if settings.quick else tuple(FAMILIES)
@@ -86,7 +86,7 @@ def schedule(settings: Settings) -> Reproduction:
     return Reproduction("kapellmeister-schedule", title, tuple(rows), figures, notes)
 
 
-def _schedule_family(family: Family, settings: Settings) -> Scheduled:
+def _schedule_family(family: Family, settings: ReproductionSettings) -> Scheduled:
     problem = instance(family, settings.seed)
     work = pack(problem)
     outcome = literal.search(work, literal.Literal(seed=settings.seed))
@@ -190,7 +190,7 @@ class Moved(NamedTuple):
     scratched: Floats
 
 
-def reschedule(settings: Settings) -> Reproduction:
+def reschedule(settings: ReproductionSettings) -> Reproduction:
     """Figure 15: a container that fits on no node although there is room in all of them
     together."""
     count = 3 if settings.quick else 20
@@ -289,7 +289,7 @@ def _other_rows(cases: list[Moved]) -> list[Row]:
     return rows
 
 
-def _literal_rows(settings: Settings) -> list[Row]:
+def _literal_rows(settings: ReproductionSettings) -> list[Row]:
     """The paper's own search, its sixth objective corrected to the containers that moved."""
     work = pack(crowded(FAMILIES["A1"], settings.seed, LOAD))
     start = work.restore(construct(work, "kubernetes"))

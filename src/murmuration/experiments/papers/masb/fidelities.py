@@ -10,7 +10,7 @@ import numpy as np
 
 from murmuration.cluster.allocation_types import NAMES
 from murmuration.experiments.papers.masb.tables import PRESET, scaled
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.messages.negotiation.from_scenario import small_cluster
@@ -55,7 +55,7 @@ def message_figures(scenario: sc.Scenario, seed: int, hours: float) -> tuple[lis
     )
 
 
-def run(settings: Settings) -> Reproduction:
+def run(settings: ReproductionSettings) -> Reproduction:
     """Both fidelities on the same cells; they agree where their ranges over seeds meet."""
     hours, seeds = (2.0, 4) if settings.quick else (HOURS, SEEDS)
     figures: dict[str, list[list[float]]] = {"bulk": [], "messages": []}

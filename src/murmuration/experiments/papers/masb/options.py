@@ -12,12 +12,12 @@ from murmuration.experiments.papers.masb.tables import (
     shares,
     type_bars,
 )
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.specs import make_spec
 from murmuration.schedulers.negotiation.messages import MobileTask
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.messages.negotiation.cluster import Arrival, NegotiatingCluster
-from murmuration.simulation.messages.network import Crash, Faults
+from murmuration.simulation.messages.network import Crash, FaultSettings
 from murmuration.simulation.scenarios import scenario as sc
 
 KEY = "scheduler.negotiation"
@@ -27,7 +27,7 @@ OFFLOADING = 0.01
 GIB = 2**30
 
 
-def run(settings: Settings) -> Reproduction:
+def run(settings: ReproductionSettings) -> Reproduction:
     """Idle nodes always scored, stable nodes that off-load, and nodes that do not answer left out
     for a while."""
     base = cell(settings, days=0.5)
@@ -101,7 +101,7 @@ def flapping(unanswered_max: int) -> dict[str, float]:
         nodes,
         tasks,
         NegotiationSettings(unanswered_max=unanswered_max),
-        faults=Faults(crashes=tuple(crashes)),
+        faults=FaultSettings(crashes=tuple(crashes)),
     )
     agents.run(3600.0)
     return agents.counts()

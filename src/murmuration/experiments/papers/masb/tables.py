@@ -10,7 +10,7 @@ from typing import Any
 
 from murmuration.cluster.allocation_types import NAMES
 from murmuration.experiments import parallel
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.specs import Spec, make_spec
 from murmuration.reports.charts import Bars
 from murmuration.simulation.scenarios import scenario as sc
@@ -47,7 +47,7 @@ MADE = (
 )
 
 Summary = dict[str, Any]
-Experiment = Callable[[Settings], Reproduction]
+Experiment = Callable[[ReproductionSettings], Reproduction]
 
 
 def scaled(tables: Mapping[str, Any], nodes: float = 1.0, load: float = 1.0) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def scaled(tables: Mapping[str, Any], nodes: float = 1.0, load: float = 1.0) -> 
     return copy
 
 
-def cell(settings: Settings, days: float = 1.0, preset: str = PRESET) -> dict[str, Any]:
+def cell(settings: ReproductionSettings, days: float = 1.0, preset: str = PRESET) -> dict[str, Any]:
     """The tables of the cell, smaller and shorter for a quick run."""
     tables = {key: value for key, value in sc.load(preset).items() if key != "variant"}
     share = QUICK_SHARE if settings.quick else 1.0
@@ -71,7 +71,7 @@ def cell(settings: Settings, days: float = 1.0, preset: str = PRESET) -> dict[st
     return sc.override(scaled(tables, share, share), {"seed": settings.seed, "days": length})
 
 
-def execute(settings: Settings, specs: Sequence[Spec]) -> dict[str, Summary]:
+def execute(settings: ReproductionSettings, specs: Sequence[Spec]) -> dict[str, Summary]:
     """The clusters' figures by label."""
     done: list[int] = []
 
@@ -108,7 +108,7 @@ def percent(value: float) -> str:
     return f"{value:.2%}"
 
 
-def benchmark(settings: Settings) -> Reproduction:
+def benchmark(settings: ReproductionSettings) -> Reproduction:
     """Table 3: negotiation beside placements without migration."""
     base, variants = cell(settings, days=0.25), sc.variants(sc.load(PRESET))
     specs = [
@@ -159,7 +159,7 @@ def _collisions(cluster: Summary) -> Row:
     )
 
 
-def performance(settings: Settings) -> Reproduction:
+def performance(settings: ReproductionSettings) -> Reproduction:
     """Table 4: more load on the same nodes."""
     base = cell(settings)
     summaries = execute(
@@ -176,7 +176,7 @@ def performance(settings: Settings) -> Reproduction:
 
 
 def _overload_rows(
-    summaries: Mapping[str, Summary], papers: Mapping[float, float], words: str, said: str
+    summaries: Mapping[str, Summary], papers: Mapping[float, float], words: str, growth: str
 ) -> list[Row]:
     """The overloaded share at each size, within the limit where the paper is; and that the last
     exceeds the first."""
@@ -193,7 +193,7 @@ def _overload_rows(
         (label, overloaded(cluster)) for label, cluster in summaries.items()
     )
     quantity = f"overloaded share at {last} above that at {first}"
-    return [*rows, Row(quantity, said, _times(highest, lowest), holds=highest > lowest)]
+    return [*rows, Row(quantity, growth, _times(highest, lowest), holds=highest > lowest)]
 
 
 def _times(value: float, of: float) -> str:
@@ -206,16 +206,16 @@ def _used_rows(cluster: Summary) -> list[Row]:
     return [
         Row(
             f"{kind} {name}",
-            percent(said),
+            percent(share),
             percent(cluster[kind][name]),
-            holds=abs(cluster[kind][name] - said) < 0.02,
+            holds=abs(cluster[kind][name] - share) < 0.02,
         )
         for kind, figures in paper.items()
-        for name, said in zip(("cpu", "memory"), figures, strict=True)
+        for name, share in zip(("cpu", "memory"), figures, strict=True)
     ]
 
 
-def compaction(settings: Settings) -> Reproduction:
+def compaction(settings: ReproductionSettings) -> Reproduction:
     """Table 5: fewer nodes for the same load."""
     base = cell(settings)
     summaries = execute(
@@ -228,7 +228,7 @@ def compaction(settings: Settings) -> Reproduction:
     )
 
 
-def migration_cost(settings: Settings) -> Reproduction:
+def migration_cost(settings: ReproductionSettings) -> Reproduction:
     """Table 6: the four pairs of scores."""
     base = cell(settings, days=0.5)
     specs = []
@@ -249,11 +249,11 @@ def migration_cost(settings: Settings) -> Reproduction:
     for initial in ("SIAS", "SIAS|GAIN"):
         plain, gain = f"{initial}, SRAS", f"{initial}, SRAS|GAIN"
         quantity = f"with {initial}: SRAS|GAIN dearer than SRAS"
-        said = f"{COSTS[gain] / COSTS[plain]:.2g} times"
+        ratio = f"{COSTS[gain] / COSTS[plain]:.2g} times"
         rows.append(
             Row(
                 quantity,
-                said,
+                ratio,
                 _times(cost[gain], cost[plain]),
                 holds=cost[gain] > SEVERAL * cost[plain],
             )
@@ -275,7 +275,7 @@ def migration_cost(settings: Settings) -> Reproduction:
     )
 
 
-def scalability(settings: Settings) -> Reproduction:
+def scalability(settings: ReproductionSettings) -> Reproduction:
     """Table 7: 12,500 to 100,000 nodes."""
     presets = list(CELLS)[: 2 if settings.quick else 4]
     summaries = execute(settings, [make_spec(name, cell(settings, 0.1, name)) for name in presets])
@@ -294,18 +294,20 @@ def scalability(settings: Settings) -> Reproduction:
     )
 
 
-def spikes(settings: Settings) -> Reproduction:
+def spikes(settings: ReproductionSettings) -> Reproduction:
     """Table 2: how often a node's load rises by more than a threshold within a minute."""
     summary = execute(settings, [make_spec("negotiation", cell(settings, 0.25))])["negotiation"]
     scale = CELLS[PRESET] / summary["nodes_mean"]
     rows = []
     measured = [value * scale for value in summary["spikes_per_min"]]
-    for (threshold, (mean, peak)), here, most in zip(
+    for (threshold, (mean, peak)), here, peak_here in zip(
         SPIKES.items(), measured, summary["spikes_peak"], strict=True
     ):
         quantity = f"rises of more than {threshold:.0%} per minute (within a factor of two)"
         rows.append(Row(quantity, float(mean), round(here, 1), holds=mean / 2 <= here <= 2 * mean))
-        rows.append(Row(f"most in one minute, {threshold:.0%}", float(peak), round(most * scale)))
+        rows.append(
+            Row(f"most in one minute, {threshold:.0%}", float(peak), round(peak_here * scale))
+        )
     notes = (
         MADE,
         "The peaks of the trace are events of the whole cell, which the generator does not make.",

@@ -12,7 +12,7 @@ import numpy as np
 
 from murmuration.base.random import generator
 from murmuration.experiments.replicates import against_paper, interval, measured, replicate
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Bars
 from murmuration.schedulers.offers.frameworks import ElasticFramework, Job, TaskSpec
 from murmuration.schedulers.offers.master import Rules
@@ -72,14 +72,14 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Measured:
+class LocalityRun:
     """One run of one scenario."""
 
     local: float
     job_s: float
 
 
-def run(settings: Settings) -> Reproduction:
+def run(settings: ReproductionSettings) -> Reproduction:
     """Figure 5.7."""
     blocks, runs = (BLOCKS_QUICK, 1) if settings.quick else (BLOCKS, 3)
     results = replicate(settings, "locality", partial(one, blocks=blocks), runs)
@@ -90,7 +90,7 @@ def run(settings: Settings) -> Reproduction:
     )
 
 
-def one(seed: int, blocks: int = BLOCKS) -> dict[str, Measured]:
+def one(seed: int, blocks: int = BLOCKS) -> dict[str, LocalityRun]:
     """All scenarios on the same files."""
     rng = generator(seed, "files")
     names = [f"node-{i}" for i in range(NODES)]
@@ -107,7 +107,7 @@ def _file(names: list[str], blocks: int, rng: np.random.Generator) -> tuple[Task
     return tuple(tasks)
 
 
-def _scan(names: list[str], jobs: list[Job], delay_s: float | None, seed: int) -> Measured:
+def _scan(names: list[str], jobs: list[Job], delay_s: float | None, seed: int) -> LocalityRun:
     """Run the scans; how many tasks were local and how long a job took."""
     local: list[bool] = []
     ends: list[float] = []
@@ -134,10 +134,10 @@ def _scan(names: list[str], jobs: list[Job], delay_s: float | None, seed: int) -
         loop.post(Submit(name, job), i * START_EVERY_S)
     loop.run()
     started = START_EVERY_S * (INSTANCES - 1) / 2
-    return Measured(sum(local) / len(local), sum(ends) / len(ends) - started)
+    return LocalityRun(sum(local) / len(local), sum(ends) / len(ends) - started)
 
 
-def _rows(results: Sequence[dict[str, Measured]], whole: bool) -> tuple[Row, ...]:
+def _rows(results: Sequence[dict[str, LocalityRun]], whole: bool) -> tuple[Row, ...]:
     local = {name: [result[name].local for result in results] for name in SCENARIOS}
     faster = {
         name: [result["static"].job_s / result[name].job_s for result in results]
@@ -165,7 +165,7 @@ def _rows(results: Sequence[dict[str, Measured]], whole: bool) -> tuple[Row, ...
     )
 
 
-def _figures(results: Sequence[dict[str, Measured]]) -> tuple[Bars, Bars]:
+def _figures(results: Sequence[dict[str, LocalityRun]]) -> tuple[Bars, Bars]:
     local = [[result[name].local for result in results] for name in SCENARIOS]
     took = [interval([result[name].job_s for result in results]) for name in SCENARIOS]
     paper = dict(zip(SCENARIOS, (0.18, None, 0.90, 0.95), strict=True))

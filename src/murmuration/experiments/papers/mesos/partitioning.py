@@ -18,7 +18,7 @@ from murmuration.experiments.papers.mesos.partitioning_master import (
 )
 from murmuration.experiments.papers.mesos.partitioning_slots import full_of_long, harmonic, table
 from murmuration.experiments.replicates import Interval, against_paper, interval, replicate
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Bars, Chart, Series
 
 K, BETA, TRIALS = 100, 10.0, 2000
@@ -64,32 +64,32 @@ class Claim:
 
 
 def near(value: float) -> Check:
-    def holds(found: Interval) -> bool | None:
-        if abs(found.mean - value) <= CLOSE * value:
+    def holds(measured: Interval) -> bool | None:
+        if abs(measured.mean - value) <= CLOSE * value:
             return True
-        if not found.low <= value <= found.high:
+        if not measured.low <= value <= measured.high:
             return False
-        return True if found.high - found.mean <= WIDE * value else None
+        return True if measured.high - measured.mean <= WIDE * value else None
 
     return holds
 
 
 def at_most(value: float) -> Check:
-    return lambda found: found.mean <= value
+    return lambda measured: measured.mean <= value
 
 
-def run(settings: Settings) -> Reproduction:
+def run(settings: ReproductionSettings) -> Reproduction:
     """Table 4.1 and sections 4.7, 4.8 and 4.10."""
     results = replicate(
         settings, "dps-model", partial(one, quick=settings.quick), 4 if settings.quick else 12
     )
-    found = {key: _summary(key, [result[key] for result in results]) for key in results[0]}
-    rows = tuple(_row(claim, found[claim.key]) for claim in _claims())
+    measured = {key: _summary(key, [result[key] for result in results]) for key in results[0]}
+    rows = tuple(_row(claim, measured[claim.key]) for claim in _claims())
     figures = (
         _ramp_up_figure(settings.seed),
         _lottery_figure(results),
-        _waste_figure(found),
-        _large_figure(found),
+        _waste_figure(measured),
+        _large_figure(measured),
     )
     return Reproduction(
         "dps-model", "The model of offers against simulation (Table 4.1)", rows, figures, NOTES
@@ -149,8 +149,8 @@ def _master(seed: int) -> dict[str, float]:
 def _wasted(seed: int, horizon: float) -> dict[str, float]:
     quantities: dict[str, float] = {}
     for largest in LARGEST:
-        mean, most = wasted(seed, largest, horizon)
-        quantities |= {f"waste {largest}": mean, f"waste most {largest}": most}
+        mean, peak = wasted(seed, largest, horizon)
+        quantities |= {f"waste {largest}": mean, f"waste most {largest}": peak}
     return quantities
 
 
@@ -162,8 +162,8 @@ def _large(seed: int, horizon: float) -> dict[str, float]:
     return quantities
 
 
-def _row(claim: Claim, found: Interval) -> Row:
-    return Row(claim.quantity, claim.paper, *found, holds=claim.holds(found))
+def _row(claim: Claim, measured: Interval) -> Row:
+    return Row(claim.quantity, claim.paper, *measured, holds=claim.holds(measured))
 
 
 def _claims() -> list[Claim]:
@@ -257,7 +257,7 @@ def _preference_claims() -> list[Claim]:
             "wait",
             "wait of a task of length 1 among tasks of length 100",
             "long",
-            lambda found: found.low > 1.0,
+            lambda measured: measured.low > 1.0,
         ),
         Claim(
             "wait reserved",
@@ -285,16 +285,18 @@ def _limit_claims() -> list[Claim]:
             "large whole started",
             "the same with a minimum offer of a node",
             "it runs",
-            lambda found: found.low > 0.0,
+            lambda measured: measured.low > 0.0,
         ),
-        Claim("large any in_use", "CPU in use without a minimum offer", None, lambda found: None),
-        Claim("large whole in_use", "CPU in use with a minimum offer", None, lambda found: None),
+        Claim(
+            "large any in_use", "CPU in use without a minimum offer", None, lambda measured: None
+        ),
+        Claim("large whole in_use", "CPU in use with a minimum offer", None, lambda measured: None),
     ]
 
 
 def _ramp_up_figure(seed: int) -> Chart:
     ks = [float(k) for k in K_FIGURE]
-    found = [interval(table(seed, k, BETA, False, 500).ramp_up.tolist()) for k in K_FIGURE]
+    measured = [interval(table(seed, k, BETA, False, 500).ramp_up.tolist()) for k in K_FIGURE]
     return Chart(
         "Time to gather k slots, exponential tasks (4.1)",
         "k",
@@ -303,9 +305,9 @@ def _ramp_up_figure(seed: int) -> Chart:
             Series(
                 "simulated",
                 ks,
-                [x.mean for x in found],
-                [x.low for x in found],
-                [x.high for x in found],
+                [x.mean for x in measured],
+                [x.low for x in measured],
+                [x.high for x in measured],
                 markers=True,
             ),
             Series("H_k", ks, [harmonic(k) for k in K_FIGURE]),
@@ -323,9 +325,10 @@ def _lottery_figure(results: list[dict[str, float]]) -> Bars:
     )
 
 
-def _waste_figure(found: dict[str, Interval]) -> Chart:
-    mean, most = (
-        [found[f"{key} {largest}"].mean for largest in LARGEST] for key in ("waste", "waste most")
+def _waste_figure(measured: dict[str, Interval]) -> Chart:
+    mean, peak = (
+        [measured[f"{key} {largest}"].mean for largest in LARGEST]
+        for key in ("waste", "waste most")
     )
     return Chart(
         "Idle share of a node when there is more to run (4.10)",
@@ -333,14 +336,14 @@ def _waste_figure(found: dict[str, Interval]) -> Chart:
         "idle share",
         (
             Series("bound", LARGEST, LARGEST, dotted=True),
-            Series("greatest", LARGEST, most, markers=True),
+            Series("greatest", LARGEST, peak, markers=True),
             Series("mean", LARGEST, mean, markers=True),
         ),
         y_percent=True,
     )
 
 
-def _large_figure(found: dict[str, Interval]) -> Bars:
+def _large_figure(measured: dict[str, Interval]) -> Bars:
     settings = {"any amount": "any", "whole nodes": "whole"}
     cells = {"large tasks": "share", "all tasks": "in_use"}
     return Bars(
@@ -348,7 +351,7 @@ def _large_figure(found: dict[str, Interval]) -> Bars:
         "share of CPU",
         tuple(settings),
         tuple(
-            (name, tuple(found[f"large {x} {cell}"].mean for x in settings.values()))
+            (name, tuple(measured[f"large {x} {cell}"].mean for x in settings.values()))
             for name, cell in cells.items()
         ),
         y_percent=True,

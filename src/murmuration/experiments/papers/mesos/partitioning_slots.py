@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Table:
+class SlotTrials:
     """The cells of Table 4.1, one value per trial."""
 
     ramp_up: Floats
@@ -33,7 +33,7 @@ def free_times(rng: np.random.Generator, trials: int, k: int, constant: bool) ->
     return rng.uniform(0.0, 1.0, (trials, k)) if constant else rng.exponential(1.0, (trials, k))
 
 
-def table(seed: int, k: int, beta: float, constant: bool, trials: int) -> Table:
+def table(seed: int, k: int, beta: float, constant: bool, trials: int) -> SlotTrials:
     """What happens to a framework with a job of βk slot-times that starts with no slots."""
     rng = generator(seed, "slots", str(k), str(constant))
     free = np.sort(free_times(rng, trials, k, constant), axis=1)
@@ -42,7 +42,7 @@ def table(seed: int, k: int, beta: float, constant: bool, trials: int) -> Table:
     # the best of them.
     ends = (beta * k + np.cumsum(free, axis=1)) / np.arange(1, k + 1)
     hoarded = (last[:, None] - free).sum(axis=1)
-    return Table(last, ends.min(axis=1), last + beta, beta * k / (beta * k + hoarded))
+    return SlotTrials(last, ends.min(axis=1), last + beta, beta * k / (beta * k + hoarded))
 
 
 def full_of_long(seed: int, nodes: int, slots: int, long_share: float) -> float:

@@ -21,7 +21,7 @@ from murmuration.experiments.papers.mesos.sharing_workload import (
     SUBMISSIONS_S,
     TORQUE,
     TYPES,
-    Outcome,
+    SharingOutcome,
     Workload,
     make_workload,
     run_once,
@@ -34,7 +34,7 @@ from murmuration.experiments.replicates import (
     measured,
     replicate,
 )
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Bars, Chart, Series
 
 PAPER_SPEEDUP = {FACEBOOK: 1.14, LARGE: 2.10, SPARK: 1.26, TORQUE: 0.96}
@@ -94,7 +94,7 @@ class Replicate:
     shares: dict[str, dict[str, tuple[float, ...]]]
 
 
-def run(settings: Settings) -> Reproduction:
+def run(settings: ReproductionSettings) -> Reproduction:
     """Tables 5.3 and 5.4, Figures 5.4 to 5.6."""
     part, runs = (QUICK_PART, 1) if settings.quick else (1.0, 5)
     results = replicate(settings, "sharing", partial(one, part=part), runs)
@@ -139,11 +139,11 @@ def one(seed: int, part: float = 1.0) -> Replicate:
     )
 
 
-def _total(outcome: Outcome, jobs: Sequence[str]) -> float:
+def _total(outcome: SharingOutcome, jobs: Sequence[str]) -> float:
     return sum(outcome.took_s[job] for job in jobs)
 
 
-def _gather_s(work: Workload, shared: Outcome) -> float:
+def _gather_s(work: Workload, shared: SharingOutcome) -> float:
     """How long a gang waits on average for its last slot."""
     waits = [
         took - DURATION_S[work.kinds[job]]
@@ -153,13 +153,13 @@ def _gather_s(work: Workload, shared: Outcome) -> float:
     return float(np.mean(waits))
 
 
-def _use(outcome: Outcome, per_task: dict[str, int], span_s: float) -> float:
+def _use(outcome: SharingOutcome, per_task: dict[str, int], span_s: float) -> float:
     """What is held on average while jobs are submitted, up to a constant."""
     span = np.array([0.0, span_s])
     return sum(float(outcome.share(name, span)[0]) * amount for name, amount in per_task.items())
 
 
-def _binned(outcome: Outcome) -> dict[str, tuple[float, ...]]:
+def _binned(outcome: SharingOutcome) -> dict[str, tuple[float, ...]]:
     end = max(outcome.submitted[job] + took for job, took in outcome.took_s.items())
     times = np.arange(0.0, end + BIN_S, BIN_S)
     return {name: tuple(outcome.share(name, times).tolist()) for name in FRAMEWORKS}
@@ -175,9 +175,9 @@ def _framework_rows(results: list[Replicate]) -> list[Row]:
         )
     order = sorted(means, key=lambda name: -means[name])
     slower = [name for name in order if means[name] < 1.0]
-    said = "Large Hadoop Mix gains most; only Torque / MPI is slower"
+    finding = "Large Hadoop Mix gains most; only Torque / MPI is slower"
     here = f"{order[0]} gains most; slower: {', '.join(slower) or 'none'}"
-    return [*rows, Row("who gains", said, here, holds=order[0] == LARGE and slower == [TORQUE])]
+    return [*rows, Row("who gains", finding, here, holds=order[0] == LARGE and slower == [TORQUE])]
 
 
 def _type_rows(results: list[Replicate]) -> list[Row]:

@@ -88,7 +88,7 @@ TYPES = (
 
 
 @dataclass
-class Series:
+class JobSeries:
     """Jobs of which each is submitted `pause_s` after the one before it ended."""
 
     jobs: list[Job]
@@ -100,7 +100,7 @@ class Workload:
     """What is submitted: jobs at fixed times, and series. `kinds` names the type of each job."""
 
     fixed: list[tuple[float, Submit]] = field(default_factory=list)
-    series: dict[str, Series] = field(default_factory=dict)
+    series: dict[str, JobSeries] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
 
 
@@ -113,7 +113,7 @@ def make_workload(rng: np.random.Generator, part: float = 1.0) -> Workload:
         if kind.framework in (LARGE, SPARK):
             request = HADOOP_TASK if kind.framework == LARGE else SPARK_TASK
             jobs = [_job(work, kind, i, request, rng) for i in range(math.ceil(part * kind.jobs))]
-            work.series[kind.framework] = Series(
+            work.series[kind.framework] = JobSeries(
                 jobs, ALS_PAUSE_S if kind.framework == SPARK else 0.0
             )
     _add_torque(work, part)
@@ -157,7 +157,7 @@ def _job(
 
 
 @dataclass
-class Outcome:
+class SharingOutcome:
     """What one run showed: when jobs were submitted and ended, and every change of the CPUs a
     framework holds."""
 
@@ -181,7 +181,7 @@ class _Recorder:
     """Keeps the outcome of a run, and submits the next job of a series when one has ended."""
 
     def __init__(self, work: Workload) -> None:
-        self.outcome = Outcome()
+        self.outcome = SharingOutcome()
         self.loop: OffersCluster | None = None
         self._waiting = {name: list(series.jobs) for name, series in work.series.items()}
         self._pause_s = {name: series.pause_s for name, series in work.series.items()}
@@ -213,7 +213,7 @@ class _Recorder:
             self.outcome.changes[report.framework].append((now, -1))
 
 
-def run_once(work: Workload, seed: int, shared: bool) -> Outcome:
+def run_once(work: Workload, seed: int, shared: bool) -> SharingOutcome:
     """The workload under DRF on a cluster that is shared, or divided so that each framework sees
     only its own nodes."""
     recorder = _Recorder(work)

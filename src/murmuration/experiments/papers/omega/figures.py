@@ -10,7 +10,7 @@ from typing import Any
 from murmuration.experiments import theory
 from murmuration.experiments.papers.omega import monte_carlo as mc
 from murmuration.experiments.papers.omega.monte_carlo import Curve
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Chart
 
@@ -79,7 +79,7 @@ def _single_rows(curve: Curve) -> list[Row]:
     return rows
 
 
-def mss_single(settings: Settings) -> Reproduction:
+def mss_single(settings: ReproductionSettings) -> Reproduction:
     """Figure 3.3, left: one decision time for all jobs."""
     shown = mc.curves(settings, {"single-path": SINGLE}, mc.varying(mc.ALL), mc.times(settings))
     rows = [row for curve in shown for row in _single_rows(curve)]
@@ -94,7 +94,7 @@ def mss_single(settings: Settings) -> Reproduction:
     return Reproduction("mss-single", title, tuple(rows), figures, notes)
 
 
-def mss_multi(settings: Settings) -> Reproduction:
+def mss_multi(settings: ReproductionSettings) -> Reproduction:
     """Figure 3.3, right: a fast path for batch jobs."""
     x = mc.times(settings)
     multi = mc.curves(settings, {"multi-path": MULTI}, mc.varying(mc.SERVICE), x)
@@ -154,7 +154,7 @@ def _multi_formula(curve: Curve) -> list[Row]:
     return rows
 
 
-def mss_arrivals(settings: Settings) -> Reproduction:
+def mss_arrivals(settings: ReproductionSettings) -> Reproduction:
     """Figure 3.4: single-path scheduling as jobs arrive faster."""
     factors = (
         (1.0, 4.0, 12.0) if settings.quick else (1.0, 2.0, 4.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0)
@@ -193,7 +193,7 @@ def _arrival_rows(curve: Curve) -> list[Row]:
     return rows
 
 
-def dps(settings: Settings) -> Reproduction:
+def dps(settings: ReproductionSettings) -> Reproduction:
     """Figure 4.4: offers, as the service scheduler takes longer."""
     x = mc.times(settings)
     offers = mc.curves(settings, {"offers": OFFERS}, mc.varying(mc.SERVICE), x)
@@ -236,7 +236,7 @@ def _held(curve: Curve) -> Row:
     return _row(quantity, paper, last, middle(last) > first)
 
 
-def rss(settings: Settings) -> Reproduction:
+def rss(settings: ReproductionSettings) -> Reproduction:
     """Figure 6.4: shared state, as the service scheduler takes longer."""
     x = mc.times(settings)
     labels = {"shared state": SHARED, "offers": OFFERS, "multi-path": MULTI}
@@ -285,7 +285,7 @@ def rss(settings: Settings) -> Reproduction:
     return Reproduction("rss", "Figure 6.4: shared-state scheduling", tuple(rows), figures, notes)
 
 
-def rss_modes(settings: Settings) -> Reproduction:
+def rss_modes(settings: ReproductionSettings) -> Reproduction:
     """Figure 6.5: conflict detection and transaction modes."""
     shown = mc.curves(settings, MODES, mc.varying(mc.SERVICE), mc.times(settings))
     rows = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from murmuration.experiments import parallel, statistics, theory
-from murmuration.experiments.result import Settings
+from murmuration.experiments.result import ReproductionSettings
 from murmuration.experiments.specs import Spec, make_spec, replicate_seeds
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation.scenarios import scenario as sc
@@ -42,12 +42,12 @@ class Curve:
         return [bool(point["workloads"][workload]["saturated"]) for point in self.points]
 
 
-def times(settings: Settings) -> tuple[float, ...]:
+def times(settings: ReproductionSettings) -> tuple[float, ...]:
     return QUICK_TIMES if settings.quick else JOB_TIMES
 
 
 def curves(
-    settings: Settings,
+    settings: ReproductionSettings,
     variants: Mapping[str, Mapping[str, Any]],
     at: Callable[[str, float], Mapping[str, Any]],
     x: Sequence[float],
@@ -82,7 +82,7 @@ def faster(cell: str, factor: float) -> Mapping[str, Any]:
     }
 
 
-def _run(settings: Settings, specs: list[Spec]) -> list[Point]:
+def _run(settings: ReproductionSettings, specs: list[Spec]) -> list[Point]:
     done: list[int] = []
 
     def tell(index: int, summary: Point) -> None:
@@ -157,11 +157,13 @@ def _bound(value: Any, side: str) -> float | None:
     return None if bound is None else max(bound, 0.0)
 
 
-def streams(cell: str, job_time: Mapping[str, float], factor: float = 1.0) -> list[theory.Stream]:
+def streams(
+    cell: str, job_time: Mapping[str, float], factor: float = 1.0
+) -> list[theory.DecisionStream]:
     """The streams of a cell as the formula sees them."""
     tables = sc.load(CELLS[cell])["workload"]
     return [
-        theory.Stream(
+        theory.DecisionStream(
             table["arrivals_per_s"] * factor, table["tasks_per_job"], job_time[name], 0.005
         )
         for name, table in tables.items()

@@ -8,14 +8,14 @@ import numpy as np
 from murmuration.experiments.papers.swarm import model as model
 from murmuration.experiments.papers.swarm.figures import START
 from murmuration.experiments.papers.swarm.model import Vector
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Chart, Series
 
 SADDLE = "1 negative, 1 zero, 1 positive"
 SHARES = (0.1, 0.4, 0.49, 0.6)
 
 
-def equations(settings: Settings) -> Reproduction:
+def equations(settings: ReproductionSettings) -> Reproduction:
     """Fixed points, their stability, and solutions."""
     times = np.linspace(0.0, 12.0, 61)
     rows = [*_two_node_rows(times), *_three_node_rows(), *_ends(settings)]
@@ -117,7 +117,7 @@ def _signs_row(
     return Row(f"{name}: eigenvalues", paper, text, holds=counts == expected)
 
 
-def _ends(settings: Settings) -> list[Row]:
+def _ends(settings: ReproductionSettings) -> list[Row]:
     """Where three nodes end from random states (6.5)."""
     rng = np.random.default_rng(settings.seed)
     ends = []

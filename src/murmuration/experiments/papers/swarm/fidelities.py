@@ -16,11 +16,11 @@ import numpy as np
 
 from murmuration.base.arrays import Counts
 from murmuration.experiments.fidelity import Quantity, compare
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.schedulers.swarm.messages import SwarmContainer
 from murmuration.schedulers.swarm.settings import SwarmSettings
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.messages.swarm import Cluster, SwarmWorld
+from murmuration.simulation.messages.swarm import SwarmCluster, SwarmSimulation
 from murmuration.simulation.results import summary
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -54,7 +54,7 @@ FULL = (Size(50, 50, 25), Size(50, 50, 49), Size(50, 50, 1))
 QUICK = (Size(20, 20, 10), Size(20, 20, 19), Size(20, 20, 1))
 
 
-def run(settings: Settings) -> Reproduction:
+def run(settings: ReproductionSettings) -> Reproduction:
     """Both fidelities on the same clusters."""
     sizes, seeds = (QUICK, 6) if settings.quick else (FULL, 20)
     rows: list[Row] = []
@@ -154,7 +154,7 @@ def _scenario(size: Size, seed: int, folder: Path) -> sc.Scenario:
 
 def message_figures(size: Size, seed: int) -> list[float]:
     """The same of the agents, message by message."""
-    world = SwarmWorld(_cluster(size, seed))
+    world = SwarmSimulation(_cluster(size, seed))
 
     def count() -> Counts | None:
         agents = list(world.agents())
@@ -169,10 +169,10 @@ def message_figures(size: Size, seed: int) -> list[float]:
     return [steps, counts["migrations"], asked, full]
 
 
-def _cluster(size: Size, seed: int) -> Cluster:
+def _cluster(size: Size, seed: int) -> SwarmCluster:
     names = [f"node-{k}" for k in range(size.nodes)]
     start = {
         name: [SwarmContainer(f"{name}-{k}", (1,)) for k in range(size.filling)] for name in names
     }
     nodes = dict.fromkeys(names, (size.capacity,))
-    return Cluster(nodes, start, SwarmSettings(step_s=STEP_S), STEP_S, seed)
+    return SwarmCluster(nodes, start, SwarmSettings(step_s=STEP_S), STEP_S, seed)

@@ -10,9 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.base.random import state
-from murmuration.experiments.papers.swarm.study import CAPACITY, FILLINGS, SIZES, Point, line, study
+from murmuration.experiments.papers.swarm.study import (
+    CAPACITY,
+    FILLINGS,
+    SIZES,
+    StudyPoint,
+    line,
+    study,
+)
 from murmuration.experiments.replicates import interval, measured
-from murmuration.experiments.result import Reproduction, Row, Settings
+from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Chart, Series
 from murmuration.schedulers.swarm.pheromone import LINEAR
 from murmuration.schedulers.swarm.search import CHORD, RING
@@ -21,7 +28,7 @@ from murmuration.simulation.architectures.swarm.cloud import STEPS_MAX as CLOUD_
 from murmuration.simulation.architectures.swarm.cloud import Outcomes
 
 Steps = NDArray[np.int64]
-PointOutcomes = Mapping[Point, Outcomes]
+PointOutcomes = Mapping[StudyPoint, Outcomes]
 
 START = (32, 34, 34)
 #: Figures of the paper's simulator hold within TOLERANCE; those of its experiment with real
@@ -58,7 +65,7 @@ def _mode(steps: Steps, width: int) -> float:
     return float(np.bincount(steps // width).argmax() * width + (width - 1) / 2)
 
 
-def three_nodes(settings: Settings) -> Reproduction:
+def three_nodes(settings: ReproductionSettings) -> Reproduction:
     """Figure 1, and the three ways to choose a destination."""
     times: dict[int, Steps] = {}
     for rule in (small.ANY, small.ROOM, small.FULLER):
@@ -118,7 +125,7 @@ def _three_rows(times: Mapping[int, Steps]) -> list[Row]:
     ]
 
 
-def _figure_1(settings: Settings, steps: Steps) -> Chart:
+def _figure_1(settings: ReproductionSettings, steps: Steps) -> Chart:
     """A run of typical length with random destinations."""
     rng, typical = state(settings.seed, "swarm-three-nodes", "figure"), float(np.median(steps))
     tracks = [
@@ -144,9 +151,9 @@ def _still_running(times: Mapping[int, Steps]) -> Chart:
     return Chart(title, "time (T)", "share of runs", tuple(series), y_percent=True)
 
 
-def distribution(settings: Settings) -> Reproduction:
+def distribution(settings: ReproductionSettings) -> Reproduction:
     """Figure 2: how long 1,000 nodes take."""
-    points = [Point(1000, filling) for filling in FILLINGS]
+    points = [StudyPoint(1000, filling) for filling in FILLINGS]
     outcomes = study(settings, points, 200 if settings.quick else 10_000)
     rows = [_time_row(outcomes, point) for point in points]
     more = [float(outcomes[p].migrations.mean() / p.fewest - 1.0) for p in points]
@@ -181,7 +188,7 @@ def distribution(settings: Settings) -> Reproduction:
     return Reproduction("swarm-distribution", name, tuple(rows), figures, notes)
 
 
-def _time_row(outcomes: PointOutcomes, point: Point) -> Row:
+def _time_row(outcomes: PointOutcomes, point: StudyPoint) -> Row:
     steps, paper = outcomes[point].steps, PAPER_T0[point.filling]
     quantity = f"n(0) = {point.filling}, N = {point.nodes:,}: mean time (T)"
     return measured(quantity, paper, steps.tolist(), _near(float(steps.mean()), paper))
@@ -199,12 +206,12 @@ def _tail(outcome: Outcomes, filling: int) -> Row:
     )
 
 
-def scaling(settings: Settings) -> Reproduction:
+def scaling(settings: ReproductionSettings) -> Reproduction:
     """Figure 3, and what the search costs: the ring against fingers."""
     sizes = QUICK_SIZES if settings.quick else SIZES
-    points = [Point(n, filling) for filling in FILLINGS for n in sizes]
+    points = [StudyPoint(n, filling) for filling in FILLINGS for n in sizes]
     outcomes = study(settings, points, 60 if settings.quick else 10_000)
-    forms = [Point(n, 49, form=form) for n in (50, 1000) for form in (0, LINEAR)]
+    forms = [StudyPoint(n, 49, form=form) for n in (50, 1000) for form in (0, LINEAR)]
     linear = study(settings, forms, 200 if settings.quick else 2000)
     searched = study(settings, _search_points(settings), 20 if settings.quick else 100)
     rows = [row for filling in FILLINGS for row in _fit_rows(outcomes, sizes, filling)]
@@ -227,11 +234,11 @@ def scaling(settings: Settings) -> Reproduction:
 
 
 def _fit_rows(outcomes: PointOutcomes, sizes: Sequence[int], filling: int) -> list[Row]:
-    means = [float(outcomes[Point(n, filling)].steps.mean()) for n in sizes]
+    means = [float(outcomes[StudyPoint(n, filling)].steps.mean()) for n in sizes]
     _, slope, fit = line([math.log(n) for n in sizes], means)
     quantity = f"n(0) = {filling}: R² of t0 = a + b ln N (b here {slope:.2f} T)"
     return [
-        _time_row(outcomes, Point(sizes[-1], filling)),
+        _time_row(outcomes, StudyPoint(sizes[-1], filling)),
         Row(quantity, "a straight line", fit, holds=fit >= STRAIGHT),
     ]
 
@@ -240,7 +247,7 @@ def _figure_3(outcomes: PointOutcomes, sizes: Sequence[int]) -> Chart:
     series = []
     x = [float(n) for n in sizes]
     for colour, filling in enumerate(FILLINGS):
-        bounds = [interval(outcomes[Point(n, filling)].steps.tolist()) for n in sizes]
+        bounds = [interval(outcomes[StudyPoint(n, filling)].steps.tolist()) for n in sizes]
         low, y, high = ([getattr(b, name) for b in bounds] for name in ("low", "mean", "high"))
         series.append(Series(f"n(0) = {filling}", x, y, low, high, colour=colour, markers=True))
         a, slope, _ = line([math.log(n) for n in sizes], y)
@@ -255,7 +262,8 @@ def _linear_rows(outcomes: PointOutcomes) -> list[Row]:
     """Section 6.5: the linear pheromone with both rules."""
     ratio = {
         n: float(
-            outcomes[Point(n, 49, form=LINEAR)].steps.mean() / outcomes[Point(n, 49)].steps.mean()
+            outcomes[StudyPoint(n, 49, form=LINEAR)].steps.mean()
+            / outcomes[StudyPoint(n, 49)].steps.mean()
         )
         for n in (50, 1000)
     }
@@ -267,10 +275,10 @@ def _linear_rows(outcomes: PointOutcomes) -> list[Row]:
     ]
 
 
-def _search_points(settings: Settings) -> list[Point]:
+def _search_points(settings: ReproductionSettings) -> list[StudyPoint]:
     """Half-full clouds, the worst case (section 5), with either search."""
     sizes = (100, 400, 1600) if settings.quick else (100, 200, 400, 800, 1600, 3200, 6400, 12_800)
-    return [Point(n, 25, search) for search in (RING, CHORD) for n in sizes]
+    return [StudyPoint(n, 25, search) for search in (RING, CHORD) for n in sizes]
 
 
 LAWS = (
@@ -285,7 +293,8 @@ def _search_rows(outcomes: PointOutcomes) -> list[Row]:
     rows = []
     for name, search, words, law in LAWS:
         a, b = (
-            float(outcomes[Point(n, 25, search)].search_time.mean()) / law(n) for n in (first, last)
+            float(outcomes[StudyPoint(n, 25, search)].search_time.mean()) / law(n)
+            for n in (first, last)
         )
         quantity = f"{name}: search time ÷ {words}, N = {last:,} over N = {first} (1/2 to 2)"
         rows.append(Row(quantity, f"O({words})", b / a, holds=0.5 <= b / a <= 2.0))
@@ -298,24 +307,24 @@ def _search_rows(outcomes: PointOutcomes) -> list[Row]:
                     _per_migration(outcomes, n, search),
                 )
             )
-    most, bound = max(_per_migration(outcomes, last, CHORD)), math.log2(last)
+    highest, bound = max(_per_migration(outcomes, last, CHORD)), math.log2(last)
     quantity = (
         f"chord, N = {last:,}: most messages per migration in a run, at most log2 N = {bound:.1f}"
     )
-    rows.append(Row(quantity, "O(log N)", most, holds=most <= bound))
+    rows.append(Row(quantity, "O(log N)", highest, holds=highest <= bound))
     for name, search, _, _ in LAWS:
         rows.append(
             measured(
                 f"{name}, N = {last:,}: time to equilibrium without search (T)",
                 None,
-                outcomes[Point(last, 25, search)].steps.tolist(),
+                outcomes[StudyPoint(last, 25, search)].steps.tolist(),
             )
         )
     return rows
 
 
 def _per_migration(outcomes: PointOutcomes, nodes: int, search: int) -> list[float]:
-    point = outcomes[Point(nodes, 25, search)]
+    point = outcomes[StudyPoint(nodes, 25, search)]
     return [float(x) for x in point.messages / point.migrations]
 
 
@@ -333,7 +342,7 @@ def _search_charts(outcomes: PointOutcomes) -> tuple[Chart, Chart]:
                 markers=True,
             )
         )
-        search_time = [float(outcomes[Point(n, 25, search)].search_time.mean()) for n in sizes]
+        search_time = [float(outcomes[StudyPoint(n, 25, search)].search_time.mean()) for n in sizes]
         total.append(Series(name, x, search_time, markers=True))
     title, label = "Search time until equilibrium, n(0) = 25", "messages one after the other"
     return (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.base.random import state
-from murmuration.experiments.result import Settings
+from murmuration.experiments.result import ReproductionSettings
 from murmuration.schedulers.swarm.pheromone import PHEROMONES, QUADRATIC
 from murmuration.schedulers.swarm.search import RING, SEARCHES
 from murmuration.simulation.architectures.swarm.cloud import Outcomes, fewest_migrations, settle
@@ -21,7 +21,7 @@ SIZES = tuple(range(50, 1001, 50))
 CHUNK = 50
 
 
-class Point(NamedTuple):
+class StudyPoint(NamedTuple):
     """A cloud of this many nodes, each filled alike."""
 
     nodes: int
@@ -34,10 +34,12 @@ class Point(NamedTuple):
         return fewest_migrations(self.nodes, self.filling, CAPACITY)
 
 
-def study(settings: Settings, points: Sequence[Point], runs: int) -> dict[Point, Outcomes]:
+def study(
+    settings: ReproductionSettings, points: Sequence[StudyPoint], runs: int
+) -> dict[StudyPoint, Outcomes]:
     """Every point as many times as asked."""
     chunks = [(point, k) for point in sorted(points, reverse=True) for k in range(0, runs, CHUNK)]
-    outcomes: dict[tuple[Point, int], Outcomes] = {}
+    outcomes: dict[tuple[StudyPoint, int], Outcomes] = {}
     with ThreadPoolExecutor(max(settings.workers, 1)) as pool:
         futures = {
             pool.submit(_chunk, settings.seed, point, k, min(CHUNK, runs - k)): (point, k)
@@ -49,7 +51,7 @@ def study(settings: Settings, points: Sequence[Point], runs: int) -> dict[Point,
     return {point: _join_chunks(outcomes, point) for point in points}
 
 
-def _chunk(seed: int, point: Point, first: int, runs: int) -> Outcomes:
+def _chunk(seed: int, point: StudyPoint, first: int, runs: int) -> Outcomes:
     names = (
         str(point.nodes),
         str(point.filling),
@@ -61,7 +63,9 @@ def _chunk(seed: int, point: Point, first: int, runs: int) -> Outcomes:
     return settle(start, CAPACITY, state(seed, "swarm", *names), runs, point.form, point.search)
 
 
-def _join_chunks(outcomes: Mapping[tuple[Point, int], Outcomes], point: Point) -> Outcomes:
+def _join_chunks(
+    outcomes: Mapping[tuple[StudyPoint, int], Outcomes], point: StudyPoint
+) -> Outcomes:
     parts = [outcomes[key] for key in sorted(key for key in outcomes if key[0] == point)]
     return Outcomes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 

@@ -10,7 +10,7 @@ from murmuration.simulation.architectures.architecture import SettingsTable
 from murmuration.simulation.scenarios import scenario as sc
 
 
-def find_problems(given: GeneticSettings, scheduler: sc.Scheduler) -> Iterator[str]:
+def find_problems(given: GeneticSettings, scheduler: sc.SchedulerSettings) -> Iterator[str]:
     """What makes no sense, each as a sentence that names the key."""
     yield from settings.find_problems(given, "scheduler.genetic")
     if scheduler.kind == "genetic" and scheduler.reclaim:

@@ -18,7 +18,7 @@ from murmuration.simulation.architectures.negotiation import loop
 from murmuration.simulation.architectures.negotiation.outputs import decision_table
 from murmuration.simulation.architectures.negotiation.settings import SETTINGS
 from murmuration.simulation.architectures.negotiation.world import (
-    Negotiation,
+    NegotiationArrays,
     count_negotiation,
     grow_negotiation,
     make_negotiation,
@@ -51,7 +51,7 @@ def set_state(setup: Setup) -> dict[str, Any]:
     return {"reclaim": True, "unmeasured": UNMEASURED}
 
 
-def make_state(setup: Setup, world: World) -> Negotiation:
+def make_state(setup: Setup, world: World) -> NegotiationArrays:
     rules = setup.scenario.scheduler.settings_of(NegotiationSettings)
     return make_negotiation(rules, world, setup.changes.max_total, setup.jobs)
 

@@ -23,7 +23,7 @@ from murmuration.schedulers.negotiation.bulk import (
     report,
 )
 from murmuration.schedulers.negotiation.bulk_selection import choose_movers, cost_of, widen
-from murmuration.simulation.architectures.negotiation.world import Negotiation
+from murmuration.simulation.architectures.negotiation.world import NegotiationArrays
 from murmuration.simulation.engine.moves import begin_move
 from murmuration.simulation.engine.steps import (
     begin_attempt,
@@ -48,7 +48,7 @@ SPIKES = (0.05, 0.10, 0.15, 0.20, 0.25)
 RECORDED, NO_MOVES = 4, 4
 
 
-def make_cell(w: World, n: Negotiation) -> Cell:
+def make_cell(w: World, n: NegotiationArrays) -> Cell:
     """What agents touch, of the world and of their own, by name."""
     arrays = {**w._asdict(), **n._asdict()}
     return Cell(**{name: arrays[name] for name in Cell._fields})
@@ -190,7 +190,7 @@ def remember_loads(c: Cell) -> None:
             c.last_load[node, r] = (c.total[node, r] - c.free[node, r]) * c.inverse[node, r]
 
 
-def agents_act(w: World, p: Negotiation) -> None:
+def agents_act(w: World, p: NegotiationArrays) -> None:
     """One round, with monitoring first when it is due. Each part is a kernel of its own, for one
     that holds them all takes minutes to compile."""
     c, now, settings = make_cell(w, p), float(w.state["now"][0]), p.settings[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from murmuration.base.arrays import Column
-from murmuration.simulation.architectures.negotiation.world import Negotiation
+from murmuration.simulation.architectures.negotiation.world import NegotiationArrays
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.results.outputs import shorten
 
@@ -13,7 +13,7 @@ from murmuration.simulation.results.outputs import shorten
 DECISIONS = ("selection", "candidates", "target")
 
 
-def decision_table(run: Run, state: Negotiation) -> dict[str, Column]:
+def decision_table(run: Run, state: NegotiationArrays) -> dict[str, Column]:
     """The decisions that were sampled. A selection weighs the tasks of a node; candidates are drawn
     from the nodes that a broker scored; a target is the node that takes the task. A task from
     outside has no node yet."""

@@ -11,7 +11,7 @@ from murmuration.simulation.architectures.architecture import SettingsTable
 from murmuration.simulation.scenarios import scenario as sc
 
 
-def find_problems(given: NegotiationSettings, scheduler: sc.Scheduler) -> Iterator[str]:
+def find_problems(given: NegotiationSettings, scheduler: sc.SchedulerSettings) -> Iterator[str]:
     """What makes no sense, each as a sentence that names the key."""
     return settings.find_problems(given, "scheduler.negotiation")
 

@@ -29,7 +29,7 @@ TASKS_MAX = 1024
 DECISIONS_MAX = 1 << 16
 
 
-class Negotiation(NamedTuple):
+class NegotiationArrays(NamedTuple):
     """The arrays of negotiation."""
 
     settings: Records
@@ -65,11 +65,11 @@ class Negotiation(NamedTuple):
 
 def make_negotiation(
     rules: NegotiationSettings, world: World, max_total: Amounts, jobs: JobList
-) -> Negotiation:
+) -> NegotiationArrays:
     """The arrays of a run at time zero."""
     nodes, resources = world.total.shape
     scored = max(rules.scored_new, rules.scored_move) + rules.underused + 2 * rules.candidates
-    return Negotiation(
+    return NegotiationArrays(
         settings=settings_record(rules, nodes),
         progress=np.zeros(1, PROGRESS),
         decisions=np.zeros(DECISIONS_MAX, DECISION),
@@ -118,13 +118,13 @@ def movable(max_total: Amounts, masks: Flags, mask: SmallIntegers, request: Amou
     return answer
 
 
-def grow_negotiation(p: Negotiation, world: World) -> Negotiation:
+def grow_negotiation(p: NegotiationArrays, world: World) -> NegotiationArrays:
     """The same with room for more running tasks."""
     slots = len(world.slots)
     return p._replace(next=np.zeros(slots, np.int32), movers=np.zeros(slots, np.int32))
 
 
-def count_negotiation(p: Negotiation, seconds: float) -> dict[str, Any]:
+def count_negotiation(p: NegotiationArrays, seconds: float) -> dict[str, Any]:
     """The figures only negotiation has, per minute."""
     record, minutes = p.progress[0], seconds / 60.0
     requests = int(record["requests"])

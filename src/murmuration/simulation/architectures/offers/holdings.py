@@ -153,8 +153,8 @@ def passes(
     """Whether what is left of a row passes the framework's filter and the minimum offer size."""
     if not is_selective(state, workloads, filters, framework):
         return True
-    least = max(state[0].min_cpu, workloads[framework].filter_cpu)
-    return bool(row[0] >= least and (filters.shape[1] == 0 or filters[framework, node]))
+    minimum = max(state[0].min_cpu, workloads[framework].filter_cpu)
+    return bool(row[0] >= minimum and (filters.shape[1] == 0 or filters[framework, node]))
 
 
 @helper

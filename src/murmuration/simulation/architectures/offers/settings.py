@@ -13,7 +13,7 @@ from murmuration.simulation.architectures.architecture import SettingsTable
 from murmuration.simulation.scenarios import scenario as sc
 
 
-class Framework(sc.Part, frozen=True):
+class FrameworkRules(sc.Part, frozen=True):
     """What the allocator knows of one framework: its weight (or priority), the share it may keep,
     whether it declares its tasks short, and the nodes it filters out: those that do not meet its
     constraints, or have less than `filter_cpu` free."""
@@ -37,16 +37,14 @@ class OfferRules(sc.Part, frozen=True):
     short_max_s: float = 60.0
     optimistic: bool = False
     double_booked: bool = False
-    framework: dict[str, Framework] = msgspec.field(default_factory=dict)
+    framework: dict[str, FrameworkRules] = msgspec.field(default_factory=dict)
 
 
-def find_problems(offers: OfferRules, scheduler: sc.Scheduler) -> Iterator[str]:
+def find_problems(offers: OfferRules, scheduler: sc.SchedulerSettings) -> Iterator[str]:
     """What makes no sense, each as a sentence that names the key."""
     for name in ("offer_time_s", "period_s", "timeout_s", "short_max_s"):
-        yield from check_number(f"scheduler.offers.{name}", getattr(offers, name), least=0.0)
-    yield from check_number(
-        "scheduler.offers.short_share", offers.short_share, least=0.0, most=0.99
-    )
+        yield from check_number(f"scheduler.offers.{name}", getattr(offers, name), low=0.0)
+    yield from check_number("scheduler.offers.short_share", offers.short_share, low=0.0, high=0.99)
     parse_quantity(offers.min_cpu, "scheduler.offers.min_cpu")
     if offers.optimistic and offers.short_share > 0.0:
         yield (
@@ -55,7 +53,7 @@ def find_problems(offers: OfferRules, scheduler: sc.Scheduler) -> Iterator[str]:
     for name, framework in offers.framework.items():
         key = f"scheduler.offers.framework.{name}"
         yield from check_number(f"{key}.weight", framework.weight, above=0.0)
-        yield from check_number(f"{key}.guaranteed", framework.guaranteed, least=0.0, most=1.0)
+        yield from check_number(f"{key}.guaranteed", framework.guaranteed, low=0.0, high=1.0)
         parse_quantity(framework.filter_cpu, f"{key}.filter_cpu")
         for text in framework.filter:
             parse_constraint(text, f"{key}.filter")

@@ -18,7 +18,7 @@ from murmuration.base.arrays import (
 )
 from murmuration.base.errors import InputError
 from murmuration.cluster.constraints import node_mask, parse_constraint
-from murmuration.simulation.architectures.offers.settings import Framework, OfferRules
+from murmuration.simulation.architectures.offers.settings import FrameworkRules, OfferRules
 from murmuration.simulation.engine.setup import Setup
 from murmuration.simulation.engine.world import OWN_FIRST, World, extend_world, widen_world
 
@@ -83,13 +83,13 @@ def make_world(setup: Setup, world: World) -> World:
     return extend_world(world, OfferWorld, _arrays(setup, world, frameworks))
 
 
-def _frameworks(setup: Setup) -> list[Framework]:
+def _frameworks(setup: Setup) -> list[FrameworkRules]:
     """The settings of the framework of each workload."""
     rules = rules_of(setup)
-    return [rules.framework.get(name, Framework()) for name in setup.jobs.workloads]
+    return [rules.framework.get(name, FrameworkRules()) for name in setup.jobs.workloads]
 
 
-def _set_frameworks(setup: Setup, world: World, frameworks: list[Framework]) -> None:
+def _set_frameworks(setup: Setup, world: World, frameworks: list[FrameworkRules]) -> None:
     """What the allocator knows of each framework stands with its workload."""
     key = "scheduler.offers.framework.filter_cpu"
     world.workloads["revoked_at"] = -1.0
@@ -98,7 +98,7 @@ def _set_frameworks(setup: Setup, world: World, frameworks: list[Framework]) -> 
         row["filter_cpu"] = setup.resources.exact("cpu", framework.filter_cpu, key)
 
 
-def _arrays(setup: Setup, world: World, frameworks: list[Framework]) -> dict[str, Column]:
+def _arrays(setup: Setup, world: World, frameworks: list[FrameworkRules]) -> dict[str, Column]:
     sets, (nodes, resources) = len(world.schedulers) + 1, world.free.shape
     return {
         "set_rows": np.zeros((sets, nodes), np.int32),
@@ -128,7 +128,7 @@ def _long_free(setup: Setup, free: Amounts) -> Amounts:
     return long_free
 
 
-def _filters(setup: Setup, frameworks: list[Framework]) -> Flags:
+def _filters(setup: Setup, frameworks: list[FrameworkRules]) -> Flags:
     """The nodes each framework lets through; no columns at all if none filters."""
     if not any(f.filter for f in frameworks):
         return np.zeros((len(frameworks), 0), dtype=np.bool_)

@@ -73,15 +73,15 @@ def update_tree(tree: Array, node: int, value: int) -> None:
 
 
 @helper
-def find_from(tree: Array, start: int, least: int) -> int:
+def find_from(tree: Array, start: int, minimum: int) -> int:
     """The first node from `start` on with at least this level and room, −1 if there is none."""
     size = tree.shape[0] // 2
     at = size + start
     while True:
-        if tree[at] >= least:
+        if tree[at] >= minimum:
             while at < size:
                 at *= 2
-                if tree[at] < least:
+                if tree[at] < minimum:
                     at += 1
             return int(at - size)
         while at & 1:
@@ -92,16 +92,16 @@ def find_from(tree: Array, start: int, least: int) -> int:
 
 
 @helper
-def ring_search(tree: Array, nodes: int, source: int, least: int) -> int:
+def ring_search(tree: Array, nodes: int, source: int, minimum: int) -> int:
     """The first suitable node after the source along the ring; there is one."""
     size = tree.shape[0] // 2
     at = source
     for _ in range(NEAR):
         at = at + 1 if at + 1 < nodes else 0
-        if tree[size + at] >= least:
+        if tree[size + at] >= minimum:
             return at
-    after = find_from(tree, at + 1, least) if at + 1 < nodes else -1
-    return after if after >= 0 else find_from(tree, 0, least)
+    after = find_from(tree, at + 1, minimum) if at + 1 < nodes else -1
+    return after if after >= 0 else find_from(tree, 0, minimum)
 
 
 @helper
@@ -152,7 +152,7 @@ def depart(
     head: Array, following: Array, target: Array, senders: Array, counts: Array, here: Array
 ) -> None:
     """One container leaves every node that has a queue, and arrives within the step."""
-    kept = 0
+    still_sending = 0
     for k in range(counts[1]):
         source = senders[k]
         entry = head[source]
@@ -161,9 +161,9 @@ def depart(
         following[entry] = counts[0]
         counts[0] = entry
         if head[source] >= 0:
-            senders[kept] = source
-            kept += 1
-    counts[1] = kept
+            senders[still_sending] = source
+            still_sending += 1
+    counts[1] = still_sending
 
 
 @inlined
@@ -242,7 +242,7 @@ def run(
     counts[2] = 0
     wait = -np.log(1.0 - next_double(rng))
     while (active > 1 or counts[1] > 0) and steps < STEPS_MAX:
-        kept, most = 0, 0
+        still_active, longest_step = 0, 0
         for k in range(active if active > 1 else 0):
             node = c.active[k]
             risk = c.hazard[c.level[node]] * c.here[node] if c.here[node] > 0 else 0.0
@@ -251,12 +251,12 @@ def run(
             else:
                 wait, sent = act(c, capacity, search, counts, node, wait, rng)
                 messages += sent
-                most = max(most, sent)
-            c.active[kept] = node
-            kept += 1 if 0 < c.level[node] < capacity else 0
+                longest_step = max(longest_step, sent)
+            c.active[still_active] = node
+            still_active += 1 if 0 < c.level[node] < capacity else 0
         if active > 1:
-            active = kept
-        longest += most
+            active = still_active
+        longest += longest_step
         depart(c.head, c.next, c.target, c.senders, counts, c.here)
         steps += 1
     return steps, messages, longest

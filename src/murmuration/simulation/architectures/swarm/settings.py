@@ -31,7 +31,7 @@ class SwarmRules(sc.Part, frozen=True):
     switch_to: str = "spread"
 
 
-def find_problems(swarm: SwarmRules, scheduler: sc.Scheduler) -> Iterator[str]:
+def find_problems(swarm: SwarmRules, scheduler: sc.SchedulerSettings) -> Iterator[str]:
     """What makes no sense, each as a sentence that names the key."""
     known = {
         "strategy": STRATEGIES,
@@ -41,8 +41,8 @@ def find_problems(swarm: SwarmRules, scheduler: sc.Scheduler) -> Iterator[str]:
     }
     for name, words in known.items():
         yield from check_word(f"scheduler.swarm.{name}", getattr(swarm, name), words)
-    yield from check_number("scheduler.swarm.overload", swarm.overload, above=0.0, most=1.0)
-    yield from check_number("scheduler.swarm.underload", swarm.underload, above=0.0, most=1.0)
+    yield from check_number("scheduler.swarm.overload", swarm.overload, above=0.0, high=1.0)
+    yield from check_number("scheduler.swarm.underload", swarm.underload, above=0.0, high=1.0)
     if swarm.underload > swarm.overload:
         yield (
             f"scheduler.swarm.underload: expected at most overload ({swarm.overload:g}), got "
@@ -50,7 +50,7 @@ def find_problems(swarm: SwarmRules, scheduler: sc.Scheduler) -> Iterator[str]:
         )
     yield from check_number("scheduler.swarm.step_s", swarm.step_s, above=0.0)
     for name in ("migration_s", "switch_s", "candidates"):
-        yield from check_number(f"scheduler.swarm.{name}", getattr(swarm, name), least=0.0)
+        yield from check_number(f"scheduler.swarm.{name}", getattr(swarm, name), low=0.0)
 
 
 def name_workloads(swarm: SwarmRules) -> Mapping[str, Collection[str]]:

@@ -88,7 +88,7 @@ class TrueSpeakers(Checker):
                 raise BrokenError(f"{name} speaks as {speaker_of(effect.message)}")
 
 
-class Settled(Checker):
+class TasksSettled(Checker):
     """In the end every task that neither ended nor went down with its node runs on exactly one, and
     nothing is left over: no hand-over under way, no room reserved, no task waiting."""
 

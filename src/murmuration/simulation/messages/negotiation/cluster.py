@@ -38,12 +38,12 @@ from murmuration.simulation.messages.drive import BrokenError, Disk, Driver, Par
 from murmuration.simulation.messages.negotiation.checks import (
     HostsObey,
     OneOwner,
-    Settled,
+    TasksSettled,
     TrueSpeakers,
     owns,
 )
 from murmuration.simulation.messages.negotiation.hosts import Arrival, Hosts
-from murmuration.simulation.messages.network import Faults, Network
+from murmuration.simulation.messages.network import FaultSettings, Network
 
 __all__ = ["Arrival", "BrokenError", "Compiled", "NegotiatingCluster"]
 
@@ -98,7 +98,7 @@ class NegotiatingCluster:
         settings: NegotiationSettings | None = None,
         brokers: int = 1,
         seed: int = 1,
-        faults: Faults | None = None,
+        faults: FaultSettings | None = None,
         attributes: Mapping[str, Attributes] | None = None,
         monitor_s: float = 60.0,
         functions: Compiled | None = None,
@@ -111,7 +111,7 @@ class NegotiatingCluster:
         self.arrivals = {arrival.task.name: arrival for arrival in arrivals}
         self.brokers = [f"broker-{k}" for k in range(brokers)]
         self.functions, self.resources = functions or Compiled(), len(next(iter(nodes.values())))
-        self.network = Network(faults or Faults(), generator(seed, "network"))
+        self.network = Network(faults or FaultSettings(), generator(seed, "network"))
         self.driver = Driver(self.network)
         self.hosts = Hosts(list(nodes), self.arrivals, self.driver, self.settings.mb_per_s)
         self.dead: set[str] = set()
@@ -126,7 +126,7 @@ class NegotiatingCluster:
         self._monitor_s, self._write_s, self._clocks = monitor_s, write_s, dict(clocks or {})
         self._counts: dict[str, float] = {}
         self._begin()
-        self.driver.checkers.append(Settled(self))
+        self.driver.checkers.append(TasksSettled(self))
         if checked:
             self.driver.checkers += [HostsObey(self), OneOwner(self), TrueSpeakers()]
 
