@@ -115,7 +115,7 @@ def test_a_threshold_scaler_goes_up_at_once_and_down_slowly() -> None:
     assert baselines.proportional(12, 10, 0.75, 0.7, 0.1) == 12, (
         "inside the band what starts is counted"
     )
-    assert baselines.stabilised(10, 20, [10, 20]) == 20
-    assert baselines.stabilised(10, 4, [9, 6, 4]) == 9
-    assert baselines.stabilised(10, 4, [20, 6, 4]) == 10, "never more than there is on the way down"
+    assert baselines.stabilise(10, 20, [10, 20]) == 20
+    assert baselines.stabilise(10, 4, [9, 6, 4]) == 9
+    assert baselines.stabilise(10, 4, [20, 6, 4]) == 10, "never more than there is on the way down"
     assert baselines.perfect(70, 0.7) == pytest.approx(100)

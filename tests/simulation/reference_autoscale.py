@@ -127,7 +127,7 @@ class Reference:
             self.scale()
             self.timers["central"] += self.cycle_s
 
-    def weighted(self, nodes: list[Node]) -> int:
+    def draw_weighted(self, nodes: list[Node]) -> int:
         most = max(table.capacity for table in self.scaler.type)
         while True:
             draw = self.rng["balancer"].random() * len(nodes)
@@ -141,7 +141,7 @@ class Reference:
             takes *= -math.log1p(-self.rng["requests"].random())
         request, node = Request(self.now, takes), None
         while self.known and node is None:
-            at = self.weighted(self.known)
+            at = self.draw_weighted(self.known)
             if self.known[at].up:
                 node = self.known[at]
             else:
@@ -250,4 +250,4 @@ class Reference:
         )
         keep = max(1, math.ceil(self.scaler.stabilise_s / self.cycle_s))
         self.recent = [*self.recent, latest][-keep:]
-        return baselines.stabilised(present, latest, self.recent)
+        return baselines.stabilise(present, latest, self.recent)

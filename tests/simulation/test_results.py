@@ -13,7 +13,7 @@ from murmuration.base.random import generator
 from murmuration.placement.plain import FirstFit
 from murmuration.placement.view import JobView, View
 from murmuration.simulation.engine import run as engine
-from murmuration.simulation.engine.build import PREFILL, prefilled
+from murmuration.simulation.engine.build import PREFILL, prefill_nodes
 from murmuration.simulation.results import summary as results
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_nodes
@@ -160,7 +160,7 @@ def test_prefill_is_whole_tasks_by_randomised_first_fit(share: float, nodes: int
     same generator."""
     table = make_nodes(sc.ClusterSettings(nodes=nodes, cpu=4, memory="16G"))
     request = table.resources.vector(PREFILL)
-    free = prefilled(table.resources, table.total, share, seed=5)
+    free = prefill_nodes(table.resources, table.total, share, seed=5)
     tasks = int(np.ceil(share * 4 * nodes / 1.1))
     expected = table.total.copy()
     if tasks:

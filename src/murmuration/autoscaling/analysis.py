@@ -1,5 +1,5 @@
-"""One DEPAS cycle of a homogeneous system, exactly: the nodes that act are binomial, so a sum says
-where it ends.
+"""One DEPAS cycle of a homogeneous system, exactly: the number of nodes that act is binomial, so a
+sum gives the odds of where it ends.
 
 Every node knows the load L and acts independently. Below the band K ~ B(n, (L₀ − L)/L₀) nodes
 leave; above it each adds the whole part of (L − L₀)/L₀ and K ~ B(n, fraction) of them one more. The
@@ -55,7 +55,7 @@ def smallest_band(n: int, load: float, target: float, probability: float) -> flo
     surely.
 
     The outcomes nearest to the target are taken until their probabilities suffice. A band wider
-    than |L − L₀| needs no action at all, so that is the most it can be.
+    than |L − L₀| needs no action at all, so that is its upper limit.
     """
     limit = abs(load - target)
     reached = 0.0

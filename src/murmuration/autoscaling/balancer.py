@@ -1,7 +1,7 @@
 """The two-level load balancer: the entry point sends a request to a worker, full workers send it on
 to a neighbour.
 
-Routing takes no time here, so the oldest request of a queue is the one that came first.
+Routing takes no time here, so the oldest request of a queue is the one that arrived first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def admits(queued: int, running: int, capacity: int, queue_max: float) -> bool:
     return running < capacity or queued < queue_max * capacity
 
 
-def weighted(candidates: Array, count: int, capacity: Array, capacity_max: int, rng: Array) -> int:
+def draw_weighted(
+    candidates: Array, count: int, capacity: Array, capacity_max: int, rng: Array
+) -> int:
     """Where in a list a node stands that was drawn with a probability in proportion to its
     capacity.
 

@@ -1,5 +1,5 @@
-"""Central scalers to compare with: one part sees the whole cluster and says how much capacity there
-should be.
+"""Central scalers to compare with: one component sees the whole cluster and says how much capacity
+there should be.
 
 `threshold` is the rule of Kubernetes' horizontal autoscaler and of target tracking in the clouds:
 capacity in proportion to measured over wanted utilisation, nothing inside a tolerance, and
@@ -23,7 +23,7 @@ def proportional(present: float, up: float, load: float, target: float, band: fl
     return up * load / target
 
 
-def stabilised(present: float, latest: float, recent: Sequence[float] | NDArray[Any]) -> float:
+def stabilise(present: float, latest: float, recent: Sequence[float] | NDArray[Any]) -> float:
     """Up to the latest recommendation at once, down only to the highest of the recent ones."""
     if latest >= present:
         return latest

@@ -1,4 +1,4 @@
-"""The overlay: who knows whom, kept up by gossip after Jelasity et al., with Cyclon's swaps.
+"""The overlay: who knows whom, maintained by gossip after Jelasity et al., with Cyclon's swaps.
 
 Each round every node (1) asks a few of its neighbours for their load, which also finds the dead
 ones, and (2) swaps some links with its oldest neighbour: it gives a fresh link to itself and gets
@@ -93,8 +93,8 @@ def onward(at: int, step: int, size: int) -> int:
 
 
 def oldest(about: Array, size: int) -> int:
-    """Where the oldest link stands. The earliest birth first, without branches, so that it runs in
-    vectors."""
+    """The position of the oldest link. The earliest birth first, without branches, so that the loop
+    is vectorised."""
     earliest = about[0].born
     for k in range(size):
         earliest = min(earliest, about[k].born)
@@ -249,7 +249,7 @@ def average(averages: Averages, a: int, b: int, epoch: int) -> None:
 
 
 def begin_epoch(averages: Averages, work: Array, capacity: Array, node: int, epoch: int) -> None:
-    """Keep what the last epoch came to, and start from one's own load again, so that the average
+    """Keep the result of the last epoch, and start from one's own load again, so that the average
     follows the load."""
     if averages.epoch[node] == epoch - 1:
         averages.load[node] = averages.work[node] / averages.capacity[node]

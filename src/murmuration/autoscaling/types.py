@@ -1,5 +1,5 @@
-"""Node types, and the rules that choose the one to add: told the types on offer and the time, they
-name one."""
+"""Node types, and the rules that choose which one to add, given the types on offer and the
+time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What nodes know of each other: the arrays of the overlay, apart from the kernels that keep them
-up."""
+"""What nodes know of each other: the arrays of the overlay, apart from the kernels that maintain
+them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Views(NamedTuple):
 
 
 class Averages(NamedTuple):
-    """Gossip averaging: each node's share of work and capacity, the epoch they belong to, and what
-    the last came to."""
+    """Gossip averaging: each node's share of work and capacity, the epoch they belong to, and the
+    result of the last."""
 
     work: Array
     capacity: Array

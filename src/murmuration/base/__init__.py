@@ -1,2 +1,2 @@
-"""What everything stands on: errors, files, compilation, random draws, exact amounts, the
+"""The foundations: errors, files, compilation, random draws, exact amounts, the
 version."""

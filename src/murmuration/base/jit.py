@@ -1,6 +1,6 @@
 """Compilation: where kernels are cached, and the message that says when they are compiled.
 
-Numba notices a change of the file a kernel stands in, not of the helpers it calls elsewhere; so the
+Numba notices a change of the file a kernel is in, not of the helpers it calls elsewhere; so the
 cache lies in a folder named after the content of all of them, and a new version never meets old
 machine code.
 """

@@ -1,4 +1,4 @@
-"""Closed formulas the simulations are held against."""
+"""Closed formulas that the simulations are compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Numbers and words made fit to print: the same rules for the terminal, the page and the plots."""
+"""Numbers and words formatted for print: the same rules for the terminal, the page and the
+plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission: the jobs that can never run are known when they are submitted, and told at once."""
+"""Admission: jobs that can never run are recognised on submission and reported at once."""
 
 from __future__ import annotations
 

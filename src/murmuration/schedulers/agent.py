@@ -12,7 +12,7 @@ carries out the answer, a list of three kinds of *effects*:
 - `Send(to, message)`: a message to a named party. It may arrive late, twice, out of order or never;
   a protocol that needs more repeats itself until it is answered.
 - `Do(act)`: an act on the agent's own host, such as starting a process. What comes of it is
-  told by a later event.
+  reported by a later event.
 - `Note(fact)`: a fact to be kept. It is on disk before any effect after it leaves the host.
 
 **The order of effects is a promise.** A driver carries them out in order, and a `Note` is a

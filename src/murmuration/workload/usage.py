@@ -1,8 +1,8 @@
 """Usage curves: what share of its request a task really uses, over time.
 
 A curve is a row of points, `step_s` apart, with one share per resource. A task follows its job's
-curve from its start; where the curves are cyclic, a task begins at a point of its own and goes
-round, otherwise the last point stays.
+curve from its start; where the curves are cyclic, a task begins at a point of its own and
+wraps around, otherwise the last point stays.
 """
 
 from __future__ import annotations

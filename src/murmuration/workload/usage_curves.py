@@ -1,4 +1,4 @@
-"""Usage made by rules: curves of shares that tasks go round, each from a point of its own.
+"""Synthetic usage: cyclic curves of shares, which each task enters at a point of its own.
 
 A curve wanders about its own mean (an autoregressive walk), rises and falls with the day, and
 spikes now and then. Memory wanders less than CPU, as it does in the recorded cells.

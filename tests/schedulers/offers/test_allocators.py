@@ -12,10 +12,10 @@ from murmuration.base.random import generator
 from murmuration.schedulers.offers.allocators import (
     ALLOCATORS,
     drf,
-    entitled,
+    find_revocable,
+    keep_entitled,
     lottery,
     priority,
-    revocable,
 )
 
 NOBODY = np.zeros((2, 2), dtype=np.int64)
@@ -86,14 +86,14 @@ def test_only_a_framework_that_wants_is_chosen(
 def test_those_below_their_guarantee_come_first() -> None:
     allocated, guaranteed = np.array([[10, 0], [30, 0]]), np.array([0.2, 0.2])
     wants = np.array([True, True])
-    assert entitled(allocated, TOTAL, guaranteed, wants)
+    assert keep_entitled(allocated, TOTAL, guaranteed, wants)
     assert wants.tolist() == [True, False]
     wants = np.array([False, True])
-    assert not entitled(allocated, TOTAL, guaranteed, wants)
+    assert not keep_entitled(allocated, TOTAL, guaranteed, wants)
     assert wants.tolist() == [False, True]
 
 
 def test_only_a_framework_above_its_guarantee_can_lose_tasks() -> None:
     guaranteed = np.array([0.2, 0.2])
-    assert revocable(np.array([[20, 0], [10, 20]]), TOTAL, guaranteed) == -1
-    assert revocable(np.array([[20, 21], [25, 0]]), TOTAL, guaranteed) == 1
+    assert find_revocable(np.array([[20, 0], [10, 20]]), TOTAL, guaranteed) == -1
+    assert find_revocable(np.array([[20, 21], [25, 0]]), TOTAL, guaranteed) == 1

@@ -1,6 +1,6 @@
 """The entry point: clients' requests come here and go to a worker drawn by capacity.
 
-It knows some of the workers and draws them anew from time to time by random walks over the overlay.
+It knows some of the workers and redraws them from time to time by random walks over the overlay.
 It is also the one address every node knows: a node without links asks it for one, and so do the
 others now and then. So it hears of every node that lives, whatever gossip has forgotten.
 """

@@ -1,4 +1,4 @@
-"""Handing a request to a worker until one has said that it has it.
+"""Handing a request to workers until one confirms that it has it.
 
 A message that is not answered costs a hop, as one that is lost does in the bulk form, and goes to
 whomever the sender then chooses. A worker that answers that it leaves costs none.

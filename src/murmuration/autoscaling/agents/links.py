@@ -104,7 +104,7 @@ def draw_by_capacity(links: Sequence[Link], rng: RandomState) -> int:
     capacity = np.array([link.capacity for link in links], np.int64)
     candidates = np.arange(len(links))
     with np.errstate(over="ignore"):
-        return balancer.weighted(candidates, len(links), capacity, int(capacity.max()), rng)
+        return balancer.draw_weighted(candidates, len(links), capacity, int(capacity.max()), rng)
 
 
 def draw_index(count: int, rng: RandomState) -> int:

@@ -3,8 +3,9 @@
 Each round it asks a few neighbours for their load and swaps some links with its oldest neighbour.
 An exchange is decided where both rows of links meet: the one that asks sends all its links, the one
 that is asked applies `overlay.swap` to both rows, keeps its own and sends the other back. Between
-question and answer the one that asked declines exchanges, so that its row does not change under the
-answer. An answer that is lost leaves some links twice and some nowhere; the next rounds mend that.
+question and answer the one that asked declines exchanges, so that its row cannot change before the
+answer arrives. An answer that is lost leaves some links twice and some nowhere; the next rounds
+mend that.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from murmuration.autoscaling.depas import HETEROGENEOUS
 
 @dataclass(frozen=True)
 class DepasSettings:
-    """What every node and the entry point are told; the names mean what they mean in a scenario."""
+    """The settings of every node and the entry point; the names mean what they mean in a
+    scenario."""
 
     target_load: float = 0.7
     band: float = 0.1

@@ -1,10 +1,10 @@
 """A batch of arrivals: better nodes for new tasks by a short search, and room for those that fit
 nowhere.
 
-Both look at a part of the cluster at most, so that a batch takes no longer in a large one: the
-search at the nodes chosen so far and others drawn at random, the making of room at those nodes that
-lack least and those that have most. What else lies on a node (tasks that may not move, tasks under
-way, room promised to others) counts as one task that stays there.
+Both look at a limited part of the cluster, so that a batch takes no longer in a large one: the
+search at the nodes chosen so far and others drawn at random, the making of room at the nodes that
+lack the least room and those that have the most. What else lies on a node (tasks that may not move,
+tasks under way, room promised to others) counts as one task that stays there.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def join_tasks(first: BatchTasks, second: BatchTasks) -> BatchTasks:
 
 
 class BatchCluster(NamedTuple):
-    """What a batch finds: what each node has, what of it may be taken now, the masks (one row per
-    kind of task, by node), and the tasks that run where they shall stay or may be moved."""
+    """The cluster as a batch sees it: what each node has, what of it may be taken now, the masks
+    (one row per kind of task, by node), and the tasks that run where they shall stay or may be
+    moved."""
 
     total: Integers
     room: Integers
@@ -98,6 +99,8 @@ def problem_on(
     taken = cluster.total[rows] - cluster.room[rows]
     np.subtract.at(taken, place[running.node], running.request)
     taken = np.maximum(taken, 0)
+    # The rest of a node becomes one pinned task that may run anywhere, of a job of its own
+    # (negative, so that it meets no real one).
     full = np.flatnonzero(taken.any(axis=1))
     rest = BatchTasks(
         rows[full], -1 - full, taken[full], np.full(len(full), len(cluster.masks) - 1)
@@ -158,7 +161,7 @@ def _rows_around(cluster: BatchCluster, new: BatchTasks, count_max: int, seed: i
 
 
 def repack_new(cluster: BatchCluster, new: BatchTasks, nodes_max: int) -> Integers | None:
-    """Nodes for all these new tasks, of which some have been given one and others found none; None
+    """Nodes for all these new tasks, of which some have been given one and others have none; None
     if there are none. Nothing that runs is moved."""
     lacking = new.some(new.node < 0)
     rows = np.union1d(np.unique(new.node[new.node >= 0]), rows_for(cluster, lacking, nodes_max))
@@ -168,7 +171,7 @@ def repack_new(cluster: BatchCluster, new: BatchTasks, nodes_max: int) -> Intege
 
 
 def find_moves(cluster: BatchCluster, new: BatchTasks, nodes_max: int) -> list[Move] | None:
-    """The steps, in order, after which all these new tasks have nodes; None if none are found. At
+    """The steps, in order, after which all these new tasks have nodes; None if there are none. At
     no step is a node asked for more than it has."""
     rows = rows_for(cluster, new, nodes_max)
     if not _could_hold(cluster, rows, new):
@@ -179,6 +182,8 @@ def find_moves(cluster: BatchCluster, new: BatchTasks, nodes_max: int) -> list[M
     first = len(problem.request) - len(new.node)
     if (target[first:] < 0).any():
         return None
+    # A placement that fits is not enough: tasks that swap nodes may need room neither has. Only an
+    # order in which every step fits counts.
     steps = order_moves(work, target)
     if (steps.node_of[first:] < 0).any():
         return None

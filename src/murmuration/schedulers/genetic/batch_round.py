@@ -32,10 +32,10 @@ from murmuration.schedulers.genetic.steps import (
     NEW,
     STEP,
     BatchTable,
-    due,
-    possible,
-    reserved,
+    keep_possible,
     room_table,
+    split_due,
+    sum_reserved,
     under_way,
 )
 
@@ -63,7 +63,7 @@ class Batch:
         table = self.table
         #: The nodes each job has been given, and those that were promised to it and are free now.
         self.nodes: list[Indices] = [np.zeros(0, np.int64) for _ in self.jobs]
-        self.kept = list(self.nodes)
+        self.promised = list(self.nodes)
         #: What new tasks may take of each node.
         self.room: Amounts = np.zeros_like(table.total)
         # The last row of masks allows every node.
@@ -76,9 +76,9 @@ class Batch:
     def begin(self) -> Records:
         """Steps that have become possible: tasks of the batch may start where it was promised to
         them; returns the moves that begin."""
-        ready = due(self.steps, self.table, {*self.jobs.tolist()})
+        ready = split_due(self.steps, self.table, {*self.jobs.tolist()})
         moves, starts = self.steps[ready.moves], self.steps[ready.starts]
-        self.kept = [starts["node"][starts["job"] == job].astype(np.int64) for job in self.jobs]
+        self.promised = [starts["node"][starts["job"] == job].astype(np.int64) for job in self.jobs]
         self.steps = self.steps[ready.rest]
         return moves
 
@@ -93,25 +93,25 @@ class Batch:
         if self.settings.move:
             make_fit(self, left, plan)
         search(self)
-        return [np.concatenate(pair) for pair in zip(self.kept, self.nodes, strict=True)]
+        return [np.concatenate(pair) for pair in zip(self.promised, self.nodes, strict=True)]
 
     def finish(self) -> Records:
         """The first moves of new plans, which begin now."""
-        ready = due(self.steps, self.table, ())
+        ready = split_due(self.steps, self.table, ())
         moves, self.steps = self.steps[ready.moves], self.steps[ready.rest]
         return moves
 
     def drop_stuck(self) -> None:
         """Drop the steps that nothing can help any more."""
         if len(self.steps) and not under_way(self.table):
-            left = possible(self.steps, self.table)
+            left = keep_possible(self.steps, self.table)
             self.dropped += len(self.steps) - len(left)
             self.steps = left
 
     def missing(self, k: int) -> int:
         """Tasks of the batch's k-th job that have neither a node nor a promise of one."""
         promised = int(((self.steps["job"] == self.jobs[k]) & (self.steps["slot"] == NEW)).sum())
-        given = len(self.nodes[k]) + len(self.kept[k])
+        given = len(self.nodes[k]) + len(self.promised[k])
         return int(self.table.jobs["left"][self.jobs[k]]) - given - promised
 
     def tasks(self, job: Indices, node: Indices) -> BatchTasks:
@@ -143,9 +143,11 @@ def free_room(batch: Batch) -> Amounts:
     will free it."""
     table = batch.table
     have = room_table(table).copy()
-    for job, nodes in zip(batch.jobs, batch.kept, strict=True):
+    for job, nodes in zip(batch.jobs, batch.promised, strict=True):
         np.subtract.at(have, nodes, table.request[job])
-    left = have + table.reserved_outgoing - reserved(batch.steps, table)
+    # Two limits. Nothing may be taken that is not free now; and once the migrations under way have
+    # left, what remains must cover the steps still to do.
+    left = have + table.reserved_outgoing - sum_reserved(batch.steps, table)
     return np.ascontiguousarray(np.minimum(have, left).clip(0))
 
 
@@ -203,6 +205,8 @@ def make_fit(batch: Batch, left: list[int], way: Callable[[Batch, int, int], boo
         while (missing := batch.missing(k)) > 0 and tries > 0:
             count = missing if batch.table.jobs["gang"][job] else 1
             asked = np.append(request, count)
+            # A try is a search, so what asks for as much as one that failed, or more, is taken to
+            # fail too.
             if any(mask == other and (smaller <= asked).all() for other, smaller in failed):
                 break
             tries -= 1
@@ -211,8 +215,8 @@ def make_fit(batch: Batch, left: list[int], way: Callable[[Batch, int, int], boo
 
 
 def plan(batch: Batch, k: int, count: int) -> bool:
-    """Whether moves were found after which so many tasks of a job have nodes: then they are steps
-    to do."""
+    """Whether there are moves after which so many tasks of a job have nodes: they are then added to
+    the steps."""
     slots = movable(batch)
     new = batch.lacking(k, count)
     moves = find_moves(batch.cluster(batch.room, slots), new, batch.settings.nodes_max)

@@ -50,9 +50,11 @@ def room_table(table: BatchTable) -> Amounts:
     return table.unreserved if len(table.unreserved) else table.free
 
 
-def due(steps: Records, table: BatchTable, jobs: Collection[int]) -> Due:
+def split_due(steps: Records, table: BatchTable, jobs: Collection[int]) -> Due:
     """What can be done now, where only these jobs may start tasks; steps whose task is gone are in
     no list."""
+    # A step that cannot begin blocks its node for those after it: were a small later task let
+    # through, a large one could wait without end while room that is meant for it is used up.
     have, waiting = room_table(table).copy(), set()
     moves: list[int] = []
     starts: list[int] = []
@@ -61,14 +63,16 @@ def due(steps: Records, table: BatchTable, jobs: Collection[int]) -> Due:
         request = table.request[job]
         if is_void(table, job, slot, node):
             continue
-        mine = job in jobs if slot == NEW else is_settled(table, slot, origin)
-        if mine and node not in waiting and (request <= have[node]).all():
+        # A new task starts with its job's batch; a running one must have arrived where the plan
+        # thinks it is.
+        ready = job in jobs if slot == NEW else is_settled(table, slot, origin)
+        if ready and node not in waiting and (request <= have[node]).all():
             have[node] -= request
             (starts if slot == NEW else moves).append(k)
         else:
             waiting.add(node)
             rest.append(k)
-    return together(Due(moves, starts, rest), steps, table)
+    return keep_gangs_whole(Due(moves, starts, rest), steps, table)
 
 
 def is_void(table: BatchTable, job: int, slot: int, node: int) -> bool:
@@ -84,7 +88,7 @@ def is_settled(table: BatchTable, slot: int, origin: int) -> bool:
     return bool(table.slots["node"][slot] == origin and table.tasks["source"][slot] < 0)
 
 
-def together(due_steps: Due, steps: Records, table: BatchTable) -> Due:
+def keep_gangs_whole(due_steps: Due, steps: Records, table: BatchTable) -> Due:
     """A gang starts whole or waits on."""
     starting, whole = steps["job"][due_steps.starts], []
     for k in due_steps.starts:
@@ -94,7 +98,7 @@ def together(due_steps: Due, steps: Records, table: BatchTable) -> Due:
     return Due(due_steps.moves, whole, sorted({*due_steps.rest, *due_steps.starts} - {*whole}))
 
 
-def reserved(steps: Records, table: BatchTable) -> Amounts:
+def sum_reserved(steps: Records, table: BatchTable) -> Amounts:
     """What steps will need of each node."""
     amounts = np.zeros_like(table.total)
     np.add.at(amounts, steps["node"], table.request[steps["job"]])
@@ -106,8 +110,8 @@ def under_way(table: BatchTable) -> bool:
     return bool((table.tasks["source"][: table.state["slots_high"][0]] >= 0).any())
 
 
-def possible(steps: Records, table: BatchTable) -> Records:
-    """Where nothing is under way that could still make room: the promises that can be kept as
-    things are. A plan whose moves are stuck by then has been overtaken."""
-    ready = due(steps, table, {*steps["job"].tolist()})
+def keep_possible(steps: Records, table: BatchTable) -> Records:
+    """The promises that can be fulfilled now, if no migration under way can still make room. A plan
+    whose moves are stuck by then is out of date: the cluster has changed since it was made."""
+    ready = split_due(steps, table, {*steps["job"].tolist()})
     return steps[ready.starts]

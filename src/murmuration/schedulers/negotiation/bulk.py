@@ -81,7 +81,7 @@ SETTINGS = np.dtype(
     align=True,
 )
 #: When nodes last reported and brokers last exchanged, and what has been counted: requests for room
-#: that were sent and found it gone, broker answers, tasks a node could not give away.
+#: that were sent and were too late, broker answers, tasks a node could not give away.
 PROGRESS = np.dtype(
     [
         ("reported_at", "f8"),
@@ -208,10 +208,10 @@ class Cell(NamedTuple):
 def see(c: Cell, view: int, node: int) -> None:
     """A node's report, as it is now, reaches a view. An idle node has no score yet; one that is
     gone looks full."""
-    idle, there = True, False
+    idle, present = True, False
     for r in range(c.total.shape[1]):
         total, free = c.total[node, r], c.free[node, r]
-        there |= total > 0
+        present |= total > 0
         idle &= free == total
         c.inverse[node, r] = 1.0 / total if total > 0 else 0.0
         c.views[view, node, r] = (total - free) / total if total > 0 else -1.0
@@ -219,8 +219,10 @@ def see(c: Cell, view: int, node: int) -> None:
         c.loads[r] = c.views[view, node, r]
     for kind in range(2):
         c.scores[view, node, kind] = 0.0 if idle else base_score(2 * kind, c.loads)
-    c.idle[node] = idle and there
-    if not there:
+    c.idle[node] = idle and present
+    if not present:
+        # Full to whoever reads loads. Below zero, the resource would only be left out, and the
+        # node would pass for underused.
         c.views[view, node, 0] = 2.0
 
 
@@ -305,6 +307,8 @@ def gather(
         c.total.shape[0],
         c.settings[0].scored_new if kind in (SIAS, SIAS_GAIN) else c.settings[0].scored_move,
     )
+    # The broker asked is drawn. It has fresh reports of its own nodes (every `brokers`-th) and of
+    # the others what it heard at the last exchange; either is ignored once it has expired.
     own = int(next_double(c.rng[0]) * c.settings[0].brokers)
     start = int(next_double(c.rng[0]) * n)
     now, expiry_s = c.state[0].now, c.settings[0].expiry_s
@@ -312,7 +316,7 @@ def gather(
     exchanged = now - c.progress[0].exchanged_at < expiry_s
     size, sum_ = 0, 0.0
     if reported:
-        size, sum_ = always_scored(c, kind, source, mask, request, use, production)
+        size, sum_ = score_underused(c, kind, source, mask, request, use, production)
     limit, forced = limit + size, 0
     for k in range(n):
         node = start + k if start + k < n else start + k - n
@@ -338,7 +342,7 @@ def gather(
 
 
 @helper
-def always_scored(
+def score_underused(
     c: Cell, kind: int, source: int, mask: Flags, request: Amounts, use: Amounts, production: bool
 ) -> tuple[int, float]:
     """With the option on, a few idle nodes are scored whatever else is (section 9)."""
@@ -371,7 +375,11 @@ def first_above(sums: Weights, size: int, value: float) -> int:
 
 @helper
 def draw_candidates(c: Cell, size: int) -> int:
-    """Nodes drawn without repetition, the likelier the better they score; returns how many."""
+    """Nodes drawn without repetition, the likelier the better they score; returns how many.
+
+    By rejection, on sums of weights that stay as they are: a node drawn twice is drawn again. Where
+    one node has nearly all the weight that could go on for long, hence the limit on misses.
+    """
     wanted = min(c.settings[0].candidates, size)
     count, misses = 0, 0
     while count < wanted and misses < 4 * c.candidates.shape[0]:
@@ -409,6 +417,7 @@ def ask(c: Cell, kind: int, count: int, request: Amounts, use: Amounts, producti
             without = 0.0 if idle else base_score(kind, c.loads)
             value = rate_scores(kind, with_task, without, idle)
             c.candidates[accepted] = node
+            # Above zero: a node that accepts can be drawn even if all score nothing.
             c.values[accepted] = max(weight(value, kind), 1e-6)
             accepted += 1
     return accepted
@@ -452,6 +461,8 @@ def negotiate(
         node = draw_target(c, accepted)
         accepted -= 1
         c.progress[0].requests += 1
+        # The answers were given on `asked`; this is the table as it is now, with what other tasks
+        # of the round have taken. The message-level target makes the same check when it reserves.
         if accepts(c.total[node], c.free[node], c.unreserved[node], use, request, production):
             log(c, TARGET, source, job, accepted + 1, node, 0, 0.0)
             return node, False
@@ -466,7 +477,7 @@ def negotiate(
 def log(
     c: Cell, kind: int, node: int, job: int, count: int, chosen: int, forced: int, value: float
 ) -> None:
-    """A small share of all decisions is kept for looking at."""
+    """Record a small sample of all decisions."""
     heard = c.progress[0].heard[kind]
     c.progress[0].heard[kind] = heard + 1
     if heard % SAMPLED[kind] == 0 and c.progress[0].logged < c.decisions.shape[0]:

@@ -146,8 +146,8 @@ def fill_tasks(c: Cell, node: int) -> int:
 
 @inlined
 def may_leave(c: Cell, slot: int) -> bool:
-    """Whether a node may give this task away: some other could hold it, and it did not just come
-    here by force."""
+    """Whether a node may give this task away: some other could hold it, and it was not
+    forced here just now."""
     return bool(c.movable[c.tasks[slot].job] and c.tasks[slot].stays <= c.state[0].now)
 
 

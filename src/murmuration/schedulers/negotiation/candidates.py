@@ -93,10 +93,10 @@ def rate_nodes(
     after: Array,
     before: Array,
 ) -> int:
-    """Rate nodes in the order given until `limit` suitable ones are found; returns how many were.
+    """Rate nodes in the order given until `limit` of them are suitable; returns how many were.
 
-    `fit` says which are suitable, which could take the task by force, and which not; `allowed` are
-    those that meet the task's constraints.
+    `fit` says which are suitable, which could be forced to take the task, and which not; `allowed`
+    are those that meet the task's constraints.
     """
     count = 0
     for n in range(order.shape[0]):

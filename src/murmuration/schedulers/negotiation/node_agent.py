@@ -375,8 +375,8 @@ class NegotiatingNode(Giver):
         )
 
     def _movable(self, owned: OwnedTask) -> bool:
-        """Whether the task may leave: its last move is over, it did not just come by force (others
-        make room for it, 6.6), and some node may have room."""
+        """Whether the task may leave: its last move is over, it was not forced here just now
+        (others make room for it, 6.6), and some node may have room."""
         name = owned.task.name
         until = max(self._stays_until.get(name, -np.inf), self._stuck.get(name, -np.inf))
         return until <= self._now and name not in self.memory.taken.values()

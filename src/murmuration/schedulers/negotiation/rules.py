@@ -57,13 +57,14 @@ def is_overloaded(total: Amounts, used: Amounts, guaranteed: Amounts) -> bool:
 def suspend(
     total: Amounts, used: Amounts, use: Amounts, production: Amounts, suspended: Amounts
 ) -> int:
-    """Which tasks stand still while the node's tasks want more than it has (5.4): others than
+    """Which tasks are suspended while the node's tasks want more than it has (5.4): others than
     production, those that relieve most first, until the rest fits. `used` becomes what the rest
-    wants; returns how many stand still.
+    wants; returns how many are suspended.
 
     A production task is short only where no other task is left to suspend; where there is none, the
     others share.
     """
+    # Suspending protects production; on a node without any, nobody is worth stopping others for.
     count, guarded = 0, False
     for k in range(suspended.shape[0]):
         suspended[k] = False
@@ -77,6 +78,7 @@ def suspend(
                     largest = k
             if largest < 0:
                 break
+            # It gives up all its resources, so those that follow may fit already.
             suspended[largest] = True
             count += 1
             for q in range(total.shape[0]):

@@ -1,8 +1,8 @@
 """Service selection (Sliwko and Getov, 6.1): which tasks an overloaded node gives away.
 
 The fittest set leaves the node stable, with the highest re-allocation score per megabyte that is
-moved (equation 1). Up to `EXACT_MAX` movable tasks the best of all sets is found; above, a local
-search starts once from every task. The paper's tabu search is here too, with its limits.
+moved (equation 1). Up to `EXACT_MAX` movable tasks the search is exact; above, a local search
+starts once from every task. The paper's tabu search is here too, with its limits.
 
 All are plain functions over arrays that kernels compile as they are (`cluster.jit.tree`); they make
 no arrays.
@@ -96,8 +96,8 @@ def begin(
     chosen: Array,
     work: SelectionBuffers,
 ) -> int:
-    """List the movable tasks, and start with none given away; returns their number, 0 if not even
-    all would do."""
+    """List the movable tasks, and start with none given away; returns their number, 0 if giving all
+    of them away would not be enough."""
     count = 0
     restart(used, guaranteed, work, 0)
     for i in range(tasks.movable.shape[0]):
@@ -139,8 +139,12 @@ def flip(tasks: Tasks, work: SelectionBuffers, i: int) -> float:
 
 
 def fitness(total: Array, work: SelectionBuffers, cost: float, best: float) -> float:
-    """The fitness of the set tried; 0 if it leaves the node overloaded or costs too much ever to
-    beat `best`."""
+    """The fitness of the set tried; 0 if it leaves the node overloaded or costs too much to beat
+    `best`.
+
+    Fitness is score ÷ cost and no score exceeds `SRAS_BEST`, so a set that costs `SRAS_BEST` ÷ best
+    or more cannot win whatever its score: the comparison spares scoring it.
+    """
     if cost <= 0.0 or best * cost >= SRAS_BEST or is_overloaded(total, work.used, work.guaranteed):
         return 0.0
     for r in range(total.shape[0]):
@@ -163,10 +167,11 @@ def try_all_sets(
     work: SelectionBuffers,
     count: int,
 ) -> float:
-    """The best of all sets. Sets are counted in binary, the cheapest task being the lowest bit;
-    where a set costs too much to beat the best, all those that add cheaper tasks to it are passed
-    over."""
+    """The best of all sets, by branch and bound. Sets are counted in binary, the cheapest task
+    being the lowest bit; where a set costs too much to beat the best, all those that add cheaper
+    tasks to it are skipped."""
     sort_by_cost(tasks, work, count)
+    # A local optimum first: the better the bound, the more is skipped.
     best = climb(total, tasks, work, count, relieve(total, tasks, work, count))
     keep(chosen, work, count)
     restart(used, guaranteed, work, count)
@@ -176,6 +181,8 @@ def try_all_sets(
         cost += flip_bits(tasks, work, code ^ last)
         last = code
         if best * cost >= ceiling:
+            # The codes up to the next carry out of the lowest set bit are this set with cheaper
+            # tasks added, so they cost more.
             code += code & -code
             continue
         code += 1
@@ -187,7 +194,8 @@ def try_all_sets(
 
 
 def sort_by_cost(tasks: Tasks, work: SelectionBuffers, count: int) -> None:
-    """The listed tasks in the order of their costs."""
+    """Sort the listed tasks by cost: by insertion, since there are at most `EXACT_MAX` and a kernel
+    must make no arrays."""
     for n in range(1, count):
         i, at = work.listed[n], n
         while at > 0 and tasks.cost[work.listed[at - 1]] > tasks.cost[i]:
@@ -197,8 +205,8 @@ def sort_by_cost(tasks: Tasks, work: SelectionBuffers, count: int) -> None:
 
 
 def highest_score(total: Array, used: Array) -> float:
-    """The most a node can score by giving tasks away: one with a resource below 70 % is never tight
-    again."""
+    """The highest score a node can reach by giving tasks away. Loads only fall, so a node with a
+    resource below 70 % cannot become tight."""
     for r in range(total.shape[0]):
         if total[r] > 0 and used[r] < TIGHT * total[r]:
             return SRAS_BEST_LOOSE
@@ -265,7 +273,12 @@ def relief_of(total: Array, tasks: Tasks, work: SelectionBuffers, i: int) -> flo
 
 
 def climb(total: Array, tasks: Tasks, work: SelectionBuffers, count: int, cost: float) -> float:
-    """Flip one task, or exchange two, as long as that makes the set fitter; returns its fitness."""
+    """Flip one task, or exchange two, as long as that makes the set fitter; returns its fitness.
+
+    Steepest ascent: every flip and every exchange is tried and undone, then the best is done. An
+    exchange is needed because the flip it begins with, keeping a task after all, often leaves the
+    node overloaded, which scores 0.
+    """
     value = fitness(total, work, cost, 0.0)
     while True:
         best, a, b = value, -1, -1
@@ -273,13 +286,13 @@ def climb(total: Array, tasks: Tasks, work: SelectionBuffers, count: int, cost: 
             i = work.listed[n]
             given = work.tried[i]
             more = flip(tasks, work, i)
-            value = fitness(total, work, cost + more, best)
-            if value > best:
-                best, a, b = value, i, -1
+            trial = fitness(total, work, cost + more, best)
+            if trial > best:
+                best, a, b = trial, i, -1
             if given:
-                value, j = best_replacement(total, tasks, work, count, cost + more, best, i)
+                trial, j = best_replacement(total, tasks, work, count, cost + more, best, i)
                 if j >= 0:
-                    best, a, b = value, i, j
+                    best, a, b = trial, i, j
             flip(tasks, work, i)
         if a < 0:
             return value
@@ -392,7 +405,9 @@ def neighbour(
 
 
 def pattern(n: int) -> int:
-    """A fixed pattern of 62 bits per task: a set is known by the patterns of its tasks combined."""
+    """A fixed pattern of 62 bits per task. A set is known by the XOR of its tasks' patterns
+    (Zobrist hashing): flipping a task flips its pattern, and two sets share a key only by a rare
+    accident, which costs one neighbour."""
     low, high = n + 1, n + 1
     for _ in range(3):
         low = (low * 1103515245 + 12345) % 2147483648

@@ -1,4 +1,4 @@
-"""What the tasks of a node use and request, kept up to date as they come and go."""
+"""What the tasks of a node use and request, updated as they come and go."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def lottery(
 ALLOCATORS: dict[str, Allocator] = {"drf": drf, "priority": priority, "lottery": lottery}
 
 
-def entitled(allocated: Array, total: Array, guaranteed: Array, wants: Array) -> bool:
+def keep_entitled(allocated: Array, total: Array, guaranteed: Array, wants: Array) -> bool:
     """Frameworks whose dominant share is below their guarantee go before all others: if there are
     any, keep only them in `wants` and say so."""
     owed = False
@@ -88,7 +88,7 @@ def entitled(allocated: Array, total: Array, guaranteed: Array, wants: Array) ->
     return owed
 
 
-def revocable(allocated: Array, total: Array, guaranteed: Array) -> int:
+def find_revocable(allocated: Array, total: Array, guaranteed: Array) -> int:
     """The framework furthest above its guaranteed share, from which tasks may be revoked (5.2.3),
     or −1."""
     chosen, highest = -1, 0.0

@@ -40,8 +40,9 @@ def can_clear(
     totals: Amounts,
     guarantee: float,
 ) -> bool:
-    """Whether the victim's tasks on a node, `revocable` in all, make enough room there, and the
-    victim, which holds `held` of the whole cluster, keeps its guarantee without what is lacking."""
+    """Whether the victim's tasks on a node, `revocable` in all, make enough room there, and
+    the victim, which holds `held` of the whole cluster, keeps its guarantee without what is
+    lacking."""
     share = 0.0
     for r in range(wanted.shape[0]):
         lacking = max(wanted[r] - room_in(free, long_free, r), 0)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.schedulers.agent import Effect, Message, Send, Wake
-from murmuration.schedulers.offers.allocators import Allocator, drf, entitled
+from murmuration.schedulers.offers.allocators import Allocator, drf, keep_entitled
 from murmuration.schedulers.offers.client import Client
 from murmuration.schedulers.offers.ledger import Key, Ledger, fits
 from murmuration.schedulers.offers.messages import (
@@ -360,7 +360,7 @@ class Master:
             return None
         ledger, wants = self.ledger, np.array(looks)
         if self.guaranteed.any():
-            entitled(ledger.allocated + ledger.offered, ledger.total, self.guaranteed, wants)
+            keep_entitled(ledger.allocated + ledger.offered, ledger.total, self.guaranteed, wants)
         draw = self._rng.random()
         chosen = self.rules.allocator(
             ledger.allocated, ledger.offered, ledger.total, self.weight, wants, draw

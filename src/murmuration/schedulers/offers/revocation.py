@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from murmuration.base.arrays import Amounts, Shares
-from murmuration.schedulers.offers.allocators import revocable
+from murmuration.schedulers.offers.allocators import find_revocable
 from murmuration.schedulers.offers.clearing import can_clear, is_enough
 from murmuration.schedulers.offers.ledger import Held, Key, Ledger
 from murmuration.schedulers.offers.messages import Filters
@@ -32,7 +32,7 @@ def to_revoke(
     held = ledger.allocated.copy()
     for key in stopping:
         held[ledger.position[key[0]]] -= np.array(ledger.tasks[key].task.request)
-    victim = revocable(held, ledger.total, guaranteed)
+    victim = find_revocable(held, ledger.total, guaranteed)
     if victim < 0 or victim == ledger.position[needy]:
         return []
     newest_first = reversed(ledger.tasks.items())

@@ -10,7 +10,7 @@ from murmuration.schedulers.swarm.pheromone import BIN_PACK, QUADRATIC
 
 @dataclass(frozen=True)
 class SwarmSettings:
-    """What every node of a swarm is told; the first block means what it means in a scenario."""
+    """The settings of every node of a swarm; the first block means what it means in a scenario."""
 
     strategy: int = BIN_PACK
     form: int = QUADRATIC

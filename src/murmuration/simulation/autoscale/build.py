@@ -156,7 +156,7 @@ def _rules(scenario: AutoscaleScenario) -> w.Array:
         "start_s": scaler.start_s,
         "nodes_min": scaler.nodes_min,
         "nodes_max": scaler.nodes_max,
-        "most": max(kind.capacity for kind in scaler.type),
+        "capacity_max": max(kind.capacity for kind in scaler.type),
         "overlay_s": scaler.overlay.cycle_s,
         "exchange": scaler.overlay.exchange,
         "probes": scaler.overlay.probes,

@@ -8,7 +8,7 @@ from murmuration.autoscaling.views import Array, Averages, Views
 from murmuration.base.jit import helper, loop_kernel, tree
 
 admits = helper(balancer.admits)
-weighted = tree(balancer.weighted)
+draw_weighted = tree(balancer.draw_weighted)
 forget = helper(balancer.forget)
 draw_some = tree(balancer.draw_some)
 
@@ -17,7 +17,7 @@ act = helper(depas.act)
 work_of = helper(load.work_of)
 
 proportional = helper(baselines.proportional)
-stabilised = helper(baselines.stabilised)
+stabilise = helper(baselines.stabilise)
 perfect = helper(baselines.perfect)
 
 drop = tree(overlay.drop)

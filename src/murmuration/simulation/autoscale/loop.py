@@ -1,4 +1,4 @@
-"""The loop: the next arrival, the next end of a request, or the next of everything else, whichever
+"""The loop: the next arrival, the next end of a request, or the next other event, whichever
 comes first."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FINISHED, PAUSED, GROW = range(3)
 
 @helper
 def set_timer(state: Array, event_queue: Array) -> None:
-    """When the next thing that is no request happens."""
+    """The time of the next event that concerns no request."""
     s = state[0]
     at = min(min(s.second_at, s.gossip_at), min(s.renew_at, min(s.central_at, s.crash_at)))
     if s.scheduled > 0 and event_queue[0].time < at:

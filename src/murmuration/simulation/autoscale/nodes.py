@@ -1,5 +1,5 @@
-"""A node: it is added, starts, joins the overlay, decides, leaves or crashes. What happens
-rarely."""
+"""A node: it is added, starts, joins the overlay, decides, leaves or crashes. The rare
+events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from murmuration.simulation.autoscale.kernels import (
     neighbourhood_load,
     perfect,
     proportional,
-    stabilised,
+    stabilise,
     work_of,
 )
 from murmuration.simulation.autoscale.requests import dequeue, free_request, next_arrival
@@ -278,7 +278,7 @@ def wanted_capacity(f: AutoscaleWorld, present: float) -> float:
     recent, count = f.recommendations, f.state[0].recommended
     recent[count % recent.shape[0]] = latest
     f.state[0].recommended = count + 1
-    return float(stabilised(present, latest, recent[: min(count + 1, recent.shape[0])]))
+    return float(stabilise(present, latest, recent[: min(count + 1, recent.shape[0])]))
 
 
 @helper

@@ -7,7 +7,7 @@ import numpy as np
 
 from murmuration.base.jit import helper, inlined
 from murmuration.base.rows import next_double
-from murmuration.simulation.autoscale.kernels import admits, drop, forget, weighted
+from murmuration.simulation.autoscale.kernels import admits, draw_weighted, drop, forget
 from murmuration.simulation.autoscale.world import (
     BALANCER,
     BIN_MIN_S,
@@ -113,10 +113,10 @@ def next_worker(f: AutoscaleWorld, sender: int) -> int:
     """Whom the entry point (−1) or a worker sends a request to, by capacity; −1 if it knows nobody
     alive."""
     target = -1
-    most, rng = f.rules[0].most, f.rng[BALANCER]
+    capacity_max, rng = f.rules[0].capacity_max, f.rng[BALANCER]
     if sender < 0:
         while f.state[0].known > 0:
-            at = weighted(f.known, f.state[0].known, f.capacity, most, rng)
+            at = draw_weighted(f.known, f.state[0].known, f.capacity, capacity_max, rng)
             target = f.known[at]
             if f.up[target]:
                 break
@@ -124,7 +124,9 @@ def next_worker(f: AutoscaleWorld, sender: int) -> int:
             target = -1
     else:
         while f.views.size[sender] > 0:
-            at = weighted(f.views.node[sender], f.views.size[sender], f.capacity, most, rng)
+            at = draw_weighted(
+                f.views.node[sender], f.views.size[sender], f.capacity, capacity_max, rng
+            )
             target = f.views.node[sender, at]
             if f.up[target]:
                 break

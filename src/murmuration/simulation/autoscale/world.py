@@ -89,7 +89,7 @@ RULES = np.dtype(
         ("start_s", "f8"),
         ("nodes_min", "i8"),
         ("nodes_max", "i8"),
-        ("most", "i8"),  # the largest capacity of a type
+        ("capacity_max", "i8"),  # the largest capacity of a type
         ("overlay_s", "f8"),
         ("exchange", "i8"),
         ("probes", "i8"),

@@ -25,7 +25,7 @@ SLOTS_START = 1 << 16
 ROWS_START = 1 << 10
 
 
-def prefilled(resources: Resources, total: Amounts, share: float, seed: int) -> Amounts:
+def prefill_nodes(resources: Resources, total: Amounts, share: float, seed: int) -> Amounts:
     """What is free after whole tasks that never end have taken this share of all CPU, by randomised
     first fit."""
     request = resources.vector(PREFILL)

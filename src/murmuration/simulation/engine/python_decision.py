@@ -1,5 +1,5 @@
-"""Decisions that Python makes: what the scheduler of a pending attempt sees, and the way in for the
-nodes it chooses.
+"""Decisions that Python makes: what the scheduler of a pending attempt sees, and how the nodes
+it chooses become a claim.
 
 A kernel that meets such a decision stops with DECIDE and leaves the scheduler's row in
 `state.pending`. `answer` shows the policy what that scheduler may see, lets it decide with the

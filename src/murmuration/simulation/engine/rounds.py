@@ -1,5 +1,5 @@
-"""The loop of architectures that act in rounds: whatever happens on its own happens here, and what
-arrives waits.
+"""The loop of architectures that act in rounds: events are dispatched here, and jobs that arrive
+wait for the next round.
 
 Agents that negotiate and batches that are searched differ in what they do when a round is due,
 which is not in here.

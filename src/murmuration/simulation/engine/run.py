@@ -22,7 +22,7 @@ from murmuration.schedulers.architecture import assign_jobs
 from murmuration.simulation.architectures.architecture import Admission, State
 from murmuration.simulation.architectures.table import architecture_of, kinds
 from murmuration.simulation.engine import loop, rounds
-from murmuration.simulation.engine.build import grow_world, make_world, prefilled
+from murmuration.simulation.engine.build import grow_world, make_world, prefill_nodes
 from murmuration.simulation.engine.eligibility import (
     find_infeasible,
     job_masks,
@@ -124,7 +124,9 @@ def _inputs(scenario: sc.Scenario) -> Inputs:
             nodes, make_events(scenario.cluster, nodes), scenario.cluster.keep, scenario.seed
         )
         changes = node_changes(nodes, events)
-        free = prefilled(nodes.resources, changes.start, scenario.cluster.prefill, scenario.seed)
+        free = prefill_nodes(
+            nodes.resources, changes.start, scenario.cluster.prefill, scenario.seed
+        )
         _made[key] = nodes, jobs, free, changes
     return _made[key]
 

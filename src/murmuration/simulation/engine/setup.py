@@ -1,5 +1,5 @@
-"""What of a run does not change while it runs: its inputs, its schedulers, and how nodes will
-change."""
+"""The parts of a run that do not change while it runs: its inputs, its schedulers, and how nodes
+will change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks use, measured again and again: each follows its curve, and its node's row follows the
+"""What tasks use, measured periodically: each follows its curve, and its node's row follows the
 task."""
 
 from __future__ import annotations

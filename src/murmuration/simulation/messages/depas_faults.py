@@ -1,9 +1,9 @@
 """Random fault schedules for DEPAS: a small system under a steady workload, everything going wrong
 for a while, then calm.
 
-What must never happen is looked for at every step. While messages are lost or late by half a minute
-nodes see loads that are not there, and leave or add others; in the end the overlay must be one
-again and the capacity inside the band.
+The invariants are checked at every step. While messages are lost or late by half a minute
+nodes see loads that are not there, and leave or add others; in the end the overlay must be
+connected again and the capacity inside the band.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ It decides nothing and knows no protocol. A protocol's set-up gives it *parties*
   clock of its own, which may differ from the queue's time and may jump.
 - **Effects.** A `Send` is handed to the network, which answers when the message arrives: never,
   once or several times. A `Do` is carried out by the party. A `Note` goes to the party's disk.
-- **Disks.** A write takes time, and one write follows the other. Everything an agent has said
-  after a note waits until the note is on disk *and* the disk has said so; a crash may fall before
+- **Disks.** A write takes time, and one write follows the other. Every effect after a note
+  waits until the note is on disk *and* the disk has acknowledged it; a crash may fall before
   the write, between the write and the answer, or later. What is on disk is the fold of the notes.
 - **Crashes.** A crash ends a party's *life*: its agent, its unwritten notes and its unsent effects
   are gone, and nothing that was scheduled for the old life reaches a new one. A party that starts
   again gets a fresh agent made from what is on its disk. What its host does meanwhile (processes
   that go on running) is the party's own business.
-- **Pauses.** A paused party hears nothing, says nothing and has no idea of it; what came for it is
+- **Pauses.** A paused party receives nothing, sends nothing and is unaware of it; what arrives is
   handed to it, late and in order, when it goes on.
 - **Checkers.** They look at the whole world after every step and at the end, and raise
   `BrokenError`.
@@ -33,7 +33,7 @@ It decides nothing and knows no protocol. A protocol's set-up gives it *parties*
 ```
 
 Without notes and with a network that takes no time, effects are posted in the order in which they
-were said, at the time at which they were said.
+were emitted, at the time at which they were emitted.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WAKE = Wake()
 
 
 class BrokenError(AssertionError):
-    """Something that must never happen did."""
+    """An invariant is broken."""
 
 
 class EventQueue:
@@ -125,7 +125,7 @@ class Party:
         raise NotImplementedError
 
     def first_events(self) -> Sequence[Message]:
-        """What a fresh agent is told before anything else."""
+        """The first event of a fresh agent."""
         return ()
 
     def do(self, act: Message) -> None:
@@ -140,7 +140,7 @@ class Checker:
     """A plug-in that looks for what must never be."""
 
     def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
-        """A party has handled an event and said this."""
+        """A party has handled an event, with these effects."""
 
     def end(self, driver: Driver) -> None:
         """The run is over."""
@@ -162,16 +162,16 @@ class _Seat:
     offset_s: float = 0.0
     #: The time, on the queue, of the wake that is scheduled.
     wake_s: float = math.inf
-    #: What was said and has not left yet, each with the time of its `handle`.
+    #: Effects that have not left yet, each with the time of its `handle`.
     outbox: deque[tuple[Effect, float]] = field(default_factory=deque)
     #: A write is under way or not acknowledged yet.
     writing: bool = False
-    #: What came while it was paused.
+    #: What arrived while it was paused.
     held: deque[Message] = field(default_factory=deque)
 
 
 class Driver:
-    """Parties, the network between them, and everything that happens, in order of time."""
+    """Parties, the network between them, and all events in order of time."""
 
     def __init__(self, network: Network, checkers: Sequence[Checker] = ()) -> None:
         self.queue, self.network, self.checkers = EventQueue(), network, list(checkers)
@@ -208,7 +208,7 @@ class Driver:
         return self._seats[name].gone
 
     def has_sent_all(self, name: str) -> bool:
-        """Whether everything a party has said has left it."""
+        """Whether all effects of a party have left it."""
         return not self._seats[name].outbox and not self._seats[name].writing
 
     # Running.
@@ -255,7 +255,7 @@ class Driver:
     # Effects.
 
     def _flush(self, seat: _Seat) -> None:
-        """Carry out what was said, in order, up to the first note that takes time to write."""
+        """Carry out the effects, in order, up to the first note that takes time to write."""
         outbox = seat.outbox
         while outbox and not seat.writing and not seat.paused:
             effect, now = outbox.popleft()
@@ -363,7 +363,7 @@ class Driver:
             self.at(self.queue.now + down_s, self.start, name)
 
     def pause(self, name: str, seconds: float) -> None:
-        """A party stands still for a while and does not know it."""
+        """A party is suspended for a while and does not know it."""
         seat = self._seats[name]
         if seat.agent is not None and not seat.paused:
             seat.paused = True

@@ -1,15 +1,16 @@
-"""A network in virtual time that loses, delays, doubles and reorders messages and falls apart.
+"""A network in virtual time that loses, delays, duplicates and reorders messages, and has
+partitions.
 
 It knows nothing of what is sent: the driver asks when a message arrives (never, once, or more
 often). What goes wrong is a `FaultSettings` value, written by hand or drawn from a seed, so that
 any run can be repeated.
 
 `Network` is asked about single messages. `Streams` keeps them in order until an end crashes.
-`Connections` are opened, break, and are told of: one side *dials*, the other listens. A dialer
-without a connection tries again every `redial_s`, to the party that `where` names at that moment,
-if both are up and nothing lies between them. When a connection breaks nothing passes any more in
-either direction, at once; but each side hears of it in its own time, up to `notice_s` later, and
-goes on talking to nobody until then.
+`Connections` open and break, and both sides are notified: one side *dials*, the other listens. A
+dialer without a connection tries again every `redial_s`, to the party that `where` names at that
+moment, if both are up and nothing lies between them. When a connection breaks nothing passes any
+more in either direction, at once; but each side hears of it in its own time, up to `notice_s`
+later, and goes on talking to nobody until then.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Crash(msgspec.Struct, frozen=True):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """An agent stands still for a while and does not know it."""
+    """An agent is suspended for a while and does not know it."""
 
     at_s: float
     name: str
@@ -65,7 +66,7 @@ class Jump(msgspec.Struct, frozen=True):
 
 
 class FaultSettings(msgspec.Struct, frozen=True):
-    """What goes wrong, until `end_s`; from then on only the least delay remains."""
+    """What goes wrong, until `end_s`; from then on only the minimum delay remains."""
 
     loss: float = 0.0
     duplication: float = 0.0

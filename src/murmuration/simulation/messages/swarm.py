@@ -310,8 +310,8 @@ class SwarmChecker(Checker):
             raise BrokenError(f"{agent.name} is overloaded by what it granted")
 
     def check_owners(self) -> None:
-        """Every container that came, and has neither ended nor gone down with its node, has exactly
-        one owner."""
+        """Every container that was started, and has neither ended nor gone down with its node, has
+        exactly one owner."""
         world = self._world
         for name in world.containers:
             owners = world.owners(name)

@@ -1,7 +1,7 @@
 """Random fault schedules for a swarm: a small cluster, everything going wrong for a while, then
 calm.
 
-What must never happen is looked for at every step; in the end every container runs on exactly one
+The invariants are checked at every step; in the end every container runs on exactly one
 node and the cluster is at rest.
 """
 

@@ -1,5 +1,6 @@
-"""Why: one decision of a run, seen again. The plain policy decides on the same rows with the same
-generator as the kernel, and the explanation is only given if both choose the same nodes."""
+"""Explanations: one decision of a run, made again. The plain policy decides on the same rows with
+the same generator as the kernel, and the explanation is only given if both choose the same
+nodes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Why, where what waits has its turn in rounds: what the table said of every node then, and where
-the tasks went.
+"""Explanations where jobs are placed in rounds: what the table said of every node at the time, and
+where the tasks went.
 
 Brokers know the table as it was reported, score a sample of it and draw from the best, and a batch
 is searched as a whole; so there is no ranking to show: the reasons are those for which the nodes

@@ -1,4 +1,4 @@
-"""What must hold of a world at any time; checked all along in debug runs."""
+"""What must hold of a world at any time; checked throughout debug runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from murmuration.schedulers.admission import WAITING
 from murmuration.simulation.engine import world as wd
-from murmuration.simulation.engine.build import prefilled
+from murmuration.simulation.engine.build import prefill_nodes
 from murmuration.simulation.engine.run import Run
 
 
@@ -59,7 +59,7 @@ class Expected:
     def __init__(self, run: Run) -> None:
         self.world, setup = run.world, run.setup
         start = setup.changes.start
-        free = prefilled(
+        free = prefill_nodes(
             setup.resources, start, setup.scenario.cluster.prefill, setup.scenario.seed
         )
         self.prefilled = start - free

@@ -1,6 +1,6 @@
 """Records of a text: where each begins, how many fields it has and on which line it stands.
 
-Found in whole-array steps before the fields are split, so that a wrong number of fields, a stray
+Located in whole-array steps before the fields are split, so that a wrong number of fields, a stray
 quote or a byte that is no text is named by its line, whatever the parser behind would have made of
 it.
 """

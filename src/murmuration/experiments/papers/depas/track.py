@@ -1,7 +1,7 @@
 """The experiment of the DEPAS paper (section III): 32 runs of one track, and what the paper claims
 without showing it.
 
-A step is *settled* from the moment on at which the mean capacity of the runs lies inside the band
+A step is *settled* from the moment at which the mean capacity of the runs lies inside the band
 and stays there until the workload changes again. It must be within two cycles and one window (180
 s): a window to see the change whole, a cycle in which every node answers it, and another to put
 right what the first answers, given on half a window, left over.

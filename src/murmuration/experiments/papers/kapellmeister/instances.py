@@ -1,5 +1,5 @@
-"""Kapellmeister's clusters: a family of AWS nodes each, as many of every size, and services of up
-to 3 replicas."""
+"""Kapellmeister's clusters: a family of AWS nodes each, equally many of every size, and services of
+up to 3 replicas."""
 
 from __future__ import annotations
 

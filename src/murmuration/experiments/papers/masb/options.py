@@ -1,4 +1,4 @@
-"""Section 9 of Sliwko and Getov: what they leave to do, each as an option that is off by default,
+"""Section 9 of Sliwko and Getov: their future work, each as an option that is off by default,
 with and without."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Tables 2 to 7 of Sliwko and Getov: negotiating agents on a cell like Google's, and the options
-they leave as future work. The original trace of tasks cannot be had, so orderings and ratios are
+they leave as future work. The original trace of tasks is not available, so orderings and ratios are
 judged, and shares are shown beside theirs.
 """
 

@@ -48,7 +48,7 @@ def backlog(durations: Iterable[float], size: Vector = SLOT) -> Job:
 
 @dataclass(frozen=True)
 class Entered:
-    """What became of a framework that came into a full cluster of k slots."""
+    """The fate of a framework that joins a full cluster of k slots."""
 
     ramp_up: float
     completion: float

@@ -1,5 +1,5 @@
 """What a run of negotiating agents has besides the world: settings, what brokers have heard, and
-room to think in."""
+scratch space."""
 
 from __future__ import annotations
 

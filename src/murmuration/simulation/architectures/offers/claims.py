@@ -1,4 +1,9 @@
-"""What becomes of offered rows: a small table to choose from, a claim, and running tasks."""
+"""What becomes of offered rows: a small table to choose from, a claim, and running tasks.
+
+A claim is room that an attempt has chosen and not yet committed. It is taken off `free` at once,
+and off the set of the offer if that is listed, so that the sets still add up to `free`
+(`holdings`).
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,10 @@ from murmuration.base.jit import helper, inlined
 from murmuration.base.rows import give_back, take
 from murmuration.simulation.architectures.offers.holdings import (
     add,
-    freed,
+    add_freed,
     give_back_offer,
-    held,
     passes,
+    read_held,
     remove,
 )
 from murmuration.simulation.architectures.offers.world import OfferWorld
@@ -37,8 +42,9 @@ def offered_table(w: OfferWorld, scheduler: int, job: int) -> int:
     size = 0
     for k in range(w.free.shape[0] if whole else w.set_size[scheduler]):
         node = k if whole else w.set_rows[scheduler, k]
+        # Written in place; a row that does not pass is overwritten by the next.
         row = w.offer_free[size]
-        held(w.free, w.set_amount, whole, scheduler, node, row)
+        read_held(w.free, w.set_amount, whole, scheduler, node, row)
         if optimistic and not passes(
             w.state, w.workloads, w.filters, scheduler // w.state[0].slots, node, row
         ):
@@ -47,6 +53,7 @@ def offered_table(w: OfferWorld, scheduler: int, job: int) -> int:
         for r in range(row.shape[0]):
             w.offer_total[size, r] = w.total[node, r]
             if reserved:
+                # Below zero where the tasks of time 0 already take more than the long part.
                 row[r] = max(min(row[r], w.long_free[node, r]), 0)
         size += 1
     return size
@@ -58,6 +65,7 @@ def claim_rows(w: OfferWorld, scheduler: int, placed: int) -> None:
     request = w.request[w.schedulers[scheduler].job]
     listed = not w.state[0].optimistic and w.state[0].bulk != scheduler
     for k in range(placed):
+        # The placement wrote rows of the small table, and deducted from that table alone.
         node = w.offer_rows[w.claim[scheduler, k]]
         w.claim[scheduler, k] = node
         take(w.free, node, request)
@@ -68,7 +76,8 @@ def claim_rows(w: OfferWorld, scheduler: int, placed: int) -> None:
 
 @inlined
 def drop_offer_claim(w: OfferWorld, scheduler: int) -> None:
-    """What was claimed is again part of the offer."""
+    """What was claimed is again part of the offer. In the bulk's case giving it back to `free` is
+    enough, since no set lists it."""
     request = w.request[w.schedulers[scheduler].job]
     for k in range(w.schedulers[scheduler].claimed):
         node = w.claim[scheduler, k]
@@ -114,7 +123,7 @@ def end_one(w: OfferWorld, job: int, slot: int) -> None:
     """One task leaves its node, and what it held is available."""
     node, request = w.slots[slot].node, w.request[job]
     give_back(w.free, node, request)
-    freed(w, node, request)
+    add_freed(w, node, request)
     if w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job):
         give_back(w.long_free, node, request)
     if w.jobs[job].production:

@@ -1,9 +1,16 @@
 """Who holds which free resources while offers are out.
 
-An offer takes everything that is available, and at any time one set has nearly all of it. That set,
-the bulk, is not listed: it has what no other set lists. So offering and returning ten thousand rows
-costs nothing, and only rows freed meanwhile are kept in lists. Amounts are exact; `free` of a row
-is always the sum over the sets.
+There is one set per scheduler, for its offer, and a last one for what is available. An offer takes
+everything that is available, and at any time one set has nearly all of it. That set, the bulk
+(`state.bulk`), is not listed: it has what no other set lists. So offering and returning ten
+thousand rows costs nothing, and only rows freed in the meantime are listed. Amounts are exact.
+
+Two invariants hold between any two events:
+
+- `free` of a row is the sum over all sets. A claim is in no set: it is taken off `free` and off the
+  set it came from.
+- The bulk lists nothing. When a set becomes the bulk, what it listed is forgotten (`empty`), and
+  belongs to it all the same.
 """
 
 from __future__ import annotations
@@ -83,8 +90,11 @@ def available_set(w: OfferWorld) -> Any:
 
 
 @inlined
-def freed(w: OfferWorld, node: int, request: Amounts) -> None:
-    """Something came free on a row: it is available."""
+def add_freed(w: OfferWorld, node: int, request: Amounts) -> None:
+    """Something has become free on a row: it is available.
+
+    Where the available set is the bulk nothing is to do: it has what nobody lists.
+    """
     if w.state[0].bulk != available_set(w):
         add(
             w.set_rows,
@@ -100,7 +110,8 @@ def freed(w: OfferWorld, node: int, request: Amounts) -> None:
 
 @inlined
 def offer_everything(w: OfferWorld, scheduler: int) -> None:
-    """All that is available goes to one scheduler."""
+    """All that is available goes to one scheduler: it becomes the bulk, or gets the few rows that
+    were freed while another scheduler was the bulk."""
     if w.state[0].bulk == available_set(w):
         w.state[0].bulk = scheduler
     else:
@@ -117,7 +128,11 @@ def offer_everything(w: OfferWorld, scheduler: int) -> None:
 
 @inlined
 def give_back_offer(w: OfferWorld, scheduler: int) -> None:
-    """What a scheduler still holds of its offer is available again."""
+    """What a scheduler still holds of its offer is available again.
+
+    The first two cases join a list and the bulk: the list is forgotten, and the bulk then belongs
+    to the available set. Only where a third set is the bulk must rows be copied.
+    """
     available = available_set(w)
     if w.state[0].bulk == scheduler:
         empty(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, available)
@@ -129,7 +144,9 @@ def give_back_offer(w: OfferWorld, scheduler: int) -> None:
 
 
 @helper
-def held(free: Amounts, amount: Amounts, bulk: bool, holder: int, node: int, out: Amounts) -> None:
+def read_held(
+    free: Amounts, amount: Amounts, bulk: bool, holder: int, node: int, out: Amounts
+) -> None:
     """How much of one row a set has."""
     for r in range(out.shape[0]):
         if bulk:
@@ -175,10 +192,11 @@ def offer_some(w: OfferWorld, scheduler: int, framework: int) -> None:
     available = available_set(w)
     bulk = w.state[0].bulk == available
     count = w.free.shape[0] if bulk else w.set_size[available]
+    # Scratch: the offer's own table is written only after this.
     row = w.offer_free[0]
     for k in range(count):
         node = k if bulk else w.set_rows[available, k]
-        held(w.free, w.set_amount, bulk, available, node, row)
+        read_held(w.free, w.set_amount, bulk, available, node, row)
         if passes(w.state, w.workloads, w.filters, framework, node, row):
             add(w.set_rows, w.set_size, w.set_listed, w.set_amount, w.set_sum, scheduler, node, row)
             if not bulk:
@@ -207,6 +225,8 @@ def amount_held(
     """How much of one resource is in a scheduler's offer, what it has claimed of it included."""
     if state[0].bulk != scheduler:
         return set_sum[scheduler, r] + claimed_of(schedulers, request, scheduler, r)
+    # The bulk is what is left: all there is, less what runs, what is listed, and what others claim.
+    # Its own claim is not deducted, because it is still part of its offer.
     amount = totals[r] - sums[0, r]
     for s in range(set_sum.shape[0]):
         amount -= set_sum[s, r]

@@ -71,11 +71,13 @@ from murmuration.simulation.engine.world import (
     TASKS_END,
 )
 
-entitled = helper(allocators.entitled)
+keep_entitled = helper(allocators.keep_entitled)
 
 #: Rejections after which a framework waits for a change; it may try this many jobs of its queue on
 #: what is available.
 REFUSALS_MAX = 16
+#: The subject of a time-out packs the serial number of an offer above the row of its scheduler. An
+#: event cannot be taken off the queue; one whose serial is no longer the scheduler's is stale.
 SERIAL_BITS = 16
 
 
@@ -91,7 +93,12 @@ def idle_slot(schedulers: Records, slots: int, framework: int) -> int:
 
 @helper
 def wants_offer(state: Records, schedulers: Records, workloads: Records, framework: int) -> bool:
-    """Whether a framework would look at an offer now."""
+    """Whether a framework would look at an offer now.
+
+    `refusals` counts the jobs at the head of its queue that found nothing in what is available now;
+    the next offer is for the job after them (`open_offer`). When all have been tried, or
+    `REFUSALS_MAX` of them, another offer would be the same again: it waits for a change.
+    """
     slots = state[0].slots
     queued = schedulers[framework * slots].queued
     if queued == 0 or workloads[framework].refusals >= min(queued, REFUSALS_MAX):
@@ -110,6 +117,7 @@ def schedule_offer(
         if wants_offer(state, schedulers, workloads, framework):
             period, at = state[0].period_s, state[0].now
             if period > 0.0:
+                # `max`, because the product can be rounded to just below `at`.
                 at = max(np.ceil(at / period) * period, at)
             schedule(event_queue, state, at + state[0].offer_time_s, OFFER_MADE, 0)
             state[0].offering = True
@@ -120,7 +128,7 @@ def schedule_offer(
 def something_changed(
     state: Records, schedulers: Records, workloads: Records, event_queue: Records
 ) -> None:
-    """Resources came free: frameworks that had refused look again."""
+    """Resources have become free: frameworks that had refused look again."""
     for framework in range(workloads.shape[0]):
         workloads[framework].refusals = 0
     schedule_offer(state, schedulers, workloads, event_queue)
@@ -136,7 +144,11 @@ def count_offered(
     set_sum: Amounts,
     offered: Amounts,
 ) -> None:
-    """Bring up to date what each framework, and all of them, have been offered."""
+    """Bring up to date what each framework, and all of them, have been offered.
+
+    Summed from scratch: what the bulk holds is implicit and changes whenever another set does, so
+    there is no amount that could be added or taken off. Schedulers are few, nodes are not visited.
+    """
     offered[:] = 0
     state[0].offered = 0
     if state[0].optimistic:
@@ -159,7 +171,9 @@ def choose_framework(w: OfferWorld, allocate: Any) -> Any:
     for framework in range(w.workloads.shape[0]):
         w.wants[framework] = wants_offer(w.state, w.schedulers, w.workloads, framework)
     count_offered(w.state, w.schedulers, w.request, w.sums, w.totals, w.set_sum, w.offered)
-    entitled(w.held, w.totals, w.guarantee, w.wants)
+    keep_entitled(w.held, w.totals, w.guarantee, w.wants)
+    # The last generator is the allocator's own. It draws even where the policy uses no draw, so
+    # that a policy cannot shift the stream.
     draw = next_double(w.rng[w.rng.shape[0] - 1])
     chosen = allocate(w.held, w.offered, w.totals, w.weight, w.wants, draw)
     # A user's own allocator may name one that wants nothing, or none at all: then nobody gets the
@@ -196,12 +210,16 @@ def decide_offered(w: OfferWorld, scheduler: int, place: Any, score: Any) -> Non
         w.state, w.workloads, w.filters, scheduler // w.state[0].slots
     )
     if not reserved and not sifted and (w.state[0].optimistic or w.state[0].bulk == scheduler):
+        # Whole rows of the bulk: the placement can read the table itself, which spares copying ten
+        # thousand rows. While it runs, the table is short of what other sets list; the claim it
+        # deducts stays deducted.
         hide_others(w.free, w.set_rows, w.set_size, w.set_amount, scheduler, -1)
         w.schedulers[scheduler].claimed = place(
             w.total, w.free, mask, request, count, rng, claim, score
         )
         hide_others(w.free, w.set_rows, w.set_size, w.set_amount, scheduler, +1)
     else:
+        # A few rows, or less than all that is free on them: the placement gets a table of its own.
         size = offered_table(w, scheduler, job)
         allowed = mask
         if mask.shape[0] > 0:
@@ -225,6 +243,8 @@ def launch_offer(w: OfferWorld, scheduler: int) -> None:
     """The framework has looked at the offer: it rejects it if nothing fits, else it is busy until
     it answers."""
     job, framework = w.schedulers[scheduler].job, scheduler // w.state[0].slots
+    # `settle_claim` drops an incomplete gang too, but gives back to the table alone; what was taken
+    # out of a listed offer must also return to that offer.
     if (
         w.jobs[job].gang
         and w.schedulers[scheduler].claimed < w.jobs[job].left
@@ -232,6 +252,7 @@ def launch_offer(w: OfferWorld, scheduler: int) -> None:
     ):
         drop_offer_claim(w, scheduler)
     settle_claim(w, scheduler)
+    # `begin_attempt` resets the claim, which was made before it here.
     claimed = w.schedulers[scheduler].claimed
     if claimed == 0:
         w.schedulers[scheduler].job = -1
@@ -242,7 +263,7 @@ def launch_offer(w: OfferWorld, scheduler: int) -> None:
         leave_queue(w.schedulers, w.queue, w.jobs, job)
         begin_attempt(w.schedulers, w.jobs, scheduler, job, w.state[0].now)
         w.schedulers[scheduler].claimed = claimed
-        note_answer(
+        schedule_answer(
             w.state,
             w.schedulers,
             w.event_queue,
@@ -254,10 +275,10 @@ def launch_offer(w: OfferWorld, scheduler: int) -> None:
 
 
 @helper
-def note_answer(
+def schedule_answer(
     state: Records, schedulers: Records, event_queue: Records, scheduler: int, lasts: float
 ) -> None:
-    """When the framework will answer, and when its offer times out if that is sooner."""
+    """Schedule the framework's answer, and the time-out of its offer if that is sooner."""
     now, timeout = state[0].now, state[0].timeout_s
     schedule(event_queue, state, now + lasts, ATTEMPT_ENDS, scheduler)
     schedulers[scheduler].serial += 1
@@ -279,6 +300,7 @@ def answer(w: OfferWorld, scheduler: int) -> None:
     spent = w.state[0].now - w.schedulers[scheduler].started
     accepted = 0
     if w.schedulers[scheduler].rescinded:
+        # Its offer was gone before it had decided: busy time, and all of it wasted.
         w.busy[w.jobs[job].workload, scheduler, 0] += spent
         w.busy[w.jobs[job].workload, scheduler, 1] += spent
     else:
@@ -295,7 +317,11 @@ def answer(w: OfferWorld, scheduler: int) -> None:
 
 @inlined
 def rescind(w: OfferWorld, subject: int) -> None:
-    """The framework took too long: its offer goes back, and its answer will come too late."""
+    """The framework took too long: its offer goes back, and its answer will come too late.
+
+    Its answer stays scheduled. It does not know that the offer is gone, so it is busy, and makes no
+    other attempt, until it has decided.
+    """
     scheduler, serial = subject & ((1 << SERIAL_BITS) - 1), subject >> SERIAL_BITS
     if w.schedulers[scheduler].serial == serial and w.schedulers[scheduler].job >= 0:
         if not w.state[0].optimistic:
@@ -345,6 +371,7 @@ def open_offer(w: OfferWorld, framework: int) -> int:
     if is_nothing(w, scheduler):
         w.schedulers[scheduler].job = -1
         return_offer(w, scheduler)
+        # No other job of the queue would find more in nothing.
         w.workloads[framework].refusals = REFUSALS_MAX
     else:
         w.state[0].offers_made += 1
@@ -373,6 +400,8 @@ def advance_offers(
     looking = w.state[0].pending
     while True:
         if looking >= 0:
+            # Read before the launch, which takes the job off the queue. A refused or
+            # empty offer is the moment to revoke: what is free was no use to the framework.
             job = next_job(w.queue, looking // w.state[0].slots * w.state[0].slots)
             if w.schedulers[looking].job >= 0:
                 launch_offer(w, looking)

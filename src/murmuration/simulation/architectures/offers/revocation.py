@@ -26,7 +26,7 @@ from murmuration.simulation.engine.world import (
     TASKS_END,
 )
 
-revocable = helper(allocators.revocable)
+find_revocable = helper(allocators.find_revocable)
 is_enough, can_clear = tree(clearing.is_enough), tree(clearing.can_clear)
 
 
@@ -66,7 +66,7 @@ def revoke(w: OfferWorld, scheduler: int, job: int) -> None:
 def make_room(w: OfferWorld, framework: int, wanted: Amounts, reserved: bool) -> int:
     """Kill what is in the way of one task; returns the node, or −1 if nobody may be revoked for
     it."""
-    victim = revocable(w.held, w.totals, w.guarantee)
+    victim = find_revocable(w.held, w.totals, w.guarantee)
     node = -1
     if victim >= 0 and victim != framework:
         count_on_nodes(w, victim, reserved)

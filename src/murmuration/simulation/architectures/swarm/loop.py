@@ -53,7 +53,12 @@ from murmuration.simulation.engine.world import (
 
 @helper
 def move_task(c: SwarmTable, slot: int, to: int) -> None:
-    """A task queues to leave its node: room is taken at its destination at once."""
+    """A task queues to leave its node: room is taken at its destination at once.
+
+    A node sends one task after the other, so a move ends `migration_s` after the one before it. The
+    pheromones of both nodes follow at once: tasks that decide later in the same step see a node
+    that is already emptier, or fuller, and do not all leave or arrive together.
+    """
     source = c.slots[slot].node
     ends = max(c.state[0].now, c.nodes[BUSY_UNTIL, source]) + c.rules[0].migration_s
     c.nodes[BUSY_UNTIL, source] = ends
@@ -116,6 +121,8 @@ def agents_act(c: SwarmTable, grouped: Flags) -> None:
     for slot in range(c.state[0].slots_high):
         job = c.tasks[slot].job
         if job >= 0:
+            # A group decides once, by its leader. A node without pheromone expels nobody, so its
+            # tasks need no draw.
             if grouped[c.jobs[job].workload]:
                 if c.tasks[slot].leader == slot:
                     act_together(c, slot)
@@ -125,8 +132,9 @@ def agents_act(c: SwarmTable, grouped: Flags) -> None:
 
 
 @inlined
-def agents_die(w: SwarmWorld, run: int) -> None:
-    """The tasks of a run end; one under way leaves both its nodes."""
+def end_agents(w: SwarmWorld, run: int) -> None:
+    """The tasks of a run end; one under way leaves both its nodes. Before `end_run`, which frees
+    the slots and the room at the destination."""
     slot = w.runs[run].slot
     while slot >= 0:
         if w.tasks[slot].source >= 0:
@@ -146,7 +154,7 @@ def dispatch(w: SwarmWorld) -> int:
     elif kind == MIGRATION_ENDS:
         migration_ends(swarm_of(w), subject)
     elif kind == TASKS_END:
-        agents_die(w, subject)
+        end_agents(w, subject)
         end_run(w, subject)
     elif kind == USAGE_CHANGES:
         usage_changes(w)

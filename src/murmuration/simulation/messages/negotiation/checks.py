@@ -1,7 +1,7 @@
-"""What must never happen in a cluster that negotiates, as checkers of the driver.
+"""The invariants of a cluster that negotiates, as checkers of the driver.
 
 They compare what is on the agents' *disks* with what their hosts really run. A disk may be ahead of
-its host, or the host of its disk, only while something that the agent said is on its way there.
+its host, or the host of its disk, only while an effect of the agent is on its way there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HostsObey(Checker):
 
 
 class OneOwner(Checker):
-    """Every task that came in and has not ended has exactly one owner."""
+    """Every task that was submitted and has not ended has exactly one owner."""
 
     def __init__(self, cluster: NegotiatingCluster) -> None:
         self._cluster = cluster

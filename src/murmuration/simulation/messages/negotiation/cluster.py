@@ -1,8 +1,8 @@
 """A small cluster of negotiating node agents, brokers and an entry agent on the virtual driver,
 message by message. It decides nothing.
 
-Here are the set-up and the figures; the hosts are in `hosts.py`, what must never happen
-in `checks.py`, and random fault schedules in `faults.py`.
+Here are the set-up and the figures; the hosts are in `hosts.py`, the invariants in
+`checks.py`, and random fault schedules in `faults.py`.
 """
 
 from __future__ import annotations
