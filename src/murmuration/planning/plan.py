@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,12 +16,17 @@ from murmuration.assignment.packed import Work, pack
 from murmuration.assignment.problem import Problem, describe, new_violations
 from murmuration.assignment.reasons import why_unplaced
 from murmuration.assignment.search.construct import BASELINES, construct
-from murmuration.assignment.search.ejection import make_room
 from murmuration.assignment.search.fewest import Fewest, fewest_moves
 from murmuration.assignment.search.search import Search, Settings
-from murmuration.assignment.search.selection import choose_best
 from murmuration.base.arrays import Floats, Indices, Integers
 from murmuration.planning import pymoo_peer
+from murmuration.planning.choice import (
+    choose,
+    reference_placement,
+    seed_placements,
+    show_front,
+    with_moves,
+)
 from murmuration.planning.rehearsal import RATE, Rehearsal, rehearse
 
 #: The objectives of a plan that names none.
@@ -98,18 +103,14 @@ def make_plan(
         baselines[pymoo_peer.NAME] = pymoo_peer.pymoo_placement(fresh, options.population)
     fewest = _place_with_fewest_moves(work, options)
     if options.only_place and fewest is not None:
-        chosen, placements = fewest.node_of, fewest.node_of[None]
+        order, placements = order_moves(work, fewest.node_of), fewest.node_of[None]
         front, history, evaluations = np.zeros((0, len(wanted))), [], 0
     else:
         search = _search(work, wanted, options, fewest, progress)
-        front = search.archive.front.copy()
-        placements = np.array(
-            [work.restore(x) for x in search.archive.placements[: search.archive.count]]
-        )
-        chosen = placements[choose(search, work)]
-        chosen = chosen if options.limits else _place_rest(problem, chosen)
+        front, placements = show_front(search, len(wanted))
+        order = choose(search, work, options, fewest)
         history, evaluations = search.history, search.evaluations
-    order, rehearsal, notes = _order_and_rehearse(work, chosen, options)
+    order, rehearsal, notes = _rehearse(work, order, options)
     return Plan(
         problem=problem,
         objectives=wanted,
@@ -129,13 +130,11 @@ def make_plan(
     )
 
 
-def _order_and_rehearse(
-    work: Work, node_of: Indices, options: Options
+def _rehearse(
+    work: Work, order: MoveOrder, options: Options
 ) -> tuple[MoveOrder, Rehearsal, list[str]]:
-    """The steps to a placement, rehearsed; if anything is wrong with them, nothing is moved and a
-    note says why."""
+    """Steps, rehearsed; if anything is wrong with them, nothing is moved and a note says why."""
     problem = work.problem
-    order = order_moves(work, node_of)
     rehearsal = rehearse(problem, order.steps, options.rate, options.displaced)
     # Where some moves are impossible the steps end elsewhere than planned, so that is looked at.
     broken = new_violations(problem, order.node_of)
@@ -188,49 +187,16 @@ def _search(
         lambda: time.perf_counter() > end,
         limits=options.limits,
     )
-    search = Search(work, wanted, settings)
+    search = Search(work, with_moves(work.problem, wanted), settings)
     search.seed([work.placement(fewest.node_of)] if fewest is not None else [])
     if len(work.packed.movable):
         begin = search.start_from(work.placement(reference_placement(work)))
-        search.approach(search.measure(begin[None])[0][0], begin)
+        reference = search.measure(begin[None])[0][0]
+        search.approach(reference, begin)
         search.refine_from(begin)
+        search.start_population(seed_placements(search, begin, reference))
     search.run(progress)
     return search
-
-
-def _place_rest(problem: Problem, node_of: Indices) -> Indices:
-    """Make room for tasks the search left without a node, by chains of moves, where that can be
-    done."""
-    if (node_of >= 0).all():
-        return node_of
-    with_room = make_room(pack(replace(problem, node_of=node_of))).node_of
-    fewer = (with_room < 0).sum() < (node_of < 0).sum()
-    return with_room if fewer and not new_violations(problem, with_room) else node_of
-
-
-def reference_placement(work: Work) -> Indices:
-    """What a plan should not be worse than: the present placement, or where nothing runs, what
-    Kubernetes would do."""
-    if (work.problem.node_of >= 0).any():
-        return work.problem.node_of
-    return work.restore(construct(work, "kubernetes"))
-
-
-def choose(search: Search, work: Work) -> int:
-    """The row of the front to take: the best mean normalised objective among those no worse than
-    the reference in anything and better in something.
-
-    Moves do not count as worse, because the present placement has none. If no row is better, the
-    choice is from the whole front where something runs; where nothing does, the reference itself is
-    in the front and may be chosen.
-    """
-    weights = np.array([objective.weight for objective in search.objectives])
-    reference, _ = search.measure(work.placement(reference_placement(work))[None])
-    counted = np.array(
-        [objective.name not in ("moves", "megabytes") for objective in search.objectives]
-    )
-    running = bool((work.problem.node_of >= 0).any())
-    return choose_best(search.archive.front, weights, reference[0], counted, or_equal=not running)
 
 
 def _explain_unplaced(problem: Problem, node_of: Indices) -> dict[str, str]:

@@ -147,6 +147,18 @@ class Search:
         self.remember(self.placements, self.values, self.bad)
         self.record()
 
+    def start_population(self, more: Sequence[Placement]) -> None:
+        """Add placements made elsewhere to the population and the archive, if they are allowed."""
+        allowed = [x for x in more if self.is_allowed(x)]
+        if not allowed:
+            return
+        placements = np.array(allowed, dtype=np.int32)
+        values, bad = self.measure(placements)
+        self.remember(placements, values, bad)
+        self.placements = np.concatenate([self.placements, placements])
+        self.values = np.concatenate([self.values, values])
+        self.bad = np.concatenate([self.bad, bad])
+
     def repair(self, placement: Placement) -> Placement:
         """Place every task that can be placed, and relieve overloaded nodes where that can be
         done."""

@@ -176,17 +176,55 @@ def sov(values: Floats, weights: Weights) -> Scores:
 def choose_best(
     front: Floats, weights: Weights, reference: Floats, counted: Flags, or_equal: bool = False
 ) -> int:
-    """The row of a front with the best mean normalised objective among those better than the
-    reference in something that counts and worse in nothing, else (with `or_equal`) among those
-    worse in nothing, else among all."""
-    merit = sov(front, weights)
+    """The first row of `rank_rows`."""
+    return int(rank_rows(front, weights, reference, counted, or_equal)[0])
+
+
+def rank_rows(
+    front: Floats,
+    weights: Weights,
+    reference: Floats,
+    counted: Flags,
+    or_equal: bool = False,
+    ties: Scores | None = None,
+) -> Indices:
+    """The rows of a front, the best first: by the mean normalised objective, first those better
+    than the reference in something that counts and worse in nothing, else (with `or_equal`) those
+    worse in nothing. Between equals the lower of `ties` comes first."""
+    merit = sov(front, weights).round(9)
+    no_worse, better = compare_rows(front, reference, counted)
+    first = no_worse if or_equal and not better.any() else better
+    return np.lexsort((np.zeros(len(front)) if ties is None else ties, merit, ~first))
+
+
+def compare_rows(front: Floats, reference: Floats, counted: Flags) -> tuple[Flags, Flags]:
+    """Which rows are worse than the reference in nothing that counts, and which of these are better
+    in something."""
     tolerance = 1e-9 * np.abs(reference)
-    no_worse = (front <= reference + tolerance)[:, counted].all(axis=1)
-    better = no_worse & (front < reference - tolerance)[:, counted].any(axis=1)
-    chosen = no_worse if or_equal and not better.any() else better
-    if chosen.any():
-        merit = np.where(chosen, merit, np.inf)
-    return int(merit.argmin())
+    no_worse: Flags = np.asarray((front <= reference + tolerance)[:, counted].all(axis=1))
+    lower: Flags = np.asarray((front < reference - tolerance)[:, counted].any(axis=1))
+    return no_worse, no_worse & lower
+
+
+def rank_by_knee(
+    front: Floats, reference: Floats, counted: Flags, moves: Scores, limited: bool = False
+) -> Indices:
+    """The rows of a front, the best first, by what they gain for their moves.
+
+    The gain of a row is the mean share by which the objectives that count are below the reference.
+    Gains grow with the moves, fast at first and slowly later; the row farthest above the straight
+    line from no move to the greatest gain is the knee. Where the moves are `limited`, the greatest
+    gain comes first. Rows that are no gain come last, those with the fewest moves first.
+    """
+    _, better = compare_rows(front, reference, counted)
+    unit = np.where(reference != 0, np.abs(reference), 1.0)
+    gain = np.where(better, ((reference - front) / unit)[:, counted].mean(axis=1), -np.inf)
+    if not better.any():
+        return np.argsort(moves, kind="stable")
+    top = int(gain.argmax())
+    price = 0.0 if limited else 1.0 / max(moves[top], 1.0)
+    height = gain / max(gain[top], 1e-12) - moves * price
+    return np.lexsort((moves, np.where(better, -height.round(9), np.inf)))
 
 
 def hypervolume(values: Floats, reference: Floats) -> float:

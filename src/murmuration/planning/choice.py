@@ -1,0 +1,187 @@
+"""Which placement of a front a plan takes, and what a search for one starts from.
+
+A placement is worth what the *order* of its moves ends in: some moves wait for each other, and a
+plan that loses them may save nothing. So the best rows of the front are put in order one after the
+other, and the first whose moves can all be made is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from murmuration.assignment import objectives as of
+from murmuration.assignment.moves import MoveOrder, order_moves
+from murmuration.assignment.objectives import Objective
+from murmuration.assignment.packed import Work, pack
+from murmuration.assignment.problem import Problem, new_violations
+from murmuration.assignment.search.consolidate import consolidate, worth_of
+from murmuration.assignment.search.construct import construct
+from murmuration.assignment.search.ejection import make_room
+from murmuration.assignment.search.fewest import Fewest
+from murmuration.assignment.search.gains import best_moves, keep_at_home
+from murmuration.assignment.search.search import Search
+from murmuration.assignment.search.selection import rank_by_knee, rank_fronts, rank_rows, sov
+from murmuration.base.arrays import Flags, Floats, Indices, Integers, Placement
+from murmuration.base.random import state as random_state
+
+if TYPE_CHECKING:
+    from murmuration.planning.plan import Options
+
+#: Rows of the front whose moves are put in order before the best of them is taken as it is.
+ORDERED_MAX = 12
+#: Placements of a path of single moves that a search starts from.
+PATH_MAX = 48
+#: Objectives that count moves: the present placement has none, so more of them is not worse.
+OF_MOVES = ("moves", "megabytes")
+
+
+def with_moves(problem: Problem, wanted: Sequence[Objective]) -> tuple[Objective, ...]:
+    """The objectives wanted, and moves without a weight: between equals the fewest decide."""
+    running = bool((problem.node_of >= 0).any())
+    if not running or any(objective.name == "moves" for objective in wanted):
+        return tuple(wanted)
+    return (*wanted, replace(of.built_in("moves"), weight=0.0))
+
+
+def reference_placement(work: Work) -> Indices:
+    """What a plan should not be worse than: the present placement, or where nothing runs, what
+    Kubernetes would do."""
+    if (work.problem.node_of >= 0).any():
+        return work.problem.node_of
+    return work.restore(construct(work, "kubernetes"))
+
+
+def seed_placements(search: Search, begin: Placement, reference: Floats) -> list[Placement]:
+    """Placements near the present one: nodes emptied one by one, and the best single moves."""
+    if not (search.work.problem.node_of >= 0).any():
+        return []
+    moves_max = dict(search.settings.limits).get(of.MOVES, np.inf)
+    return [
+        *_consolidated(search, begin, moves_max),
+        *_thin(list(_best_moves(search, begin, reference, moves_max))),
+    ]
+
+
+def _thin(path: list[Placement]) -> list[Placement]:
+    """A path of single moves in fewer steps: the first ones all, then wider and wider apart."""
+    rows = np.unique(np.geomspace(1, max(len(path), 1), PATH_MAX).astype(int)) - 1
+    return [path[k] for k in rows.tolist()] if path else []
+
+
+def _consolidated(search: Search, begin: Placement, moves_max: float) -> list[Placement]:
+    """Placements with fewer nodes in use, if that is wanted."""
+    work, weight = search.work, {o.name: o.weight for o in search.objectives}
+    power = weight.get("power", 0.0) if work.packed.power_off else 0.0
+    worth = worth_of(work.packed, weight.get("nodes", 0.0), weight.get("cost", 0.0), power)
+
+    def is_reachable(x: Placement) -> bool:
+        return search.is_allowed(x) and not order_moves(work, work.restore(x)).blocked
+
+    rng = random_state(search.settings.seed, "plan", "consolidate")
+    stages = consolidate(
+        work.packed, begin, worth, moves_max, rng, is_reachable, search.settings.stopped
+    )
+    return stages[-PATH_MAX:]
+
+
+def _best_moves(
+    search: Search, begin: Placement, reference: Floats, moves_max: float
+) -> Iterable[Placement]:
+    """The best single moves, an objective weighed by its share of the present value."""
+    counted = [
+        k for k, o in enumerate(search.objectives) if o.index >= 0 and o.name not in OF_MOVES
+    ]
+    weights = np.zeros(of.COUNT)
+    for k in counted:
+        objective = search.objectives[k]
+        weights[objective.index] = objective.weight / (abs(reference[k]) or 1.0)
+    columns = np.array([search.objectives[k].index for k in counted], dtype=np.int64)
+    if not len(columns):
+        return []
+    return best_moves(search.work.packed, begin, weights, columns, moves_max)
+
+
+def show_front(search: Search, wanted: int) -> tuple[Floats, Integers]:
+    """The front by the objectives that were asked for, and its placements."""
+    archive = search.archive
+    values = archive.front[:, :wanted]
+    _, first = np.unique(values, axis=0, return_index=True)
+    rows = np.sort(first)
+    rows = rows[rank_fronts(values[rows], np.zeros(len(rows))) == 0] if len(rows) else rows
+    placements = [search.work.restore(archive.placements[k]) for k in rows.tolist()]
+    return values[rows].copy(), np.array(placements)
+
+
+class Ranked(NamedTuple):
+    """Rows of a front, the best first, and what decides between placements that lose moves."""
+
+    rows: Indices
+    counted: Flags
+    weights: Floats
+
+
+def rank(search: Search, work: Work, options: Options, fewest: Fewest | None) -> Ranked:
+    """The rows of the front in the order in which they are tried.
+
+    With objectives of the user's the best mean normalised objective comes first, among those no
+    worse than the reference in anything and better in something; between equals the fewest moves.
+    Without, the knee: what is gained for each move. Moves do not count as worse, because the
+    present placement has none.
+    """
+    weights = np.array([objective.weight for objective in search.objectives])
+    names = [objective.name for objective in search.objectives]
+    counted = np.array([name not in OF_MOVES for name in names])
+    front = search.archive.front
+    running = bool((work.problem.node_of >= 0).any())
+    moves = front[:, names.index("moves")] if running else np.zeros(len(front))
+    base = fewest.node_of if fewest is not None else reference_placement(work)
+    reference = search.measure(work.placement(base)[None])[0][0]
+    if options.objectives or not running:
+        rows = rank_rows(front, weights, reference, counted, or_equal=not running, ties=moves)
+    else:
+        limited = of.MOVES in dict(options.limits)
+        rows = rank_by_knee(front, reference, counted, moves, limited)
+    return Ranked(rows, counted, weights)
+
+
+def choose(search: Search, work: Work, options: Options, fewest: Fewest | None) -> MoveOrder:
+    """The order of moves to the best placement of the front that can be reached; if the best ones
+    all lose moves, the one that ends best."""
+    ranked = rank(search, work, options, fewest)
+    orders: list[MoveOrder] = []
+    for row in ranked.rows[:ORDERED_MAX].tolist():
+        node_of = _finish(search, work, search.archive.placements[row], ranked, options)
+        orders.append(order_moves(work, node_of))
+        if not orders[-1].blocked and not new_violations(work.problem, orders[-1].node_of):
+            return orders[-1]
+    ends = np.array([work.placement(order.node_of) for order in orders])
+    values, bad = search.measure(ends)
+    merit = sov(values, ranked.weights)
+    return orders[int(np.lexsort((merit, bad))[0])]
+
+
+def _finish(
+    search: Search, work: Work, placement: Placement, ranked: Ranked, options: Options
+) -> Indices:
+    """A placement without moves that buy nothing, and with room made for whoever has no node."""
+    built_in = all(objective.index >= 0 for objective in search.objectives)
+    if built_in and (work.problem.node_of >= 0).any():
+        columns = search.columns[ranked.counted]
+        lean = keep_at_home(work.packed, placement, columns)
+        placement = lean if search.is_allowed(lean) else placement
+    node_of = work.restore(placement)
+    return node_of if options.limits else place_rest(work.problem, node_of)
+
+
+def place_rest(problem: Problem, node_of: Indices) -> Indices:
+    """Make room for tasks the search left without a node, by chains of moves, where that can be
+    done."""
+    if (node_of >= 0).all():
+        return node_of
+    with_room = make_room(pack(replace(problem, node_of=node_of))).node_of
+    fewer = (with_room < 0).sum() < (node_of < 0).sum()
+    return with_room if fewer and not new_violations(problem, with_room) else node_of
