@@ -7,16 +7,18 @@ from collections import Counter
 import numpy as np
 
 from murmuration.assignment.problem import Problem, broken, used
-from murmuration.base.arrays import Amounts, Indices
+from murmuration.base.arrays import Amounts, Flags, Indices
 from murmuration.base.resources import format_amount
 
 
-def why_unplaced(problem: Problem, node_of: Indices, task: int) -> str:
-    """One sentence: how many nodes refuse a task for which reason, the most frequent first."""
+def why_unplaced(problem: Problem, node_of: Indices, task: int, among: Flags | None = None) -> str:
+    """One sentence: how many nodes (of all, or of those marked) refuse a task for which reason, the
+    most frequent first."""
     free = problem.total - used(problem, node_of)
     usable = problem.may_use(task)
     objections: Counter[str] = Counter()
-    for node in range(len(problem.nodes)):
+    nodes = range(len(problem.nodes)) if among is None else np.flatnonzero(among).tolist()
+    for node in nodes:
         if usable[node]:
             reason = _object_to(problem, node_of, task, node, free[node])
         else:

@@ -33,6 +33,12 @@ PATH = click.Path(path_type=Path)
     help="Plan as if this node were removed; may be given several times.",
 )
 @click.option(
+    "--any",
+    "any_one",
+    type=click.Choice(["node", "zone"]),
+    help="Make no plan, but say whether everything still fits if any one of them fails.",
+)
+@click.option(
     "--add",
     multiple=True,
     metavar="TYPE=COUNT",
@@ -92,6 +98,7 @@ def plan(
     snapshot: Path,
     place: Path | None,
     remove: tuple[str, ...],
+    any_one: str | None,
     add: tuple[str, ...],
     objectives: tuple[str, ...],
     limits: tuple[str, ...],
@@ -139,7 +146,11 @@ def plan(
     folder = common.results_folder(
         out, as_json, f"plan-{snapshot.name.partition('.')[0] or 'cluster'}"
     )
-    _plan(Question(snapshot, place, remove, add), options, folder, as_json)
+    question = Question(snapshot, place, remove, add)
+    if any_one is not None:
+        _fail_any(question, any_one, options.seed, as_json)
+        return
+    _plan(question, options, folder, as_json)
 
 
 @dataclass(frozen=True)
@@ -183,6 +194,26 @@ def _reassign(
     common.say(f"cost {result.cost_before:,} → {result.cost_after:,} (−{saved:.1%}); {moved}")
     if folder is not None:
         common.say(f"assignment: {folder / reassignment.ASSIGNMENT}")
+
+
+def _fail_any(question: Question, any_one: str, seed: int, as_json: bool) -> None:
+    """Whether everything still fits if any one node or zone fails; exit code 1 if not."""
+    from murmuration.planning.changes import without
+    from murmuration.planning.failures import describe_failures, failure_sentences, try_failures
+    from murmuration.planning.snapshots.opening import open_snapshot
+
+    problem = open_snapshot(question.snapshot, question.place, question.add)
+    if question.remove:
+        problem = without(problem, question.remove).problem
+    failures = try_failures(problem, any_one, seed)
+    answer = describe_failures(failures, any_one)
+    if as_json:
+        common.print_json({"snapshot": str(question.snapshot), **answer})
+    else:
+        for sentence in failure_sentences(failures, any_one):
+            common.say(sentence)
+    if not answer["everything_fits"]:
+        raise SystemExit(1)
 
 
 def _plan(question: Question, options: Options, folder: Path | None, as_json: bool) -> None:
@@ -234,7 +265,12 @@ def _write(made: Plan, answer: Document, folder: Path) -> None:
 
 
 def _print(made: Plan, answer: Document, folder: Path | None) -> None:
-    from murmuration.planning.document import rehearsal_sentence, table
+    from murmuration.planning.document import (
+        gain_sentence,
+        kept_sentences,
+        rehearsal_sentence,
+        table,
+    )
     from murmuration.planning.script import can_be_scripted
     from murmuration.reports.terminal import comparison_table
 
@@ -251,6 +287,8 @@ def _print(made: Plan, answer: Document, folder: Path | None) -> None:
             "has room"
         )
     common.say(summary(answer))
+    for sentence in [*gain_sentence(answer).splitlines(), *kept_sentences(answer)]:
+        common.say(sentence)
     if answer["moves"]:
         common.say(rehearsal_sentence(made.rehearsal))
     if folder is not None:

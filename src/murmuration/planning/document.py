@@ -10,6 +10,7 @@ import numpy as np
 from murmuration.assignment.moves import Step
 from murmuration.assignment.search.construct import LABELS
 from murmuration.base.arrays import Floats
+from murmuration.planning.nodes import emptied_nodes
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import Rehearsal
 
@@ -35,6 +36,9 @@ def document(plan: Plan, name: str, extra: Document | None = None) -> Document:
         "front": _front(plan),
         "moves": [move(plan, k, step) for k, step in enumerate(plan.order.steps, 1)],
         "moved": plan.order.moved,
+        "gain": describe_gain(plan),
+        "emptied_nodes": emptied_nodes(problem, plan.order.node_of),
+        "nodes_in_use": [kept._asdict() for kept in plan.kept_nodes],
         "rehearsal": describe_rehearsal(plan.rehearsal),
         "fewest_moves": None if plan.fewest is None else plan.fewest.moves,
         "fewest_moves_bound": None if plan.fewest is None else plan.fewest.bound,
@@ -44,6 +48,38 @@ def document(plan: Plan, name: str, extra: Document | None = None) -> Document:
         "notes": [*problem.notes, *plan.notes],
         **(extra or {}),
     }
+
+
+def describe_gain(plan: Plan) -> Document:
+    """By what share the objectives asked for fell on average, and how much that is for each move;
+    None where there is nothing to compare with."""
+    names = [o.name for o in plan.objectives if o.name not in ("moves", "megabytes")]
+    changes = [_row(plan, plan.names.index(name))["change"] for name in names]
+    known = [change for change in changes if change is not None]
+    if not known or not plan.order.moved or not plan.running:
+        return {"mean": None, "per_move": None}
+    mean = -sum(known) / len(known)
+    return {"mean": mean, "per_move": mean / plan.order.moved}
+
+
+def gain_sentence(document: Document) -> str:
+    """The gain in one line, and the nodes that become empty."""
+    sentences = []
+    if document["gain"]["mean"] is not None:
+        gain = document["gain"]
+        each = f"{gain['per_move']:.2%} for each of {document['moved']} moves"
+        sentences.append(f"gain: {gain['mean']:.1%} on average, {each}")
+    emptied = document["emptied_nodes"]
+    if emptied:
+        shown = ", ".join(emptied[:20]) + (" …" if len(emptied) > 20 else "")
+        sentences.append(f"{len(emptied)} nodes become empty: {shown}")
+    return "\n".join(sentences)
+
+
+def kept_sentences(document: Document, shown: int = 5) -> list[str]:
+    """Why the nodes with the fewest tasks stay in use."""
+    listed = document["nodes_in_use"][:shown]
+    return [f"{kept['node']} keeps {kept['tasks']} tasks: {kept['reason']}" for kept in listed]
 
 
 def _named(plan: Plan, values: Floats) -> dict[str, float]:

@@ -27,6 +27,7 @@ from murmuration.planning.choice import (
     show_front,
     with_moves,
 )
+from murmuration.planning.nodes import Kept, why_kept
 from murmuration.planning.rehearsal import RATE, Rehearsal, rehearse
 
 #: The objectives of a plan that names none.
@@ -78,6 +79,8 @@ class Plan:
     fewest: Fewest | None = None
     notes: list[str] = field(default_factory=list)
     displaced: dict[int, str] = field(default_factory=dict)
+    #: Nodes that stay in use and why, where fewer nodes were asked for.
+    kept_nodes: list[Kept] = field(default_factory=list)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -127,7 +130,18 @@ def make_plan(
         fewest=fewest,
         notes=notes,
         displaced=options.displaced,
+        kept_nodes=_explain_kept(problem, order, wanted, options),
     )
+
+
+def _explain_kept(
+    problem: Problem, order: MoveOrder, wanted: Sequence[Objective], options: Options
+) -> list[Kept]:
+    """Why nodes stay in use, for a plan that is asked for fewer of them."""
+    fewer = any(objective.name in ("nodes", "cost") for objective in wanted)
+    if options.only_place or not (fewer or options.power_off):
+        return []
+    return why_kept(problem, order.node_of)
 
 
 def _rehearse(
