@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from murmuration.runtime.node.executor import folder_name
 from murmuration.runtime.node.isolation.choose import list_usable
 from murmuration.runtime.node.isolation.folder import locked
 from murmuration.runtime.node.journal import Journal
-from murmuration.runtime.node.watchdog import AGENT_LOCK, end_watchdog
+from murmuration.runtime.node.watchdog import AGENT_LOCK, LEASE, Lease, end_watchdog
 from murmuration.runtime.options import AgentOptions, MasterOptions
 
 LOCK = UP_LOCK
@@ -41,6 +42,8 @@ READY_S = 180.0
 END_S = 20.0
 RESTART_S = 0.2
 RESTART_MAX_S = 2.0
+#: An agent whose loop has not gone round for this long, at least, hangs; seen so often in a row.
+HUNG_S, HUNG_LOOKS = 20.0, 50
 
 
 class Parts(msgspec.Struct):
@@ -50,15 +53,52 @@ class Parts(msgspec.Struct):
     agents: list[AgentOptions]
 
 
-class Child:
-    """One part: started again when it dies, later each time it dies at once."""
+class Adopted:
+    """A part that an earlier supervisor has started: what `Popen` would be for it."""
 
-    def __init__(self, name: str, folder: Path, module: str, options: msgspec.Struct) -> None:
-        self.name, self._folder = name, folder
+    def __init__(self, pid: int) -> None:
+        self._pidfd = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        """None while it runs; nobody but its parent learns how it ended."""
+        return 0 if select.select([self._pidfd], [], [], 0.0)[0] else None
+
+    def send_signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def wait(self, timeout: float) -> int:
+        if not select.select([self._pidfd], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("a part", timeout)
+        return 0
+
+
+class Child:
+    """One part: started again when it dies, later each time it dies at once. One that runs already
+    is adopted."""
+
+    def __init__(
+        self, name: str, folder: Path, module: str, options: msgspec.Struct, lock: Path
+    ) -> None:
+        self.name, self._folder, self.lock = name, folder, lock
         self._command = [sys.executable, "-m", module, msgspec.json.encode(options).decode()]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Adopted | None = None
         self._delay = RESTART_S
         self._started = self._next = 0.0
+
+    @property
+    def is_adopted(self) -> bool:
+        return isinstance(self._process, Adopted)
+
+    def take_up(self) -> None:
+        """Adopt what runs, or start it."""
+        pid = holder(self.lock)
+        try:
+            self._process = None if pid is None else Adopted(pid)
+        except ProcessLookupError:
+            self._process = None
+        if self._process is None:
+            self.start()
 
     def start(self) -> None:
         path = os.pathsep.join(entry for entry in sys.path if entry)
@@ -116,6 +156,46 @@ class Child:
         return True
 
 
+class HungAgent:
+    """Ends an agent whose loop stands still for so long that its lease is over anyway; it is
+    started again then. A host that stood still as a whole is no reason: the supervisor must have
+    seen it for a while itself."""
+
+    def __init__(self, child: Child, after_s: float) -> None:
+        self._child, self._after_s = child, after_s
+        self._looks = 0
+
+    def look(self) -> None:
+        """Once for each look at the children."""
+        path = self._child.lock.with_name(LEASE)
+        if holder(self._child.lock) is None or not path.exists():
+            self._looks = 0
+            return
+        lease = Lease(path.parent)
+        is_late = time.monotonic() - lease.beaten() > self._after_s
+        lease.close()
+        self._looks = self._looks + 1 if is_late else 0
+        if self._looks >= HUNG_LOOKS:
+            self._looks = 0
+            self._child.end(signal.SIGKILL)
+
+
+def _check_same(folder: Path, parts: Parts) -> None:
+    """Parts that run on without a supervisor are adopted only as what they are."""
+    locks = [folder / MASTER_LOCK, *(folder / NODES).glob(f"*/{AGENT_LOCK}")]
+    if not any(holder(lock) is not None for lock in locks):
+        return
+    try:
+        before = msgspec.json.decode((folder / UP).read_bytes(), type=Parts)
+    except (OSError, msgspec.DecodeError):
+        before = None
+    if before != parts:
+        raise InputError(
+            f"{folder}: parts of a cluster run here that was started with other options; "
+            "murmur up with the same ones adopts them, murmur down ends them"
+        )
+
+
 class Supervisor:
     """Holds the folder's lock for as long as the cluster is up."""
 
@@ -124,14 +204,21 @@ class Supervisor:
         directory = FolderDirectory(self.folder)
         directory.create()
         self._lock = hold(self.folder / LOCK, "a cluster")
-        directory.clear()
+        _check_same(self.folder, parts)
+        if holder(self.folder / MASTER_LOCK) is None:
+            directory.clear()
         write_private(self.folder / UP, msgspec.json.encode(parts).decode())
+        nodes, module = self.folder / NODES, "murmuration.runtime.node.process"
         self.agents = [
-            Child(a.name, self.folder, "murmuration.runtime.node.process", a) for a in parts.agents
+            Child(a.name, self.folder, module, a, nodes / a.name / AGENT_LOCK) for a in parts.agents
         ]
         self.master = Child(
-            "master", self.folder, "murmuration.runtime.master.process", parts.master
+            *("master", self.folder, "murmuration.runtime.master.process", parts.master),
+            lock=self.folder / MASTER_LOCK,
         )
+        self._hung = [
+            HungAgent(child, max(HUNG_S, 2 * parts.master.agent_timeout_s)) for child in self.agents
+        ]
         self._names = {node.name for agent in parts.agents for node in agent.emulated}
         self._names |= {agent.name for agent in parts.agents if not agent.emulated}
         self._stop = False
@@ -140,7 +227,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
         for child in (self.master, *self.agents):
-            child.start()
+            child.take_up()
 
     def _request_stop(self, number: int, frame: object) -> None:
         self._stop = True
@@ -172,6 +259,17 @@ class Supervisor:
             time.sleep(0.1)
             for child in (self.master, *self.agents):
                 child.look()
+            for agent in self._hung:
+                agent.look()
+
+    def end_started(self) -> None:
+        """End what this supervisor has started; if that was all, everything."""
+        adopted = [child for child in (self.master, *self.agents) if child.is_adopted]
+        if not adopted:
+            self.end()
+            return
+        for child in {self.master, *self.agents}.difference(adopted):
+            child.end(signal.SIGKILL)
 
     def end(self) -> None:
         """End the master first, so that it does not move tasks from one ending node to the next."""
@@ -239,7 +337,13 @@ def attached(parts: Parts, ready: Callable[[str], None]) -> None:
     supervisor = Supervisor(parts)
     supervisor.start()
     try:
-        ready(supervisor.await_ready())
+        url = supervisor.await_ready()
+    except BaseException:
+        # What ran before this supervisor came goes on.
+        supervisor.end_started()
+        raise
+    try:
+        ready(url)
         supervisor.run()
     finally:
         supervisor.end()

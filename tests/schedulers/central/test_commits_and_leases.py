@@ -9,6 +9,7 @@ from murmuration.base.resources import Resources
 from murmuration.placement.registry import resolve
 from murmuration.schedulers.agent import Disconnected, Do, Send, Wake
 from murmuration.schedulers.central.jobs import State
+from murmuration.schedulers.central.leases import TASK_MARGIN_S
 from murmuration.schedulers.central.master import RETRY_S, CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -105,7 +106,9 @@ def test_a_lease_ends_by_itself_and_its_tasks_run_elsewhere() -> None:
     assert cluster.tell(Wake(), 12.0) == [], "it was heard since"
     assert cluster.master.due == 16.0
     cluster.join("n1")
-    said = cluster.tell(Wake(), 16.0)
+    assert cluster.tell(Wake(), 16.0) == [], "it has a task, which takes time to end"
+    assert cluster.master.due == 16.0 + TASK_MARGIN_S
+    said = cluster.tell(Wake(), 16.0 + TASK_MARGIN_S)
     assert facts(said, NodeIsLost) == [NodeIsLost("n0")] and facts(said, HangUp) == [
         HangUp("n0", 1)
     ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.runtime.isolations import ISOLATIONS
 
@@ -59,6 +61,10 @@ AGENT_TIMEOUT = click.option(
     show_default=True,
     help="Seconds without a master after which a node agent kills its tasks.",
 )
+#: A master that starts again is waited for this long, and asked this often.
+AWAY_S, AGAIN_S = 60.0, 0.2
+#: HTTP's word for what cannot be answered for now.
+NOT_NOW = 503
 _COLOURS = {
     "running": "32",
     "finished": "32",
@@ -77,6 +83,42 @@ def client(folder: Path | None) -> ApiClient:
     from murmuration.runtime.client.requests import ApiClient
 
     return ApiClient(folder)
+
+
+def ask_again(client: ApiClient, *path: str, patience_s: float, **query: object) -> Any:
+    """Ask for something; while the master is away, ask again for so long."""
+    from murmuration.runtime.client.requests import AnswerError, ApiClient
+
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return ApiClient(client.folder).get(*path, **query)
+        except InputError as error:
+            # A refusal is an answer, unless it says that a node is not back yet.
+            is_final = isinstance(error, AnswerError) and error.status != NOT_NOW
+            if is_final or time.monotonic() >= deadline:
+                raise
+        time.sleep(AGAIN_S)
+
+
+def follow(client: ApiClient, index: int) -> Iterator[dict[str, Any]]:
+    """Facts as they come, without end; a connection that breaks is taken up where it broke, once
+    there is a master again."""
+    from murmuration.runtime.client.requests import AnswerError, ApiClient
+
+    away_since = time.monotonic()
+    while True:
+        try:
+            for row in ApiClient(client.folder).events(index):
+                index = row["index"]
+                yield row
+                away_since = time.monotonic()
+        except AnswerError:
+            raise
+        except (InputError, OSError, ValueError):
+            if time.monotonic() - away_since > AWAY_S:
+                raise
+        time.sleep(AGAIN_S)
 
 
 def print_rows(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

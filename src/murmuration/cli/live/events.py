@@ -30,7 +30,7 @@ def events(follow: bool, index: int, folder: Path | None, as_json: bool) -> None
     """Print the cluster's log, oldest events first."""
     client = live.client(folder)
     if follow:
-        for row in client.events(index):
+        for row in live.follow(client, index):
             _print(row, as_json)
         return
     rows: list[Any] = []

@@ -28,8 +28,12 @@ def logs(task: str, follow: bool, stderr: bool, folder: Path | None, as_json: bo
     name = task if live.split_task(task)[1] is not None else f"{task}.0"
     at, text, run = 0, "", None
     while True:
-        answer = client.get(
-            "tasks", name, "output", offset=at, stream="stderr" if stderr else "stdout"
+        answer = live.ask_again(
+            client,
+            *("tasks", name, "output"),
+            offset=at,
+            stream="stderr" if stderr else "stdout",
+            patience_s=live.AWAY_S if follow else 0.0,
         )
         if run is not None and answer["run"] != run:
             # A new run writes from the beginning.

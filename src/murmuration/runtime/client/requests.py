@@ -3,6 +3,7 @@ imports little."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -54,10 +55,13 @@ class ApiClient:
     def _ask(
         self, method: str, path: tuple[str, ...], query: dict[str, Any], body: Any = None
     ) -> Any:
+        data = bytearray()
         with self._send(method, path, query, body) as connection:
-            data = bytearray()
-            while part := connection.recv(65536):
-                data += part
+            try:
+                while part := connection.recv(65536):
+                    data += part
+            except OSError as error:
+                raise cut_off() from error
         head, _, content = bytes(data).partition(b"\r\n\r\n")
         return _answer(head, content)
 
@@ -77,11 +81,13 @@ class ApiClient:
             connection = dial(self.address, TIMEOUT_S, self._credentials.client_tls)
         except OSError as error:
             raise no_cluster(self.folder) from error
-        connection.sendall(head.encode() + content)
+        # A master that refuses at once does not read all of it, and its answer says why.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(head.encode() + content)
         return connection
 
     def events(self, after: int) -> Iterator[dict[str, Any]]:
-        """Facts as they come, without end; a connection that breaks is taken up where it broke."""
+        """Facts as they come, until the connection breaks; `after` takes them up again."""
         with self._send("GET", ("events",), {"follow": 1, "index": after}, None) as connection:
             connection.settimeout(None)
             with connection.makefile("rb") as answer:
@@ -91,6 +97,10 @@ class ApiClient:
                 for line in _read_chunks(answer):
                     if line.startswith(b"data: "):
                         yield msgspec.json.decode(line[6:])
+
+
+def cut_off() -> InputError:
+    return InputError("the master ended in the middle of its answer; ask again")
 
 
 def _read_head(answer: IO[bytes]) -> bytes:
@@ -113,12 +123,12 @@ def _read_chunks(answer: IO[bytes]) -> Iterator[bytes]:
 def _answer(head: bytes, content: bytes) -> Any:
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[1].isdigit():
-        raise InputError("the master ended in the middle of its answer; ask again")
+        raise cut_off()
     status = int(words[1])
     try:
         document = msgspec.json.decode(content)
     except msgspec.DecodeError as error:
-        raise InputError("the master ended in the middle of its answer; ask again") from error
+        raise cut_off() from error
     if status >= 400:
         raise AnswerError(status, document.get("error", "refused"), document.get("field", ""))
     return document

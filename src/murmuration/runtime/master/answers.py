@@ -283,6 +283,8 @@ def node_rows(
             )
         elif name in master.draining:
             state, reason = "draining", "takes no new tasks"
+        elif name in master.resting:
+            state, reason = "unwell", f"could not start a task: {node.unwell}"
         rows.append(
             NodeRow(
                 name,

@@ -78,6 +78,14 @@ class Api:
 
     def __init__(self, master: CentralMaster, reading: ReadModel, orders: Orders) -> None:
         self._master, self._reading, self._orders = master, reading, orders
+        self._turn = asyncio.Semaphore(1)
+
+    async def _in_turn(self, read: Callable[[], Any]) -> Response:
+        """An answer that may be long. One for each round of the event loop: however many ask, the
+        heartbeats of node agents wait for one of them at most."""
+        async with self._turn:
+            await asyncio.sleep(0)
+            return reply(read())
 
     async def _tell(self, event: Message) -> int:
         """Give the master an event and wait until what it notes is on disk. If that takes too long
@@ -94,7 +102,8 @@ class Api:
         return reply(self._reading.status())
 
     async def jobs(self, request: Request, _: Names) -> Response:
-        return reply(self._reading.jobs(request.query_params.get("open") == "1"))
+        is_open = request.query_params.get("open") == "1"
+        return await self._in_turn(lambda: self._reading.jobs(is_open))
 
     async def job(self, request: Request, names: Names) -> Response:
         """The job; with `wait_s`, as soon as it has ended or that time has passed."""
@@ -149,7 +158,8 @@ class Api:
     async def tasks(self, request: Request, _: Names) -> Response:
         query = request.query_params
         limit = int(_number(request, "limit", 2.0**31))
-        return reply(self._reading.tasks(query.get("job"), query.get("active") == "1", limit))
+        job, is_active = query.get("job"), query.get("active") == "1"
+        return await self._in_turn(lambda: self._reading.tasks(job, is_active, limit))
 
     async def output(self, request: Request, names: Names) -> Response:
         job, task = self._reading.task(names["task"])
@@ -168,7 +178,7 @@ class Api:
         return reply(an.OutputAnswer(names["task"], run, text, offset + len(part.data), ended))
 
     async def nodes(self, request: Request, _: Names) -> Response:
-        return reply(self._reading.nodes())
+        return await self._in_turn(self._reading.nodes)
 
     async def drain(self, request: Request, names: Names) -> Response:
         node = names["node"]

@@ -145,6 +145,8 @@ class Hosted:
     def look(self) -> None:
         """Once a second: at the tasks, and at the watchdog, which must not be gone. What was
         measured goes with the next heartbeat, which does not wait for measuring."""
+        if self._lease is not None:
+            self._lease.beat()
         self.executor.poll()
         self._usage = self.executor.usage()
         if isinstance(self.executor, Executor) and has_ended(self._watchdog):

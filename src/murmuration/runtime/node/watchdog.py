@@ -34,7 +34,7 @@ _TIME = struct.Struct("d")
 
 
 class Lease:
-    """The file with the end of the lease."""
+    """The file with the end of the lease, and when the agent's loop last went round."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / LEASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -43,7 +43,20 @@ class Lease:
         os.pwrite(self._file, _TIME.pack(until_s), 0)
 
     def read(self) -> float:
-        data = os.pread(self._file, _TIME.size, 0)
+        return self._get(0)
+
+    def beat(self) -> None:
+        """The agent is alive: its loop goes round."""
+        os.pwrite(self._file, _TIME.pack(time.monotonic()), _TIME.size)
+
+    def beaten(self) -> float:
+        return self._get(1)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _get(self, place: int) -> float:
+        data = os.pread(self._file, _TIME.size, place * _TIME.size)
         return float(_TIME.unpack(data)[0]) if len(data) == _TIME.size else float("inf")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -166,8 +166,8 @@ class JobTable:
     #: The runs that hold a place on a node.
     runs: dict[str, tuple[JobRecord, TaskRecord]] = field(default_factory=dict)
     #: How many tasks of each job are on each node, and which of its ports they hold.
-    on_node: dict[str, Counter[str]] = field(default_factory=dict)
-    ports: dict[str, Counter[int]] = field(default_factory=dict)
+    on_node: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    ports: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     #: Jobs with waiting tasks.
     queue: dict[str, JobRecord] = field(default_factory=dict)
     #: Runs that hold a place and are not accepted yet, and the task as it was before.
@@ -389,8 +389,8 @@ class JobTable:
 
     def _hold(self, job: JobRecord, task: TaskRecord) -> None:
         self.runs[run_name(job, task)] = job, task
-        self.on_node.setdefault(task.node, Counter())[job.name] += 1
-        self.ports.setdefault(task.node, Counter()).update(port for port in job.spec.ports if port)
+        self.on_node[task.node][job.name] += 1
+        self.ports[task.node].update(port for port in job.spec.ports if port)
 
     def _release(self, job: JobRecord, task: TaskRecord) -> None:
         del self.runs[run_name(job, task)]

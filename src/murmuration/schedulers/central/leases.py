@@ -2,7 +2,8 @@
 
 An agent counts from when it *sent* the last heartbeat that was answered, the master from when it
 *received* the last one, which is later. The agent ends its tasks after `agent_timeout_s`, the
-master gives them up a margin after that: so no task ever runs twice, whatever the network does.
+master gives them up a margin after that: so no task ever runs twice, whatever the network does. The
+margin grows with the number of tasks on the node, because ending them takes time.
 The master's state machine keeps them: joins and heartbeats are its events, and the end of a lease
 is found when it is woken.
 """
@@ -10,7 +11,7 @@ is found when it is woken.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from murmuration.schedulers.central.messages import (
@@ -24,6 +25,8 @@ from murmuration.schedulers.central.messages import (
 
 #: Heartbeats per lease: so many may go missing.
 BEATS = 12
+#: How much longer the margin is for each task of a node: ending one takes a tenth of this.
+TASK_MARGIN_S = 0.02
 
 
 @dataclass(slots=True)
@@ -93,19 +96,17 @@ class Leases:
         member.connected = False
         return True
 
-    def expire(self, now: float) -> dict[str, Member]:
-        """The nodes whose leases have ended; they are members no longer."""
+    def expire(self, now: float, tasks: Callable[[str], int] = lambda node: 0) -> dict[str, Member]:
+        """The nodes whose leases have ended; they are members no longer. `tasks` says how many a
+        node has."""
         if now < self.due:
             return {}
-        gone = {
-            node: member
-            for node, member in self.members.items()
-            if now >= member.heard_s + self.lease_s
-        }
-        for node in gone:
-            del self.members[node]
-        heard = min((member.heard_s for member in self.members.values()), default=math.inf)
-        self.due = heard + self.lease_s
+        ends = {node: member.heard_s + self.lease_s for node, member in self.members.items()}
+        late = [node for node, ends_s in ends.items() if now >= ends_s]
+        for node in late:
+            ends[node] += TASK_MARGIN_S * tasks(node)
+        gone = {node: self.members.pop(node) for node in late if now >= ends[node]}
+        self.due = min((ends[node] for node in self.members), default=math.inf)
         return gone
 
     def is_current(self, node: str, session: int) -> bool:

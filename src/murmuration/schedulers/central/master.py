@@ -318,7 +318,7 @@ class CentralMaster:
     def _end_leases(self) -> bool:
         """The agents of these nodes have ended their tasks by now, so that they may run
         elsewhere."""
-        ended = self.leases.expire(self._now)
+        ended = self.leases.expire(self._now, lambda node: self.jobs.on_node[node].total())
         for node, member in ended.items():
             self._give_up(node)
             if member.connected:
