@@ -18,6 +18,8 @@ import msgspec
 from murmuration.base.errors import InputError
 from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.folder import (
+    MASTER_LOCK,
+    NODES,
     UP,
     UP_LOCK,
     check_folder,
