@@ -133,7 +133,9 @@ def test_ports_are_told_to_a_task_and_a_taken_one_is_refused(cluster: LiveCluste
         taken.listen()
         port = taken.getsockname()[1]
         cluster.submit("taken", "true", ports=[port])
-        assert f"port {port} is in use" in cluster.wait("taken")["reason"]
+        until(lambda: f"port {port} is in use" in cluster.tasks("taken")[0]["reason"])
+        assert cluster.facts("NodeUnwell")
+    assert cluster.wait("taken")["code"] == 0, "nobody holds it any more"
 
 
 def test_draining_moves_a_service(cluster: LiveCluster) -> None:

@@ -18,10 +18,8 @@ TOKEN, API, STORE, NODES, UP = "token", "api.json", "store.db", "nodes", "up.jso
 MASTER_LOCK, UP_LOCK = "master.lock", "up.lock"
 #: Says that a cluster was made here. What else has a name of a cluster's files is then its own.
 MARK = ".murmur"
-STORE_FILES = tuple(
-    f"{STORE}{end}"
-    for end in ("", "-wal", "-shm", "-mark", "-before", "-before-wal", "-before-shm")
-)
+_BEFORE = ("-before", "-before-wal", "-before-shm")
+STORE_FILES = tuple(f"{STORE}{end}" for end in ("", "-wal", "-shm", "-mark", *_BEFORE))
 #: A log, and the part of it before the last rotation.
 LOG_ENDS = ("", ".1")
 LOGS = tuple(f"{name}.log{end}" for name in ("master", "up") for end in LOG_ENDS)
