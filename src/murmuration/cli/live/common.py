@@ -61,6 +61,8 @@ AGENT_TIMEOUT = click.option(
     show_default=True,
     help="Seconds without a master after which a node agent kills its tasks.",
 )
+#: A row of an answer.
+Row = dict[str, Any]
 #: A master that starts again is waited for this long, and asked this often.
 AWAY_S, AGAIN_S = 60.0, 0.2
 #: HTTP's word for what cannot be answered for now.
@@ -101,7 +103,7 @@ def ask_again(client: ApiClient, *path: str, patience_s: float, **query: object)
         time.sleep(AGAIN_S)
 
 
-def follow(client: ApiClient, index: int) -> Iterator[dict[str, Any]]:
+def follow(client: ApiClient, index: int) -> Iterator[Row]:
     """Facts as they come, without end; a connection that breaks is taken up where it broke, once
     there is a master again."""
     from murmuration.runtime.client.requests import AnswerError, ApiClient
@@ -175,7 +177,7 @@ def split_task(name: str) -> tuple[str, str | None]:
     return (job, index) if dot and index.isdigit() else (name, None)
 
 
-def job_cells(row: dict[str, Any]) -> list[str]:
+def job_cells(row: Row) -> list[str]:
     done = sum(row["tasks"].get(state, 0) for state in ("running", "finished"))
     code = "" if row["code"] is None else str(row["code"])
     age = duration((row["ended_s"] or row["submit_s"] + row["age_s"]) - row["submit_s"])
@@ -190,7 +192,7 @@ def job_cells(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def task_cells(row: dict[str, Any]) -> list[str]:
+def task_cells(row: Row) -> list[str]:
     code = "" if row["code"] is None else str(row["code"])
     began, lasted = row["started_s"], None
     if began is not None:
@@ -198,7 +200,7 @@ def task_cells(row: dict[str, Any]) -> list[str]:
     return [row["task"], row["state"], row["node"], code, duration(lasted), row["reason"]]
 
 
-def node_cells(row: dict[str, Any]) -> list[str]:
+def node_cells(row: Row) -> list[str]:
     cpu = f"{row['required']['cpu']:.3g}/{row['total']['cpu']:.3g}"
     memory = f"{size(row['required']['memory'])}/{size(row['total']['memory'])}"
     used = f"{row['used'].get('cpu', 0.0):.2f} CPU, {size(row['used'].get('memory', 0.0))}"

@@ -80,7 +80,7 @@ class Api:
         self._master, self._reading, self._orders = master, reading, orders
         self._turn = asyncio.Semaphore(1)
 
-    async def _in_turn(self, read: Callable[[], Any]) -> Response:
+    async def _in_turn(self, read: Callable[[], object]) -> Response:
         """An answer that may be long. One for each round of the event loop: however many ask, the
         heartbeats of node agents wait for one of them at most."""
         async with self._turn:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from murmuration.cluster.constraints import Attributes
-from murmuration.schedulers.agent import Effect, Message
+from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central import memory
 from murmuration.schedulers.central.master import CentralMaster, CentralSettings
-from murmuration.schedulers.central.messages import Ended, HangUp, Recover, SubmitJob
+from murmuration.schedulers.central.messages import Ended, HangUp, Recover, SubmitJob, TaskStopping
 from murmuration.schedulers.central.node_agent import (
     CentralNodeAgent,
     Exited,
@@ -34,7 +34,7 @@ from murmuration.schedulers.central.node_agent import (
     ending,
 )
 from murmuration.schedulers.offers.messages import MASTER
-from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
+from murmuration.simulation.messages.drive import BrokenError, Disk, Driver, Party
 from murmuration.simulation.messages.network import Connections, FaultSettings
 from murmuration.workload.job_spec import JobSpec
 
@@ -42,6 +42,12 @@ from murmuration.workload.job_spec import JobSpec
 WRITE_S = 0.01
 #: How much later than the agent a host's watchdog ends what runs without a lease.
 WATCH_S = 0.5
+#: It looks again after this, at the soonest: what it ends takes a moment to be gone.
+LOOK_S = 0.1
+#: With faults: what a process takes at most to start, to end at once, and to end with patience.
+START_S, KILL_S, GRACE_S = 0.3, 0.2, 5.0
+#: A task says in its environment with which code it ends.
+CODE = "CODE"
 
 
 class FoldedDisk(Disk):
@@ -51,6 +57,15 @@ class FoldedDisk(Disk):
 
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__(memory.MasterMemory(), WRITE_S, rng)
+
+        #: Tasks that were to be killed by an order that was written.
+        self.killed: set[tuple[str, int]] = set()
+
+    def write(self, facts: Sequence[tuple[Message, float]]) -> None:
+        super().write(facts)
+        for fact, _ in facts:
+            if isinstance(fact, TaskStopping) and fact.reason == "killed":
+                self.killed.add((fact.job, fact.index))
 
     def has_job(self, name: str) -> bool:
         return self.memory.has_job(name)
@@ -114,6 +129,10 @@ class HostParty(Party):
         self.journal: dict[str, Start] = {}
         self.exits: dict[str, tuple[int | None, int | None]] = {}
         self._watched = False
+        #: Until when the watchdog is gone, and until when nothing can be started here.
+        self._unwatched_s = self._sick_s = -math.inf
+        #: Counts the starts of the host; what was under way in an earlier one is void.
+        self._boots = 0
 
     def start(self, memory: NodeMemory, life: int) -> CentralNodeAgent:
         """An agent starts and finds what the one before it has left."""
@@ -146,8 +165,9 @@ class HostParty(Party):
         match act:
             case Start():
                 self._start(act)
-            case Kill(run):
-                self._driver.at(self._driver.now, self.end_process, run, None, 15)
+            case Kill(run, _, at_once):
+                later = self._delay_s(KILL_S if at_once else GRACE_S)
+                self._after(later, self.end_process, run, None, 9 if at_once else 15)
             case Leased(until_s):
                 self.lease_s = until_s
             case GiveUp(reason):
@@ -155,25 +175,71 @@ class HostParty(Party):
             case _:
                 super().do(act)
 
+    def _delay_s(self, longest_s: float) -> float:
+        """What an act takes: nothing without faults."""
+        slow = self._cluster.is_slow
+        return longest_s * float(self._cluster.rng.random()) if slow else 0.0
+
+    def _after(self, seconds: float, call: Callable[..., None], *arguments: object) -> None:
+        self._driver.at(self._driver.now + seconds, self._in_boot, self._boots, call, arguments)
+
+    def _in_boot(self, boot: int, call: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        if boot == self._boots:
+            call(*arguments)
+
     def _start(self, act: Start) -> None:
-        run, lasts = act.launch.run, act.launch.order.duration_s
+        """What was ordered is in the journal before anything of it is started."""
+        self.journal[act.launch.run] = act
+        life = self._driver.life(self.name)
+        self._after(self._delay_s(START_S), self._begin, act, life)
+
+    def _begin(self, act: Start, life: int) -> None:
+        run, order = act.launch.run, act.launch.order
+        if self._driver.life(self.name) != life:
+            return  # its agent was killed before it came to that
         if self._driver.clock(self.name) >= act.until_s:
             self._driver.tell(self.name, Exited(run, reason="its lease was over"))
             return
-        self.journal[run] = act
+        if self._driver.now < self._sick_s:
+            reason = "no space left on device"
+            self._driver.tell(self.name, Exited(run, reason=reason, started=False, node_fault=True))
+            return
         self.processes[run] = self._driver.now
-        self._cluster.began(self.name, run)
-        if lasts is not None:
-            self._driver.at(self._driver.now + lasts, self.end_process, run, 0, None)
+        self._cluster.began(self.name, run, order.ports)
+        if order.duration_s is not None:
+            code = int(order.environment.get(CODE, "0"))
+            self._after(order.duration_s, self.end_process, run, code, None)
         self._watch()
         self._driver.tell(self.name, Started(run))
+
+    # What goes wrong with a host.
+
+    def kill_watchdog(self, seconds: float) -> None:
+        """The watchdog dies; the agent's look once a second brings another one."""
+        self._unwatched_s = self._driver.now + seconds
+
+    def fall_sick(self, seconds: float) -> None:
+        """For a while nothing can be started here: the disk is full."""
+        self._sick_s = self._driver.now + seconds
+
+    def reboot(self, seconds: float) -> None:
+        """The host goes down with everything on it, and its clock starts anew."""
+        if self._driver.is_gone(self.name):
+            return
+        self._driver.crash(self.name)
+        self._boots += 1
+        for run in list(self.processes):
+            self._cluster.ended(self.name, run, self.processes.pop(run), None)
+        self.lease_s, self._watched = math.inf, False
+        self._driver.jump(self.name, -self._driver.clock(self.name))
+        self._driver.at(self._driver.now + seconds, self._driver.start, self.name)
 
     def end_process(self, run: str, code: int | None, signal: int | None) -> None:
         """A process ends. The agent is told if there is one; an exit code is left behind for one
         that comes later."""
         if run not in self.processes:
             return
-        self._cluster.ended(self.name, run, self.processes.pop(run))
+        self._cluster.ended(self.name, run, self.processes.pop(run), code)
         if code is not None or signal is not None:
             self.exits[run] = code, signal
         self._driver.tell(self.name, Exited(run, code, signal))
@@ -183,14 +249,16 @@ class HostParty(Party):
         if not self._watched and self.processes and self.lease_s < math.inf:
             self._watched = True
             ends = self._driver.now + self.lease_s - self._driver.clock(self.name)
-            self._driver.at(ends + WATCH_S, self._look)
+            at = max(ends + WATCH_S, self._unwatched_s)
+            self._after(max(at - self._driver.now, LOOK_S), self._look)
 
     def _look(self) -> None:
         """End what runs without a lease, whether there is an agent or not."""
         self._watched = False
-        if self._driver.clock(self.name) >= self.lease_s:
+        is_there = self._driver.now >= self._unwatched_s
+        if is_there and self._driver.clock(self.name) >= self.lease_s:
             for run in list(self.processes):
-                self.end_process(run, None, None)
+                self._after(self._delay_s(KILL_S), self.end_process, run, None, None)
         self._watch()
 
 
@@ -202,6 +270,8 @@ class Span:
     node: str
     start_s: float
     end_s: float
+    #: How it ended by itself; None if it was ended, or nobody knows.
+    code: int | None = None
 
 
 class CentralCluster:
@@ -222,6 +292,14 @@ class CentralCluster:
         #: Pairs of runs of one task that ran at the same time: there must be none.
         self.overlaps: list[tuple[str, str]] = []
         self._running: dict[str, set[str]] = {}
+        #: The ports that are in use on each node, by run; and those that two runs used at once.
+        self.ports: dict[tuple[str, int], str] = {}
+        self.port_clashes: list[str] = []
+        #: Nodes that crash, restart or are cut off for so long that what ended well there may have
+        #: to be run again.
+        self.unsteady: set[str] = set()
+        #: Whether starting and ending processes takes time.
+        self.is_slow = faults is not None
         self.connections = Connections(rng, lambda name: MASTER, faults)
         self.driver = Driver(self.connections)
         self.disk: Any = disk() if disk is not None else FoldedDisk(rng)
@@ -257,34 +335,16 @@ class CentralCluster:
 
     # What really runs.
 
-    def began(self, node: str, run: str) -> None:
+    def began(self, node: str, run: str, ports: Sequence[int] = ()) -> None:
+        for port in ports:
+            other = self.ports.setdefault((node, port), run)
+            if other != run:
+                self.port_clashes.append(f"{other} and {run} use port {port} of {node}")
         others = self._running.setdefault(run.rpartition(".")[0], set())
         self.overlaps += [(other, f"{run} on {node}") for other in sorted(others)]
         others.add(f"{run} on {node}")
 
-    def ended(self, node: str, run: str, start_s: float) -> None:
+    def ended(self, node: str, run: str, start_s: float, code: int | None) -> None:
         self._running[run.rpartition(".")[0]].discard(f"{run} on {node}")
-        self.spans.append(Span(run, node, start_s, self.driver.now))
-
-
-class ClusterChecker(Checker):
-    """Looks at a whole cluster."""
-
-    def __init__(self, cluster: CentralCluster) -> None:
-        self.cluster = cluster
-
-
-class NoTaskRunsTwice(ClusterChecker):
-    """At no time do two processes of one task run."""
-
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
-        if self.cluster.overlaps:
-            raise BrokenError("at one time there ran {} and {}".format(*self.cluster.overlaps[0]))
-
-
-class LedgerAddsUp(ClusterChecker):
-    """The amounts of the master's ledger add up after every event."""
-
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
-        if name == MASTER:
-            driver.agent(MASTER).resource_manager.check()
+        self.ports = {place: user for place, user in self.ports.items() if user != run}
+        self.spans.append(Span(run, node, start_s, self.driver.now, code))

@@ -240,7 +240,10 @@ class Connections(Network):
         low, high = self._delay_s
         arrives = now + low + float(self._rng.random()) * (high - low)
         connection.busy_s[to] = max(arrives, connection.busy_s[to])
-        return [connection.busy_s[to]]
+        # A peer that is not sure says a thing twice.
+        doubles = self.faults.duplication if now < self.faults.end_s else 0.0
+        copies = 2 if doubles and self._rng.random() < doubles else 1
+        return [connection.busy_s[to]] * copies
 
     def drop(self, name: str) -> None:
         self.break_all(name)

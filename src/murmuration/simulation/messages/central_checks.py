@@ -1,0 +1,156 @@
+"""What must hold in every run of the central protocol on the virtual driver: nothing runs twice,
+nothing is lost, nothing is repeated needlessly, what was acknowledged is carried out, and in the
+end everything that is not in use is free."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from murmuration.schedulers.agent import Effect, Message
+from murmuration.schedulers.central.jobs import JobRecord, State
+from murmuration.schedulers.central.messages import JOBS, Launch
+from murmuration.schedulers.offers.messages import MASTER
+from murmuration.simulation.messages.central import CODE, CentralCluster
+from murmuration.simulation.messages.drive import BrokenError, Checker, Driver
+
+
+class ClusterChecker(Checker):
+    """Looks at a whole cluster."""
+
+    def __init__(self, cluster: CentralCluster) -> None:
+        self.cluster = cluster
+
+
+class NoTaskRunsTwice(ClusterChecker):
+    """At no time do two processes of one task run."""
+
+    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+        if self.cluster.overlaps:
+            raise BrokenError("at one time there ran {} and {}".format(*self.cluster.overlaps[0]))
+        if self.cluster.port_clashes:
+            raise BrokenError(self.cluster.port_clashes[0])
+
+
+class LedgerAddsUp(ClusterChecker):
+    """The amounts of the master's ledger add up after every event."""
+
+    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+        if name == MASTER:
+            driver.agent(MASTER).resource_manager.check()
+
+
+class OrderedRunIsOnDisk(ClusterChecker):
+    """A node agent hears of a run only after the decision is on the master's disk."""
+
+    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+        if isinstance(event, Launch) and event.framework == JOBS:
+            job, index, run = event.run.rsplit(".", 2)
+            if self.cluster.disk.last_run(job, int(index)) < int(run):
+                raise BrokenError(f"{event.run} was ordered on {name} and is not on disk")
+
+
+class AllIsWellInTheEnd(ClusterChecker):
+    """After the faults: every job is where it should be, on the nodes, in the master's table and
+    on its disk."""
+
+    def end(self, driver: Driver) -> None:
+        master = self.cluster.master
+        if master is None:
+            raise BrokenError("the master did not come back")
+        runs = {run for host in self.cluster.hosts.values() for run in host.processes}
+        if runs != set(master.jobs.runs):
+            different = sorted(runs ^ set(master.jobs.runs))
+            raise BrokenError(f"what runs is not what the master knows: {different}")
+        for job in master.jobs.jobs.values():
+            self._check_job(job)
+        self._check_disk(master.jobs.jobs)
+
+    def _check_job(self, job: JobRecord) -> None:
+        """A service that nobody killed runs; a job that was killed is; any other has the outcome
+        that its tasks' codes give it, whatever went wrong around them."""
+        counts, code = job.counts(), int(job.spec.environment.get(CODE, "0"))
+        was_killed = any(task.stopped_for == "killed" for task in job.tasks) or counts[State.KILLED]
+        if job.spec.kind == "service" and not job.killed:
+            wanted = counts == {State.RUNNING: job.spec.count}
+        elif job.killed:
+            wanted = job.status == State.KILLED
+        elif was_killed:
+            wanted = bool(job.status)
+        else:
+            wanted = job.status == (State.FAILED if code else State.FINISHED)
+        if not wanted:
+            raise BrokenError(f"job {job.name} has tasks {dict(counts)} in the end, {job.status}")
+
+    def _check_disk(self, jobs: dict[str, JobRecord]) -> None:
+        stored = {job.spec.name: job for job in self.cluster.disk.load().recover(0, 0).jobs}
+        if set(stored) != set(jobs):
+            raise BrokenError(f"jobs on disk and in memory differ: {set(stored) ^ set(jobs)}")
+        for name, job in jobs.items():
+            for run in stored[name].runs:
+                task = job.tasks[run.index]
+                # What waited when its job was killed is closed by that fact.
+                waits = task.state is State.KILLED and stored[name].killed
+                if run.run != task.run or run.status not in (
+                    task.state,
+                    "waiting" if waits else "",
+                ):
+                    raise BrokenError(f"{name}.{run.index} is {task.state}, on disk {run.status}")
+
+
+class AllIsFreeInTheEnd(ClusterChecker):
+    """What the master believes to be in use, of nodes and of ports, is what runs."""
+
+    def end(self, driver: Driver) -> None:
+        master = self.cluster.master
+        assert master is not None
+        used: Counter[tuple[str, int]] = Counter()
+        for job, task in master.jobs.runs.values():
+            used.update((task.node, port) for port in job.spec.ports if port)
+        held: Counter[tuple[str, int]] = Counter()
+        for node, ports in master.jobs.ports.items():
+            held.update({(node, port): times for port, times in ports.items()})
+        if +held != used:
+            raise BrokenError(f"ports are held that nobody uses: {dict(+held)}, used {dict(used)}")
+        for name, row in master.resource_manager.ledger.nodes.items():
+            if {run for _, run in row.tasks} != set(master.jobs.runs_on(name)):
+                raise BrokenError(f"the ledger has {sorted(row.tasks)} on {name}")
+
+
+class OrdersAreCarriedOut(ClusterChecker):
+    """A kill that is on the master's disk, and so was acknowledged, is carried out: the task does
+    not run again."""
+
+    def end(self, driver: Driver) -> None:
+        master = self.cluster.master
+        assert master is not None
+        for name, index in getattr(self.cluster.disk, "killed", ()):
+            job = master.jobs.jobs.get(name)
+            if job is None or (job.spec.kind == "service" and not job.killed):
+                continue
+            if job.tasks[index].state not in (State.KILLED, State.FINISHED):
+                raise BrokenError(f"{name}.{index} was killed and is {job.tasks[index].state}")
+
+
+class NothingIsRepeated(ClusterChecker):
+    """A task that ended well on a node that has told so since is not run once more."""
+
+    def end(self, driver: Driver) -> None:
+        done: Counter[str] = Counter()
+        for span in self.cluster.spans:
+            if span.code == 0 and span.node not in self.cluster.unsteady:
+                done[span.run.rpartition(".")[0]] += 1
+        again = sorted(task for task, times in done.items() if times > 1)
+        if again:
+            raise BrokenError(f"these tasks ended well and were run again: {again}")
+
+
+CHECKERS = (
+    NoTaskRunsTwice,
+    OrderedRunIsOnDisk,
+    LedgerAddsUp,
+    AllIsWellInTheEnd,
+    AllIsFreeInTheEnd,
+    OrdersAreCarriedOut,
+    NothingIsRepeated,
+)
