@@ -239,6 +239,7 @@ def test_a_node_that_cannot_start_tasks_loses_them_and_rests() -> None:
     assert facts(said, NodeUnwell) == [NodeUnwell(sick, "disk full", 5.0)]
     (other,) = cluster.nodes_of()
     assert other != sick and cluster.states() == [State.STARTING]
+    cluster.join(sick)
     cluster.submit(spec("more", count=3))
     assert sick not in cluster.nodes_of("more")
     assert facts(cluster.tell(Wake(), 5.0), NodeTriedAgain) == [NodeTriedAgain(sick)]

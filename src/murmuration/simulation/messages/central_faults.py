@@ -94,7 +94,8 @@ def _draw_host_faults(
     driver = cluster.driver
     cluster.unsteady |= {crash.name for crash in faults.crashes}
     cluster.unsteady |= {name for part in faults.partitions for name in cluster.hosts}
-    cluster.unsteady |= {each.name for each in (*faults.pauses, *faults.jumps)}
+    cluster.unsteady |= {pause.name for pause in faults.pauses}
+    cluster.unsteady |= {jump.name for jump in faults.jumps}
     for name, host in cluster.hosts.items():
         if rng.random() < 0.2:
             driver.at(float(rng.uniform(0, FAULTS_S)), host.reboot, float(rng.exponential(10.0)))
