@@ -40,8 +40,8 @@ def test_a_zone_fails_as_a_whole() -> None:
 def test_the_command_answers_in_json(tmp_path: Path) -> None:
     snapshot = tmp_path / "cluster.toml"
     snapshot.write_text(
-        '[[node]]\nname = "n"\ncount = 3\ncpu = 4\nmemory = "8GB"\n'
-        '[[service]]\nname = "web"\nreplicas = 3\ncpu = 1\nmemory = "1GB"\n'
+        '[[node]]\nname = "n"\ncount = 3\ncpu = 4\nmemory = "8Gi"\n'
+        '[[service]]\nname = "web"\nreplicas = 3\ncpu = 1\nmemory = "1Gi"\n'
         'on = ["n-1", "n-2", "n-3"]\n'
     )
     result = CliRunner().invoke(plan, [str(snapshot), "--any", "node", "--json"])
