@@ -85,6 +85,10 @@ class Source:
     pin_reasons: tuple[str, ...]
     #: Whether a task belongs to its node and goes with it, as a daemon set's pod does.
     bound_to_node: tuple[bool, ...]
+    #: Names of tasks and nodes that are planned with but not in the cluster yet.
+    absent: frozenset[str] = frozenset()
+    #: Names of tasks that a closed (cordoned) node does not keep out.
+    ignores_cordons: frozenset[str] = frozenset()
 
     def subset(self, keep: Flags) -> Source:
         """The same for some of the tasks."""
@@ -94,6 +98,8 @@ class Source:
             tuple(self.services[t] for t in rows),
             tuple(self.pin_reasons[t] for t in rows),
             tuple(self.bound_to_node[t] for t in rows),
+            self.absent,
+            self.ignores_cordons,
         )
 
 

@@ -271,7 +271,7 @@ def _print(made: Plan, answer: Document, folder: Path | None) -> None:
         rehearsal_sentence,
         table,
     )
-    from murmuration.planning.script import can_be_scripted
+    from murmuration.planning.script import can_be_scripted, script_notes
     from murmuration.reports.terminal import comparison_table
 
     common.print_table(comparison_table(*table(made, ("kubernetes", "pymoo"))))
@@ -292,6 +292,8 @@ def _print(made: Plan, answer: Document, folder: Path | None) -> None:
     if answer["moves"]:
         common.say(rehearsal_sentence(made.rehearsal))
     if folder is not None:
+        for note in script_notes(made):
+            common.say(f"note: {note}")
         moves = f"moves: {folder / 'moves.sh'}; " if can_be_scripted(made) else ""
         common.say(f"{moves}report: {folder / 'report.html'}")
 

@@ -65,6 +65,10 @@ class Snapshot:
     budgets: Sequence[int] = ()
     notes: Sequence[str] = ()
     format: str = ""
+    #: Names of tasks and nodes that are planned with but not in the cluster yet.
+    absent: frozenset[str] = frozenset()
+    #: Names of tasks that a closed node does not keep out.
+    ignores_cordons: frozenset[str] = frozenset()
 
 
 def problem_from(snapshot: Snapshot) -> Problem:
@@ -111,6 +115,8 @@ def problem_from(snapshot: Snapshot) -> Problem:
             services=tuple(task.service for task in tasks),
             pin_reasons=tuple(task.pinned for task in tasks),
             bound_to_node=tuple(task.bound_to_node for task in tasks),
+            absent=snapshot.absent,
+            ignores_cordons=snapshot.ignores_cordons,
         ),
     )
 

@@ -31,12 +31,14 @@ def plan(
     model: Path,
     assignment: Path,
     *,
-    seconds: float = 60.0,
+    seconds: float | None = 60.0,
+    cpu_seconds: float | None = None,
     seed: int = 0,
     out: Path | None = None,
     evaluations: int | None = None,
 ) -> Result:
-    """Plan an instance within `seconds`, or within `evaluations` so that one seed gives one result.
+    """Plan an instance within `seconds` by the clock and `cpu_seconds` of each of two threads, or
+    within `evaluations` so that one seed gives one result.
 
     The new assignment goes to `assignment.txt` in `out`.
     """
@@ -54,8 +56,10 @@ def plan(
         raise InputError(
             f"{assignment}: the assignment to start from must break no rule, but {broken[0]}"
         )
-    limit = {"seconds": seconds} if evaluations is None else {"evaluations": evaluations}
-    better = search(instance, initial, seed, **limit)
+    if evaluations is None:
+        better = search(instance, initial, seed, seconds=seconds, cpu_seconds=cpu_seconds)
+    else:
+        better = search(instance, initial, seed, evaluations=evaluations)
     assert not violations(instance, initial, better), "the search broke a rule"
     before, after = cost(instance, initial, initial), cost(instance, initial, better)
     if out is not None:

@@ -1,5 +1,5 @@
-"""The search for a better assignment: two annealing chains side by side, bounded by seconds or by
-steps.
+"""The search for a better assignment: two annealing chains side by side, bounded by seconds, CPU
+seconds or steps.
 
 Both chains cool by the share of the budget that is spent, and meet a few times: one that is far
 behind goes on from where the other is. Bounded by steps, one seed gives one result; bounded by
@@ -39,6 +39,8 @@ MEETINGS, FAR_BEHIND = (0.3, 0.4, 0.5, 0.6, 0.7, 0.85), 20.0
 #: A small instance is cooled so slowly in a fraction of the budget that it is done again and again:
 #: so many steps for each task and node are enough, and about so many are made in a second.
 STEPS_ENOUGH, STEPS_PER_S = 10_000, 5_000_000
+#: How many times dearer a breach is once it is out of reach.
+FORBIDDEN = 1_000.0
 #: How often a mean task stands in the pool that tasks are drawn from.
 COPIES = 20
 
@@ -64,8 +66,12 @@ class Schedule(NamedTuple):
         (0.95, 3e-5),
         (1.0, 1e-6),
     )
-    #: In temperatures, so that breaches stay rare and possible at every temperature.
+    #: In temperatures, so that breaches stay rare and possible while it is hot. Once it is cold one
+    #: may save many temperatures, and the more rules there are the more would stay: so the price
+    #: stops falling early, while those there are can still be mended, and later is out of reach.
     breach: float = 8.0
+    breach_until: float = 0.15
+    breach_forbidden: float = 0.6
     excess: float = 1_000.0
     excess_end: float = 1_000_000.0
     #: Room that moved tasks still hold is scarce: paid for at first, free while large tasks can
@@ -75,10 +81,13 @@ class Schedule(NamedTuple):
     #: A task is drawn in proportion to this power of its size.
     large_often: float = 0.0
 
-    def prices(self, spent: float, temperature: float) -> Prices:
+    def prices(self, spent: float, mean: float) -> Prices:
+        """The prices at a share of the budget, for an instance with tasks of this mean size."""
+        breach = self.breach * self.temperature(min(spent, self.breach_until))
+        breach *= FORBIDDEN if spent > self.breach_forbidden else 1.0
         excess = _between(self.excess, self.excess_end, spent)
         held = self.held * max(0.0, 1.0 - spent / self.held_until)
-        return Prices(self.breach * temperature, excess, held)
+        return Prices(breach * mean, excess, held)
 
     def temperature(self, spent: float) -> float:
         for (begin, high), (end, low) in pairwise(self.cooling):
@@ -108,9 +117,11 @@ class Chain(NamedTuple):
 
     def advance(self, spent: float, steps: int) -> None:
         """Try so many steps at the temperature that this share of the budget stands for."""
-        at = self.temperature(spent)
-        prices = self.schedule.prices(spent, at)
+        at, prices = self.temperature(spent), self.prices(spent)
         anneal(self.problem, self.state, self.best, self.pool, self.rng, steps, at, prices)
+
+    def prices(self, spent: float) -> Prices:
+        return self.schedule.prices(spent, self.mean)
 
     def price(self, prices: Prices) -> float:
         """What the chain pays for where it is."""
@@ -125,16 +136,17 @@ def search(
     seed: int,
     *,
     seconds: float | None = None,
+    cpu_seconds: float | None = None,
     evaluations: int = 0,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Indices:
-    """The best assignment within the seconds, or else within the evaluations; at worst the initial
-    one."""
+    """The best assignment within the seconds by the clock and the CPU seconds of each chain,
+    whichever are over first, or else within the evaluations; at worst the initial one."""
     chains = [_make_chain(model, initial, seed, k) for k in range(len(SCHEDULES))]
     # Compiled before the clock starts.
     chains[0].advance(1.0, 0)
-    steps = evaluations // len(chains) if seconds is None else int(seconds * STEPS_PER_S)
-    run = _counted(steps) if seconds is None else _timed(seconds, clock)
+    limits = [limit for limit in (seconds, cpu_seconds) if limit is not None]
+    steps = int(min(limits) * STEPS_PER_S) if limits else evaluations // len(chains)
+    run = _timed(seconds, cpu_seconds) if limits else _counted(steps)
     coolings = max(1, steps // (STEPS_ENOUGH * len(model.capacity) * len(initial)))
     with ThreadPoolExecutor(len(chains)) as threads:
         for begin, end in pairwise((0.0, *MEETINGS, 1.0)):
@@ -147,7 +159,7 @@ def search(
 def synchronise(one: Chain, other: Chain, spent: float) -> None:
     """Let the chain that is far behind go on from where the other is."""
     temperature = one.temperature(spent)
-    prices = one.schedule.prices(spent, temperature)
+    prices = one.prices(spent)
     behind = one.price(prices) - other.price(prices)
     if behind > FAR_BEHIND * temperature:
         rebuild(one.problem, one.state, other.state.node_of.copy())
@@ -159,13 +171,22 @@ def synchronise(one: Chain, other: Chain, spent: float) -> None:
 Run = Callable[[Chain, float, float, int], None]
 
 
-def _timed(seconds: float, clock: Callable[[], float]) -> Run:
-    """Cool by a clock, which each thread reads for itself."""
+def _timed(seconds: float | None, cpu_seconds: float | None) -> Run:
+    """Cool by the clock and by the thread's own CPU time, whichever is further.
+
+    By the clock alone a chain cools too fast on a machine that does other work too; by CPU time
+    alone nobody knows when it ends.
+    """
+    wall = np.inf if seconds is None else seconds
+    cpu = np.inf if cpu_seconds is None else cpu_seconds
 
     def run(chain: Chain, begin: float, end: float, coolings: int) -> None:
-        start = clock()
-        while (spent := begin + (clock() - start) / seconds) < end:
+        start, cpu_start = time.monotonic(), time.thread_time()
+        spent = begin
+        while spent < end:
             chain.advance(spent * coolings % 1.0, SLICE)
+            shares = (time.monotonic() - start) / wall, (time.thread_time() - cpu_start) / cpu
+            spent = begin + max(shares)
 
     return run
 

@@ -11,6 +11,7 @@ from murmuration.assignment.snapshots.builder import Snapshot, problem_from
 from murmuration.assignment.snapshots.folding import fold_bound_tasks
 from murmuration.base.errors import InputError
 from murmuration.kubernetes import snapshot as kubernetes
+from murmuration.kubernetes.marks import mark_for_execution
 from murmuration.kubernetes.objects import looks_like_objects, pods_to_place, read_objects
 from murmuration.planning.snapshots import alibaba, toml
 from murmuration.workload.formats.source import load
@@ -45,7 +46,7 @@ def _snapshot(path: Path, place: Path | None, add: Sequence[str]) -> Snapshot:
             f"{path}: no snapshot: expected Kubernetes JSON or YAML, our TOML, or a list of "
             "openb's nodes"
         )
-    things = read_objects(source)
+    things = cluster = read_objects(source)
     if place is not None:
         things = [*things, *pods_to_place(read_objects(load(place)))]
-    return kubernetes.snapshot_of(things, add)
+    return mark_for_execution(kubernetes.snapshot_of(things, add), cluster)
