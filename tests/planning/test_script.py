@@ -279,7 +279,7 @@ def test_a_detour_follows_the_pod_under_its_new_name(tmp_path: Path) -> None:
 
 
 @needs_jq
-@pytest.mark.parametrize("kill_at", range(3, 60, 9))
+@pytest.mark.parametrize("kill_at", (3, 12, 21, 30, 36, 42, 48, 57))
 def test_a_run_that_is_killed_can_be_run_again(tmp_path: Path, kill_at: int) -> None:
     """Killed at any call, the second run ends where the plan does, and everything is open."""
     for folder, pods, moves, ends in (
@@ -339,13 +339,13 @@ def test_a_node_that_vanishes(tmp_path: Path, call: int) -> None:
     for name, ends in (("b", False), ("c", True)):
         folder = tmp_path / name
         folder.mkdir()
-        it = cluster(folder, vanish={str(call): name}, patience=9)
+        it = cluster(folder, vanish={str(call): name}, patience=60)
         run = it.run(plan_of(PODS, MOVES[:1]))
         if ends:
             assert run.code == 0, run.err
             assert run.places()[("web", "b")] == 1
         elif run.code:
-            assert "make a new plan" in run.err or "has no successor on b" in run.err
+            assert "node b is not there any more" in run.err or "step 1: shop/web-1" in run.err
         assert run.open == [n for n in NODES if n != name] and run.marked == []
 
 

@@ -329,7 +329,8 @@ start() { # the nodes that are empty in the end
   trap at_exit EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
-  retry open_nodes || fail "cannot open nodes"
+  # What a killed run left closed stays so until its steps are done: a pod it has sent away may
+  # still be made again, and must not find the other nodes open.
   retry close_stay || fail "cannot close nodes"
 }
 
