@@ -179,8 +179,8 @@ def run(state: State, words: list[str]) -> None:
             pods = [pod for pod in state["pods"] if pod["namespace"] == namespace]
             print(json.dumps({"items": [pod_json(state, pod) for pod in pods]}))
         case ["create", "--raw", path, "-f", "-"]:
-            _, api, version, spaces, namespace, pods, name, what = path.split("/")
-            assert (api, version, spaces, pods) == ("api", "v1", "namespaces", "pods"), path
+            _, api, version, spaces, namespace, resource, name, what = path.split("/")
+            assert (api, version, spaces, resource) == ("api", "v1", "namespaces", "pods"), path
             assert what == "eviction", path
             evict(state, namespace, name, json.load(sys.stdin))
         case _:

@@ -59,7 +59,7 @@ def plan_of(
     everything = [{"operator": "Exists"}]
     things = [node(name) for name in NODES]
     for name, on in pods.items():
-        more = {"tolerations": everything} if name in ignoring else {}
+        more: dict[str, Any] = {"tolerations": everything} if name in ignoring else {}
         things.append(pod(name, on, owner=f"{kind(name)}/{owner(name)}", cpu=cpu, **more))
     there = [thing for thing in things if thing["metadata"]["name"] not in absent]
     problem = problem_from(mark_for_execution(snapshot_of(things), there))
