@@ -91,12 +91,12 @@ class Resources:
         """One amount as the integer the table keeps."""
         if name not in self.names:
             raise InputError(f"{where}: {unknown('resource', name, self.names)}")
-        value = round(parse_quantity(amount, where) * self.unit(name))
+        value = parse_quantity(amount, where) * self.unit(name)
         if value > AMOUNT_MAX:
             raise InputError(
                 f"{where}: expected at most {format_amount(name, AMOUNT_MAX)}, got {amount!r}"
             )
-        return value
+        return round(value)
 
     def vector(self, amounts: Mapping[str, str | float], where: str = "resources") -> Amounts:
         """A row of the table from named amounts; what is not named is zero."""
