@@ -127,3 +127,51 @@ def test_a_pipe_in_place_of_a_file_holds_up_nobody(tmp_path: Path, name: str) ->
         timeout=LIMIT_S,
     )
     assert shown.stdout == "b'' False None None\n"
+
+
+#: Each asks the kernel for something by its number (x86-64), and exits with the error's number.
+CALL = (
+    "import ctypes, sys; c = ctypes.CDLL(None, use_errno=True); "
+    "sys.exit(0 if c.syscall(*map(int, sys.argv[1:])) != -1 else ctypes.get_errno())"
+)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls of x86-64")
+@pytest.mark.parametrize(
+    ("numbers", "code"),
+    [
+        (("425", "1", "0"), 38),  # io_uring_setup
+        (("250", "0", "-3", "1"), 1),  # keyctl: a new session
+        (("272", str(0x10000000)), 1),  # unshare: users
+        (("56", str(0x10000011), "0", "0", "0", "0"), 1),  # clone with users of its own
+        (("435", "0", "0"), 38),  # clone3
+        (("321", "0", "0", "0"), 1),  # bpf
+        (("298", "0", "0", "-1", "-1", "0"), 1),  # perf_event_open
+    ],
+)
+def test_the_kernel_is_not_asked_for_what_leads_out(
+    runc: House, numbers: tuple[str, ...], code: int
+) -> None:
+    handle = runc.start("a", "python3", "-c", CALL, *numbers)
+    assert runc.wait(handle).code == code, runc.output("a", "stderr")
+
+
+def test_no_other_user_gets_powers_by_namespaces(runc: House) -> None:
+    """As an ordinary user, who may make a namespace of users wherever it is allowed, and is root
+    in it."""
+    other = "setpriv --reuid=1000 --regid=1000 --clear-groups"
+    ended, _ = runc.run("a", f"{other} unshare -Urm true")
+    assert ended.code not in (0, None)
+    ended, out = runc.run("b", f"{other} id -u; (echo x) | cat")
+    assert (ended.code, out) == (0, "1000\nx\n"), "what is ordinary works"
+
+
+def test_no_program_is_left_that_makes_others_root(runc: House) -> None:
+    script = "mkdir d; for f in d/x y; do cp /bin/true $f; chmod 6755 $f; done; ln -s /bin/su z"
+    before = os.stat("/bin/su").st_mode if os.path.exists("/bin/su") else None
+    runc.run("a", script)
+    assert (runc.base / "a/work/d/x").stat().st_mode & 0o6000
+    runc.isolation.clean(runc.base / "a")
+    left = [runc.base / "a/work" / name for name in ("d/x", "y")]
+    assert [oct(path.stat().st_mode & 0o7777) for path in left] == ["0o755", "0o755"]
+    assert before is None or os.stat("/bin/su").st_mode == before

@@ -17,7 +17,7 @@ import msgspec
 
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.node.isolation import folder as files
-from murmuration.runtime.node.isolation import shim
+from murmuration.runtime.node.isolation import seccomp, shim
 from murmuration.runtime.node.isolation.interface import RunLimits, RunSpec
 
 #: Under the task's folder: the bundle, and in it the layers of the overlay.
@@ -103,6 +103,7 @@ def configuration(
             # What is masked in the node's root is named as the node names it.
             "maskedPaths": MASKED + [str(path) for path in hidden if lower == Path("/")],
             "readonlyPaths": READ_ONLY,
+            "seccomp": seccomp.make_filter(),
         },
     }
 

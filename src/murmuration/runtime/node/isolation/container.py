@@ -141,6 +141,7 @@ class Container(Ending):
         cgroups.end(groups)
         cgroups.remove(groups)
         remove_tree(folder / bundle.BUNDLE)
+        files.drop_set_user_bits(folder / files.WORK)
         processes.reap_orphans(())
 
     def _groups(self, folder: Path, record: files.Record | None) -> cgroups.Folders:

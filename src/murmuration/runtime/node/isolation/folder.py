@@ -18,6 +18,7 @@ import errno
 import fcntl
 import os
 import stat
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,6 +143,18 @@ def open_plain(path: Path) -> BinaryIO:
         os.close(fd)
         raise OSError(errno.EINVAL, "expected a plain file", str(path))
     return os.fdopen(fd, "rb", buffering=0)
+
+
+def drop_set_user_bits(work: Path) -> None:
+    """A program that a task left must not make anybody root who starts it later."""
+    words = ["find", "-P", str(work), "-xdev", "-type", "f", "-perm", "/6000"]
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(
+            [*words, "-execdir", "chmod", "ug-s", "{}", "+"],
+            check=False,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": "/usr/bin:/bin"},
+        )
 
 
 def record(folder: Path, isolation: str) -> Record | None:
