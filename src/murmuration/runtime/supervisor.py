@@ -30,6 +30,7 @@ from murmuration.runtime.folder import (
     write_private,
 )
 from murmuration.runtime.locks import hold, holder
+from murmuration.runtime.logs import rotate_log
 from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.node.executor import folder_name
 from murmuration.runtime.node.isolation.choose import list_usable
@@ -124,6 +125,7 @@ class Child:
     def look(self) -> str:
         """Start it again if it has died; the error it ended with if it cannot start."""
         assert self._process is not None
+        rotate_log(self._folder / f"{self.name}.log")
         code = self._process.poll()
         now = time.monotonic()
         if code is None:
@@ -259,6 +261,7 @@ class Supervisor:
         """Until a signal asks it to stop."""
         while not self._stop:
             time.sleep(0.1)
+            rotate_log(self.folder / "up.log")
             for child in (self.master, *self.agents):
                 child.look()
             for agent in self._hung:

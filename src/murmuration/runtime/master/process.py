@@ -25,7 +25,7 @@ from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.master.usage import UsageMeter
 from murmuration.runtime.net.directory import Directory, FolderDirectory, Leader
 from murmuration.runtime.net.http import HttpServer
-from murmuration.runtime.net.sockets import listen
+from murmuration.runtime.net.sockets import listen, log_accept_errors
 from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.interface import Deposed, Store
 from murmuration.runtime.store.log import FactLog
@@ -60,6 +60,7 @@ class MasterProcess:
     async def run(self, open_store: Callable[[], Store]) -> None:
         """Lead until SIGTERM or SIGINT. The store is opened by the leader alone."""
         stop = asyncio.Event()
+        log_accept_errors(asyncio.get_running_loop())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await self._directory.lead()

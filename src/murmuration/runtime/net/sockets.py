@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.net.addresses import Address
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound="asyncio.Protocol")
 #: Errors after which another port is worth a try.
 _PORT_TAKEN = (errno.EADDRINUSE, errno.EACCES)
+ACCEPT_ERRORS_S = 60.0
+log = logging.getLogger("murmuration.sockets")
 
 
 def dial(address: Address, timeout_s: float, tls: ssl.SSLContext | None = None) -> socket.socket:
@@ -63,6 +66,22 @@ async def listen(
         else:
             return server, Address(host, int(server.sockets[0].getsockname()[1]))
     raise AssertionError("at least one port is tried")
+
+
+def log_accept_errors(loop: asyncio.AbstractEventLoop) -> None:
+    """Where no descriptor is left for a connection, the loop tells of each with a traceback: here
+    one line in a while does, so that a flood of connections fills no disk."""
+    told_s = float("-inf")
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal told_s
+        if "socket.accept()" not in context.get("message", ""):
+            loop.default_exception_handler(context)
+        elif loop.time() > told_s + ACCEPT_ERRORS_S:
+            told_s = loop.time()
+            log.warning("connections wait: %s", context.get("exception"))
+
+    loop.set_exception_handler(handle)
 
 
 def find_ports(wanted: Sequence[int]) -> list[int]:

@@ -30,7 +30,7 @@ from murmuration.runtime.node.isolation import (
     StartFailed,
     task_folder,
 )
-from murmuration.runtime.node.isolation.folder import locked, open_plain
+from murmuration.runtime.node.isolation.folder import STDERR, STDOUT, locked, open_plain
 from murmuration.runtime.node.isolation.interface import Exit
 from murmuration.runtime.node.journal import Begun, Journal, Over, Settled, Stopping
 from murmuration.schedulers.central.messages import JOBS, Ended
@@ -47,6 +47,9 @@ from murmuration.schedulers.offers.messages import Status
 #: Folders of ended runs that are kept for their output.
 KEEP = 500
 GRACE_S = 5.0
+#: Bytes that a run may write to its outputs; looked at once a second.
+OUTPUT_MAX = 2**30
+TOO_MUCH_OUTPUT = "too much output"
 PIDS_MAX = 4096
 MICRO = 1_000_000
 AWAY = "its node agent was away for too long"
@@ -262,6 +265,8 @@ class Executor:
     def poll(self) -> None:
         """Once a second: graces end, limits are watched, and ends that nobody noticed are."""
         for run, handle in list(self._handles.items()):
+            if handle.order is None and output_size(handle.folder) > OUTPUT_MAX:
+                self.isolation.kill(handle, GRACE_S, TOO_MUCH_OUTPUT)
             if handle.ended is not None or self.isolation.poll(handle) is not None:
                 self._exited(run)
 
@@ -326,6 +331,15 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'starting it'}: {error.strerror.lower()}"
     return str(error)
+
+
+def output_size(folder: Path) -> int:
+    """Bytes on disk of what a run has written to both outputs."""
+    size = 0
+    for name in (STDOUT, STDERR):
+        with contextlib.suppress(OSError):
+            size += os.lstat(folder / name).st_blocks * 512
+    return size
 
 
 def ports(asked: tuple[int, ...]) -> dict[str, str]:
