@@ -53,9 +53,7 @@ def test_output_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
     events: list[Message] = []
 
     async def story() -> None:
-        executor = Executor(
-            tmp_path / "tasks", choose("process"), lambda: float("-inf"), events.append
-        )
+        executor = Executor(tmp_path / "tasks", choose("process"), set, events.append)
         order = Order(("sh", "-c", "head -c 1000000 /dev/zero; exec sleep 600"))
         executor.start(Start(Launch(1, JOBS, "a.0.1", (0, 0), order), float("inf")))
         while not any(isinstance(event, Exited) for event in events):
@@ -70,9 +68,7 @@ def test_output_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("adopts_no_more")
 def test_a_pipe_in_place_of_output_is_no_output(tmp_path: Path) -> None:
     """A plain task can put one there; who opened it would wait for a writer for ever."""
-    executor = Executor(
-        tmp_path / "tasks", choose("process"), lambda: float("-inf"), lambda _: None
-    )
+    executor = Executor(tmp_path / "tasks", choose("process"), set, lambda _: None)
     (tmp_path / "tasks/a.0.1").mkdir()
     os.mkfifo(tmp_path / "tasks/a.0.1/stdout")
     assert executor.read("a.0.1", "stdout", 0, 100).wrong == "no output of a.0.1 is kept"
