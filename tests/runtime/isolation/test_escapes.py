@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,6 +166,19 @@ def test_no_other_user_gets_powers_by_namespaces(runc: House) -> None:
     assert ended.code not in (0, None)
     ended, out = runc.run("b", f"{other} id -u; (echo x) | cat")
     assert (ended.code, out) == (0, "1000\nx\n"), "what is ordinary works"
+
+
+def test_secrets_of_the_host_look_empty(runc: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home with the folder of a cluster, not below /tmp, of which a task has its own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
+        (Path(home) / ".murmur").mkdir()
+        (Path(home) / ".murmur/token").write_text("se" + "cret")
+        (Path(home) / "program").write_text("open")
+        user = pwd.struct_passwd(("u", "x", 1000, 1000, "", home, "/bin/sh"))
+        monkeypatch.setattr(pwd, "getpwall", lambda: [user])
+        script = f"cat /etc/shadow; ls -A {home}/.murmur; cat {home}/program"
+        _, out = runc.run("a", script)
+    assert Path("/etc/shadow").read_text() and out == "open"
 
 
 def test_no_program_is_left_that_makes_others_root(runc: House) -> None:

@@ -9,6 +9,7 @@ and shared memory, few of root's powers, and an empty /tmp.
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,9 @@ MASKED = [
     "/proc/scsi",
     "/sys/firmware",
 ]
+#: Files and folders of a host that no task has to do with.
+SECRETS = ["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers"]
+PRIVATE_IN_HOME = [".murmur", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc"]
 READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 #: Files about the network that a node's own mounts may hide from an overlay of its root.
 NETWORK_FILES = ("/etc/hosts", "/etc/resolv.conf")
@@ -101,11 +105,22 @@ def configuration(
             "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "cgroup")],
             "resources": resources(spec.limits),
             # What is masked in the node's root is named as the node names it.
-            "maskedPaths": MASKED + [str(path) for path in hidden if lower == Path("/")],
+            "maskedPaths": MASKED + (list_hidden(hidden) if lower == Path("/") else []),
             "readonlyPaths": READ_ONLY,
             "seccomp": seccomp.make_filter(),
         },
     }
+
+
+def list_hidden(hidden: Iterable[Path]) -> list[str]:
+    """What looks empty of the node's root: what the agent hides, its passwords and host keys, and
+    in every user's home the keys and the usual folder of a cluster. runc skips what is not there,
+    and what a link leads to is hidden too."""
+    homes = {Path(user.pw_dir) for user in pwd.getpwall()} - {Path("/")}
+    private = [home / name for home in sorted(homes) for name in PRIVATE_IN_HOME]
+    host_keys = Path("/etc/ssh").glob("ssh_host_*_key")
+    secrets = [path for path in (*map(Path, SECRETS), *host_keys, *private) if path.exists()]
+    return [str(path) for path in hidden] + sorted({os.path.realpath(path) for path in secrets})
 
 
 def resources(limits: RunLimits) -> dict[str, Any]:
