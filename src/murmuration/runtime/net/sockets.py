@@ -12,7 +12,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.net.addresses import Address
@@ -73,9 +73,9 @@ def log_accept_errors(loop: asyncio.AbstractEventLoop) -> None:
     one line in a while does, so that a flood of connections fills no disk."""
     told_s = float("-inf")
 
-    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         nonlocal told_s
-        if "socket.accept()" not in context.get("message", ""):
+        if "socket.accept()" not in str(context.get("message")):
             loop.default_exception_handler(context)
         elif loop.time() > told_s + ACCEPT_ERRORS_S:
             told_s = loop.time()

@@ -7,8 +7,6 @@ how to take: not permitted, or (where a program then tries an older call) not th
 
 from __future__ import annotations
 
-from typing import Any
-
 EPERM, ENOSYS = 1, 38
 #: Bits of `clone` that make namespaces: mounts, control groups, host name, messages, users,
 #: processes, network.
@@ -79,7 +77,7 @@ REFUSED = [
 NOT_THERE = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"]
 
 
-def make_filter() -> dict[str, Any]:
+def make_filter() -> dict[str, object]:
     """The filter as runc's configuration has it."""
     has_bit = {"index": 0, "op": "SCMP_CMP_MASKED_EQ"}
     clones = [
