@@ -29,7 +29,13 @@ def test_no_step_breaks_anything_and_the_steps_end_in_the_plan(seed: int) -> Non
     wanted = work.restore(search.archive.placements[0])
     found = order_moves(work, wanted)
     assert check(problem, found) == []
-    free = [t for t in range(len(problem.tasks)) if t not in found.blocked and wanted[t] >= 0]
+    # Who had no node takes another one where the planned one turns out impossible.
+    elsewhere = (problem.node_of < 0) & (found.node_of >= 0)
+    free = [
+        t
+        for t in range(len(problem.tasks))
+        if t not in found.blocked and wanted[t] >= 0 and not elsewhere[t]
+    ]
     assert (found.node_of[free] == wanted[free]).all()
 
 
@@ -82,9 +88,34 @@ def test_the_steps_of_a_wave_fit_whatever_ends_first(seed: int) -> None:
 
 
 def test_to_where_everything_is_there_are_no_steps() -> None:
-    problem = random_problem(3)
+    problem = random_problem(3, placed=1.0)
     order = order_moves(pack(problem), problem.node_of)
     assert not order.steps and not order.blocked and (order.node_of == problem.node_of).all()
+
+
+def test_who_has_no_node_gets_one_that_takes_it() -> None:
+    """The plan found none, or the one it found is out of reach: any other will do."""
+    problem = problem_of([[10, 10]] * 2, [[10, 10], [4, 4]], [0, -1])
+    for wanted in (-1, 0):
+        order = order_moves(pack(problem), np.array([0, wanted]))
+        assert order.node_of.tolist() == [0, 1] and check(problem, order) == []
+
+
+def test_who_lies_on_a_node_that_goes_leaves_it_by_a_move() -> None:
+    """Its budget counts from the first step, and who cannot leave has no node in the end."""
+    problem = problem_of(
+        [[10, 10]] * 3,
+        [[2, 2]] * 3,
+        [-1] * 3,
+        leaves=np.array([0, 0, 0]),
+        allowed=np.array([[False, True, True], [False] * 3]),
+        class_of=[0, 0, 1],
+        budget_of=[0, 0, 0],
+        budget=[1],
+    )
+    order = order_moves(pack(problem), np.array([1, 2, -1]))
+    assert [(step.origin, step.wave) for step in order.steps] == [(0, 1), (0, 2)]
+    assert order.moved == 2 and order.node_of.tolist() == [1, 2, -1] and check(problem, order) == []
 
 
 def test_a_task_that_the_plan_leaves_without_a_node_stays_where_it_is() -> None:

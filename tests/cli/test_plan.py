@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Murmur
 from tests.cli.test_bad_input import check
-from tests.kubernetes.objects import apart, budget, node, pod, together, write
+from tests.kubernetes.objects import apart, budget, node, pod, write
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 
@@ -227,16 +227,7 @@ def limits(thing: Any) -> None:
     thing["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "100m"}
 
 
-def ring() -> list[Any]:
-    first = pod("p", labels=WEB, affinity=together(DB))
-    return [node("a"), first, pod("q", labels=DB, affinity=together(WEB))]
-
-
 BAD = {
-    "a node that is not there": (
-        bad(lambda p: p["spec"].update(nodeName="gone")),
-        "shop/p: lies on node 'gone'",
-    ),
     "a request above its limit": (bad(limits), "shop/p.*more cpu than its limit"),
     "a negative quantity": (bad(lambda p: requests(p, cpu="-1")), "shop/p.*neither negative"),
     "an unparsable quantity": (
@@ -244,28 +235,10 @@ BAD = {
         "shop/p.*expected a number",
     ),
     "a unit nobody knows": (bad(lambda p: requests(p, memory="5Qi")), "shop/p.*unit"),
-    "contradictory affinity": (
-        bad(lambda p: p["spec"].update(affinity={**apart(DB), **together(DB)})),
-        "shop/p: its affinity.*contradict",
+    "containers by name": (
+        bad(lambda p: p["spec"].update(containers={"main": {}})),
+        "shop/p: expected containers to be a list",
     ),
-    "contradictory selectors": (
-        bad(
-            lambda p: p["spec"].update(
-                nodeSelector={"x": "1"},
-                affinity={
-                    "nodeAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": {
-                            "nodeSelectorTerms": [
-                                {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}
-                            ]
-                        }
-                    }
-                },
-            )
-        ),
-        "shop/p.*'x'",
-    ),
-    "cyclic affinity": (ring(), "shop/p: its affinity is cyclic: it waits for shop/q"),
     "an empty cluster": ([pod("p")], "the cluster is empty"),
     "the same pod twice": ([node("a"), pod("p"), pod("p")], "shop/p: is in the snapshot twice"),
     "a budget without numbers": ([node("a"), budget("b", WEB)], "shop/b: expected minAvailable"),

@@ -106,7 +106,7 @@ def unready_pods_of_new_budgets(seed: int) -> Case:
         m.pod("held", name, "300m", is_ready=k > 1)
     m.budget("held", app_is("held"), minAvailable=3)
     m.fill(names, 1)
-    return Case(m.items, (NODES,))
+    return Case(m.items, (NODES, removing("n0")))
 
 
 @theme

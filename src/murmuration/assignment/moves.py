@@ -64,26 +64,45 @@ class MoveOrder:
 
 def order_moves(work: Work, node_of: Indices) -> MoveOrder:
     """Steps from the present placement to another one."""
-    packed = work.packed
+    packed, problem = work.packed, work.problem
     state = new_state(packed)
-    load(packed, state, packed.start.astype(np.int32))
+    present = work.placement(problem.present)
+    load(packed, state, present)
     target = work.placement(node_of).astype(np.int64)
-    pending = np.flatnonzero((target != packed.start) & (target >= 0))
+    pending = np.flatnonzero((target != present) & (target >= 0))
     # Small tasks first: they fit while it is crowded, and make room for large ones.
     pending = pending[np.argsort(packed.request[pending, 1], kind="stable")]
     made: list[Step] = []
     while True:
         made += _advance(packed, state, target, pending)
         pending = pending[state.x[pending] != target[pending]]
-        if not len(pending):
+        detour = _make_detour(packed, state, target, pending) if len(pending) else []
+        more = detour or _settle(packed, state, target)
+        made += more
+        if not more:
             break
-        detour = _make_detour(packed, state, target, pending)
-        if not detour:
-            break
-        made += detour
     steps = [step._replace(task=int(work.order[step.task])) for step in made]
     blocked = tuple(int(work.order[t]) for t in pending)
-    return MoveOrder(_number_waves(work.problem, steps), work.restore(state.x), blocked)
+    ended = work.restore(state.x)
+    # Who could not leave a node that goes has none in the end.
+    ended = np.where((ended == problem.present) & (problem.node_of < 0), -1, ended)
+    return MoveOrder(_number_waves(problem, steps), ended, blocked)
+
+
+def _settle(packed: Packed, state: State, target: Indices) -> list[Step]:
+    """Where moves turned out impossible, or a plan found no node: put tasks that have none, or
+    whose node goes, on any node that takes them now. That node is their target from then on."""
+    home = state.x.astype(np.int64)
+    homeless = packed.movable[(packed.start[packed.movable] < 0)]
+    homeless = homeless[(home[homeless] != target[homeless]) | (home[homeless] < 0)]
+    steps = []
+    for task in homeless[np.argsort(-packed.priority[homeless], kind="stable")].tolist():
+        node = find_node(packed, state, task)
+        if node >= 0:
+            target[task] = node
+            shift(packed, state, task, node)
+            steps.append(Step(task, int(home[task]), node))
+    return steps
 
 
 def _advance(packed: Packed, state: State, target: Indices, pending: Indices) -> list[Step]:
@@ -140,6 +159,15 @@ def shift(p: Packed, s: State, t: int, n: int) -> None:
 
 
 @loop_kernel
+def find_node(p: Packed, s: State, t: int) -> int:
+    """The first node that takes a task now, other than its own; −1 if none does."""
+    for n in range(p.total.shape[0]):
+        if n != s.x[t] and legal(p, s, t, n):
+            return n
+    return -1
+
+
+@loop_kernel
 def find_detour(p: Packed, s: State, target: Indices, pending: Indices) -> tuple[int, int]:
     """A task that could wait on a third node and so let another one in, and that node; (−1, −1) if
     there is none."""
@@ -171,7 +199,7 @@ def _number_waves(problem: Problem, steps: list[Step]) -> tuple[Step, ...]:
     depends on where others are.
     """
     ruled = _mark_ruled(problem)
-    free = problem.total - used(problem, problem.node_of)
+    free = problem.total - used(problem, problem.present)
     freed = np.zeros_like(free)
     down = np.zeros(len(problem.budget), dtype=np.int64)
     moving: set[int] = set()
@@ -204,7 +232,7 @@ def _mark_ruled(problem: Problem) -> Flags:
 
 def check(problem: Problem, order: MoveOrder) -> list[str]:
     """What is wrong with an order of moves by the plain rules of `problem`: the oracle of tests."""
-    node_of = problem.node_of.copy()
+    node_of = problem.present.copy()
     errors = []
     for step in order.steps:
         if node_of[step.task] != step.origin:
@@ -213,6 +241,7 @@ def check(problem: Problem, order: MoveOrder) -> list[str]:
         node_of[step.task] = step.node
         if worse := new_violations(problem, node_of, before):
             errors.append(describe(problem, worse))
+    node_of = np.where((node_of == problem.present) & (problem.node_of < 0), -1, node_of)
     if not np.array_equal(node_of, order.node_of):
         errors.append("the steps do not end where they should")
     return errors

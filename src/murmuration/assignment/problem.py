@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from murmuration.base.arrays import Amounts, Flags, Floats, Indices, Integers
+from murmuration.base.resources import format_amount
 
 UNPLACED = -1
 #: What a rule between tasks asks for.
@@ -146,6 +147,11 @@ class Problem:
     peak_watts: Floats
     #: What a reader of the plan should know about the snapshot.
     notes: tuple[str, ...] = ()
+    #: Integers per natural unit of each resource; empty for the usual ones.
+    units: tuple[float, ...] = ()
+    #: The node a task still lies on though it is to be without one, because that node goes; −1 for
+    #: the others, None if no node goes.
+    leaves: Indices | None = None
     #: Where the problem was read from; None if it was made from arrays.
     source: Source | None = field_of(default=None, compare=False)
 
@@ -157,6 +163,17 @@ class Problem:
         assert self.allowed.shape[1] == nodes, "one flag per class and node"
         assert self.node_of.max(initial=-1) < nodes, "a task lies on a node that is not there"
         assert self.source is None or len(self.source.services) == tasks, "a source of other tasks"
+
+    @property
+    def present(self) -> Indices:
+        """Where the tasks lie when the first step is made, those on nodes that go included."""
+        return self.with_leaving(self.node_of)
+
+    def with_leaving(self, node_of: Indices) -> Indices:
+        """A placement in which tasks that got no new node still lie on the node that goes."""
+        if self.leaves is None:
+            return node_of
+        return np.where((node_of < 0) & (self.leaves >= 0), self.leaves, node_of)
 
     @property
     def movable(self) -> Flags:
@@ -192,19 +209,25 @@ class Problem:
             nodes[self.node_of[task]] = True
         return nodes
 
+    def format(self, resource: int, amount: int) -> str:
+        """An amount of a resource for people."""
+        unit = self.units[resource] if self.units else None
+        return format_amount(self.resources[resource], amount, unit)
+
     def subset(self, keep: Flags) -> Problem:
-        """The same problem with some of its tasks. A rule whose holders or targets are all left out
-        is left out with them."""
+        """The same problem with some of its tasks. A rule without holders is left out, and one
+        without targets too, unless it asks for company that then nobody gives."""
         place = np.cumsum(keep) - 1
         rules = []
         for rule in self.rules:
             holders, targets = (place[tasks[keep[tasks]]] for tasks in (rule.holders, rule.targets))
-            if len(holders) and len(targets):
+            if len(holders) and (len(targets) or rule.kind == TOGETHER):
                 rules.append(replace(rule, holders=holders, targets=targets))
         return replace(
             self,
             tasks=tuple(self.tasks[t] for t in np.flatnonzero(keep).tolist()),
             rules=tuple(rules),
+            leaves=None if self.leaves is None else self.leaves[keep],
             source=None if self.source is None else self.source.subset(keep),
             **{name: getattr(self, name)[keep] for name in PER_TASK},
         )
@@ -347,15 +370,44 @@ def new_broken(
     """The rules among them; one that speaks of none of the tasks that moved is as broken as it was.
 
     A task that must lie together with others does not become lonely by what happens in other
-    domains: a domain that kept its tasks is left out, as Kubernetes does.
+    domains: a domain that kept its tasks is left out, as Kubernetes does. Where a single task
+    moved, its arrival is judged too.
     """
-    after = _of_rules(problem, node_of, problem.rules_of(moved))
+    rules = problem.rules_of(moved)
+    after = _of_rules(problem, node_of, rules)
     more = _more(after, _of_rules(problem, before, {v.subject for v in after}))
-    return [
+    worse = [
         v
         for v in more
         if v.kind != TOGETHER or _touched(problem.rules[v.subject], v.domain, before, node_of)
     ]
+    if worse or len(moved) != 1:
+        return worse
+    task = int(moved[0])
+    refused = [k for k in rules if refuses_arrival(problem.rules[k], task, node_of)]
+    return [Violation(problem.rules[k].kind, k, -1, 1) for k in refused]
+
+
+def refuses_arrival(rule: Rule, task: int, node_of: Integers) -> bool:
+    """Whether a rule would not let a task come where it lies now, all others being where they are.
+
+    What was broken before does not excuse it: whoever comes is judged by the domain it comes to, as
+    Kubernetes' scheduler does.
+    """
+    domain = int(rule.domain_of[node_of[task]]) if node_of[task] >= 0 else -1
+    if node_of[task] < 0 or (rule.kind != APART and task not in rule.holders):
+        return False
+    if rule.kind == APART:
+        return domain in broken(rule, node_of)
+    if domain < 0:
+        return True
+    others = Counter(domains_of(rule, rule.targets[rule.targets != task], node_of))
+    itself = int(task in rule.targets)
+    if rule.kind == TOGETHER:
+        anywhere = (node_of[rule.targets[rule.targets != task]] >= 0).any()
+        return not (others[domain] or (itself and not anywhere))
+    emptiest = min(others[d] for d in range(rule.domains))
+    return others[domain] + itself - emptiest > rule.limit
 
 
 def _more(after: list[Violation], before: list[Violation]) -> list[Violation]:

@@ -6,14 +6,15 @@ from collections import Counter
 
 import numpy as np
 
-from murmuration.assignment.problem import Problem, broken, used
+from murmuration.assignment.problem import Problem, broken, refuses_arrival, used
 from murmuration.base.arrays import Amounts, Flags, Indices
-from murmuration.base.resources import format_amount
 
 
 def why_unplaced(problem: Problem, node_of: Indices, task: int, among: Flags | None = None) -> str:
     """One sentence: how many nodes (of all, or of those marked) refuse a task for which reason, the
     most frequent first."""
+    if problem.pinned[task] and problem.source is not None and problem.source.pin_reasons[task]:
+        return problem.source.pin_reasons[task]
     free = problem.total - used(problem, node_of)
     usable = problem.may_use(task)
     objections: Counter[str] = Counter()
@@ -37,14 +38,15 @@ def _object_to(problem: Problem, node_of: Indices, task: int, node: int, free: A
     short = np.flatnonzero((request > free) & (request > 0))
     if len(short):
         r = int(short[0])
-        name = problem.resources[r]
+        asked = problem.format(r, int(request[r]))
         if request[r] > problem.total[node, r]:
-            return f"smaller than the {format_amount(name, int(request[r]))} it asks for"
-        return f"without {format_amount(name, int(request[r]))} free"
+            return f"smaller than the {asked} it asks for"
+        return f"without {asked} free"
     after = node_of.copy()
     after[task] = node
     for index in problem.rules_of(np.array([task])):
         rule = problem.rules[index]
-        if sum(broken(rule, after).values()) > sum(broken(rule, node_of).values()):
+        worse = sum(broken(rule, after).values()) > sum(broken(rule, node_of).values())
+        if worse or refuses_arrival(rule, task, after):
             return f"forbidden by a rule ({rule.name})"
     return "that would take it, but only in another order"

@@ -255,15 +255,17 @@ def count_in_domain(p: Packed, s: State, rule: int, d: int) -> tuple[int, int, i
 
 
 @helper
-def apart_allows(p: Packed, s: State, rule: int, role: int, to: int) -> bool:
-    """Whether a rule that keeps tasks apart holds in a domain once a task has come there.
+def apart_allows(p: Packed, s: State, rule: int, role: int, to: int, comes: bool) -> bool:
+    """Whether a rule that keeps tasks apart holds in a domain once a task has come there, or lies
+    there on another node.
 
     Only the domain it comes to is looked at: leaving one never breaks such a rule.
     """
     targets, alone, twice = count_in_domain(p, s, rule, to)
-    targets += 1 if role & TARGET else 0
-    alone += 1 if role == HOLDER else 0
-    twice += 1 if role == HOLDER | TARGET else 0
+    if comes:
+        targets += 1 if role & TARGET else 0
+        alone += 1 if role == HOLDER else 0
+        twice += 1 if role == HOLDER | TARGET else 0
     limit = p.rule_limit[rule]
     return not ((alone > 0 and targets > limit) or (twice > 0 and targets - 1 > limit))
 
@@ -311,7 +313,14 @@ def together_allows(
     ok = True
     if to >= 0:
         targets, alone, twice = count_in_domain(p, s, rule, to)
-        ok = not is_lonely(alone + holder, twice + both, targets + mine, total)
+        here = placed and origin == to
+        if role & HOLDER:
+            # The task itself is no company to itself.
+            others = targets - (mine if here else 0)
+            ok = others > 0 or (mine > 0 and total == 1)
+        if here:
+            return ok
+        ok &= not is_lonely(alone + holder, twice + both, targets + mine, total)
     if origin >= 0:
         targets, alone, twice = count_in_domain(p, s, rule, origin)
         after = is_lonely(alone - holder, twice - both, targets - mine, total)
@@ -339,6 +348,23 @@ def skew_after(p: Packed, s: State, rule: int, role: int, origin: int, to: int) 
 
 
 @helper
+def spread_takes(p: Packed, s: State, rule: int, role: int, origin: int, to: int) -> bool:
+    """Whether the domain a holder comes to is not too far above the emptiest: whatever other
+    domains are like, the scheduler judges that one."""
+    if not role & HOLDER:
+        return True
+    if to < 0:
+        return False
+    mine = 1 if role & TARGET else 0
+    emptiest = 1 << 60
+    for d in range(p.rule_domains[rule]):
+        left = mine if d == origin else 0
+        emptiest = min(emptiest, s.targets[p.rule_at[rule] + d] - left)
+    there = s.targets[p.rule_at[rule] + to] + (0 if to == origin else mine)
+    return there - emptiest <= p.rule_limit[rule]  # type: ignore[no-any-return]
+
+
+@helper
 def obeys(p: Packed, s: State, t: int, n: int) -> bool:
     """Whether the rules let a task go to a node."""
     ok = True
@@ -348,14 +374,14 @@ def obeys(p: Packed, s: State, t: int, n: int) -> bool:
         key = p.rule_key[rule]
         to = p.domain_of[key, n]
         come = p.domain_of[key, origin] if origin >= 0 else -1
-        if origin >= 0 and to == come:
-            continue
         kind = p.rule_kind[rule]
         if kind == APART:
-            ok &= to < 0 or apart_allows(p, s, rule, role, to)
+            ok &= to < 0 or apart_allows(p, s, rule, role, to, flag(origin < 0 or to != come))
         elif kind == TOGETHER:
             ok &= together_allows(p, s, rule, role, come, to, flag(origin >= 0))
-        else:
+        elif not spread_takes(p, s, rule, role, come, to):
+            ok = False
+        elif come != to:
             after = skew_after(p, s, rule, role, come, to)
             # Where the spread is broken already, a move may leave it as bad, not make it worse.
             ok &= after <= p.rule_limit[rule] or after <= skew_after(p, s, rule, role, -1, -1)

@@ -1,8 +1,9 @@
 """Resources: what a node has and a task asks for, in exact whole numbers.
 
 Amounts are 64-bit integers, so that what is released is to the last digit what was assigned: memory
-in bytes, CPU and every other resource in millionths. `500m`, `2Gi`, `1.5G` and plain numbers are
-read as Kubernetes reads them.
+in bytes, CPU and every other resource in millionths, unless a table says otherwise (`fitting_unit`:
+bytes of disk would not fit in millionths). `500m`, `2Gi`, `1.5G` and plain numbers are read as
+Kubernetes reads them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,23 +25,20 @@ MICRO = 1_000_000
 #: The largest amount: it passes through a float to the last digit, and a hundred times it is still
 #: an integer.
 AMOUNT_MAX = 2**50
-SUFFIXES: dict[str, float] = {
-    "": 1.0,
-    "n": 1e-9,
-    "u": 1e-6,
-    "m": 1e-3,
-    "k": 1e3,
-    "K": 1e3,
-    "M": 1e6,
-    "G": 1e9,
-    "T": 1e12,
-    "P": 1e15,
-    "Ki": 2.0**10,
-    "Mi": 2.0**20,
-    "Gi": 2.0**30,
-    "Ti": 2.0**40,
-    "Pi": 2.0**50,
+SUFFIXES: dict[str, Fraction] = {
+    "": Fraction(1),
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "K": Fraction(1000),
+    **{suffix: Fraction(1000 ** (k + 1)) for k, suffix in enumerate("kMGTPE")},
+    **{f"{suffix}i": Fraction(1024 ** (k + 1)) for k, suffix in enumerate("KMGTPE")},
 }
+#: Exponents beyond this are no size anybody means, and would take for ever to write out.
+EXPONENT_MAX = 400
+#: Resources counted in bytes; pages of several sizes are resources of their own.
+IN_BYTES = ("memory", "ephemeral-storage", "storage")
+PAGES = "hugepages-"
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -55,12 +55,38 @@ def parse_quantity(text: str | float, where: str = "quantity") -> float:
         raise InputError(
             f"{where}: {text!r} has an {unknown('unit', suffix, (s for s in SUFFIXES if s))}"
         )
-    value = float(number) * SUFFIXES[suffix]
-    if not 0 <= value < math.inf:
+    value = _value(number, suffix)
+    if value is None or not 0 <= value < math.inf:
         raise InputError(
             f"{where}: expected a size that is neither negative nor infinite, got {text!r}"
         )
     return value
+
+
+@lru_cache(maxsize=65536)
+def _value(number: str, suffix: str) -> float | None:
+    """The nearest float to a number times its suffix; none if it is beyond all sizes."""
+    _, _, exponent = number.lower().partition("e")
+    if abs(int(exponent or 0)) > EXPONENT_MAX:
+        return None
+    try:
+        return float(Fraction(number) * SUFFIXES[suffix])
+    except OverflowError:
+        return None
+
+
+def is_in_bytes(name: str) -> bool:
+    """Whether a resource is counted in bytes rather than in pieces."""
+    return name in IN_BYTES or name.startswith(PAGES)
+
+
+def fitting_unit(name: str, largest: float) -> float:
+    """Integers per natural unit for a resource whose largest amount is known: bytes for what is
+    counted in bytes, else millionths, and coarser by thousands where that would be too much."""
+    unit = 1.0 if is_in_bytes(name) else float(MICRO)
+    while largest * unit > AMOUNT_MAX:
+        unit /= 1000.0
+    return unit
 
 
 @dataclass(frozen=True)
@@ -69,6 +95,8 @@ class Resources:
     exact integers."""
 
     names: tuple[str, ...] = ("cpu", "memory")
+    #: Integers per natural unit of each; empty for those of `usual_unit`.
+    given_units: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.names[:2] != ("cpu", "memory") or len(set(self.names)) != len(self.names):
@@ -79,10 +107,12 @@ class Resources:
     def __len__(self) -> int:
         return len(self.names)
 
-    def unit(self, name: str) -> int:
+    def unit(self, name: str) -> float:
         """Integers per natural unit: 1 for a byte of memory, a million for one CPU or one of
-        anything else."""
-        return 1 if name == "memory" else MICRO
+        anything else, unless the table was given others."""
+        if self.given_units:
+            return self.given_units[self.names.index(name)]
+        return usual_unit(name)
 
     def units(self) -> Floats:
         return np.array([self.unit(name) for name in self.names], dtype=np.float64)
@@ -116,9 +146,17 @@ class Resources:
         return ", ".join(parts)
 
 
-def format_amount(name: str, amount: int) -> str:
-    """One exact amount in the unit people use."""
+def usual_unit(name: str) -> int:
+    """Integers per natural unit where nobody chose another."""
+    return 1 if name == "memory" else MICRO
+
+
+def format_amount(name: str, amount: int, unit: float | None = None) -> str:
+    """One exact amount in the unit people use; `unit` integers are one of it."""
+    value = amount / (usual_unit(name) if unit is None else unit)
     if name == "memory":
-        return f"{amount / 1e9:.4g} GB"
+        return f"{value / 1e9:.4g} GB"
+    if unit is not None and is_in_bytes(name):
+        return f"{value / 1e9:.4g} GB {name}"
     label = "CPU" if name == "cpu" else name
-    return f"{amount / MICRO:.4g} {label}"
+    return f"{value:.4g} {label}"

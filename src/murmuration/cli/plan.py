@@ -45,6 +45,13 @@ PATH = click.Path(path_type=Path)
     help="Plan with nodes added: an instance type such as m5.large, or a copy of a node.",
 )
 @click.option(
+    "--usage",
+    type=PATH,
+    metavar="FILE",
+    help="What kubectl top pods -A prints, or the metrics API's JSON: pods that request nothing "
+    "weigh what they use.",
+)
+@click.option(
     "--objective",
     "objectives",
     multiple=True,
@@ -100,6 +107,7 @@ def plan(
     remove: tuple[str, ...],
     any_one: str | None,
     add: tuple[str, ...],
+    usage: Path | None,
     objectives: tuple[str, ...],
     limits: tuple[str, ...],
     power_off: bool,
@@ -115,8 +123,9 @@ def plan(
 ) -> None:
     """Plan a better allocation for a real cluster.
 
-    SNAPSHOT is what kubectl get nodes,pods,pdb -A -o json (or yaml) writes, a TOML file of ours, or
-    a folder of an Alibaba trace. The plan is an ordered list of moves; nothing is carried out.
+    SNAPSHOT is what kubectl get nodes,pods,pdb -A -o json (or yaml) writes, or - for standard
+    input; a TOML file of ours; or a folder of an Alibaba trace. The plan is an ordered list of
+    moves; nothing is carried out.
     """
     if assignment is not None:
         folder = common.results_folder(out, as_json, f"plan-{snapshot.stem}")
@@ -144,9 +153,9 @@ def plan(
     if len({objective.name for objective in options.objectives}) < len(options.objectives):
         raise InputError("--objective: expected each objective once")
     folder = common.results_folder(
-        out, as_json, f"plan-{snapshot.name.partition('.')[0] or 'cluster'}"
+        out, as_json, f"plan-{snapshot.name.partition('.')[0].strip('-') or 'cluster'}"
     )
-    question = Question(snapshot, place, remove, add)
+    question = Question(snapshot, place, remove, add, usage)
     if any_one is not None:
         _fail_any(question, any_one, options.seed, as_json)
         return
@@ -161,6 +170,7 @@ class Question:
     place: Path | None
     remove: tuple[str, ...]
     add: tuple[str, ...]
+    usage: Path | None = None
 
 
 def _reassign(
@@ -223,7 +233,7 @@ def _plan(question: Question, options: Options, folder: Path | None, as_json: bo
     from murmuration.planning.snapshots.opening import open_snapshot
 
     timer = common.Timer()
-    problem = open_snapshot(question.snapshot, question.place, question.add)
+    problem = open_snapshot(question.snapshot, question.place, question.add, question.usage)
     extra: dict[str, Any] = {}
     if question.remove:
         removed = without(problem, question.remove)

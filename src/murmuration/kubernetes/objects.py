@@ -3,6 +3,9 @@ one object."""
 
 from __future__ import annotations
 
+import codecs
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,8 +15,7 @@ from murmuration.base.errors import InputError
 from murmuration.workload.formats.source import Source
 
 Object = Mapping[str, Any]
-#: What brings pods of its own, and where it keeps their number.
-MAKERS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job")
+_GAP = re.compile(r"\s*")
 
 
 def read_objects(source: Source) -> list[Object]:
@@ -27,24 +29,49 @@ def read_objects(source: Source) -> list[Object]:
 def looks_like_objects(source: Source) -> bool:
     """Whether a file holds objects, by its first lines: a JSON object or array, or YAML with the
     two keys every object has."""
-    text = source.data[:4096].decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
+    text = as_utf8(source.data[:4096]).decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
     return text[:1] in "{[" or text.startswith("---") or "apiVersion:" in text or "kind:" in text
+
+
+def as_utf8(data: bytes) -> bytes:
+    """The same text in UTF-8: PowerShell writes UTF-16 into a file."""
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return data.decode("utf-16", errors="replace").encode()
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def _documents(source: Source) -> list[Any]:
     """The JSON or YAML documents of a file."""
-    text = source.data.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text[:1] in (b"{", b"["):
-        try:
-            return [msgspec.json.decode(text)]
-        except msgspec.DecodeError as error:
+    text = as_utf8(source.data).lstrip()
+    if text[:1] not in (b"{", b"["):
+        return _yaml(source, text)
+    try:
+        return [msgspec.json.decode(text)]
+    except msgspec.DecodeError as error:
+        documents = _several(text)
+        if documents is None:
             raise InputError(
                 f"{source.path}: expected JSON as kubectl writes it: {error}"
             ) from None
-    return _yaml(source)
+        return documents
 
 
-def _yaml(source: Source) -> list[Any]:
+def _several(text: bytes) -> list[Any] | None:
+    """JSON documents one after the other, on lines of their own or not; None if they are not."""
+    decoder, rest = json.JSONDecoder(), text.decode("utf-8", errors="replace")
+    documents, at = [], 0
+    try:
+        while at < len(rest):
+            document, end = decoder.raw_decode(rest, at)
+            documents.append(document)
+            gap = _GAP.match(rest, end)
+            at = end if gap is None else gap.end()
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    return documents
+
+
+def _yaml(source: Source, text: bytes) -> list[Any]:
     try:
         import yaml
     except ImportError:
@@ -54,11 +81,7 @@ def _yaml(source: Source) -> list[Any]:
         ) from None
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        return [
-            document
-            for document in yaml.load_all(source.data, Loader=loader)
-            if document is not None
-        ]
+        return [document for document in yaml.load_all(text, Loader=loader) if document is not None]
     except yaml.YAMLError as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         at = "" if line is None else f", line {line + 1}"
@@ -105,50 +128,19 @@ def namespace_of(thing: Object) -> str:
     return str(thing["metadata"].get("namespace") or "default")
 
 
-def pods_to_place(things: list[Object]) -> list[Object]:
-    """New pods: pods as they are, without a node, and those a Deployment or the like would make."""
-    pods: list[Object] = []
-    for thing in things:
-        if thing["kind"] == "Pod":
-            pods.append(_without_node(thing))
-        elif thing["kind"] in MAKERS:
-            pods += _replicas(thing)
-        else:
-            raise InputError(
-                f"--place: expected pods or what makes them ({', '.join(MAKERS)}), got a "
-                f"{thing['kind']}"
-            )
-    return pods
+def controller_of(pod: Object) -> Object | None:
+    """The owner that would make a pod again."""
+    owners = pod["metadata"].get("ownerReferences") or []
+    return next(
+        (owner for owner in owners if owner.get("controller")), owners[0] if owners else None
+    )
 
 
-def _without_node(pod: Object) -> Object:
-    spec = {key: value for key, value in (pod.get("spec") or {}).items() if key != "nodeName"}
-    return {**pod, "spec": spec, "status": {"phase": "Pending"}}
-
-
-def _replicas(maker: Object) -> list[Object]:
-    """The pods a controller would make of its template."""
-    spec = maker.get("spec") or {}
-    template = spec.get("template")
-    if not isinstance(template, Mapping):
-        raise InputError(f"{maker['kind']} {name_of(maker)}: expected spec.template")
-    count = spec.get("parallelism" if maker["kind"] == "Job" else "replicas", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 100_000:
-        raise InputError(
-            f"{maker['kind']} {name_of(maker)}: expected a number of replicas, got {count!r}"
-        )
-    name = maker["metadata"].get("name", "")
-    owner = {"kind": maker["kind"], "name": name, "controller": True}
-    metadata = {
-        **(template.get("metadata") or {}),
-        "namespace": namespace_of(maker),
-        "ownerReferences": [owner],
-    }
-    return [
-        {
-            "kind": "Pod",
-            "metadata": {**metadata, "name": f"{name}-new-{k}"},
-            "spec": template.get("spec") or {},
-        }
-        for k in range(count)
-    ]
+def listed(thing: Object, key: str, where: str) -> list[Object]:
+    """A list of objects in an object; nothing at all is an empty one."""
+    items = thing.get(key)
+    if not items:
+        return []
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        raise InputError(f"{where}: expected {key} to be a list of objects")
+    return items

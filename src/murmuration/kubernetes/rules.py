@@ -1,50 +1,64 @@
-"""Affinity, anti-affinity, topology spread and host ports of pods as rules between tasks."""
+"""Affinity, anti-affinity and topology spread of pods as rules between tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 
 from murmuration.assignment.problem import APART, SPREAD, TOGETHER, Rule
-from murmuration.assignment.snapshots.builder import NodeEntry, TaskEntry
+from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Flags, Indices
 from murmuration.base.errors import InputError
+from murmuration.kubernetes.labels import LabelIndex, Namespaces
+from murmuration.kubernetes.nodes import NodeMasks
 from murmuration.kubernetes.objects import Object, namespace_of
-from murmuration.kubernetes.selectors import requirements_of, selects
+from murmuration.kubernetes.selectors import requirements_of
 
 #: One affinity term or spread constraint, as Kubernetes writes it.
 Term = Object
+#: What two pods must share to share a rule; it becomes JSON.
+Key = list[object]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-HOST = "kubernetes.io/hostname"
+#: The nodes each kind of task may use; rules may narrow them.
+Masks = dict[Hashable, Flags]
 
 
-def _terms(task: TaskEntry, part: str) -> list[Term]:
+def terms_of(task: TaskEntry, part: str) -> list[Term]:
+    """The required terms of a pod's affinity or anti-affinity."""
     affinity = (task.source.get("spec") or {}).get("affinity") or {}
-    return list((affinity.get(part) or {}).get(REQUIRED) or ())
+    terms = list((affinity.get(part) or {}).get(REQUIRED) or ())
+    for term in terms:
+        if not term.get("topologyKey"):
+            raise InputError(f"pod {task.name}: {part}: expected a topologyKey")
+    return terms
 
 
-def _spreads(task: TaskEntry) -> list[Term]:
-    listed = (task.source.get("spec") or {}).get("topologySpreadConstraints") or ()
-    return [c for c in listed if c.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
+def spreads_of(task: TaskEntry) -> list[Term]:
+    """The constraints of a pod that keep it from being scheduled."""
+    given = (task.source.get("spec") or {}).get("topologySpreadConstraints") or ()
+    hard = [c for c in given if c.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
+    for term in hard:
+        skew = term.get("maxSkew", 1)
+        wrong = isinstance(skew, bool) or not isinstance(skew, int) or skew < 1
+        if not term.get("topologyKey") or wrong:
+            raise InputError(
+                f"pod {task.name}: topology spread: expected a topologyKey and a maxSkew of at "
+                "least 1"
+            )
+    return hard
 
 
-def _key(task: TaskEntry, term: Term) -> str:
-    """What makes two pods' terms the same rule: namespace, term, and the labels it takes from the
-    pod itself."""
-    labels = {
-        key: task.labels.get(key)
-        for key in (*_listed(term, "matchLabelKeys"), *_listed(term, "mismatchLabelKeys"))
-    }
-    return msgspec.json.encode(
-        [namespace_of(task.source), term, labels], order="deterministic"
-    ).decode()
+def _keys(term: Term, name: str) -> list[str]:
+    return [str(value) for value in term.get(name) or ()]
 
 
-def _listed(term: Term, key: str) -> list[str]:
-    return [str(value) for value in term.get(key) or ()]
+def _own_labels(task: TaskEntry, term: Term) -> dict[str, str | None]:
+    """The labels a term takes from the pod that has it."""
+    keys = (*_keys(term, "matchLabelKeys"), *_keys(term, "mismatchLabelKeys"))
+    return {key: task.labels.get(key) for key in keys}
 
 
 def _selector(task: TaskEntry, term: Term) -> Term | None:
@@ -54,177 +68,154 @@ def _selector(task: TaskEntry, term: Term) -> Term | None:
         return None
     wants = requirements_of(selector)
     for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-        keys = [key for key in _listed(term, name) if key in task.labels]
+        keys = [key for key in _keys(term, name) if key in task.labels]
         wants += [{"key": key, "operator": operator, "values": [task.labels[key]]} for key in keys]
     return {"matchExpressions": wants}
 
 
-def _targets(task: TaskEntry, term: Term, tasks: Sequence[TaskEntry], where: str) -> Indices:
-    selector = _selector(task, term)
-    spaces = {str(space) for space in term.get("namespaces") or ()}
-    # The labels of namespaces are not in a snapshot: a selector of namespaces is taken to mean all
-    # of them.
-    everywhere = term.get("namespaceSelector") is not None
-    if not spaces and not everywhere:
-        spaces = {namespace_of(task.source)}
-    targets = [
-        k
-        for k, other in enumerate(tasks)
-        if (everywhere or namespace_of(other.source) in spaces)
-        and selects(selector, other.labels, where)
-    ]
-    return np.array(targets, dtype=np.int64)
+@dataclass
+class RuleMaker:
+    """Makes the rules of pods: who they are, where they are, and what namespaces are called."""
 
+    tasks: Sequence[TaskEntry]
+    nodes: NodeMasks
+    masks: Masks
+    index: LabelIndex
+    namespaces: Namespaces
+    #: The domains of labels that were asked for before.
+    domains: dict[tuple[str, bytes], Indices] = field(default_factory=dict)
 
-def _domains(nodes: Sequence[NodeEntry], key: str, usable: Flags | None = None) -> Indices:
-    """Which part of the cluster each node is in by a label; −1 without it."""
-    values: dict[str, int] = {}
-    domains = np.full(len(nodes), -1, dtype=np.int64)
-    for k, node in enumerate(nodes):
-        if key in node.labels and (usable is None or usable[k]):
-            domains[k] = values.setdefault(node.labels[key], len(values))
-    return domains
+    def rules(self) -> list[Rule]:
+        """Every distinct rule. Pods that must lie where a label is are kept to the nodes that have
+        it."""
+        return [*self._apart(), *self._together(), *self._spread()]
 
+    def _targets(self, task: TaskEntry, term: Term, where: str) -> Indices:
+        """The pods an affinity term speaks of."""
+        spaces = self.namespaces.of_term(term, namespace_of(task.source), where)
+        return self.index.select(_selector(task, term), spaces, where)
 
-def rules_of(
-    tasks: Sequence[TaskEntry], nodes: Sequence[NodeEntry], masks: dict[Hashable, Flags]
-) -> list[Rule]:
-    """Every distinct rule. Pods that must lie where a label is are kept to the nodes that have
-    it."""
-    rules: list[Rule] = []
-    for kind, part in ((APART, "podAntiAffinity"), (TOGETHER, "podAffinity")):
-        for holders, term in _group_terms(tasks, partial(_terms, part=part)):
-            first = tasks[holders[0]]
-            where = f"pod {first.name}: {part}"
-            key = str(term.get("topologyKey") or "")
-            if not key:
-                raise InputError(f"{where}: expected a topologyKey")
-            domains = _domains(nodes, key)
-            if kind == TOGETHER:
-                _keep_to(tasks, holders, domains >= 0, masks, key)
-            targets = _targets(first, term, tasks, where)
-            rules.append(Rule(kind, f"{where} by {key}", np.array(holders), targets, domains))
-    for holders, term in _group_terms(tasks, _spreads):
-        rules.append(_spread(tasks, holders, term, nodes, masks))
-    return [*rules, *_ports(tasks, nodes)]
-
-
-def _group_terms(
-    tasks: Sequence[TaskEntry], terms: Callable[[TaskEntry], Sequence[Term]]
-) -> list[tuple[list[int], Term]]:
-    """Each distinct term with the tasks that have it: replicas of a service share their rules."""
-    groups: dict[str, tuple[list[int], Term]] = {}
-    for k, task in enumerate(tasks):
-        for term in terms(task):
-            groups.setdefault(_key(task, term), ([], term))[0].append(k)
-    return list(groups.values())
-
-
-def _spread(
-    tasks: Sequence[TaskEntry],
-    holders: list[int],
-    term: Term,
-    nodes: Sequence[NodeEntry],
-    masks: dict[Hashable, Flags],
-) -> Rule:
-    first = tasks[holders[0]]
-    where, key, skew = (
-        f"pod {first.name}: topology spread",
-        str(term.get("topologyKey") or ""),
-        term.get("maxSkew", 1),
-    )
-    if not key or isinstance(skew, bool) or not isinstance(skew, int) or skew < 1:
-        raise InputError(f"{where}: expected a topologyKey and a maxSkew of at least 1")
-    usable = masks[first.wants] if term.get("nodeAffinityPolicy", "Honor") == "Honor" else None
-    domains = _domains(nodes, key, usable)
-    _keep_to(tasks, holders, _domains(nodes, key) >= 0, masks, key)
-    # With fewer domains than it wants, the emptiest counts as empty: as if there were one more.
-    wanted = term.get("minDomains") or 0
-    extra = 1 if int(domains.max(initial=-1)) + 1 < wanted else 0
-    targets = _targets(first, {**term, "namespaces": None, "namespaceSelector": None}, tasks, where)
-    return Rule(SPREAD, f"{where} by {key}", np.array(holders), targets, domains, skew, extra)
-
-
-def _keep_to(
-    tasks: Sequence[TaskEntry],
-    holders: list[int],
-    labelled: Flags,
-    masks: dict[Hashable, Flags],
-    key: str,
-) -> None:
-    """Take nodes without a label from pods whose rule needs it."""
-    if labelled.all():
-        return
-    for k in holders:
-        wants = tasks[k].wants
-        if wants == "pinned" or (isinstance(wants, tuple) and key in wants[1:]):
-            continue
-        narrowed = (*(wants if isinstance(wants, tuple) else (wants,)), key)
-        masks.setdefault(narrowed, masks[wants] & labelled)
-        tasks[k].wants = narrowed
-
-
-def _ports(tasks: Sequence[TaskEntry], nodes: Sequence[NodeEntry]) -> list[Rule]:
-    """Two pods that want the same port of their node lie apart."""
-    users: dict[tuple[int, str], list[int]] = {}
-    for k, task in enumerate(tasks):
-        wanted = {
-            (int(port["hostPort"]), str(port.get("protocol") or "TCP"))
-            for container in (task.source.get("spec") or {}).get("containers") or ()
-            for port in container.get("ports") or ()
-            if port.get("hostPort")
-        }
-        for port in wanted:
-            users.setdefault(port, []).append(k)
-    by_node = np.arange(len(nodes))
-    return [
-        Rule(APART, f"host port {port} ({protocol})", np.array(holders), np.array(holders), by_node)
-        for (port, protocol), holders in users.items()
-        if len(holders) > 1
-    ]
-
-
-def check_affinity(tasks: Sequence[TaskEntry]) -> None:
-    """Refuse rules nothing can meet: a pod that must and must not lie with the same pods, and pods
-    that wait for each other in a ring."""
-    for task in tasks:
-        apart = {_same(term) for term in _terms(task, "podAntiAffinity")}
-        if any(_same(term) in apart for term in _terms(task, "podAffinity")):
-            raise InputError(
-                f"pod {task.name}: its affinity and anti-affinity contradict each other"
+    def _apart(self) -> list[Rule]:
+        rules = []
+        for holders, terms in self._group(
+            lambda task: [[term] for term in terms_of(task, "podAntiAffinity")], _affinity_key
+        ):
+            first, key = self.tasks[holders[0]], str(terms[0]["topologyKey"])
+            where = f"pod {first.name}: podAntiAffinity"
+            targets = self._targets(first, terms[0], where)
+            rules.append(
+                Rule(APART, f"{where} by {key}", np.array(holders), targets, self._domains(key))
             )
-    _check_ring(tasks)
+        return rules
+
+    def _together(self) -> list[Rule]:
+        """One rule for each term, all of them about the pods that every term selects."""
+        rules = []
+        for holders, terms in self._group(
+            lambda task: [terms_of(task, "podAffinity")], _affinity_key
+        ):
+            first = self.tasks[holders[0]]
+            where = f"pod {first.name}: podAffinity"
+            targets = self._targets(first, terms[0], where)
+            for term in terms[1:]:
+                targets = np.intersect1d(targets, self._targets(first, term, where))
+            for key in dict.fromkeys(str(term["topologyKey"]) for term in terms):
+                self._keep_to(holders, key)
+                rules.append(
+                    Rule(
+                        TOGETHER,
+                        f"{where} by {key}",
+                        np.array(holders),
+                        targets,
+                        self._domains(key),
+                    )
+                )
+        return rules
+
+    def _spread(self) -> list[Rule]:
+        groups = self._group(lambda task: [[term] for term in spreads_of(task)], _spread_key)
+        return [self._one_spread(holders, terms[0]) for holders, terms in groups]
+
+    def _one_spread(self, holders: list[int], term: Term) -> Rule:
+        first, key = self.tasks[holders[0]], str(term["topologyKey"])
+        where = f"pod {first.name}: topology spread"
+        spec = first.source.get("spec") or {}
+        counted = self.nodes.everywhere.copy()
+        for each in {str(other["topologyKey"]) for other in spreads_of(first)}:
+            self._keep_to(holders, each)
+            counted &= self.nodes.labelled(each)
+        if (term.get("nodeAffinityPolicy") or "Honor") == "Honor":
+            counted &= self.nodes.affinity(spec, where)
+        if (term.get("nodeTaintsPolicy") or "Ignore") == "Honor":
+            counted &= self.nodes.tolerated(spec.get("tolerations") or [])
+        domains = self._domains(key, counted)
+        # With fewer domains than it wants, the emptiest counts as empty: as if there were one more.
+        extra = 1 if int(domains.max(initial=-1)) + 1 < (term.get("minDomains") or 0) else 0
+        found = self.index.select(_selector(first, term), [namespace_of(first.source)], where)
+        stay = [k for k in found.tolist() if not _is_leaving(self.tasks[k])]
+        targets = np.array(stay, dtype=np.int64)
+        skew = int(term.get("maxSkew", 1))
+        return Rule(SPREAD, f"{where} by {key}", np.array(holders), targets, domains, skew, extra)
+
+    def _group(
+        self,
+        terms: Callable[[TaskEntry], Sequence[list[Term]]],
+        key: Callable[[TaskEntry, list[Term]], Key],
+    ) -> list[tuple[list[int], list[Term]]]:
+        """Each distinct list of terms with the pods that have it: replicas of a service share their
+        rules."""
+        groups: dict[bytes, tuple[list[int], list[Term]]] = {}
+        for k, task in enumerate(self.tasks):
+            for listed in terms(task):
+                if listed:
+                    mark = msgspec.json.encode(key(task, listed), order="deterministic")
+                    groups.setdefault(mark, ([], listed))[0].append(k)
+        return list(groups.values())
+
+    def _domains(self, key: str, counted: Flags | None = None) -> Indices:
+        """Which part of the cluster each node is in by a label; −1 without it. Many rules part the
+        nodes alike and share one array."""
+        mark = (key, b"" if counted is None else counted.tobytes())
+        if mark not in self.domains:
+            values: dict[str, int] = {}
+            domains = np.full(len(self.nodes.nodes), -1, dtype=np.int64)
+            for k, node in enumerate(self.nodes.nodes):
+                if key in node.labels and (counted is None or counted[k]):
+                    domains[k] = values.setdefault(node.labels[key], len(values))
+            self.domains[mark] = domains
+        return self.domains[mark]
+
+    def _keep_to(self, holders: list[int], key: str) -> None:
+        """Take nodes without a label from pods whose rule needs it."""
+        labelled = self.nodes.labelled(key)
+        if labelled.all():
+            return
+        for k in holders:
+            wants = self.tasks[k].wants
+            if wants == "pinned" or (isinstance(wants, tuple) and key in wants[1:]):
+                continue
+            narrowed = (*(wants if isinstance(wants, tuple) else (wants,)), key)
+            if narrowed not in self.masks:
+                self.masks[narrowed] = self.masks[wants] & labelled
+            self.tasks[k].wants = narrowed
 
 
-def _same(term: Term) -> str:
-    parts = [
-        term.get("labelSelector"),
-        term.get("topologyKey"),
-        term.get("namespaces"),
-        term.get("namespaceSelector"),
-    ]
-    return msgspec.json.encode(parts, order="deterministic").decode()
+def _is_leaving(task: TaskEntry) -> bool:
+    return bool(task.source["metadata"].get("deletionTimestamp"))
 
 
-def _check_ring(tasks: Sequence[TaskEntry]) -> None:
-    """Pods without a node, each of which waits for another of them to be placed first."""
-    waits: dict[int, list[set[int]]] = {}
-    for k, task in enumerate(tasks):
-        terms = [] if task.node else _terms(task, "podAffinity")
-        needs = [
-            set(_targets(task, term, tasks, f"pod {task.name}: podAffinity").tolist())
-            for term in terms
-        ]
-        if needs := [need for need in needs if need and k not in need]:
-            waits[k] = needs
-    placed = {k for k in range(len(tasks)) if k not in waits}
-    while ready := [
-        k for k in waits if k not in placed and all(need & placed for need in waits[k])
-    ]:
-        placed.update(ready)
-    if stuck := [k for k in waits if k not in placed]:
-        others = ", ".join(tasks[k].name for k in stuck[1:4])
-        raise InputError(
-            f"pod {tasks[stuck[0]].name}: its affinity is cyclic: it waits for "
-            f"{others or 'itself'}, which waits for it"
-        )
+def _affinity_key(task: TaskEntry, terms: list[Term]) -> Key:
+    """What makes two pods' terms the same rule: namespace, terms, and the labels they take from
+    the pod itself."""
+    return [namespace_of(task.source), terms, [_own_labels(task, term) for term in terms]]
+
+
+def _spread_key(task: TaskEntry, terms: list[Term]) -> Key:
+    """The same, and whatever of the pod decides which nodes are counted."""
+    spec = task.source.get("spec") or {}
+    node_affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
+    keys = sorted({str(term["topologyKey"]) for term in spreads_of(task)})
+    counted = [spec.get("nodeSelector") or {}, node_affinity, keys]
+    if terms[0].get("nodeTaintsPolicy") == "Honor":
+        counted.append(spec.get("tolerations") or [])
+    return [*_affinity_key(task, terms), counted]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from murmuration.assignment.problem import Problem
-from murmuration.base.arrays import Amounts
+from murmuration.base.arrays import Amounts, Flags
 from murmuration.base.errors import InputError, unknown
 
 
@@ -33,24 +33,36 @@ def without(problem: Problem, names: Sequence[str]) -> Removed:
         raise InputError("--remove: expected at least one node to be left")
     affected = (problem.node_of >= 0) & gone[problem.node_of]
     reasons = _why_fixed(problem)
-    stranded = {problem.tasks[t]: reasons[t] for t in np.flatnonzero(affected) if reasons[t]}
+    goes_with = _goes_with_node(problem)
+    stranded = {
+        problem.tasks[t]: reasons[t]
+        for t in np.flatnonzero(affected & ~goes_with).tolist()
+        if reasons[t]
+    }
     keep = np.array(
         [not (affected[t] and reasons[t]) for t in range(len(problem.tasks))], dtype=np.bool_
     )
     rest = problem.subset(keep)
     moving = affected[keep]
     displaced = {int(t): problem.nodes[rest.node_of[t]] for t in np.flatnonzero(moving)}
-    # The nodes stay in the arrays, so that numbers and names keep their meaning: they have nothing
-    # to give and nobody may use them.
+    # The nodes stay in the arrays, so that numbers and names keep their meaning, and the tasks on
+    # them are there until they have left; but nobody may come.
     changed = replace(
         rest,
         node_of=np.where(moving, -1, rest.node_of),
+        leaves=np.where(moving, rest.node_of, -1),
         allowed=rest.allowed & ~gone,
-        total=np.where(gone[:, None], 0, rest.total),
         pinned=rest.pinned & ~moving,
     )
     assert not gone[changed.node_of[changed.node_of >= 0]].any(), "a task is left on a removed node"
     return Removed(changed, displaced, stranded)
+
+
+def _goes_with_node(problem: Problem) -> Flags:
+    """Tasks that belong to their nodes and end with them."""
+    if problem.source is None:
+        return np.zeros(len(problem.tasks), dtype=np.bool_)
+    return np.array(problem.source.bound_to_node, dtype=np.bool_)
 
 
 def _why_fixed(problem: Problem) -> list[str]:

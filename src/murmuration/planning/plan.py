@@ -151,11 +151,11 @@ def _rehearse(
     problem = work.problem
     rehearsal = rehearse(problem, order.steps, options.rate, options.displaced)
     # Where some moves are impossible the steps end elsewhere than planned, so that is looked at.
-    broken = new_violations(problem, order.node_of)
+    broken = new_violations(problem, problem.with_leaving(order.node_of), problem.present)
     error = describe(problem, broken) if broken else "; ".join(rehearsal.errors[:1])
     if not error:
         return order, rehearsal, []
-    unmoved = order_moves(work, problem.node_of)
+    unmoved = MoveOrder((), problem.node_of, ())
     note = f"nothing is moved: the plan would break something ({error})"
     return unmoved, rehearse(problem, (), options.rate), [note]
 
@@ -183,7 +183,8 @@ def _place_with_fewest_moves(work: Work, options: Options) -> Fewest | None:
     waiting = (work.problem.node_of < 0).any()
     if not waiting or not (options.only_place or (work.problem.node_of >= 0).any()):
         return None
-    return fewest_moves(work, options.seed, options.exact_effort)
+    most = min((limit for k, limit in options.limits if k == of.MOVES), default=np.inf)
+    return fewest_moves(work, options.seed, options.exact_effort, most)
 
 
 def _search(

@@ -33,7 +33,7 @@ import numpy as np
 from murmuration.assignment.moves import Step
 from murmuration.assignment.problem import Problem, describe, new_broken, used
 from murmuration.base.arrays import Flags, Floats, Integers
-from murmuration.base.resources import Resources, format_amount
+from murmuration.base.resources import Resources
 from murmuration.cluster.state import Assignment, ClusterState
 
 #: A gigabit per second, in megabytes.
@@ -120,7 +120,7 @@ class _Stage:
     def __init__(self, problem: Problem, steps: Sequence[Step], seconds: Floats) -> None:
         self.problem, self.steps, self.seconds = problem, steps, seconds
         self.table = _table(problem)
-        self.node_of, self.movable = problem.node_of.copy(), problem.movable
+        self.node_of, self.movable = problem.present.copy(), problem.movable
         self.start, self.end = (np.full(len(steps), np.nan) for _ in range(2))
         self.moments: list[Moment] = []
         self.errors: list[str] = []
@@ -242,9 +242,9 @@ class _Stage:
         )
         if not len(short):
             return f"{what}: it is not where the step begins"
-        r, name = int(short[0]), problem.resources[short[0]]
+        r = int(short[0])
         needs, has = (
-            format_amount(name, int(row[r]))
+            problem.format(r, int(row[r]))
             for row in (problem.request[step.task], np.maximum(free, 0))
         )
         return f"{what}: it asks for {needs} and {has} are free then"
@@ -252,10 +252,14 @@ class _Stage:
 
 def _table(problem: Problem) -> ClusterState:
     table = ClusterState(
-        Resources(problem.resources), problem.nodes, problem.total, ({},) * len(problem.nodes)
+        Resources(problem.resources, problem.units),
+        problem.nodes,
+        problem.total,
+        ({},) * len(problem.nodes),
     )
-    placed = np.flatnonzero(problem.node_of >= 0).tolist()
-    table.adopt([_assignment(problem, t, int(problem.node_of[t])) for t in placed])
+    present = problem.present
+    placed = np.flatnonzero(present >= 0).tolist()
+    table.adopt([_assignment(problem, t, int(present[t])) for t in placed])
     return table
 
 
@@ -294,7 +298,7 @@ def _prerequisites(
 def _replay(problem: Problem, steps: Sequence[Step], rehearsal: Rehearsal) -> None:
     """Go through what happened with plain sums: note the load of the fullest node at every moment,
     and the nodes that were above their total."""
-    use = used(problem, problem.node_of)
+    use = used(problem, problem.present)
     limit = np.maximum(problem.total, use)
     known = problem.total > 0
     share = np.divide(use, problem.total, out=np.zeros(use.shape), where=known).max(axis=1)

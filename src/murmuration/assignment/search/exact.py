@@ -193,7 +193,7 @@ def _present_limit(problem: Problem, rule: Rule, d: int) -> int:
 def _add_together(model: CpModel, problem: Problem, rule: Rule, lies: Variables) -> None:
     """A holder is in a domain only if another target is."""
     # The only target of all may lie alone.
-    if len(rule.targets) == 1:
+    if len(rule.targets) == 1 and np.array_equal(rule.holders, rule.targets):
         return
     for d in range(rule.domains):
         if _present_limit(problem, rule, d) > rule.limit:

@@ -26,25 +26,27 @@ class Fewest(NamedTuple):
     bound: int | None
 
 
-def fewest_moves(work: Work, seed: int, exact_effort: float) -> Fewest:
-    """Place every task that has no node with the fewest moves of others.
+def fewest_moves(work: Work, seed: int, exact_effort: float, moves_max: float = np.inf) -> Fewest:
+    """Place every task that has no node with the fewest moves of others, and not more of them than
+    `moves_max`.
 
     First without moving anything, each task on the node whose CPU and memory stay most even. Where
     that leaves tasks unplaced, by chains of ejections. With some effort to spend, the exact solver
     confirms or improves the number of moves where the problem is small.
     """
     node_of = _place_beside(work, seed)
-    if (node_of >= 0).all():
-        return Fewest(node_of, 0, 0)
+    if (node_of >= 0).all() or moves_max < 1:
+        return Fewest(node_of, 0, 0 if (node_of >= 0).all() else None)
+    beside = Fewest(node_of, 0, None)
     room = make_room(work)
     waiting = (node_of < 0).sum()
     if (room.node_of < 0).sum() < waiting:
         node_of = room.node_of
     moves = int(((work.problem.node_of >= 0) & (node_of != work.problem.node_of)).sum())
     fewest = Fewest(node_of, moves, _lower_bound(work.problem, node_of))
-    if exact_effort <= 0 or fewest.moves == fewest.bound:
-        return fewest
-    return _confirm(work.problem, fewest, exact_effort)
+    if exact_effort > 0 and fewest.moves != fewest.bound:
+        fewest = _confirm(work.problem, fewest, exact_effort)
+    return fewest if fewest.moves <= moves_max else beside
 
 
 def _place_beside(work: Work, seed: int) -> Indices:

@@ -10,6 +10,7 @@ from murmuration.assignment.snapshots.builder import NodeEntry
 from murmuration.base.errors import InputError, unknown
 
 HOST, TYPE = "kubernetes.io/hostname", "node.kubernetes.io/instance-type"
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 
 def new_nodes(
@@ -30,7 +31,7 @@ def new_nodes(
             while fresh in taken:
                 fresh += "-more"
             taken.add(fresh)
-            entry = _of_type(name, fresh, nodes) if like is None else _like(nodes[like], fresh)
+            entry = _of_type(name, fresh, nodes, k) if like is None else _like(nodes[like], fresh)
             added.append((entry, like))
     return added
 
@@ -39,16 +40,23 @@ def _like(node: NodeEntry, name: str) -> NodeEntry:
     return replace(node, name=name, labels={**node.labels, HOST: name})
 
 
-def _of_type(kind: str, name: str, nodes: Sequence[NodeEntry]) -> NodeEntry:
+def _of_type(kind: str, name: str, nodes: Sequence[NodeEntry], number: int) -> NodeEntry:
+    """A node of a type as it would join: with what pods get of it, and the labels every node has.
+    One after the other they come to the zones the cluster has."""
     known = catalogue.types()
     if kind not in known:
         raise InputError(
             f"--add: {unknown('node type or node', kind, [*known, *(node.name for node in nodes)])}"
         )
-    size = known[kind]
-    amounts: dict[str, str | float] = {
-        "cpu": size.cpu,
-        "memory": size.memory_gib * catalogue.GIB,
-        "pods": 110.0,
+    labels = {
+        HOST: name,
+        TYPE: kind,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": catalogue.architecture_of(kind),
     }
-    return NodeEntry(name, amounts, {HOST: name, TYPE: kind}, "", size.price, None, kind)
+    places = sorted({(n.zone, n.labels.get(REGION, "")) for n in nodes if n.zone})
+    zone, region = places[(number - 1) % len(places)] if places else ("", "")
+    labels |= {ZONE: zone} if zone else {}
+    labels |= {REGION: region} if region else {}
+    amounts: dict[str, str | float] = dict(catalogue.allocatable(kind))
+    return NodeEntry(name, amounts, labels, zone, known[kind].price, None, kind)

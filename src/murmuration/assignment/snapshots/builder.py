@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,13 @@ from murmuration.assignment.problem import Problem, Rule, Source
 from murmuration.assignment.snapshots import catalogue
 from murmuration.base.arrays import Amounts, Flags, Floats, Integers
 from murmuration.base.errors import InputError
-from murmuration.base.resources import Resources
+from murmuration.base.resources import (
+    AMOUNT_MAX,
+    MICRO,
+    Resources,
+    fitting_unit,
+    parse_quantity,
+)
 
 
 @dataclass
@@ -77,9 +84,9 @@ def problem_from(snapshot: Snapshot) -> Problem:
     if not nodes:
         raise InputError("the cluster is empty: the snapshot has no nodes")
     where = {node.name: index for index, node in enumerate(nodes)}
-    resources = Resources(("cpu", "memory", *_other_resources(tasks)))
-    total = _amounts(resources, [(f"node {node.name}", node.amounts) for node in nodes])
-    request = _amounts(resources, [(f"pod {task.name}", task.amounts) for task in tasks])
+    resources = _resources_of(nodes, tasks)
+    total = _amounts(resources, [(f"node {node.name}", node.amounts) for node in nodes], math.floor)
+    request = _amounts(resources, [(f"pod {task.name}", task.amounts) for task in tasks], math.ceil)
     classes: dict[Hashable, int] = {}
     class_of = [classes.setdefault(task.wants, len(classes)) for task in tasks]
     everywhere = np.ones(len(nodes), dtype=np.bool_)
@@ -110,6 +117,7 @@ def problem_from(snapshot: Snapshot) -> Problem:
         idle_watts=idle,
         peak_watts=peak,
         notes=tuple(snapshot.notes),
+        units=resources.given_units,
         source=Source(
             snapshot.format,
             services=tuple(task.service for task in tasks),
@@ -131,14 +139,37 @@ def _other_resources(tasks: Sequence[TaskEntry]) -> list[str]:
     return sorted(asked - {"cpu", "memory"})
 
 
+def _resources_of(nodes: Sequence[NodeEntry], tasks: Sequence[TaskEntry]) -> Resources:
+    """The columns, each in a unit that fits what the nodes have of it."""
+    names = ("cpu", "memory", *_other_resources(tasks))
+    largest = [
+        max(
+            parse_quantity(node.amounts.get(name, 0.0), f"node {node.name}: {name}")
+            for node in nodes
+        )
+        for name in names
+    ]
+    # Power, price and megabytes are reckoned from CPU and memory in their usual units.
+    other = [fitting_unit(name, most) for name, most in zip(names[2:], largest[2:], strict=True)]
+    return Resources(names, (float(MICRO), 1.0, *other))
+
+
 def _amounts(
-    resources: Resources, rows: Sequence[tuple[str, Mapping[str, str | float]]]
+    resources: Resources,
+    rows: Sequence[tuple[str, Mapping[str, str | float]]],
+    towards: Callable[[float], int],
 ) -> Amounts:
+    """One row each; what is more than any node could have is as much as a column can hold. What a
+    column cannot tell apart is rounded so that no more is promised than there is."""
     table = np.zeros((len(rows), len(resources)), dtype=np.int64)
+    units = [resources.unit(name) for name in resources.names]
     for k, (where, amounts) in enumerate(rows):
         for r, name in enumerate(resources.names):
             if name in amounts:
-                table[k, r] = resources.exact(name, amounts[name], f"{where}: {name}")
+                value = parse_quantity(amounts[name], f"{where}: {name}") * units[r]
+                nearest = round(value)
+                close = abs(value - nearest) <= 1e-9 * max(value, 1.0)
+                table[k, r] = min(nearest if close else towards(value), AMOUNT_MAX)
     return table
 
 

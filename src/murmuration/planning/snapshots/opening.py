@@ -11,16 +11,21 @@ from murmuration.assignment.snapshots.builder import Snapshot, problem_from
 from murmuration.assignment.snapshots.folding import fold_bound_tasks
 from murmuration.base.errors import InputError
 from murmuration.kubernetes import snapshot as kubernetes
+from murmuration.kubernetes.making import pods_to_place
 from murmuration.kubernetes.marks import mark_for_execution
-from murmuration.kubernetes.objects import looks_like_objects, pods_to_place, read_objects
+from murmuration.kubernetes.objects import looks_like_objects, read_objects
+from murmuration.kubernetes.usage import read_usage
 from murmuration.planning.snapshots import alibaba, toml
 from murmuration.workload.formats.source import load
 
 
-def open_snapshot(path: Path, place: Path | None = None, add: Sequence[str] = ()) -> Problem:
-    """The problem in a snapshot, with tasks to be placed and nodes added."""
+def open_snapshot(
+    path: Path, place: Path | None = None, add: Sequence[str] = (), usage: Path | None = None
+) -> Problem:
+    """The problem in a snapshot, with tasks to be placed and nodes added; pods that request nothing
+    weigh what `usage` says they use."""
     try:
-        return fold_bound_tasks(problem_from(_snapshot(path, place, add)))
+        return fold_bound_tasks(problem_from(_snapshot(path, place, add, usage)))
     except InputError as error:
         # Every sentence names the file it is about.
         raise (
@@ -30,7 +35,10 @@ def open_snapshot(path: Path, place: Path | None = None, add: Sequence[str] = ()
         ) from None
 
 
-def _snapshot(path: Path, place: Path | None, add: Sequence[str]) -> Snapshot:
+def _snapshot(path: Path, place: Path | None, add: Sequence[str], usage: Path | None) -> Snapshot:
+    kubernetes_only = "--usage: expected a snapshot of Kubernetes objects beside it"
+    if usage is not None and (path.is_dir() or path.suffix == ".toml"):
+        raise InputError(kubernetes_only)
     if path.is_dir():
         if place is not None:
             raise InputError("--place: expected a snapshot file to place into, this is a folder")
@@ -40,6 +48,8 @@ def _snapshot(path: Path, place: Path | None, add: Sequence[str]) -> Snapshot:
         more = toml.read_toml(load(place)).service if place is not None else ()
         return toml.snapshot_of(toml.read_toml(source), path, add, more)
     if alibaba.is_openb(source):
+        if usage is not None:
+            raise InputError(kubernetes_only)
         return alibaba.openb(path, place, add)
     if not looks_like_objects(source):
         raise InputError(
@@ -48,5 +58,6 @@ def _snapshot(path: Path, place: Path | None, add: Sequence[str]) -> Snapshot:
         )
     things = cluster = read_objects(source)
     if place is not None:
-        things = [*things, *pods_to_place(read_objects(load(place)))]
-    return mark_for_execution(kubernetes.snapshot_of(things, add), cluster)
+        things = [*things, *pods_to_place(read_objects(load(place)), things)]
+    used = None if usage is None else read_usage(load(usage))
+    return mark_for_execution(kubernetes.snapshot_of(things, add, used), cluster)

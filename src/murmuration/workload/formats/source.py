@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from murmuration.base.files import why_failed
 
 PARQUET_MAGIC = b"PAR1"
 HEAD_BYTES = 1 << 16
+#: The name that stands for standard input.
+STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,11 @@ class Source:
 
 
 def load(path: str | Path) -> Source:
-    """Read a file; gzip and xz are known by their first bytes, whatever the name says."""
+    """Read a file, or standard input for `-`; gzip and xz are known by their first bytes, whatever
+    the name says."""
     path = Path(path)
+    if str(path) == STANDARD_INPUT:
+        return _checked(Path("standard input"), sys.stdin.buffer.read())
     if path.is_dir():
         raise InputError(f"{path}: expected a file, this is a folder")
     try:
@@ -43,6 +49,11 @@ def load(path: str | Path) -> Source:
         raise InputError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({why_failed(error)})") from None
+    return _checked(path, data)
+
+
+def _checked(path: Path, data: bytes) -> Source:
+    """The content of a file that is not empty, unpacked."""
     data = _unpack(path, data)
     if not data or data.isspace():
         raise InputError(f"{path}: the file is empty")

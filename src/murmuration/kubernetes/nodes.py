@@ -1,0 +1,145 @@
+"""Nodes as the scheduler sees them: what they give, their taints, and which a pod may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from murmuration.assignment.snapshots.builder import NodeEntry
+from murmuration.base.arrays import Flags
+from murmuration.base.errors import InputError
+from murmuration.base.resources import parse_quantity
+from murmuration.kubernetes.amounts import amounts_of
+from murmuration.kubernetes.objects import Object
+from murmuration.kubernetes.selectors import requirement, tolerated
+
+ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+HOST = "kubernetes.io/hostname"
+#: Labels or annotations of a node by which its owner tells what it costs and draws.
+PRICE, IDLE, PEAK = "murmuration/price", "murmuration/idle-watts", "murmuration/peak-watts"
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+#: The taints that controllers write for the conditions of a node.
+CONDITIONS = {
+    ("Ready", "False"): "node.kubernetes.io/not-ready",
+    ("Ready", "Unknown"): "node.kubernetes.io/unreachable",
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+}
+
+
+def node_entry(thing: Object) -> NodeEntry:
+    """A node of the snapshot; one that does not yet say what it has gives nothing."""
+    name = thing["metadata"].get("name")
+    if not name:
+        raise InputError("a node in the snapshot has no name")
+    labels = {HOST: str(name), **(thing["metadata"].get("labels") or {})}
+    marks = {**(thing["metadata"].get("annotations") or {}), **labels}
+    zone = next((labels[key] for key in ZONES if key in labels), "")
+    kind = next((labels[key] for key in TYPES if key in labels), "")
+    price = parse_quantity(marks[PRICE], f"node {name}: {PRICE}") if PRICE in marks else None
+    watts = None
+    if IDLE in marks and PEAK in marks:
+        watts = (
+            parse_quantity(marks[IDLE], f"node {name}: {IDLE}"),
+            parse_quantity(marks[PEAK], f"node {name}: {PEAK}"),
+        )
+    amounts = amounts_of(allocatable(thing), f"node {name}")
+    return NodeEntry(str(name), amounts, labels, zone, price, watts, kind)
+
+
+def allocatable(thing: Object) -> Object:
+    """What a node says it can give; empty while it has not said so."""
+    status = thing.get("status") or {}
+    told = status.get("allocatable") or status.get("capacity") or {}
+    return told if isinstance(told, Mapping) and {"cpu", "memory"} <= told.keys() else {}
+
+
+def taints_of(thing: Object) -> list[Object]:
+    """The taints written on a node, and those that its cordon and conditions stand for."""
+    spec = thing.get("spec") or {}
+    taints = list(spec.get("taints") or ())
+    if spec.get("unschedulable"):
+        taints.append(CORDON)
+    for condition in (thing.get("status") or {}).get("conditions") or ():
+        key = CONDITIONS.get((condition.get("type"), condition.get("status")))
+        if key is not None:
+            taints.append({"key": key, "effect": "NoSchedule"})
+    return taints
+
+
+def is_open(thing: Object) -> bool:
+    """Whether a plan may put anything on a node: it is ready, not cordoned, and says what it has.
+
+    Kubernetes lets pods that tolerate everything go to closed and lost nodes; a plan does not.
+    """
+    if (thing.get("spec") or {}).get("unschedulable"):
+        return False
+    conditions = (thing.get("status") or {}).get("conditions") or ()
+    ready = [condition for condition in conditions if condition.get("type") == "Ready"]
+    return all(condition.get("status") == "True" for condition in ready)
+
+
+class NodeMasks:
+    """For requirements on nodes the nodes that meet them; each distinct one is asked once."""
+
+    def __init__(self, things: Sequence[Object], nodes: Sequence[NodeEntry]) -> None:
+        self.nodes = nodes
+        self.everywhere: Flags = np.ones(len(nodes), dtype=np.bool_)
+        given = np.array([bool(node.amounts) for node in nodes], dtype=np.bool_)
+        self.open: Flags = np.array([is_open(t) for t in things], dtype=np.bool_) & given
+        kinds: dict[bytes, tuple[list[Object], list[int]]] = {}
+        for k, thing in enumerate(things):
+            taints = taints_of(thing)
+            key = msgspec.json.encode(taints, order="deterministic")
+            kinds.setdefault(key, (taints, []))[1].append(k)
+        self._taints = list(kinds.values())
+        self._known: dict[bytes, Flags] = {}
+
+    def tolerated(self, tolerations: Sequence[Object]) -> Flags:
+        """The nodes none of whose taints keep a pod off."""
+        mask = np.zeros(len(self.nodes), dtype=np.bool_)
+        for taints, members in self._taints:
+            mask[members] = tolerated(taints, tolerations)
+        return mask
+
+    def required(self, selector: Object, where: str) -> Flags:
+        """A node selector: the nodes that meet one of its terms whole; a term that asks for
+        nothing matches nothing."""
+        mask = np.zeros(len(self.nodes), dtype=np.bool_)
+        for term in selector.get("nodeSelectorTerms") or ():
+            wants = [(want, False) for want in term.get("matchExpressions") or ()]
+            wants += [(want, True) for want in term.get("matchFields") or ()]
+            if wants:
+                mask |= np.logical_and.reduce([self._meets(w, f, where) for w, f in wants])
+        return mask
+
+    def affinity(self, spec: Object, where: str) -> Flags:
+        """The nodes a pod's `nodeSelector` and required node affinity allow."""
+        mask = self.everywhere.copy()
+        for key, value in (spec.get("nodeSelector") or {}).items():
+            want = {"key": key, "operator": "In", "values": [value]}
+            mask &= self._meets(want, False, where)
+        required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+            "requiredDuringSchedulingIgnoredDuringExecution"
+        )
+        return mask if required is None else mask & self.required(required, where)
+
+    def labelled(self, key: str) -> Flags:
+        return self._meets({"key": key, "operator": "Exists"}, False, key)
+
+    def _meets(self, want: Object, of_fields: bool, where: str) -> Flags:
+        key = msgspec.json.encode([want, of_fields], order="deterministic")
+        if key not in self._known:
+            self._known[key] = np.array(
+                [
+                    requirement({"metadata.name": n.name} if of_fields else n.labels, want, where)
+                    for n in self.nodes
+                ],
+                dtype=np.bool_,
+            )
+        return self._known[key]

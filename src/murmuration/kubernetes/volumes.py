@@ -1,0 +1,264 @@
+"""Volumes: from which nodes they can be reached, how many a node attaches, and who shares them.
+
+Whatever a volume asks of a node is written as a node selector, so that it is read like the pod's
+own: its node affinity, the zones in its labels, the topologies of a class that makes volumes where
+their first pod goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from murmuration.assignment.problem import APART, TOGETHER, Rule
+from murmuration.assignment.snapshots.builder import NodeEntry, TaskEntry
+from murmuration.base.resources import parse_quantity
+from murmuration.kubernetes.objects import Object, controller_of, listed, name_of, namespace_of
+
+ZONE_KEYS = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+SELECTED = "volume.kubernetes.io/selected-node"
+WAITS, NO_PROVISIONER = "WaitForFirstConsumer", "kubernetes.io/no-provisioner"
+UNKNOWN = "its volume is not in the snapshot"
+UNBOUND = "its claim has no volume and waits for none"
+SHARED = "it shares a volume that only one node may have"
+#: Disks of the clouds that their drivers attach: where a volume names the disk.
+DISKS = {
+    "awsElasticBlockStore": ("ebs.csi.aws.com", "volumeID"),
+    "gcePersistentDisk": ("pd.csi.storage.gke.io", "pdName"),
+    "azureDisk": ("disk.csi.azure.com", "diskName"),
+}
+#: Volumes a node attaches whose driver tells no limit.
+NO_LIMIT = 100_000.0
+
+
+@dataclass
+class Needs:
+    """What the volumes of a pod ask: selectors that its node must all meet, how many volumes of
+    each driver it attaches, or why they keep it where it is."""
+
+    selectors: list[Object] = field(default_factory=list)
+    attached: dict[str, float] = field(default_factory=dict)
+    refused: str = ""
+
+
+def attachment(driver: str) -> str:
+    """The name of the resource that counts the volumes a node attaches for a driver."""
+    return f"volumes of {driver}"
+
+
+def attach_limits(csi_nodes: Sequence[Object], nodes: Sequence[NodeEntry]) -> list[str]:
+    """Give nodes the number of volumes their drivers say they attach; the drivers with limits."""
+    limits: dict[str, dict[str, float]] = {}
+    for thing in csi_nodes:
+        for driver in (thing.get("spec") or {}).get("drivers") or ():
+            count = (driver.get("allocatable") or {}).get("count")
+            if count is not None:
+                named = limits.setdefault(str(driver.get("name")), {})
+                named[str(thing["metadata"].get("name"))] = float(count)
+    for node in nodes:
+        more = {attachment(d): counts.get(node.name, NO_LIMIT) for d, counts in limits.items()}
+        if node.amounts:
+            node.amounts = {**node.amounts, **more}
+    return list(limits)
+
+
+class Volumes:
+    """The claims, volumes and classes of a snapshot."""
+
+    def __init__(self, kinds: Mapping[str, list[Object]], limited: Sequence[str] = ()) -> None:
+        self.claims = {name_of(c): c for c in kinds.get("PersistentVolumeClaim", ())}
+        self.volumes = {
+            str(v["metadata"].get("name")): v for v in kinds.get("PersistentVolume", ())
+        }
+        self.classes = {str(c["metadata"].get("name")): c for c in kinds.get("StorageClass", ())}
+        self.limited = set(limited)
+
+    def needs(self, pod: Object) -> Needs:
+        """What all volumes of a pod ask together."""
+        needs, handles = Needs(), set[tuple[str, str]]()
+        for name, claim in self.claims_of(pod):
+            if claim is None:
+                needs.refused = needs.refused or UNKNOWN
+                continue
+            volume = self.volumes.get(str((claim.get("spec") or {}).get("volumeName") or ""))
+            if (claim.get("spec") or {}).get("volumeName"):
+                needs.refused = needs.refused or ("" if volume is not None else UNKNOWN)
+                needs.selectors += [] if volume is None else _reach(volume)
+            else:
+                self._add_unbound(needs, claim)
+            handles |= self._handles(claim, volume, f"{namespace_of(pod)}/{name}")
+        for volume in listed(pod.get("spec") or {}, "volumes", "a pod"):
+            handles |= _disks(volume)
+        for driver, _ in handles:
+            if driver in self.limited:
+                key = attachment(driver)
+                needs.attached[key] = needs.attached.get(key, 0.0) + 1.0
+        return needs
+
+    def claims_of(self, pod: Object) -> Iterator[tuple[str, Object | None]]:
+        """The claims a pod uses; None for one that is not in the snapshot.
+
+        A volume that lives with its pod has a claim named after both. A pod that is made again gets
+        a new one from the template, unless it keeps its name.
+        """
+        spec = pod.get("spec") or {}
+        owner = controller_of(pod)
+        renamed = bool(spec.get("nodeName")) and (owner or {}).get("kind") != "StatefulSet"
+        for volume in listed(spec, "volumes", f"pod {name_of(pod)}"):
+            if volume.get("persistentVolumeClaim"):
+                name = str(volume["persistentVolumeClaim"].get("claimName"))
+                yield name, self.claims.get(f"{namespace_of(pod)}/{name}")
+            elif volume.get("ephemeral"):
+                name = f"{pod['metadata'].get('name')}-{volume.get('name')}"
+                template = volume["ephemeral"].get("volumeClaimTemplate") or {}
+                made = {"metadata": {"name": name}, "spec": template.get("spec") or {}}
+                there = None if renamed else self.claims.get(f"{namespace_of(pod)}/{name}")
+                yield name, made if there is None else there
+
+    def _add_unbound(self, needs: Needs, claim: Object) -> None:
+        """A claim without a volume: where its class would make one, or one is free."""
+        chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED)
+        wanted = str((claim.get("spec") or {}).get("storageClassName") or "")
+        kind = self.classes.get(wanted)
+        if kind is None and not self.classes:
+            return  # The snapshot has no classes at all: nothing is known against it.
+        if kind is None or kind.get("volumeBindingMode") != WAITS:
+            needs.refused = needs.refused or UNBOUND
+            return
+        if chosen is not None:
+            needs.selectors.append(_terms(_named(str(chosen))))
+        free = [_all_of(_reach(v)) for v in self.volumes.values() if _serves(v, claim)]
+        if [] in free:
+            return
+        terms = [term for reach in free for term in reach]
+        if kind.get("provisioner") != NO_PROVISIONER:
+            topologies = kind.get("allowedTopologies") or ()
+            if not topologies:
+                return
+            terms += [_topology(topology) for topology in topologies]
+        needs.selectors.append(_terms(*terms))
+
+    def _handles(self, claim: Object, volume: Object | None, name: str) -> set[tuple[str, str]]:
+        if volume is not None:
+            return _disks(volume.get("spec") or {}) | _csi(volume.get("spec") or {})
+        kind = self.classes.get(str((claim.get("spec") or {}).get("storageClassName") or ""))
+        return set() if kind is None else {(str(kind.get("provisioner")), name)}
+
+    def sharing_rules(self, tasks: Sequence[TaskEntry], nodes: int) -> list[Rule]:
+        """A claim for one pod keeps its users apart, one for one node keeps them together, and
+        those who share it stay where they are: none can follow the other."""
+        rules: list[Rule] = []
+        for name, users in self._users(tasks).items():
+            claim = self.claims.get(name)
+            modes = set(((claim or {}).get("spec") or {}).get("accessModes") or ())
+            if claim is None or len(users) < 2:
+                continue
+            members = np.array(users, dtype=np.int64)
+            if "ReadWriteOncePod" in modes:
+                whole = np.zeros(nodes, dtype=np.int64)
+                rules.append(Rule(APART, f"claim {name} is for one pod", members, members, whole))
+            elif modes == {"ReadWriteOnce"} and self._is_attached(claim):
+                for k in users:
+                    if tasks[k].node and not tasks[k].pinned:
+                        tasks[k].pinned, tasks[k].wants = SHARED, "pinned"
+                label = f"claim {name} is for one node"
+                rules.append(Rule(TOGETHER, label, members, members, np.arange(nodes)))
+        return rules
+
+    def _users(self, tasks: Sequence[TaskEntry]) -> dict[str, list[int]]:
+        users: dict[str, list[int]] = {}
+        for k, task in enumerate(tasks):
+            for volume in (task.source.get("spec") or {}).get("volumes") or ():
+                if name := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
+                    users.setdefault(f"{namespace_of(task.source)}/{name}", []).append(k)
+        return {name: sorted(set(of_claim)) for name, of_claim in users.items()}
+
+    def _is_attached(self, claim: Object) -> bool:
+        """Volumes of a driver are attached to a node; network folders and the like are not."""
+        volume = self.volumes.get(str((claim.get("spec") or {}).get("volumeName") or ""))
+        spec = (volume or {}).get("spec") or {}
+        return volume is None or "csi" in spec or any(disk in spec for disk in DISKS)
+
+
+def _terms(*terms: Object) -> Object:
+    return {"nodeSelectorTerms": list(terms)}
+
+
+def _named(node: str) -> Object:
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+
+
+def _topology(topology: Object) -> Object:
+    wants = topology.get("matchLabelExpressions") or ()
+    return {"matchExpressions": [{**want, "operator": "In"} for want in wants]}
+
+
+def _reach(volume: Object) -> list[Object]:
+    """The selectors a node must meet to reach a volume: its node affinity, and its zone labels."""
+    required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+    selectors = [required] if required else []
+    labels = volume["metadata"].get("labels") or {}
+    return selectors + [_zone(k, str(labels[k]).split("__")) for k in ZONE_KEYS if k in labels]
+
+
+def _zone(key: str, values: list[str]) -> Object:
+    """A label of a volume: the node has one of its values, under the stable name if it lacks the
+    older one. A node without any such label takes every volume."""
+    stable = key.replace("failure-domain.beta", "topology")
+    inside: Object = {"operator": "In", "values": values}
+    absent = [{"key": each, "operator": "DoesNotExist"} for each in ZONE_KEYS]
+    terms = [{"matchExpressions": absent}, {"matchExpressions": [{"key": key, **inside}]}]
+    if stable != key:
+        older = {"key": key, "operator": "DoesNotExist"}
+        terms.append({"matchExpressions": [older, {"key": stable, **inside}]})
+    return _terms(*terms)
+
+
+def _all_of(selectors: Sequence[Object]) -> list[Object]:
+    """Several selectors as the terms of one; empty if there are none to meet."""
+    if not selectors:
+        return []
+    terms: list[Object] = []
+    for parts in product(*(selector.get("nodeSelectorTerms") or () for selector in selectors)):
+        terms.append(
+            {
+                key: [want for part in parts for want in part.get(key) or ()]
+                for key in ("matchExpressions", "matchFields")
+            }
+        )
+    # A selector that nothing meets: none of its terms asks for anything.
+    return terms or [{}]
+
+
+def _serves(volume: Object, claim: Object) -> bool:
+    """A free volume of the class, large enough and with the modes wanted."""
+    spec, wanted = volume.get("spec") or {}, claim.get("spec") or {}
+    size = ((wanted.get("resources") or {}).get("requests") or {}).get("storage", 0)
+    has = (spec.get("capacity") or {}).get("storage", 0)
+    return (
+        not spec.get("claimRef")
+        and spec.get("storageClassName") == wanted.get("storageClassName")
+        and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
+        and parse_quantity(has, "storage") >= parse_quantity(size, "storage")
+    )
+
+
+def _disks(source: Object) -> set[tuple[str, str]]:
+    return {
+        (driver, str((source[kind] or {}).get(key)))
+        for kind, (driver, key) in DISKS.items()
+        if kind in source
+    }
+
+
+def _csi(source: Object) -> set[tuple[str, str]]:
+    csi = source.get("csi")
+    return {(str(csi.get("driver")), str(csi.get("volumeHandle")))} if csi else set()

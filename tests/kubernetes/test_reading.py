@@ -1,0 +1,157 @@
+"""Files as people have them: several documents, other encodings, standard input, manifests with
+much that makes no pods, tables of usage."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+from tests.kubernetes.objects import Object, budget, node, pod, together, write
+
+from murmuration.assignment.problem import Problem
+from murmuration.base.errors import InputError
+from murmuration.base.resources import fitting_unit, parse_quantity
+from murmuration.planning.snapshots.opening import open_snapshot
+
+
+def things() -> list[Object]:
+    return [node("a"), node("b"), pod("p", "a"), pod("q")]
+
+
+def same(left: Problem, right: Problem) -> bool:
+    amounts = (left.total == right.total).all() and (left.request == right.request).all()
+    return bool(amounts) and left.tasks == right.tasks and left.nodes == right.nodes
+
+
+def as_list(part: list[Object]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": part}, indent=2)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (as_list(things()[:2]) + "\n" + as_list(things()[2:])).encode(),
+        (as_list(things()[:2]) + as_list(things()[2:])).encode(),
+        "\n".join(json.dumps(thing) for thing in things()).encode(),
+        as_list(things()).encode("utf-16"),
+        as_list(things()).encode("utf-8-sig"),
+    ],
+    ids=["two documents", "without a gap", "lines", "UTF-16", "a mark first"],
+)
+def test_a_cluster_is_read_however_it_was_written(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "other.json").write_bytes(data)
+    plain = open_snapshot(write(tmp_path / "plain.json", *things()))
+    assert same(open_snapshot(tmp_path / "other.json"), plain)
+
+
+def test_standard_input_is_a_dash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = open_snapshot(write(tmp_path / "plain.json", *things()))
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(as_list(things()).encode())))
+    assert same(open_snapshot(Path("-")), plain)
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"{")))
+    with pytest.raises(InputError, match="standard input: expected JSON"):
+        open_snapshot(Path("-"))
+
+
+def maker(kind: str, name: str, spec: Object) -> Object:
+    return {"kind": kind, "metadata": {"namespace": "shop", "name": name}, "spec": spec}
+
+
+def test_manifests_bring_the_pods_their_controllers_would_make(tmp_path: Path) -> None:
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x")["spec"]}
+    closed = {"key": "gpu", "effect": "NoSchedule"}
+    cluster = write(
+        tmp_path / "cluster.json",
+        node("a"),
+        node("b", unschedulable=True),
+        node("c", taints=[closed]),
+    )
+    job = {"jobTemplate": {"spec": {"parallelism": 2, "template": template}}}
+    manifests = write(
+        tmp_path / "new.json",
+        maker("Service", "web", {}),
+        maker("Prometheus", "k8s", {"replicas": 7}),
+        budget("web", {"app": "x"}, minAvailable=1),
+        maker("CronJob", "nightly", job),
+        maker("DaemonSet", "agent", {"template": template}),
+    )
+    problem = open_snapshot(cluster, manifests)
+    assert sorted(problem.tasks) == ["shop/agent-new-0", "shop/nightly-new-0", "shop/nightly-new-1"]
+    agent = problem.tasks.index("shop/agent-new-0")
+    assert problem.may_use(agent).tolist() == [True, False, False]
+    with pytest.raises(InputError, match="got Service"):
+        open_snapshot(cluster, write(tmp_path / "none.json", maker("Service", "web", {})))
+
+
+TABLE = """NAMESPACE   NAME   CPU(cores)   MEMORY(bytes)
+shop        bare   120m         300Mi
+shop        full   900m         900Mi
+"""
+
+
+def metrics() -> str:
+    usage = [{"name": "x", "usage": {"cpu": "70m", "memory": "200Mi"}}]
+    usage.append({"name": "y", "usage": {"cpu": "50000000n", "memory": "102400Ki"}})
+    thing = {"metadata": {"namespace": "shop", "name": "bare"}, "containers": usage}
+    return json.dumps({"kind": "PodMetricsList", "items": [thing]})
+
+
+@pytest.mark.parametrize("text", [TABLE, metrics()], ids=["table", "metrics"])
+def test_pods_that_request_nothing_weigh_what_they_use(tmp_path: Path, text: str) -> None:
+    bare = pod("bare", "a")
+    bare["spec"]["containers"][0]["resources"] = {}
+    cluster = write(tmp_path / "cluster.json", node("a"), bare, pod("full", "a", cpu="500m"))
+    (tmp_path / "usage").write_text(text)
+    problem = open_snapshot(cluster, usage=tmp_path / "usage")
+    assert problem.request[0, :2].tolist() == [120_000, 300 * 2**20]
+    assert problem.request[1, 0] == 500_000
+    assert any("1 pods that request nothing weigh what they use" in n for n in problem.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("NAME CPU\nx 1\n", "expected what kubectl top pods -A prints"),
+        ("NAMESPACE NAME CPU(cores) MEMORY(bytes)\nshop x 1m\n", "line 2: expected 4 columns"),
+        (json.dumps(node("a")), "expected PodMetrics objects"),
+    ],
+)
+def test_a_usage_that_is_none_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    cluster = write(tmp_path / "cluster.json", *things())
+    (tmp_path / "usage").write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        open_snapshot(cluster, usage=tmp_path / "usage")
+
+
+def test_odd_objects_are_left_aside_and_named(tmp_path: Path) -> None:
+    young = node("young")
+    young["status"] = {}
+    hen = pod("hen", labels={"app": "hen"}, affinity=together({"app": "egg"}))
+    egg = pod("egg", labels={"app": "egg"}, affinity=together({"app": "hen"}))
+    cluster = write(
+        tmp_path / "c.json", node("a"), young, pod("p", "a"), pod("x", "gone"), hen, egg
+    )
+    problem = open_snapshot(cluster)
+    assert problem.tasks == ("shop/p", "shop/hen", "shop/egg")
+    assert problem.may_use(0).tolist() == [True, False]
+    assert any("node young does not yet say what it has" in note for note in problem.notes)
+    assert any("pod shop/x lies on node 'gone'" in note for note in problem.notes)
+
+
+def test_the_unit_fits_what_there_is() -> None:
+    """Bytes stay bytes, pieces millionths, until they would not fit an exact whole number."""
+    assert fitting_unit("ephemeral-storage", 2e13) == 1.0
+    assert fitting_unit("nvidia.com/gpu", 8) == 1e6
+    for largest in (1e9, 1e12, 1e18, 1e24):
+        for name in ("example.com/token", "hugepages-2Mi"):
+            unit = fitting_unit(name, largest)
+            assert largest * unit <= 2**50 and (unit * 1000 * largest > 2**50 or unit >= 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1E", 1e18), ("2Ei", 2.0**61), ("1E3", 1e3), ("1e-1", 0.1), ("100n", 1e-7)]
+)
+def test_an_exponent_is_followed_by_digits_and_exa_is_not(text: str, value: float) -> None:
+    assert parse_quantity(text) == value
