@@ -25,6 +25,8 @@ from murmuration.simulation.messages.negotiation.cluster import BrokenError
 from murmuration.simulation.messages.negotiation.faults import run_schedule
 
 SCHEDULES, CHUNK = 300, 30
+#: A hole must show within so many schedules; most do within a few.
+HOLE_SCHEDULES = 400
 
 
 @pytest.mark.parametrize("first", range(1, SCHEDULES + 1, CHUNK))
@@ -209,5 +211,5 @@ def test_a_hole_in_the_protocol_is_found(
     with pytest.raises(
         BrokenError, match="murmur faults --protocol negotiation --schedules 1 --seed"
     ):
-        for seed in range(1, 60):
+        for seed in range(1, HOLE_SCHEDULES):
             run_schedule(seed)
