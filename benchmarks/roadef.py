@@ -43,10 +43,12 @@ def main() -> None:
         f"{'S41, 300 s':>15}{'ratio':>9}{'CPU s':>8}{'wall s':>8}"
     )
     for name in given.names:
-        first, best, peer = PUBLISHED[name]
         model = read_model(given.data / f"model_{name}.txt")
         initial = read_assignment(given.data / f"assignment_{name}.txt", model)
-        assert cost(model, initial, initial).total == first
+        before = cost(model, initial, initial).total
+        # An instance that nobody published is held against where it starts.
+        first, best, peer = PUBLISHED.get(name, (before, before, before))
+        assert before == first
         wall, cpu_s = time.perf_counter(), time.process_time()
         limit = {"cpu_seconds" if given.cpu else "seconds": given.seconds}
         assignment = search(model, initial, given.seed, **limit)
