@@ -190,3 +190,13 @@ def test_no_program_is_left_that_makes_others_root(runc: House) -> None:
     left = [runc.base / "a/work" / name for name in ("d/x", "y")]
     assert [oct(path.stat().st_mode & 0o7777) for path in left] == ["0o755", "0o755"]
     assert before is None or os.stat("/bin/su").st_mode == before
+
+
+def test_nothing_is_written_through_a_link_where_a_group_is_killed(tmp_path: Path) -> None:
+    group, target = tmp_path / "group", tmp_path / "target"
+    group.mkdir()
+    target.write_text("precious")
+    (group / "cgroup.kill").symlink_to(target)
+    (group / "cgroup.procs").write_text("")
+    cgroups.kill({"x": str(group)})
+    assert target.read_text() == "precious"
