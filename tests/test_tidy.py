@@ -125,16 +125,25 @@ def test_no_folder_has_more_modules_than_a_reader_can_hold() -> None:
     assert not crowded, "\n".join(crowded)
 
 
-def test_no_class_name_is_used_twice_where_agents_meet() -> None:
-    """Protocols of `schedulers/` and the processes of `runtime/` are read side by side."""
+def names_used_twice(sources: dict[str, str]) -> list[str]:
+    """Class names that more than one place defines, with the places."""
     places: dict[str, list[str]] = {}
-    for path in SOURCES:
-        if path.relative_to(PACKAGE).parts[0] in ("schedulers", "runtime"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ClassDef):
-                    places.setdefault(node.name, []).append(where(path, node.lineno))
-    twice = [f"{name}: {', '.join(lines)}" for name, lines in places.items() if len(lines) > 1]
+    for path, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    return [f"{name}: {', '.join(lines)}" for name, lines in places.items() if len(lines) > 1]
+
+
+def test_no_class_name_is_used_twice() -> None:
+    """A name in a message, a search or a traceback leads to one class."""
+    twice = names_used_twice({str(path.relative_to(ROOT)): path.read_text() for path in SOURCES})
     assert not twice, "\n".join(twice)
+
+
+def test_a_class_name_used_twice_is_noticed() -> None:
+    sources = {"a.py": "class Step: ...\nclass Move: ...", "b.py": "\nclass Step: ..."}
+    assert names_used_twice(sources) == ["Step: a.py:1, b.py:2"]
 
 
 def architecture_names(source: str) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from tests.assignment.problems import SEEDS, random_problem
 
-from murmuration.assignment.moves import MoveOrder, Step, check, order_moves
+from murmuration.assignment.moves import MoveOrder, MoveStep, check, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import APART, Rule, problem_of, used
@@ -155,11 +155,11 @@ def test_the_check_finds_every_kind_of_error() -> None:
     allowed = np.array([[True, True, True], [False, True, True]])
     problem = problem_of(total, request, [0, 1], allowed=allowed, class_of=[0, 1])
 
-    def errors(*steps: Step, ends: tuple[int, int]) -> str:
+    def errors(*steps: MoveStep, ends: tuple[int, int]) -> str:
         return "; ".join(check(problem, MoveOrder(steps, np.array(ends), ())))
 
     assert errors(ends=(0, 1)) == ""
-    assert "task-0 is not where the step begins" in errors(Step(0, 1, 2), ends=(2, 1))
-    assert "node-1 has more cpu asked of it than it has" in errors(Step(0, 0, 1), ends=(1, 1))
-    assert "task-1 may not lie where it is put" in errors(Step(1, 1, 0), ends=(0, 0))
+    assert "task-0 is not where the step begins" in errors(MoveStep(0, 1, 2), ends=(2, 1))
+    assert "node-1 has more cpu asked of it than it has" in errors(MoveStep(0, 0, 1), ends=(1, 1))
+    assert "task-1 may not lie where it is put" in errors(MoveStep(1, 1, 0), ends=(0, 0))
     assert errors(ends=(0, 0)) == "the steps do not end where they should"

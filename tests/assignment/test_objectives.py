@@ -145,7 +145,7 @@ def test_a_new_objective_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a kernel it is measured by its plain function, where a search compares placements,
     and a plan has one value of it."""
 
-    def busiest(m: of.Measured) -> float:
+    def busiest(m: of.MeasuredPlacement) -> float:
         return float(m.counts.max())
 
     added = (*of.BUILT_IN, of.BuiltIn("busiest", "tasks on the node that has most", busiest))

@@ -15,22 +15,22 @@ from murmuration.assignment.moves import shift
 from murmuration.assignment.objectives import COUNT
 from murmuration.assignment.packed import Packed, pack
 from murmuration.assignment.problem import new_violations
-from murmuration.assignment.state import State, change, legal, load, new_state, swap_change
+from murmuration.assignment.state import PlacementState, change, legal, load, new_state, swap_change
 from murmuration.base.jit import loop_kernel
 
 
 @loop_kernel
-def changes(p: Packed, s: State, w: Any, task: int, node: int) -> float:
+def changes(p: Packed, s: PlacementState, w: Any, task: int, node: int) -> float:
     return change(p, s, w, task, node)
 
 
 @loop_kernel
-def swaps(p: Packed, s: State, w: Any, task: int, other: int) -> float:
+def swaps(p: Packed, s: PlacementState, w: Any, task: int, other: int) -> float:
     return swap_change(p, s, w, task, other)
 
 
 @loop_kernel
-def allows(p: Packed, s: State, task: int, node: int) -> bool:
+def allows(p: Packed, s: PlacementState, task: int, node: int) -> bool:
     return legal(p, s, task, node)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from murmuration.base.errors import InputError
 from murmuration.experiments import capacity, parallel
-from murmuration.experiments.capacity import Question
+from murmuration.experiments.capacity import CapacityQuestion
 from murmuration.experiments.pages import capacity as capacity_page
 from murmuration.experiments.specs import Spec, make_spec
 from murmuration.reports.page import render
@@ -49,7 +49,7 @@ def run_here(specs: Sequence[Spec]) -> list[dict[str, Any]]:
 
 
 def test_the_fewest_nodes_are_found(halves: Tables) -> None:
-    walk = capacity.walk(make_spec("best-fit", halves), Question("compact", 0.05), run_here)
+    walk = capacity.walk(make_spec("best-fit", halves), CapacityQuestion("compact", 0.05), run_here)
     assert walk.farthest is not None and (walk.farthest.size, walk.farthest.nodes) == (0.5, 10)
     assert [round(step.nodes or 0) for step in walk.steps] == list(range(20, 7, -1)), (
         "down to two that fail"
@@ -67,7 +67,9 @@ def test_the_fewest_nodes_are_found(halves: Tables) -> None:
 def test_the_most_load_is_found(halves: Tables) -> None:
     """Up to twice the jobs fit. Copies are made by the hash of ids; how many that gives is counted
     apart."""
-    walk = capacity.walk(make_spec("best-fit", halves), Question("grow", 0.25), run_here, ahead=3)
+    walk = capacity.walk(
+        make_spec("best-fit", halves), CapacityQuestion("grow", 0.25), run_here, ahead=3
+    )
     assert walk.farthest is not None
     for step in walk.steps:
         jobs = len(
@@ -161,7 +163,7 @@ def summary(overloaded: float = 0.0, queued: int = 0, saturated: bool = False) -
 def test_a_size_holds_while_nothing_is_overloaded_or_waits(
     found: dict[str, Any], words: str
 ) -> None:
-    step = capacity.judge(0.9, found, summary(queued=5), Question("compact", 0.01))
+    step = capacity.judge(0.9, found, summary(queued=5), CapacityQuestion("compact", 0.01))
     assert step.holds == (not words) and words in step.why
 
 
@@ -174,7 +176,7 @@ def test_a_walk_ends_at_the_second_failure_in_a_row(holds: list[bool], ahead: in
         return [summary(overloaded=0.0 if next(said) else 50.0) for _ in specs]
 
     tables = {"cluster": {"nodes": 1}, "workload": {"a": {"arrivals_per_s": 1}}}
-    walk = capacity.walk(make_spec("x", tables), Question("grow", 0.1), run_all, ahead)
+    walk = capacity.walk(make_spec("x", tables), CapacityQuestion("grow", 0.1), run_all, ahead)
     text = "".join("+" if hold else "-" for hold in [*holds, False, False])
     assert len(walk.steps) == text.index("--") + 2
     good = len(text) - len(text.lstrip("+"))
@@ -190,16 +192,18 @@ def test_a_size_that_cannot_run_fails_and_is_no_error(halves: Tables) -> None:
         **halves,
         "cluster": {"group": [{**group, "count": 10}, {"count": 10, "cpu": 1, "memory": "16G"}]},
     }
-    walk = capacity.walk(make_spec("x", tables), Question("compact", 0.25), run_here, ahead=2)
+    walk = capacity.walk(
+        make_spec("x", tables), CapacityQuestion("compact", 0.25), run_here, ahead=2
+    )
     assert walk.steps[0].holds and not walk.steps[-1].holds
     nothing = {**halves, "cluster": {"nodes": 20, "cpu": 1, "memory": "16G"}}
     with pytest.raises(InputError, match="no job can ever run"):
-        capacity.walk(make_spec("x", nothing), Question("compact", 0.25), run_here)
+        capacity.walk(make_spec("x", nothing), CapacityQuestion("compact", 0.25), run_here)
 
 
 def test_a_cluster_of_one_size_ends_where_there_are_no_nodes_left(halves: Tables) -> None:
     tables = {**halves, "cluster": {**halves["cluster"], "nodes": 100}}
-    walk = capacity.walk(make_spec("x", tables), Question("compact", 0.3), run_here)
+    walk = capacity.walk(make_spec("x", tables), CapacityQuestion("compact", 0.3), run_here)
     assert [step.size for step in walk.steps] == [
         1.0,
         0.7,
@@ -209,7 +213,7 @@ def test_a_cluster_of_one_size_ends_where_there_are_no_nodes_left(halves: Tables
 
 
 def test_the_page_shows_every_step(halves: Tables) -> None:
-    question = Question("compact", 0.25)
+    question = CapacityQuestion("compact", 0.25)
     walk = capacity.walk(make_spec("best-fit", halves), question, run_here)
     page = render(capacity_page.page("halves", question, [walk]))
     assert "best-fit: holds at 50 % of its nodes (10 nodes, 20 tasks running)" in page
@@ -220,13 +224,13 @@ def test_the_page_shows_every_step(halves: Tables) -> None:
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        (Question("compact", 0.0), "--step: expected a share above 0 up to 0.5"),
-        (Question("compact", float("nan")), "--step"),
-        (Question("grow", 11.0), "--step: expected a share above 0 up to 10"),
-        (Question("grow", 0.1, limit=1.0), "--limit"),
-        (Question("grow", 0.1, waiting=-0.1), "--waiting"),
+        (CapacityQuestion("compact", 0.0), "--step: expected a share above 0 up to 0.5"),
+        (CapacityQuestion("compact", float("nan")), "--step"),
+        (CapacityQuestion("grow", 11.0), "--step: expected a share above 0 up to 10"),
+        (CapacityQuestion("grow", 0.1, limit=1.0), "--limit"),
+        (CapacityQuestion("grow", 0.1, waiting=-0.1), "--waiting"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(question: Question, words: str) -> None:
+def test_a_question_that_makes_no_sense_is_refused(question: CapacityQuestion, words: str) -> None:
     with pytest.raises(InputError, match=words):
         capacity.check(question)

@@ -18,7 +18,7 @@ from murmuration.base.jit import FirstClass
 from murmuration.base.random import load, state
 from murmuration.base.resources import Resources
 from murmuration.placement.kernels import as_placement, as_score, first_fit, ranked
-from murmuration.placement.plain import FirstFit, Ranked
+from murmuration.placement.plain import FirstFit, RankedPolicy
 from murmuration.placement.scores import SCORES, best_fit
 from murmuration.placement.view import JobView, Policy, View
 
@@ -162,7 +162,7 @@ def random_first_fit(case: Case) -> list[int]:
 @given(case=cases())
 def test_rankings(name: str, case: Case) -> None:
     expected = brute_force(case, SCORES[name])
-    assert plain(case, Ranked(SCORES[name])) == expected
+    assert plain(case, RankedPolicy(SCORES[name])) == expected
     assert compiled(case, name) == expected
 
 
@@ -207,7 +207,7 @@ def test_a_mask_hides_the_best_node() -> None:
     hidden = Case(
         case.total, case.free, np.array([False, True]), case.request, case.tasks, case.seed
     )
-    assert compiled(hidden, "best-fit") == plain(hidden, Ranked(best_fit)) == [1, 1]
+    assert compiled(hidden, "best-fit") == plain(hidden, RankedPolicy(best_fit)) == [1, 1]
 
 
 def test_ties_are_broken_by_the_seed() -> None:
@@ -239,4 +239,4 @@ def test_a_user_may_bring_a_score() -> None:
         nodes,
         as_score(last, cache=False),
     )
-    assert nodes.tolist() == plain(case, Ranked(last)) == [1, 1, 1]
+    assert nodes.tolist() == plain(case, RankedPolicy(last)) == [1, 1, 1]

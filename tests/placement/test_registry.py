@@ -13,7 +13,7 @@ import pytest
 
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
-from murmuration.placement.plain import FirstFit, Ranked
+from murmuration.placement.plain import FirstFit, RankedPolicy
 from murmuration.placement.registry import ENTRY_POINTS, NAMES, resolve
 from murmuration.placement.scores import SCORES
 from murmuration.placement.view import JobView, View
@@ -80,8 +80,8 @@ def test_built_in_placements_are_compiled(name: str) -> None:
     placement = resolve(name)
     assert (placement.name, placement.fast) == (name, True)
     assert placement.score is SCORES.get(name)
-    assert placement.policy == (Ranked(SCORES[name]) if name in SCORES else placement.policy)
-    assert isinstance(placement.policy, Ranked if name in SCORES else FirstFit)
+    assert placement.policy == (RankedPolicy(SCORES[name]) if name in SCORES else placement.policy)
+    assert isinstance(placement.policy, RankedPolicy if name in SCORES else FirstFit)
 
 
 def test_a_score_function_ranks_in_plain_python() -> None:

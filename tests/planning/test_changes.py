@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.assignment.problems import SEEDS, random_problem
 
-from murmuration.assignment.problem import APART, TOGETHER, Rule, Source, problem_of, used
+from murmuration.assignment.problem import APART, TOGETHER, Rule, SnapshotDetails, problem_of, used
 from murmuration.base.errors import InputError
 from murmuration.planning.changes import with_task, without
 
@@ -79,7 +79,7 @@ def test_the_reason_is_the_snapshots_where_it_has_one() -> None:
         "task-0": "it is pinned",
         "task-1": "it is pinned",
     }
-    source = Source(
+    source = SnapshotDetails(
         "kubernetes", ("a", "b", "c"), ("a daemon set puts it there", "", ""), (False,) * 3
     )
     told = without(replace(problem, source=source), ["node-0"])

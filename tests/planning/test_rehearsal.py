@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from tests.assignment.problems import SEEDS, random_problem
 
-from murmuration.assignment.moves import Step, order_moves
+from murmuration.assignment.moves import MoveStep, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import APART, Problem, Rule, problem_of
 from murmuration.assignment.search.search import Search, Settings
-from murmuration.planning.rehearsal import Rehearsal, rehearse
+from murmuration.planning.rehearsal import MoveRehearsal, rehearse
 
 M = 1_000_000
 #: Two nodes of which each is nearly full, and a third; the tasks take two and four seconds at a
@@ -27,7 +27,7 @@ SWAP = problem_of(
 )
 
 
-def steps_of(problem: Problem) -> tuple[Step, ...]:
+def steps_of(problem: Problem) -> tuple[MoveStep, ...]:
     work = pack(problem)
     search = Search(
         work,
@@ -38,7 +38,7 @@ def steps_of(problem: Problem) -> tuple[Step, ...]:
     return order_moves(work, work.restore(search.archive.placements[0])).steps
 
 
-def times(found: Rehearsal) -> list[tuple[float, float]]:
+def times(found: MoveRehearsal) -> list[tuple[float, float]]:
     return list(zip(found.start.tolist(), found.end.tolist(), strict=True))
 
 
@@ -56,18 +56,18 @@ def test_a_swap_over_a_third_node_takes_its_time() -> None:
     ("steps", "sentence"),
     [
         (
-            [Step(0, 0, 1), Step(1, 1, 2)],
+            [MoveStep(0, 0, 1), MoveStep(1, 1, 2)],
             "step 1: task-0 cannot go to node-1: it asks for 6 CPU and 4 CPU are free",
         ),
         (
-            [Step(0, 0, 2), Step(0, 2, 1), Step(1, 1, 0)],
+            [MoveStep(0, 0, 2), MoveStep(0, 2, 1), MoveStep(1, 1, 0)],
             "step 2: task-0 cannot go to node-1: it asks for 6 CPU and 4",
         ),
-        ([Step(0, 2, 1)], "step 1: task-0 cannot go to node-1"),
-        ([Step(0, 1, 2)], "step 1: task-0 is not where the step begins"),
+        ([MoveStep(0, 2, 1)], "step 1: task-0 cannot go to node-1"),
+        ([MoveStep(0, 1, 2)], "step 1: task-0 is not where the step begins"),
     ],
 )
-def test_a_wrong_order_is_found(steps: list[Step], sentence: str) -> None:
+def test_a_wrong_order_is_found(steps: list[MoveStep], sentence: str) -> None:
     """The first would work if its steps changed places: an order must be right as it is written."""
     found = rehearse(SWAP, steps)
     assert len(found.errors) == 1 and found.errors[0].startswith(sentence)
@@ -86,9 +86,9 @@ def test_constraints_rules_and_pins_are_heeded() -> None:
         pinned=np.arange(3) == 2,
     )
     for step, sentence in (
-        (Step(0, 0, 1), "web apart is broken"),
-        (Step(0, 0, 2), "task-0 may not go to node-2"),
-        (Step(2, 0, 1), "task-2 may not go to node-1"),
+        (MoveStep(0, 0, 1), "web apart is broken"),
+        (MoveStep(0, 0, 2), "task-0 may not go to node-2"),
+        (MoveStep(2, 0, 1), "task-2 may not go to node-1"),
     ):
         assert rehearse(problem, [step]).errors == [f"step 1: {sentence}"]
 
@@ -105,24 +105,24 @@ def test_budgets_and_rules_hold_back_only_their_own() -> None:
         budget=[1],
         rules=(rule,),
     )
-    found = rehearse(problem, [Step(t, 0, 1) for t in range(6)])
+    found = rehearse(problem, [MoveStep(t, 0, 1) for t in range(6)])
     assert times(found) == [(0, 1), (1, 2), (0, 1), (1, 2), (0, 1), (0, 1)]
     assert (found.seconds, found.at_once, found.one_by_one) == (2, 4, 6)
 
 
 def test_who_is_new_is_there_at_once_and_who_is_displaced_is_copied() -> None:
     problem = problem_of([[9, 10**10]], [[1, 125 * M]] * 2, [-1, -1])
-    found = rehearse(problem, [Step(0, -1, 0), Step(1, -1, 0)], displaced=[1])
+    found = rehearse(problem, [MoveStep(0, -1, 0), MoveStep(1, -1, 0)], displaced=[1])
     assert times(found) == [(0, 0), (0, 1)] and found.megabytes == 125
 
 
 def test_what_was_overfull_before_may_be_so_but_not_more() -> None:
     problem = problem_of([[4, 4], [4, 4]], [[3, 1], [3, 1], [0, 1], [1, 1]], [0, 0, 1, 1])
-    found = rehearse(problem, [Step(2, 1, 0)])
+    found = rehearse(problem, [MoveStep(2, 1, 0)])
     assert not found.errors and (found.overfull, found.above) == (1, 0), (
         "it asks for nothing that is short"
     )
-    assert "cannot go to node-0" in rehearse(problem, [Step(3, 1, 0)]).errors[0]
+    assert "cannot go to node-0" in rehearse(problem, [MoveStep(3, 1, 0)]).errors[0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -144,7 +144,7 @@ def test_the_orders_of_plans_are_right_at_every_instant(seed: int) -> None:
 
 
 def summed(
-    problem: Problem, steps: tuple[Step, ...], found: Rehearsal, at: float
+    problem: Problem, steps: tuple[MoveStep, ...], found: MoveRehearsal, at: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """What is asked of every node at an instant, and how many tasks of each budget are on their
     way."""
@@ -195,7 +195,7 @@ def test_no_steps_take_no_time() -> None:
 def test_a_task_that_was_displaced_takes_its_time() -> None:
     """It has no node any more, but its memory must be copied from the node that goes."""
     problem = problem_of([[10 * M, 900 * M]], [[1 * M, 250 * M]], [-1])
-    step = [Step(0, -1, 0)]
+    step = [MoveStep(0, -1, 0)]
     assert rehearse(problem, step).seconds == 0
     assert rehearse(problem, step, displaced=[0]).seconds == 2
     assert rehearse(problem, step, rate=25.0, displaced=[0]).seconds == 10
@@ -207,7 +207,7 @@ def test_a_task_that_asks_for_nothing_may_go_to_an_overfull_node() -> None:
         [[20 * M, 10 * M], [0, 10 * M]],
         [0, 1],
     )
-    result = rehearse(problem, [Step(1, 1, 0)])
+    result = rehearse(problem, [MoveStep(1, 1, 0)])
     assert not result.errors and result.overfull == 1 and result.above == 0
 
 
@@ -219,7 +219,7 @@ def test_a_budget_keeps_the_second_task_until_the_first_has_come() -> None:
         budget_of=[0, 0, -1],
         budget=[1],
     )
-    result = rehearse(problem, [Step(t, 0, 1) for t in range(3)])
+    result = rehearse(problem, [MoveStep(t, 0, 1) for t in range(3)])
     assert times(result) == [(0, 1), (1, 2), (0, 1)] and result.at_once == 2
 
 
@@ -227,5 +227,5 @@ def test_a_budget_of_nothing_is_an_error() -> None:
     problem = problem_of(
         [[10 * M, 900 * M]] * 2, [[1 * M, 125 * M]], [0], budget_of=[0], budget=[0]
     )
-    (error,) = rehearse(problem, [Step(0, 0, 1)]).errors
+    (error,) = rehearse(problem, [MoveStep(0, 0, 1)]).errors
     assert error.endswith("its disruption budget allows none of its pods to go")

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kubernetes.objects import node, pod
 
-from murmuration.assignment.moves import MoveOrder, Step
+from murmuration.assignment.moves import MoveOrder, MoveStep
 from murmuration.assignment.snapshots.builder import problem_from
 from murmuration.kubernetes.marks import mark_for_execution
 from murmuration.kubernetes.snapshot import snapshot_of
@@ -71,7 +71,7 @@ def plan_of(
         node_of = problem.node_of.copy()
         node_of[list(displaced)] = -1
         problem = replace(problem, node_of=node_of)
-    steps = tuple(Step(task[name], row[on], row[to], wave) for name, on, to, wave in moves)
+    steps = tuple(MoveStep(task[name], row[on], row[to], wave) for name, on, to, wave in moves)
     node_of = problem.node_of.copy()
     for step in steps:
         node_of[step.task] = step.node

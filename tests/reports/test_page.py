@@ -7,7 +7,7 @@ import re
 from html.parser import HTMLParser
 
 from murmuration.reports.charts import Bars, Chart, Series
-from murmuration.reports.page import ROWS_MAX, Page, Section, Table, render, verdict_table
+from murmuration.reports.page import ROWS_MAX, Page, ReportTable, Section, render, verdict_table
 
 VOID = {"meta", "link", "br", "img"}
 VERDICTS = [
@@ -73,7 +73,7 @@ def sample(word: str = "plain", points: int = 3) -> Page:
         note=word,
     )
     bars = Bars(word, word, (word, "b"), ((word, (1.0, None)),), note=word)
-    table = Table(word, (word, "count"), ((word, 12345), ("b", None)), word)
+    table = ReportTable(word, (word, "count"), ((word, 12345), ("b", None)), word)
     sections = (
         Section(word, f"{word}\n\n{word}", (chart, bars), (table,)),
         Section("one figure", figures=(chart,)),
@@ -91,7 +91,11 @@ def test_page_is_well_formed() -> None:
 
 def test_an_empty_page_is_well_formed() -> None:
     read(render(Page("nothing")))
-    read(render(Page("nothing", sections=(Section("empty", tables=(Table("t", ("a",), ()),)),))))
+    read(
+        render(
+            Page("nothing", sections=(Section("empty", tables=(ReportTable("t", ("a",), ()),)),))
+        )
+    )
 
 
 def test_page_needs_no_network() -> None:

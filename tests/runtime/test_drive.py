@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from murmuration.runtime.drive import Driver
+from murmuration.runtime.drive import LiveDriver
 from murmuration.runtime.store.interface import Deposed
 from murmuration.schedulers.agent import Do, Effect, Message, Note, Send, Wake
 
@@ -104,7 +104,7 @@ class Bench:
     def __init__(self) -> None:
         self.agent, self.disk, self.left = Toy(), SlowDisk(), list[Send | Do]()
         self.now = 0.0
-        self.driver = Driver(self.agent, lambda: self.now, self.disk, self.left.append)
+        self.driver = LiveDriver(self.agent, lambda: self.now, self.disk, self.left.append)
 
     @property
     def sent(self) -> list[str]:
@@ -228,7 +228,7 @@ def test_an_effect_that_cannot_be_carried_out_stops_nothing() -> None:
             left.append(effect)
 
         disk = SlowDisk()
-        driver = Driver(Toy(), lambda: 0.0, disk, carry_out)
+        driver = LiveDriver(Toy(), lambda: 0.0, disk, carry_out)
         driver.tell(Order("a"))
         await turns()
         disk.release()
@@ -251,7 +251,7 @@ def test_an_act_may_tell_the_next_event() -> None:
                 driver.tell(Ping("p"))
 
         disk = SlowDisk()
-        driver = Driver(Toy(), lambda: 0.0, disk, carry_out)
+        driver = LiveDriver(Toy(), lambda: 0.0, disk, carry_out)
         driver.tell(Order("a"))
         await turns()
         disk.release()
@@ -279,7 +279,7 @@ def test_a_wake_is_never_early() -> None:
 def test_a_wake_needs_no_event() -> None:
     async def main() -> None:
         loop, toy = asyncio.get_running_loop(), Toy()
-        driver = Driver(toy, loop.time, SlowDisk(), lambda effect: None)
+        driver = LiveDriver(toy, loop.time, SlowDisk(), lambda effect: None)
         due = toy.due = loop.time() + 0.02
         driver.start()
         while not toy.wakes_s:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.schedulers.central.clusters import Cluster, spec
 
-from murmuration.runtime.drive import Driver
+from murmuration.runtime.drive import LiveDriver
 from murmuration.runtime.master import notes as master_notes
 from murmuration.runtime.master.notes import StoreNotes
 from murmuration.runtime.options import MasterOptions
@@ -131,7 +131,7 @@ async def drive(
     left: list[Send | Do] = []
     store = FlakyStore(folder / "store.db")
     notes = StoreNotes(store, FactLog())
-    driver = Driver(CentralMaster(settings, 1), lambda: 10.0, notes, left.append)
+    driver = LiveDriver(CentralMaster(settings, 1), lambda: 10.0, notes, left.append)
     driver.start(notes.recover(MasterOptions(folder=str(folder)), 10.0))
     await driver.ask(KillJob("nothing"))
     loop, killed = asyncio.get_running_loop(), asyncio.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.placement.plain import FirstFit, Ranked
+from murmuration.placement.plain import FirstFit, RankedPolicy
 from murmuration.placement.scores import (
     balanced,
     best_fit,
@@ -46,7 +46,7 @@ class SlowRanked:
     score = staticmethod(best_fit)
 
     def decide(self, view: View, job: JobView, rng: np.random.Generator) -> NDArray[np.int64]:
-        return Ranked(self.score).decide(view, job, rng)
+        return RankedPolicy(self.score).decide(view, job, rng)
 
 
 class SlowWorstFit(SlowRanked):

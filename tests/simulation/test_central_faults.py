@@ -20,7 +20,7 @@ from murmuration.schedulers.central.messages import EndRecorded, Launch, Recover
 from murmuration.schedulers.central.node_agent import CentralNodeAgent
 from murmuration.simulation.messages.central import WRITE_S, FoldedDisk, MasterParty
 from murmuration.simulation.messages.central_faults import draw_cluster, run_schedule
-from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver
+from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, VirtualDriver
 
 
 @pytest.mark.parametrize("seed", range(1, 41))
@@ -84,7 +84,9 @@ class Digest(Checker):
     def __init__(self) -> None:
         self.lines: list[tuple[float, str, str]] = []
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         self.lines.append((driver.now, name, repr(event)))
 
 

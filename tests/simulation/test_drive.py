@@ -22,13 +22,13 @@ from murmuration.schedulers.agent import (
     Send,
     Wake,
 )
-from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
+from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Party, VirtualDriver
 from murmuration.simulation.messages.network import (
-    Connections,
     Crash,
     FaultSettings,
     Jump,
     Network,
+    OrderedNetwork,
     Partition,
     Pause,
     draw_faults,
@@ -137,7 +137,9 @@ class Trace(Checker):
     def __init__(self) -> None:
         self.lines: list[tuple[float, str, str, int]] = []
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         self.lines.append((driver.now, name, repr(event), len(effects)))
 
 
@@ -147,7 +149,9 @@ class Promise(Checker):
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         memory = self.disk.memory
         assert isinstance(memory, Ledger)
         if isinstance(event, Added) and event.serial > memory.serials.get(name, 0):
@@ -156,10 +160,10 @@ class Promise(Checker):
 
 def world(
     seed: int, faults: FaultSettings, careless: bool = False, write_s: float = 0.5, goal: int = 20
-) -> tuple[Driver, Trace, list[ClientParty]]:
+) -> tuple[VirtualDriver, Trace, list[ClientParty]]:
     disk = Disk(Ledger(), write_s, generator(seed, "disk"))
     trace = Trace()
-    driver = Driver(Network(faults, generator(seed, "network")), [trace, Promise(disk)])
+    driver = VirtualDriver(Network(faults, generator(seed, "network")), [trace, Promise(disk)])
     counter = CounterParty("counter", disk)
     counter.careless = careless
     clients = [ClientParty(f"client-{k}", goal) for k in range(3)]
@@ -217,7 +221,7 @@ def test_a_crash_before_within_and_after_a_write(
             return 1.0
 
     disk, trace = Slow(Ledger()), Trace()
-    driver = Driver(Network(FaultSettings(delay_s=0.0), generator(1, "x")), [trace])
+    driver = VirtualDriver(Network(FaultSettings(delay_s=0.0), generator(1, "x")), [trace])
     driver.add(CounterParty("counter", disk))
     driver.add(ClientParty("client", 0))
     driver.tell("counter", Add("client", 1))
@@ -251,7 +255,7 @@ def test_later_effects_wait_for_an_earlier_note_unless_they_rest_on_none() -> No
             return 1.0
 
     trace = Trace()
-    driver = Driver(Network(FaultSettings(delay_s=0.0), generator(1, "x")), [trace])
+    driver = VirtualDriver(Network(FaultSettings(delay_s=0.0), generator(1, "x")), [trace])
     driver.add(ChattyParty("chatty", Slow(Ledger())))
     driver.add(ClientParty("listener", 0))
     for serial in (1, 2, 3):
@@ -341,14 +345,14 @@ class TalkerParty(Party):
         return Talker()
 
 
-def connected(partitions: tuple[Partition, ...] = ()) -> tuple[Driver, Connections]:
-    network = Connections(
+def connected(partitions: tuple[Partition, ...] = ()) -> tuple[VirtualDriver, OrderedNetwork]:
+    network = OrderedNetwork(
         generator(1, "network"),
         lambda name: "b",
         FaultSettings(partitions=partitions),
         notice_s=2.0,
     )
-    driver = Driver(network)
+    driver = VirtualDriver(network)
     driver.add(TalkerParty("a"))
     driver.add(TalkerParty("b"))
     network.dial("a")

@@ -16,7 +16,7 @@ from murmuration.placement.plain import FirstFit
 from murmuration.placement.registry import resolve
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers.agent import Note, Wake
-from murmuration.schedulers.central.jobs import State
+from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import Recover, SubmitJob, TaskPlaced
 from murmuration.schedulers.offers.messages import MASTER
@@ -68,7 +68,7 @@ def check_all_well(made: CentralCluster) -> None:
     made.master.resource_manager.check()
     jobs = made.master.jobs.jobs
     assert jobs["batch"].status == "finished", "nothing was lost"
-    assert jobs["web"].counts() == {State.RUNNING: 3}
+    assert jobs["web"].counts() == {CentralTaskState.RUNNING: 3}
     assert sum(len(host.processes) for host in made.hosts.values()) == 3, "no stray process"
     assert made.disk.load().recover(9, 1).jobs[0].spec == BATCH
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from murmuration.workload.formats.records import scan
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import parse, tabs_for_blanks
 
 FIELDS = st.text('ab ,"\n;é', max_size=5)
@@ -26,7 +26,7 @@ def test_quoted_fields_come_back_with_their_lines(
     csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(rows)
     data = text.getvalue().encode()
     data = data if last else data.removesuffix(end.encode())
-    table = parse(Source(Path("x"), data), names=["a", "b"])
+    table = parse(SourceFile(Path("x"), data), names=["a", "b"])
     assert [list(row) for row in table.frame.fill_null("").rows()] == rows
     lines, line = [], 1
     for row in rows:
@@ -37,7 +37,7 @@ def test_quoted_fields_come_back_with_their_lines(
 
 
 def test_blank_lines_and_comments_keep_the_count() -> None:
-    source = tabs_for_blanks(Source(Path("x"), b'; a "comment\n\n  1 \t 2\r\n;\n3    4  \n \n'))
+    source = tabs_for_blanks(SourceFile(Path("x"), b'; a "comment\n\n  1 \t 2\r\n;\n3    4  \n \n'))
     assert source.data == b'; a "comment'.replace(b" ", b"\t") + b"\n\n1\t2\n;\n3\t4\n\n"
     records = scan(source, "\t", quoted=False, comment=";")
     assert records.lines.tolist() == [3, 5]

@@ -25,7 +25,7 @@ import numpy as np
 from murmuration.assignment.packed import Packed, Work
 from murmuration.assignment.problem import Problem, describe, new_violations, used
 from murmuration.assignment.state import (
-    State,
+    PlacementState,
     legal,
     load,
     new_state,
@@ -37,7 +37,7 @@ from murmuration.base.arrays import Flags, Indices, Integers
 from murmuration.base.jit import loop_kernel
 
 
-class Step(NamedTuple):
+class MoveStep(NamedTuple):
     """A task goes to a node, from another or from none (−1); steps of one wave may run side by
     side."""
 
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 class MoveOrder:
     """Steps in order, the placement they end in, and the tasks whose moves are impossible."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[MoveStep, ...]
     node_of: Indices
     blocked: tuple[int, ...]
 
@@ -72,7 +72,7 @@ def order_moves(work: Work, node_of: Indices) -> MoveOrder:
     pending = np.flatnonzero((target != present) & (target >= 0))
     # Small tasks first: they fit while it is crowded, and make room for large ones.
     pending = pending[np.argsort(packed.request[pending, 1], kind="stable")]
-    made: list[Step] = []
+    made: list[MoveStep] = []
     while True:
         made += _advance(packed, state, target, pending)
         pending = pending[state.x[pending] != target[pending]]
@@ -89,7 +89,7 @@ def order_moves(work: Work, node_of: Indices) -> MoveOrder:
     return MoveOrder(_number_waves(problem, steps), ended, blocked)
 
 
-def _settle(packed: Packed, state: State, target: Indices) -> list[Step]:
+def _settle(packed: Packed, state: PlacementState, target: Indices) -> list[MoveStep]:
     """Where moves turned out impossible, or a plan found no node: put tasks that have none, or
     whose node goes, on any node that takes them now. That node is their target from then on."""
     home = state.x.astype(np.int64)
@@ -101,18 +101,22 @@ def _settle(packed: Packed, state: State, target: Indices) -> list[Step]:
         if node >= 0:
             target[task] = node
             shift(packed, state, task, node)
-            steps.append(Step(task, int(home[task]), node))
+            steps.append(MoveStep(task, int(home[task]), node))
     return steps
 
 
-def _advance(packed: Packed, state: State, target: Indices, pending: Indices) -> list[Step]:
+def _advance(
+    packed: Packed, state: PlacementState, target: Indices, pending: Indices
+) -> list[MoveStep]:
     """Make the moves that are possible; tasks in packed order."""
     steps = np.empty((len(pending), 3), dtype=np.int64)
     count = make_moves(packed, state, target, pending, steps)
-    return [Step(int(t), int(a), int(b)) for t, a, b in steps[:count]]
+    return [MoveStep(int(t), int(a), int(b)) for t, a, b in steps[:count]]
 
 
-def _make_detour(packed: Packed, state: State, target: Indices, pending: Indices) -> list[Step]:
+def _make_detour(
+    packed: Packed, state: PlacementState, target: Indices, pending: Indices
+) -> list[MoveStep]:
     """Send a task over a third node, and make the moves that allows; empty, and nothing changed, if
     none does."""
     task, node = find_detour(packed, state, target, pending)
@@ -126,11 +130,13 @@ def _make_detour(packed: Packed, state: State, target: Indices, pending: Indices
         # goes back, and no other detour is tried.
         shift(packed, state, task, home)
         return []
-    return [Step(task, home, node, detour=True), *freed]
+    return [MoveStep(task, home, node, detour=True), *freed]
 
 
 @loop_kernel
-def make_moves(p: Packed, s: State, target: Indices, pending: Indices, steps: Integers) -> int:
+def make_moves(
+    p: Packed, s: PlacementState, target: Indices, pending: Indices, steps: Integers
+) -> int:
     """Make every move that is allowed now, then those it makes possible; returns how many.
 
     A task reaches its target once, so there are no more steps than pending tasks.
@@ -151,7 +157,7 @@ def make_moves(p: Packed, s: State, target: Indices, pending: Indices, steps: In
 
 
 @loop_kernel
-def shift(p: Packed, s: State, t: int, n: int) -> None:
+def shift(p: Packed, s: PlacementState, t: int, n: int) -> None:
     """Move a task to a node, from its node or from none."""
     if s.x[t] >= 0:
         remove_task(p, s, t)
@@ -159,7 +165,7 @@ def shift(p: Packed, s: State, t: int, n: int) -> None:
 
 
 @loop_kernel
-def find_node(p: Packed, s: State, t: int) -> int:
+def find_node(p: Packed, s: PlacementState, t: int) -> int:
     """The first node that takes a task now, other than its own; −1 if none does."""
     for n in range(p.total.shape[0]):
         if n != s.x[t] and legal(p, s, t, n):
@@ -168,7 +174,7 @@ def find_node(p: Packed, s: State, t: int) -> int:
 
 
 @loop_kernel
-def find_detour(p: Packed, s: State, target: Indices, pending: Indices) -> tuple[int, int]:
+def find_detour(p: Packed, s: PlacementState, target: Indices, pending: Indices) -> tuple[int, int]:
     """A task that could wait on a third node and so let another one in, and that node; (−1, −1) if
     there is none."""
     for k in range(pending.shape[0]):
@@ -190,7 +196,7 @@ def find_detour(p: Packed, s: State, target: Indices, pending: Indices) -> tuple
     return -1, -1
 
 
-def _number_waves(problem: Problem, steps: list[Step]) -> tuple[Step, ...]:
+def _number_waves(problem: Problem, steps: list[MoveStep]) -> tuple[MoveStep, ...]:
     """Give steps that may run side by side one number.
 
     A step joins the wave of those before it if it fits without the room they free (they may not

@@ -28,7 +28,7 @@ Function = Callable[[Problem, Indices], float]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPlacement:
     """A placement as objectives read it, with the counts that several of them need."""
 
     problem: Problem
@@ -46,7 +46,7 @@ class BuiltIn:
 
     name: str
     meaning: str
-    value: Callable[[Measured], float]
+    value: Callable[[MeasuredPlacement], float]
     #: Whether `evaluate` and the local moves of `state` compute it too.
     compiled: bool = False
 
@@ -62,51 +62,51 @@ def _replicas_together(group: Indices, place: Indices) -> float:
     return sum_triangular(counts) if pairs.size else 0.0
 
 
-def _crowding(m: Measured) -> float:
+def _crowding(m: MeasuredPlacement) -> float:
     return sum_triangular(m.counts)
 
 
-def _replicas(m: Measured) -> float:
+def _replicas(m: MeasuredPlacement) -> float:
     return _replicas_together(m.problem.group[m.placed], m.node_of[m.placed])
 
 
-def _power(m: Measured) -> float:
+def _power(m: MeasuredPlacement) -> float:
     load = np.nan_to_num(shares(m.problem, m.node_of)[:, :2]).sum(axis=1) / 2
     watts = m.problem.idle_watts + (m.problem.peak_watts - m.problem.idle_watts) * load
     return float(watts[m.counts > 0].sum() if m.power_off else watts.sum())
 
 
-def _imbalance(m: Measured) -> float:
+def _imbalance(m: MeasuredPlacement) -> float:
     share = shares(m.problem, m.node_of)[m.counts > 0, :2]
     return float(100 * np.nan_to_num(np.abs(share[:, 0] - share[:, 1])).sum() / max(len(share), 1))
 
 
-def _unplaced(m: Measured) -> float:
+def _unplaced(m: MeasuredPlacement) -> float:
     return float((~m.placed).sum())
 
 
-def _moves(m: Measured) -> float:
+def _moves(m: MeasuredPlacement) -> float:
     return float(m.moved.sum())
 
 
-def _cost(m: Measured) -> float:
+def _cost(m: MeasuredPlacement) -> float:
     return float(m.problem.price[m.counts > 0].sum())
 
 
-def _nodes(m: Measured) -> float:
+def _nodes(m: MeasuredPlacement) -> float:
     return float((m.counts > 0).sum())
 
 
-def _priority(m: Measured) -> float:
+def _priority(m: MeasuredPlacement) -> float:
     return float(priority_weight(m.problem)[~m.placed].sum())
 
 
-def _zones(m: Measured) -> float:
+def _zones(m: MeasuredPlacement) -> float:
     zone = m.problem.zone_of[m.node_of[m.placed]]
     return _replicas_together(m.problem.group[m.placed], zone)
 
 
-def _megabytes(m: Measured) -> float:
+def _megabytes(m: MeasuredPlacement) -> float:
     return float(m.problem.megabytes[m.moved].sum())
 
 
@@ -217,12 +217,12 @@ def _load(name: str, where: str) -> Function:
     return function
 
 
-def measure(problem: Problem, node_of: Indices, power_off: bool = False) -> Measured:
+def measure(problem: Problem, node_of: Indices, power_off: bool = False) -> MeasuredPlacement:
     """A placement with the counts that objectives are computed from."""
     placed = node_of >= 0
     counts = np.bincount(node_of[placed], minlength=len(problem.total))
     moved = (problem.node_of >= 0) & (node_of != problem.node_of)
-    return Measured(problem, node_of, placed, moved, counts, power_off)
+    return MeasuredPlacement(problem, node_of, placed, moved, counts, power_off)
 
 
 def values(problem: Problem, node_of: Integers, power_off: bool = False) -> Floats:

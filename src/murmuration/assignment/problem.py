@@ -74,7 +74,7 @@ class Violation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class SnapshotDetails:
     """What a snapshot says of its tasks beyond the arrays, for messages and for whoever writes the
     moves in the snapshot's format. Each tuple has one entry per task."""
 
@@ -91,10 +91,10 @@ class Source:
     #: Names of tasks that a closed (cordoned) node does not keep out.
     ignores_cordons: frozenset[str] = frozenset()
 
-    def subset(self, keep: Flags) -> Source:
+    def subset(self, keep: Flags) -> SnapshotDetails:
         """The same for some of the tasks."""
         rows = np.flatnonzero(keep).tolist()
-        return Source(
+        return SnapshotDetails(
             self.format,
             tuple(self.services[t] for t in rows),
             tuple(self.pin_reasons[t] for t in rows),
@@ -153,7 +153,7 @@ class Problem:
     #: the others, None if no node goes.
     leaves: Indices | None = None
     #: Where the problem was read from; None if it was made from arrays.
-    source: Source | None = field_of(default=None, compare=False)
+    source: SnapshotDetails | None = field_of(default=None, compare=False)
 
     def __post_init__(self) -> None:
         nodes, tasks = len(self.nodes), len(self.tasks)

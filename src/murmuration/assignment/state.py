@@ -3,8 +3,9 @@
 A local search tries millions of moves and makes few of them. So the question "what if" must be
 cheap, and may not walk over the cluster: `change` says by how much a weighted sum of objectives
 changes when a task goes to a node, `swap_change` when two tasks change places; both look at the two
-nodes and the task's replicas only. What they need is kept in `State` and changed by `place_task`
-and `remove_task`, which are the only ones to write it (`ejection` has variants that keep less).
+nodes and the task's replicas only. What they need is kept in `PlacementState` and changed by
+`place_task` and `remove_task`, which are the only ones to write it (`ejection` has variants that
+keep less).
 
 `legal` answers for capacity, constraints and rules, so that a search that asks it first never
 leaves what is allowed. Its three parts differ in cost: capacity and constraints are a few
@@ -54,11 +55,11 @@ from murmuration.base.jit import helper, inlined, loop_kernel
 whole: Any = np.int64
 flag: Any = np.bool_
 APART, TOGETHER = KINDS[APART_NAME], KINDS[TOGETHER_NAME]
-#: Places in `State.sums`: gaps of the nodes in use, and how many are.
+#: Places in `PlacementState.sums`: gaps of the nodes in use, and how many are.
 GAPS, IN_USE = 0, 1
 
 
-class State(NamedTuple):
+class PlacementState(NamedTuple):
     """One placement, its nodes and its counters."""
 
     x: Placement  # task: its node, −1 for none
@@ -74,13 +75,13 @@ class State(NamedTuple):
     sums: Floats  # GAPS: sum of `gap`; IN_USE: nodes with a task
 
 
-def new_state(p: Packed) -> State:
+def new_state(p: Packed) -> PlacementState:
     """A state in which nothing is placed; `load` makes it that of a placement."""
     nodes, tasks = len(p.total), len(p.request)
     zones = int(p.zone_of.max(initial=0)) + 1
     counted = p.rule_at >= 0
     counters = int(p.rule_domains[counted].sum())
-    return State(
+    return PlacementState(
         x=np.full(tasks, -1, dtype=np.int32),
         free=p.total.copy(),
         tasks=np.zeros(nodes, dtype=np.int64),
@@ -96,13 +97,13 @@ def new_state(p: Packed) -> State:
 
 
 @inlined
-def gap_at(p: Packed, s: State, n: int) -> float:
+def gap_at(p: Packed, s: PlacementState, n: int) -> float:
     """The gap between the free shares of CPU and memory."""
     return p.both[n] * abs(s.free[n, 0] * p.inverse[n, 0] - s.free[n, 1] * p.inverse[n, 1])  # type: ignore[no-any-return]
 
 
 @inlined
-def gap_with(p: Packed, s: State, n: int, cpu: int, memory: int) -> float:
+def gap_with(p: Packed, s: PlacementState, n: int, cpu: int, memory: int) -> float:
     """The gap if so much more were asked of a node."""
     left_cpu, left_memory = s.free[n, 0] - cpu, s.free[n, 1] - memory
     gap: float = abs(left_cpu * p.inverse[n, 0] - left_memory * p.inverse[n, 1])
@@ -110,7 +111,7 @@ def gap_with(p: Packed, s: State, n: int, cpu: int, memory: int) -> float:
 
 
 @helper
-def count_rules(p: Packed, s: State, t: int, n: int, by: int) -> None:
+def count_rules(p: Packed, s: PlacementState, t: int, n: int, by: int) -> None:
     """Count a task in (`by` 1) or out (−1) of the counters of its rules at a node."""
     for k in range(p.rule_first[t], p.rule_first[t + 1]):
         rule, role = p.rule_list[k], p.rule_role[k]
@@ -129,7 +130,7 @@ def count_rules(p: Packed, s: State, t: int, n: int, by: int) -> None:
 
 
 @helper
-def count_group(p: Packed, s: State, t: int, n: int, by: int) -> None:
+def count_group(p: Packed, s: PlacementState, t: int, n: int, by: int) -> None:
     """Count a task in or out of the replicas of its service at a node, if the service is large."""
     k = p.big[p.group[t]]
     if k >= 0:
@@ -138,7 +139,7 @@ def count_group(p: Packed, s: State, t: int, n: int, by: int) -> None:
 
 
 @helper
-def renew_gap(p: Packed, s: State, n: int) -> None:
+def renew_gap(p: Packed, s: PlacementState, n: int) -> None:
     """Compute a node's gap again, and the sum of all with it.
 
     The sum collects rounding errors of about 1e-16 a move; `load`, which every child and every
@@ -150,7 +151,7 @@ def renew_gap(p: Packed, s: State, n: int) -> None:
 
 
 @helper
-def remove_task(p: Packed, s: State, t: int) -> None:
+def remove_task(p: Packed, s: PlacementState, t: int) -> None:
     """Take a task from its node."""
     n = whole(s.x[t])
     s.x[t] = -1
@@ -165,7 +166,7 @@ def remove_task(p: Packed, s: State, t: int) -> None:
 
 
 @helper
-def place_task(p: Packed, s: State, t: int, n: int) -> None:
+def place_task(p: Packed, s: PlacementState, t: int, n: int) -> None:
     """Put a task that has no node on one."""
     s.x[t] = n
     for r in range(s.free.shape[1]):
@@ -179,7 +180,7 @@ def place_task(p: Packed, s: State, t: int, n: int) -> None:
 
 
 @loop_kernel
-def load(p: Packed, s: State, x: Placement) -> None:
+def load(p: Packed, s: PlacementState, x: Placement) -> None:
     """Make the state that of a placement."""
     s.x[:] = -1
     for n in range(s.tasks.shape[0]):
@@ -218,7 +219,7 @@ def may_use(p: Packed, t: int, n: int) -> bool:
 
 
 @inlined
-def fits(p: Packed, s: State, t: int, n: int) -> bool:
+def fits(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     """Whether a node has room; a task that asks for none of a resource fits where it is
     overdrawn."""
     enough = True
@@ -228,7 +229,7 @@ def fits(p: Packed, s: State, t: int, n: int) -> bool:
 
 
 @inlined
-def fits_without(p: Packed, s: State, t: int, n: int, u: int) -> bool:
+def fits_without(p: Packed, s: PlacementState, t: int, n: int, u: int) -> bool:
     """Whether task t fits on a node once task u has left it."""
     enough = True
     for r in range(s.free.shape[1]):
@@ -238,7 +239,7 @@ def fits_without(p: Packed, s: State, t: int, n: int, u: int) -> bool:
 
 
 @helper
-def count_in_domain(p: Packed, s: State, rule: int, d: int) -> tuple[int, int, int]:
+def count_in_domain(p: Packed, s: PlacementState, rule: int, d: int) -> tuple[int, int, int]:
     """Targets, holders that are no targets, and holders that are, in a domain of a rule."""
     targets, alone, twice = 0, 0, 0
     at = p.rule_at[rule]
@@ -255,7 +256,7 @@ def count_in_domain(p: Packed, s: State, rule: int, d: int) -> tuple[int, int, i
 
 
 @helper
-def apart_allows(p: Packed, s: State, rule: int, role: int, to: int, comes: bool) -> bool:
+def apart_allows(p: Packed, s: PlacementState, rule: int, role: int, to: int, comes: bool) -> bool:
     """Whether a rule that keeps tasks apart holds in a domain once a task has come there, or lies
     there on another node.
 
@@ -278,7 +279,7 @@ def is_lonely(alone: int, twice: int, targets: int, total: int) -> bool:
 
 
 @helper
-def strands_first(p: Packed, s: State, rule: int, to: int) -> bool:
+def strands_first(p: Packed, s: PlacementState, rule: int, to: int) -> bool:
     """Whether placing a second target in domain `to` leaves the first one alone in another domain.
 
     While it is the only target, the first may lie alone; with a second one elsewhere it may not any
@@ -301,7 +302,7 @@ def strands_first(p: Packed, s: State, rule: int, to: int) -> bool:
 
 @helper
 def together_allows(
-    p: Packed, s: State, rule: int, role: int, origin: int, to: int, placed: bool
+    p: Packed, s: PlacementState, rule: int, role: int, origin: int, to: int, placed: bool
 ) -> bool:
     """Whether the task has a target beside it where it goes, and those it leaves do not lose their
     last one; who was lonely before may stay so."""
@@ -331,7 +332,7 @@ def together_allows(
 
 
 @helper
-def skew_after(p: Packed, s: State, rule: int, role: int, origin: int, to: int) -> int:
+def skew_after(p: Packed, s: PlacementState, rule: int, role: int, origin: int, to: int) -> int:
     """By how much the fullest domain with a holder exceeds the emptiest, once the task has gone
     from one domain to another (−1: none)."""
     fullest, emptiest = 0, 1 << 60
@@ -348,7 +349,7 @@ def skew_after(p: Packed, s: State, rule: int, role: int, origin: int, to: int) 
 
 
 @helper
-def spread_takes(p: Packed, s: State, rule: int, role: int, origin: int, to: int) -> bool:
+def spread_takes(p: Packed, s: PlacementState, rule: int, role: int, origin: int, to: int) -> bool:
     """Whether the domain a holder comes to is not too far above the emptiest: whatever other
     domains are like, the scheduler judges that one."""
     if not role & HOLDER:
@@ -365,7 +366,7 @@ def spread_takes(p: Packed, s: State, rule: int, role: int, origin: int, to: int
 
 
 @helper
-def obeys(p: Packed, s: State, t: int, n: int) -> bool:
+def obeys(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     """Whether the rules let a task go to a node."""
     ok = True
     origin = whole(s.x[t])
@@ -391,20 +392,20 @@ def obeys(p: Packed, s: State, t: int, n: int) -> bool:
 
 
 @inlined
-def ruled_out(p: Packed, s: State, t: int, n: int) -> bool:
+def ruled_out(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     """Whether a rule keeps a task from a node: expensive where there are many, so it is asked
     last."""
     return p.rule_first[t] < p.rule_first[t + 1] and not obeys(p, s, t, n)
 
 
 @inlined
-def legal(p: Packed, s: State, t: int, n: int) -> bool:
+def legal(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     """Whether a task may go to a node it is not on."""
     return fits(p, s, t, n) and may_use(p, t, n) and not ruled_out(p, s, t, n)
 
 
 @inlined
-def replicas_on(p: Packed, s: State, t: int, n: int) -> int:
+def replicas_on(p: Packed, s: PlacementState, t: int, n: int) -> int:
     """Tasks of the same service on a node."""
     g = p.group[t]
     k = p.big[g]
@@ -418,7 +419,7 @@ def replicas_on(p: Packed, s: State, t: int, n: int) -> int:
 
 
 @helper
-def replicas_in(p: Packed, s: State, t: int, zone: int) -> int:
+def replicas_in(p: Packed, s: PlacementState, t: int, zone: int) -> int:
     """Tasks of the same service in a zone."""
     g = p.group[t]
     k = p.big[g]
@@ -448,7 +449,7 @@ def moving_change(p: Packed, w: Weights, t: int, a: int, b: int) -> float:
 
 
 @inlined
-def change(p: Packed, s: State, w: Weights, t: int, b: int) -> float:
+def change(p: Packed, s: PlacementState, w: Weights, t: int, b: int) -> float:
     """By how much the weighted sum changes when a task goes to node b, from its node or from
     none."""
     a = s.x[t]
@@ -486,7 +487,7 @@ def change(p: Packed, s: State, w: Weights, t: int, b: int) -> float:
 
 
 @inlined
-def swap_change(p: Packed, s: State, w: Weights, t: int, u: int) -> float:
+def swap_change(p: Packed, s: PlacementState, w: Weights, t: int, u: int) -> float:
     """By how much the weighted sum changes when two placed tasks of different services change
     places. Crowding, cost, nodes and unplaced tasks stay as they are."""
     a, b = s.x[t], s.x[u]

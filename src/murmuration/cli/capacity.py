@@ -13,7 +13,7 @@ import click
 from murmuration.cli import common
 
 if TYPE_CHECKING:
-    from murmuration.experiments.capacity import Question, Walk
+    from murmuration.experiments.capacity import CapacityQuestion, Walk
     from murmuration.experiments.runs import Summary
     from murmuration.experiments.specs import Spec, Study
 
@@ -95,10 +95,10 @@ def compact(
     removed in a random order that depends on the seed alone. The search ends when two sizes in a
     row fail: too many nodes overloaded, or jobs left waiting.
     """
-    from murmuration.experiments.capacity import Question
+    from murmuration.experiments.capacity import CapacityQuestion
 
     study = common.read_study(scenario, settings, seed, days)
-    question = Question("compact", step, limit, waiting)
+    question = CapacityQuestion("compact", step, limit, waiting)
     answer(question, study, schedulers, How(workers, out, resume, as_json))
 
 
@@ -134,14 +134,14 @@ def grow(
     jobs are doubled depends on a hash of their ids. The search ends when two sizes in a row fail:
     too many nodes overloaded, or jobs left waiting.
     """
-    from murmuration.experiments.capacity import Question
+    from murmuration.experiments.capacity import CapacityQuestion
 
     study = common.read_study(scenario, settings, seed, days)
-    question = Question("grow", step, limit, waiting)
+    question = CapacityQuestion("grow", step, limit, waiting)
     answer(question, study, schedulers, How(workers, out, resume, as_json))
 
 
-def answer(question: Question, study: Study, schedulers: str, how: How) -> None:
+def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) -> None:
     """Search with each scheduler, and show the result."""
     from murmuration.experiments.capacity import check
     from murmuration.experiments.pages.write import write_walks
@@ -157,7 +157,7 @@ def answer(question: Question, study: Study, schedulers: str, how: How) -> None:
     _print(question, walks, folder, how.as_json)
 
 
-def _walk(spec: Spec, question: Question, how: How, folder: Path | None) -> Walk:
+def _walk(spec: Spec, question: CapacityQuestion, how: How, folder: Path | None) -> Walk:
     """The search with one scheduler, behind a line that says how far it is: nobody knows where it
     ends."""
     from rich.console import Console
@@ -176,7 +176,9 @@ def _walk(spec: Spec, question: Question, how: How, folder: Path | None) -> Walk
         return capacity.walk(spec, question, run_all, ahead, folder)
 
 
-def _print(question: Question, walks: Sequence[Walk], folder: Path | None, as_json: bool) -> None:
+def _print(
+    question: CapacityQuestion, walks: Sequence[Walk], folder: Path | None, as_json: bool
+) -> None:
     from murmuration.experiments import capacity
     from murmuration.experiments.pages.capacity import table
     from murmuration.reports.terminal import comparison_table

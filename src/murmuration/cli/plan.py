@@ -155,7 +155,7 @@ def plan(
     folder = common.results_folder(
         out, as_json, f"plan-{snapshot.name.partition('.')[0].strip('-') or 'cluster'}"
     )
-    question = Question(snapshot, place, remove, add, usage)
+    question = PlanQuestion(snapshot, place, remove, add, usage)
     if any_one is not None:
         _fail_any(question, any_one, options.seed, as_json)
         return
@@ -163,7 +163,7 @@ def plan(
 
 
 @dataclass(frozen=True)
-class Question:
+class PlanQuestion:
     """The cluster to plan for, and what is to be changed in it first."""
 
     snapshot: Path
@@ -206,7 +206,7 @@ def _reassign(
         common.say(f"assignment: {folder / reassignment.ASSIGNMENT}")
 
 
-def _fail_any(question: Question, any_one: str, seed: int, as_json: bool) -> None:
+def _fail_any(question: PlanQuestion, any_one: str, seed: int, as_json: bool) -> None:
     """Whether everything still fits if any one node or zone fails; exit code 1 if not."""
     from murmuration.planning.changes import without
     from murmuration.planning.failures import describe_failures, failure_sentences, try_failures
@@ -226,7 +226,7 @@ def _fail_any(question: Question, any_one: str, seed: int, as_json: bool) -> Non
         raise SystemExit(1)
 
 
-def _plan(question: Question, options: Options, folder: Path | None, as_json: bool) -> None:
+def _plan(question: PlanQuestion, options: Options, folder: Path | None, as_json: bool) -> None:
     from murmuration.planning.changes import without
     from murmuration.planning.document import document
     from murmuration.planning.plan import make_plan

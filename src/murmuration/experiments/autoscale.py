@@ -15,7 +15,7 @@ from murmuration.base.errors import unknown
 from murmuration.base.version import __version__
 from murmuration.reports.charts import Chart, Series
 from murmuration.reports.formats import human, percent
-from murmuration.reports.page import Page, Section, Table
+from murmuration.reports.page import Page, ReportTable, Section
 from murmuration.simulation.autoscale import build, results
 from murmuration.simulation.autoscale.scenario import (
     AutoscaleScenario,
@@ -129,7 +129,7 @@ def page(outcomes: Sequence[AutoscaleOutcome]) -> Page:
     """The report: capacity against the band, nodes, rejections, response times, cost."""
     first = outcomes[0].summary
     columns, rows = overview([outcome.summary for outcome in outcomes])
-    table = Table(
+    table = ReportTable(
         "Each scaler on the same requests" if len(outcomes) > 1 else "The run", columns, rows
     )
     wide = [capacity_chart(outcome.summary["autoscaler"], outcome.series) for outcome in outcomes]
@@ -256,7 +256,7 @@ def _response(columns: Columns) -> NDArray[np.float64]:
     return _per(columns, "response_s", "done")
 
 
-def _analysis(one_cycle: Mapping[str, Any]) -> Table:
+def _analysis(one_cycle: Mapping[str, Any]) -> ReportTable:
     rows = [
         [
             f"workload {word} by half",
@@ -266,7 +266,7 @@ def _analysis(one_cycle: Mapping[str, Any]) -> Table:
         for side, word in (("up", "up"), ("down", "down"))
     ]
     caption = f"{one_cycle['nodes']:,} equal nodes that all know the load"
-    return Table(
+    return ReportTable(
         caption,
         (
             "change",

@@ -26,7 +26,7 @@ RunAll = Callable[[Sequence[Spec]], list[Summary]]
 
 
 @dataclass(frozen=True)
-class Question:
+class CapacityQuestion:
     """What is asked: `compact` (fewer nodes) or `grow` (more load), how fast, and what may be
     overloaded or waiting."""
 
@@ -50,7 +50,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Step:
+class CapacityStep:
     """One size: the figures of its run, and why it fails (empty: it holds)."""
 
     size: float
@@ -73,10 +73,10 @@ class Walk:
     """The steps of one scheduler, outwards from 100 %."""
 
     scheduler: str
-    steps: tuple[Step, ...]
+    steps: tuple[CapacityStep, ...]
 
     @property
-    def farthest(self) -> Step | None:
+    def farthest(self) -> CapacityStep | None:
         """The last size of those that hold without a gap; None if 100 % does not."""
         last = None
         for step in self.steps:
@@ -86,7 +86,7 @@ class Walk:
         return last
 
 
-def check(question: Question) -> None:
+def check(question: CapacityQuestion) -> None:
     """One sentence about the first setting that makes no sense."""
     step_max = 0.5 if question.kind == "compact" else 10.0
     if not 0.0 < question.step <= step_max:
@@ -99,12 +99,16 @@ def check(question: Question) -> None:
 
 
 def walk(
-    spec: Spec, question: Question, run_all: RunAll, ahead: int = 1, folder: Path | None = None
+    spec: Spec,
+    question: CapacityQuestion,
+    run_all: RunAll,
+    ahead: int = 1,
+    folder: Path | None = None,
 ) -> Walk:
     """Step outwards until two sizes in a row fail; `ahead` sizes run side by side."""
     start = _start(spec, question)
     sizes = list(question.sizes(start))
-    steps: list[Step] = []
+    steps: list[CapacityStep] = []
     first: Summary | None = None
     while len(steps) < len(sizes):
         batch = sizes[len(steps) : len(steps) + ahead]
@@ -114,7 +118,7 @@ def walk(
             if isinstance(outcome, InputError):
                 if first is None:
                     raise outcome
-                steps.append(Step(size, str(outcome)))
+                steps.append(CapacityStep(size, str(outcome)))
             else:
                 first = first or outcome
                 steps.append(judge(size, outcome, first, question))
@@ -123,7 +127,7 @@ def walk(
     return Walk(spec.label, tuple(steps))
 
 
-def _start(spec: Spec, question: Question) -> float:
+def _start(spec: Spec, question: CapacityQuestion) -> float:
     """What the scenario itself has under the key that is varied."""
     scenario = spec.scenario
     return scenario.cluster.keep if question.kind == "compact" else sc.multiplied(scenario)
@@ -131,7 +135,7 @@ def _start(spec: Spec, question: Question) -> float:
 
 def _measure(
     spec: Spec,
-    question: Question,
+    question: CapacityQuestion,
     start: float,
     sizes: Sequence[float],
     run_all: RunAll,
@@ -149,7 +153,7 @@ def _measure(
 
 
 def sized(
-    spec: Spec, question: Question, start: float, size: float, folder: Path | None = None
+    spec: Spec, question: CapacityQuestion, start: float, size: float, folder: Path | None = None
 ) -> Spec:
     """The same run at another size."""
     label = f"{spec.label}-{100 * size:g}"
@@ -158,7 +162,9 @@ def sized(
     return changed if folder is None else assign_folders([changed], folder)[0]
 
 
-def judge(size: float, summary: Summary, first: Summary, question: Question) -> Step:
+def judge(
+    size: float, summary: Summary, first: Summary, question: CapacityQuestion
+) -> CapacityStep:
     """The figures of a run, and whether it holds beside the run at 100 %."""
     cluster = summary["cluster"]
     types = cluster["allocation_types"]
@@ -172,7 +178,7 @@ def judge(size: float, summary: Summary, first: Summary, question: Question) -> 
     worse = _saturated(summary) - _saturated(first)
     if worse:
         reasons.append(f"{', '.join(sorted(worse))} saturated")
-    return Step(
+    return CapacityStep(
         size,
         "; ".join(reasons),
         nodes=cluster["nodes_mean"],
@@ -198,7 +204,7 @@ def _saturated(summary: Summary) -> set[str]:
     return {name for name, row in summary["workloads"].items() if row["saturated"]}
 
 
-def document(question: Question, walks: Sequence[Walk]) -> dict[str, Any]:
+def document(question: CapacityQuestion, walks: Sequence[Walk]) -> dict[str, Any]:
     """Question and answers as plain values."""
     import msgspec
 
@@ -219,7 +225,7 @@ def document(question: Question, walks: Sequence[Walk]) -> dict[str, Any]:
     return {**asked, "schedulers": answers}
 
 
-def answer(question: Question, walk: Walk) -> str:
+def answer(question: CapacityQuestion, walk: Walk) -> str:
     """The walk in one sentence."""
     farthest = walk.farthest
     if farthest is None:

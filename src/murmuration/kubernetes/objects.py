@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 
 Object = Mapping[str, Any]
 _GAP = re.compile(r"\s*")
 
 
-def read_objects(source: Source) -> list[Object]:
+def read_objects(source: SourceFile) -> list[Object]:
     """Every object of a file, lists opened."""
     objects = [item for document in _documents(source) for item in _open_lists(document, source)]
     if not objects:
@@ -26,7 +26,7 @@ def read_objects(source: Source) -> list[Object]:
     return objects
 
 
-def looks_like_objects(source: Source) -> bool:
+def looks_like_objects(source: SourceFile) -> bool:
     """Whether a file holds objects, by its first lines: a JSON object or array, or YAML with the
     two keys every object has."""
     text = as_utf8(source.data[:4096]).decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
@@ -40,7 +40,7 @@ def as_utf8(data: bytes) -> bytes:
     return data.removeprefix(codecs.BOM_UTF8)
 
 
-def _documents(source: Source) -> list[Any]:
+def _documents(source: SourceFile) -> list[Any]:
     """The JSON or YAML documents of a file."""
     text = as_utf8(source.data).lstrip()
     if text[:1] not in (b"{", b"["):
@@ -71,7 +71,7 @@ def _several(text: bytes) -> list[Any] | None:
     return documents
 
 
-def _yaml(source: Source, text: bytes) -> list[Any]:
+def _yaml(source: SourceFile, text: bytes) -> list[Any]:
     try:
         import yaml
     except ImportError:
@@ -90,7 +90,7 @@ def _yaml(source: Source, text: bytes) -> list[Any]:
         ) from None
 
 
-def _open_lists(document: Any, source: Source) -> Iterator[Object]:
+def _open_lists(document: Any, source: SourceFile) -> Iterator[Object]:
     """The objects in a document; lists in lists are opened."""
     if isinstance(document, list):
         for item in document:

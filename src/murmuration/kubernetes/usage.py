@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from murmuration.base.errors import InputError
 from murmuration.base.resources import parse_quantity
 from murmuration.kubernetes.objects import Object, as_utf8, listed, name_of, read_objects
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 
 KIND = "PodMetrics"
 #: The first words of the columns of the table.
@@ -16,7 +16,7 @@ SPACE, POD, NAME, CPU, MEMORY = "NAMESPACE", "POD", "NAME", "CPU(cores)", "MEMOR
 Amounts = dict[str, float]
 
 
-def read_usage(source: Source) -> dict[str, Amounts]:
+def read_usage(source: SourceFile) -> dict[str, Amounts]:
     """CPU and memory by `namespace/name` of a pod."""
     text = as_utf8(source.data).decode("utf-8", errors="replace").lstrip()
     if text[:1] in ("{", "["):
@@ -25,7 +25,7 @@ def read_usage(source: Source) -> dict[str, Amounts]:
     return _of_table(lines, source)
 
 
-def _of_metrics(things: Sequence[Object], source: Source) -> dict[str, Amounts]:
+def _of_metrics(things: Sequence[Object], source: SourceFile) -> dict[str, Amounts]:
     usage: dict[str, Amounts] = {}
     for thing in things:
         if thing["kind"] == KIND:
@@ -40,7 +40,7 @@ def _of_metrics(things: Sequence[Object], source: Source) -> dict[str, Amounts]:
     return usage
 
 
-def _of_table(lines: Sequence[Sequence[str]], source: Source) -> dict[str, Amounts]:
+def _of_table(lines: Sequence[Sequence[str]], source: SourceFile) -> dict[str, Amounts]:
     """The table, with or without namespaces; with one line for each container they are added."""
     columns = list(lines[0]) if lines else []
     if not {NAME, CPU, MEMORY} <= set(columns):

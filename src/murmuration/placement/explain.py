@@ -9,7 +9,7 @@ import numpy as np
 
 from murmuration.base.resources import format_amount
 from murmuration.cluster.reasons import ScoredNode
-from murmuration.placement.plain import Ranked
+from murmuration.placement.plain import RankedPolicy
 from murmuration.placement.view import JobView, Policy, View
 
 BEST = 5
@@ -30,7 +30,7 @@ def filters(view: View, job: JobView) -> dict[str, int]:
 def best(policy: Policy, view: View, job: JobView) -> tuple[ScoredNode, ...]:
     """The best few nodes with their scores; without a score, the emptiest."""
     rows = np.flatnonzero(view.feasible(job.request))
-    if isinstance(policy, Ranked):
+    if isinstance(policy, RankedPolicy):
         scores = np.asarray(policy.score(view.total, view.free, job.request), dtype=np.float64)
         order = rows[np.argsort(-scores[rows], kind="stable")][:BEST]
         return tuple(

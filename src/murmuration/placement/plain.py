@@ -61,7 +61,7 @@ def draw_from(
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedPolicy:
     """Each task to the node with the best score; ties in the order from a random start."""
 
     score: Callable[..., Any]

@@ -9,7 +9,7 @@ from typing import Any
 
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.loading import is_module_path, load_object
-from murmuration.placement.plain import FirstFit, Ranked
+from murmuration.placement.plain import FirstFit, RankedPolicy
 from murmuration.placement.scores import SCORES
 from murmuration.placement.view import Policy
 
@@ -43,7 +43,7 @@ def resolve(name: str) -> Placement:
     if name == "first-fit":
         return Placement(name, FirstFit())
     if name in SCORES:
-        return Placement(name, Ranked(SCORES[name]), SCORES[name])
+        return Placement(name, RankedPolicy(SCORES[name]), SCORES[name])
     if is_module_path(name):
         return from_object(name, load_object(name))
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS, name=name):
@@ -56,12 +56,12 @@ def from_object(name: str, loaded: Any) -> Placement:
     `decide`."""
     # Recognised by its name, because importing the class itself would import Numba.
     if type(loaded).__name__ == "Kernel" and hasattr(loaded, "function"):
-        return Placement(name, Ranked(loaded), loaded.function)
+        return Placement(name, RankedPolicy(loaded), loaded.function)
     if callable(getattr(loaded, "decide", None)):
         policy = _construct(name, loaded) if isinstance(loaded, type) else loaded
         return Placement(name, policy, fast=False)
     if callable(loaded) and not isinstance(loaded, type):
-        return Placement(name, Ranked(loaded), loaded, fast=False)
+        return Placement(name, RankedPolicy(loaded), loaded, fast=False)
     raise InputError(
         f"{name}: expected a score function or a class with decide(view, job, rng), got {loaded!r}"
     )

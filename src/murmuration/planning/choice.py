@@ -116,7 +116,7 @@ def show_front(search: Search, wanted: int) -> tuple[Floats, Integers]:
     return values[rows].copy(), np.array(placements)
 
 
-class Ranked(NamedTuple):
+class RankedFront(NamedTuple):
     """Rows of a front, the best first, and what decides between placements that lose moves."""
 
     rows: Indices
@@ -124,7 +124,7 @@ class Ranked(NamedTuple):
     weights: Floats
 
 
-def rank(search: Search, work: Work, options: Options, fewest: Fewest | None) -> Ranked:
+def rank(search: Search, work: Work, options: Options, fewest: Fewest | None) -> RankedFront:
     """The rows of the front in the order in which they are tried.
 
     With objectives of the user's the best mean normalised objective comes first, among those no
@@ -145,7 +145,7 @@ def rank(search: Search, work: Work, options: Options, fewest: Fewest | None) ->
     else:
         limited = of.MOVES in dict(options.limits)
         rows = rank_by_knee(front, reference, counted, moves, limited)
-    return Ranked(rows, counted, weights)
+    return RankedFront(rows, counted, weights)
 
 
 def choose(search: Search, work: Work, options: Options, fewest: Fewest | None) -> MoveOrder:
@@ -165,7 +165,7 @@ def choose(search: Search, work: Work, options: Options, fewest: Fewest | None) 
 
 
 def _finish(
-    search: Search, work: Work, placement: Placement, ranked: Ranked, options: Options
+    search: Search, work: Work, placement: Placement, ranked: RankedFront, options: Options
 ) -> Indices:
     """A placement without moves that buy nothing, and with room made for whoever has no node."""
     built_in = all(objective.index >= 0 for objective in search.objectives)

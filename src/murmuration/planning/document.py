@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.assignment.moves import Step
+from murmuration.assignment.moves import MoveStep
 from murmuration.assignment.search.construct import LABELS
 from murmuration.base.arrays import Floats
 from murmuration.planning.nodes import emptied_nodes
 from murmuration.planning.plan import LABEL, Plan
-from murmuration.planning.rehearsal import Rehearsal
+from murmuration.planning.rehearsal import MoveRehearsal
 
 #: What becomes JSON.
 Document = dict[str, Any]
@@ -105,7 +105,7 @@ def _front(plan: Plan) -> list[dict[str, float]]:
     return [dict(zip(names, map(float, front[k]), strict=True)) for k in rows]
 
 
-def move(plan: Plan, number: int, step: Step) -> Document:
+def move(plan: Plan, number: int, step: MoveStep) -> Document:
     """One step: its number, its wave, where the task goes from and to, and when."""
     problem = plan.problem
     origin = problem.nodes[step.origin] if step.origin >= 0 else plan.displaced.get(step.task)
@@ -122,7 +122,7 @@ def move(plan: Plan, number: int, step: Step) -> Document:
     }
 
 
-def describe_rehearsal(rehearsal: Rehearsal) -> Document:
+def describe_rehearsal(rehearsal: MoveRehearsal) -> Document:
     """The result of carrying the steps out in virtual time; loads are shares of the fullest
     node."""
     return {
@@ -139,7 +139,7 @@ def describe_rehearsal(rehearsal: Rehearsal) -> Document:
     }
 
 
-def rehearsal_sentence(rehearsal: Rehearsal) -> str:
+def rehearsal_sentence(rehearsal: MoveRehearsal) -> str:
     """The rehearsal in one line."""
     above = f"{rehearsal.above or 'none'} above its total"
     if rehearsal.overfull:

@@ -14,9 +14,9 @@ from murmuration.base.arrays import Floats
 from murmuration.base.version import __version__
 from murmuration.planning.document import Document, rehearsal_sentence, table
 from murmuration.planning.plan import LABEL, Plan
-from murmuration.planning.rehearsal import Rehearsal
+from murmuration.planning.rehearsal import MoveRehearsal
 from murmuration.reports.charts import Chart, Fills, Parallel, Scatter, Series
-from murmuration.reports.page import Page, Section, Table
+from murmuration.reports.page import Page, ReportTable, Section
 
 MOVES_SHOWN = 500
 #: Pairs of objectives plotted at most.
@@ -59,10 +59,10 @@ def _objectives(plan: Plan) -> Section:
         "first-fit's placements are made "
         "from nothing: everything that may move is placed anew."
     )
-    meanings = Table(
+    meanings = ReportTable(
         "What the names mean", ("objective", "meaning"), [[n, MEANINGS[n]] for n in of.NAMES]
     )
-    return Section("Objectives", "", (), (Table("", columns, rows, note), meanings))
+    return Section("Objectives", "", (), (ReportTable("", columns, rows, note), meanings))
 
 
 def _nodes(plan: Plan) -> Section:
@@ -97,7 +97,7 @@ def _moves(document: Document) -> Section:
         else ""
     )
     columns = ("step", "wave", "kind", "task", "from", "to")
-    return Section("Moves", text, (), (Table("", columns, rows, note),))
+    return Section("Moves", text, (), (ReportTable("", columns, rows, note),))
 
 
 def _rehearsal(plan: Plan) -> Section:
@@ -122,7 +122,7 @@ def _rehearsal(plan: Plan) -> Section:
     )
 
 
-def _stairs(rehearsal: Rehearsal) -> tuple[list[float], list[float], list[float]]:
+def _stairs(rehearsal: MoveRehearsal) -> tuple[list[float], list[float], list[float]]:
     """Times, moves under way and the fullest node's load: of one time the last count and the
     highest load."""
     known: dict[float, tuple[float, float]] = {0.0: (0.0, rehearsal.load_before)}
@@ -205,4 +205,4 @@ def _remarks(document: Document) -> Section:
     ]
     rows += [["stranded", entry["task"], entry["reason"]] for entry in document.get("stranded", [])]
     rows += [["note", "", note] for note in document["notes"]]
-    return Section("Remarks", "", (), (Table("", ("what", "task", "why"), rows),))
+    return Section("Remarks", "", (), (ReportTable("", ("what", "task", "why"), rows),))

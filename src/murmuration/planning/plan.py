@@ -28,7 +28,7 @@ from murmuration.planning.choice import (
     with_moves,
 )
 from murmuration.planning.nodes import Kept, why_kept
-from murmuration.planning.rehearsal import RATE, Rehearsal, rehearse
+from murmuration.planning.rehearsal import RATE, MoveRehearsal, rehearse
 
 #: The objectives of a plan that names none.
 DEFAULT_OBJECTIVES = ("crowding", "replicas", "power", "imbalance", "moves")
@@ -72,7 +72,7 @@ class Plan:
     placements: Integers
     values: Floats
     order: MoveOrder
-    rehearsal: Rehearsal
+    rehearsal: MoveRehearsal
     unplaced: dict[str, str]
     evaluations: int = 0
     history: list[dict[str, list[float]]] = field(default_factory=list)
@@ -146,7 +146,7 @@ def _explain_kept(
 
 def _rehearse(
     work: Work, order: MoveOrder, options: Options
-) -> tuple[MoveOrder, Rehearsal, list[str]]:
+) -> tuple[MoveOrder, MoveRehearsal, list[str]]:
     """Steps, rehearsed; if anything is wrong with them, nothing is moved and a note says why."""
     problem = work.problem
     rehearsal = rehearse(problem, order.steps, options.rate, options.displaced)

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.assignment.moves import Step
+from murmuration.assignment.moves import MoveStep
 from murmuration.assignment.problem import Problem, describe, new_broken, used
 from murmuration.base.arrays import Flags, Floats, Integers
 from murmuration.base.resources import Resources
@@ -53,7 +53,7 @@ class Moment:
 
 
 @dataclass
-class Rehearsal:
+class MoveRehearsal:
     """The result. There are no `errors` if every step could be made and no node was above its total
     on the way.
 
@@ -96,8 +96,8 @@ class Rehearsal:
 
 
 def rehearse(
-    problem: Problem, steps: Sequence[Step], rate: float = RATE, displaced: Iterable[int] = ()
-) -> Rehearsal:
+    problem: Problem, steps: Sequence[MoveStep], rate: float = RATE, displaced: Iterable[int] = ()
+) -> MoveRehearsal:
     """Carry the steps out; tasks of `displaced` still run on a node that goes, so they take their
     time as well."""
     copied = {*displaced, *(step.task for step in steps if step.origin >= 0)}
@@ -106,7 +106,7 @@ def rehearse(
     )
     stage = _Stage(problem, steps, megabytes / rate)
     stage.run()
-    rehearsal = Rehearsal(
+    rehearsal = MoveRehearsal(
         rate, stage.start, stage.end, float(megabytes.sum()), stage.moments, errors=stage.errors
     )
     _replay(problem, steps, rehearsal)
@@ -117,7 +117,7 @@ class _Stage:
     """A rehearsal under way: the cluster table, what has begun and ended, and who waits for
     whom."""
 
-    def __init__(self, problem: Problem, steps: Sequence[Step], seconds: Floats) -> None:
+    def __init__(self, problem: Problem, steps: Sequence[MoveStep], seconds: Floats) -> None:
         self.problem, self.steps, self.seconds = problem, steps, seconds
         self.table = _table(problem)
         self.node_of, self.movable = problem.present.copy(), problem.movable
@@ -170,11 +170,11 @@ class _Stage:
         self.moments.append(Moment(self.now, k, True))
         self._release(self.after_start[k])
 
-    def _is_over_budget(self, step: Step, budget: int) -> bool:
+    def _is_over_budget(self, step: MoveStep, budget: int) -> bool:
         """Whether a disruption budget lets no more of its tasks go now."""
         return budget >= 0 and step.origin >= 0 and self.down[budget] >= self.problem.budget[budget]
 
-    def _take_room(self, k: int, step: Step) -> bool:
+    def _take_room(self, k: int, step: MoveStep) -> bool:
         """Whether the task now counts on its new node, beside those that should have come there
         before it."""
         request = self.problem.request
@@ -268,7 +268,7 @@ def _assignment(problem: Problem, task: int, node: int) -> Assignment:
 
 
 def _prerequisites(
-    problem: Problem, steps: Sequence[Step]
+    problem: Problem, steps: Sequence[MoveStep]
 ) -> tuple[list[list[int]], list[list[int]], Integers]:
     """For each step the later ones that wait for its start, those that wait for its end, and for
     how many it waits itself."""
@@ -295,7 +295,7 @@ def _prerequisites(
     return after_start, after_end, waits
 
 
-def _replay(problem: Problem, steps: Sequence[Step], rehearsal: Rehearsal) -> None:
+def _replay(problem: Problem, steps: Sequence[MoveStep], rehearsal: MoveRehearsal) -> None:
     """Go through what happened with plain sums: note the load of the fullest node at every moment,
     and the nodes that were above their total."""
     use = used(problem, problem.present)

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmuration.assignment.moves import Step
-from murmuration.assignment.problem import Problem, Source, new_broken, used
+from murmuration.assignment.moves import MoveStep
+from murmuration.assignment.problem import Problem, SnapshotDetails, new_broken, used
 from murmuration.base.arrays import Indices
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.shell import FUNCTIONS
@@ -31,11 +31,11 @@ from murmuration.planning.shell import FUNCTIONS
 NAMED_MAX = 10
 
 
-class Part(NamedTuple):
+class ScriptedSteps(NamedTuple):
     """The steps a script can carry out, by number, why the others are left out, and where the tasks
     are after it."""
 
-    steps: dict[int, Step]
+    steps: dict[int, MoveStep]
     left_out: dict[int, str]
     node_of: Indices
 
@@ -60,12 +60,12 @@ def script_notes(plan: Plan) -> list[str]:
     return [f"moves.sh leaves out {sentence}" for sentence in sentences]
 
 
-def scripted_part(plan: Plan) -> Part:
+def scripted_part(plan: Plan) -> ScriptedSteps:
     """Go through the steps without those a script cannot make, and leave out what then does not fit
     or breaks a rule."""
     problem, source = plan.problem, plan.problem.source
     assert source is not None, "only plans of a snapshot are written as scripts"
-    steps: dict[int, Step] = {}
+    steps: dict[int, MoveStep] = {}
     left_out: dict[int, str] = {}
     node_of = problem.node_of.copy()
     for number, step in enumerate(plan.order.steps, 1):
@@ -77,10 +77,10 @@ def scripted_part(plan: Plan) -> Part:
             continue
         steps[number] = step
         node_of[step.task] = step.node
-    return Part(steps, left_out, node_of)
+    return ScriptedSteps(steps, left_out, node_of)
 
 
-def _why_not(problem: Problem, source: Source, step: Step) -> str:
+def _why_not(problem: Problem, source: SnapshotDetails, step: MoveStep) -> str:
     """Why a script cannot make a step, whatever the others are; empty if it can."""
     task, node = problem.tasks[step.task], problem.nodes[step.node]
     if task in source.absent:
@@ -92,7 +92,7 @@ def _why_not(problem: Problem, source: Source, step: Step) -> str:
     return ""
 
 
-def _still_fits(problem: Problem, step: Step, node_of: Indices) -> bool:
+def _still_fits(problem: Problem, step: MoveStep, node_of: Indices) -> bool:
     """Whether a step is possible from where the tasks are if some steps were left out."""
     if node_of[step.task] != step.origin:
         return False
@@ -121,7 +121,7 @@ def _is_absent(plan: Plan, task: int) -> bool:
     return source is not None and plan.problem.tasks[task] in source.absent
 
 
-def emptied(plan: Plan, part: Part) -> list[str]:
+def emptied(plan: Plan, part: ScriptedSteps) -> list[str]:
     """Nodes that have pods of their own now and none in the end, and those that are to be removed;
     pods that come later count."""
     problem, source = plan.problem, plan.problem.source
@@ -136,7 +136,7 @@ def emptied(plan: Plan, part: Part) -> list[str]:
     return sorted({problem.nodes[n] for n in before - after} | removed)
 
 
-def _known_pods(plan: Plan, part: Part) -> Iterator[str]:
+def _known_pods(plan: Plan, part: ScriptedSteps) -> Iterator[str]:
     """The pods that the controllers of the moved ones have now: others are successors."""
     problem, source = plan.problem, plan.problem.source
     assert source is not None, "only plans of a snapshot are written as scripts"
@@ -150,7 +150,7 @@ def _known_pods(plan: Plan, part: Part) -> Iterator[str]:
         yield shlex.join(["known", space or "default", *(pod for _, pod in rows)])
 
 
-def _body(plan: Plan, part: Part) -> Iterator[str]:
+def _body(plan: Plan, part: ScriptedSteps) -> Iterator[str]:
     """Wave by wave and in each target by target: pods that go to one node are sent together."""
     nodes, steps = plan.problem.nodes, part.steps
     numbers = sorted(steps, key=lambda k: (steps[k].wave, steps[k].node, k))
@@ -163,7 +163,7 @@ def _body(plan: Plan, part: Part) -> Iterator[str]:
         yield "settle"
 
 
-def _line(plan: Plan, part: Part, number: int) -> str:
+def _line(plan: Plan, part: ScriptedSteps, number: int) -> str:
     problem, step = plan.problem, part.steps[number]
     space, _, pod = problem.tasks[step.task].rpartition("/")
     origin = problem.nodes[step.origin] if step.origin >= 0 else plan.displaced.get(step.task)

@@ -17,7 +17,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A captioned table; cells are numbers, text, None or `Holds`."""
 
     caption: str
@@ -33,7 +33,7 @@ class Section:
     title: str
     text: str = ""
     figures: tuple[Figure, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,16 @@ class Holds:
     value: bool | None
 
 
-def verdict_table(rows: Iterable[Mapping[str, object]], caption: str, note: str = "") -> Table:
+def verdict_table(
+    rows: Iterable[Mapping[str, object]], caption: str, note: str = ""
+) -> ReportTable:
     """The page's table of claims: rows have quantity, paper, measured, low, high and holds."""
     columns = ("quantity", "paper", "measured", "low", "high")
     cells = [
         [*(row.get(column) for column in columns), Holds(_verdict(row.get("holds")))]
         for row in rows
     ]
-    return Table(caption, (*columns, "holds"), cells, note)
+    return ReportTable(caption, (*columns, "holds"), cells, note)
 
 
 def _verdict(value: object) -> bool | None:
@@ -151,13 +153,15 @@ def _figure(figure: Figure, alone: bool) -> str:
 def _behind(figure: Figure) -> str:
     columns, rows = table_of(figure)
     if len(rows) <= ROWS_MAX:
-        return _table(Table("", columns, rows))
+        return _table(ReportTable("", columns, rows))
     last = len(rows) - 1
     shown = [rows[round(index * last / (ROWS_MAX - 1))] for index in range(ROWS_MAX)]
-    return _table(Table("", columns, shown, f"{ROWS_MAX} of {len(rows):,} rows, evenly spaced."))
+    return _table(
+        ReportTable("", columns, shown, f"{ROWS_MAX} of {len(rows):,} rows, evenly spaced.")
+    )
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     right = [_is_numeric(table.rows, column) for column in range(len(table.columns))]
     head = "".join(
         f'<th scope="col"{_side(side)}>{_text(name)}</th>'

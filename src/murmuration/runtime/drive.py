@@ -67,7 +67,7 @@ class WriteBatch:
     waiting: list[asyncio.Future[int]] = field(default_factory=list)
 
 
-class Driver:
+class LiveDriver:
     """Drives one agent. `carry_out` is given what it sends and does, once that may leave."""
 
     def __init__(

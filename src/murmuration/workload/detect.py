@@ -10,7 +10,7 @@ from pathlib import Path
 from murmuration.base.errors import InputError
 from murmuration.workload import node_events, nodes
 from murmuration.workload.formats import job_lists as store
-from murmuration.workload.formats.source import Source, load
+from murmuration.workload.formats.source import SourceFile, load
 from murmuration.workload.formats.table import of_source, parquet
 from murmuration.workload.formats.usage_files import read_usage, with_usage
 from murmuration.workload.readers import (
@@ -48,10 +48,10 @@ class Head:
 class Format:
     kind: str
     matches: Callable[[Head], bool]
-    read: Callable[[Source, TraceOptions], Trace]
+    read: Callable[[SourceFile, TraceOptions], Trace]
 
 
-def _read_jobs(source: Source, options: TraceOptions) -> Trace:
+def _read_jobs(source: SourceFile, options: TraceOptions) -> Trace:
     table, left_out = of_source(source), LeftOut(options.strict)
     usage = None if options.usage is None else read_usage(options.usage, left_out)
     jobs = store.jobs_of(table, usage, left_out)
@@ -70,12 +70,12 @@ def _with_usage(trace: Trace, options: TraceOptions) -> Trace:
     return replace(trace, jobs=jobs, skipped=(*trace.skipped, *left_out.lines))
 
 
-def _read_nodes(source: Source, options: TraceOptions) -> Trace:
+def _read_nodes(source: SourceFile, options: TraceOptions) -> Trace:
     table = of_source(source)
     return Trace("node table", len(table), nodes=nodes.nodes_of(table))
 
 
-def _read_events(source: Source, options: TraceOptions) -> Trace:
+def _read_events(source: SourceFile, options: TraceOptions) -> Trace:
     table = of_source(source)
     return Trace("node events", len(table), events=node_events.events_of(table))
 
@@ -169,7 +169,7 @@ def open_trace(path: str | Path, options: TraceOptions | None = None) -> Trace:
     )
 
 
-def _head(source: Source) -> Head:
+def _head(source: SourceFile) -> Head:
     if source.is_parquet:
         return Head("?", ["?"], frozenset(_parquet_columns(source)))
     lines = source.head()
@@ -178,7 +178,7 @@ def _head(source: Source) -> Head:
     return Head(line, line.split(), frozenset(names))
 
 
-def _parquet_columns(source: Source) -> list[str]:
+def _parquet_columns(source: SourceFile) -> list[str]:
     """The names alone, without reading the rows; a file that has none to give fails as when it is
     read."""
     import polars as pl

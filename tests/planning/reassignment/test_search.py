@@ -29,8 +29,8 @@ from murmuration.planning.reassignment.state import (
     COST,
     EXCESS,
     HELD,
-    Problem,
-    State,
+    ReassignmentProblem,
+    ReassignmentState,
     make_problem,
     make_state,
 )
@@ -47,7 +47,7 @@ INSTANCES = st.builds(
 
 def walked(
     model: Model, initial: Array, seed: int, steps: int, prices: Prices
-) -> tuple[Problem, State, Best]:
+) -> tuple[ReassignmentProblem, ReassignmentState, Best]:
     """A state after thousands of random steps, almost all of them taken."""
     p = make_problem(model, initial)
     s = make_state(p, initial)

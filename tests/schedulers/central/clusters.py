@@ -9,7 +9,7 @@ from typing import Any
 from murmuration.base.resources import Resources
 from murmuration.placement.registry import resolve
 from murmuration.schedulers.agent import Do, Effect, Note, Send, Wake
-from murmuration.schedulers.central.jobs import JobRecord, State
+from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord
 from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -92,7 +92,7 @@ class Cluster:
     def job(self, name: str = "job") -> JobRecord:
         return self.master.jobs.jobs[name]
 
-    def states(self, name: str = "job") -> list[State]:
+    def states(self, name: str = "job") -> list[CentralTaskState]:
         return [task.state for task in self.job(name).tasks]
 
     def nodes_of(self, name: str = "job") -> list[str]:

@@ -8,7 +8,7 @@ from tests.schedulers.central.clusters import CPU, GB, Cluster, facts, sent, spe
 from murmuration.base.resources import Resources
 from murmuration.placement.registry import resolve
 from murmuration.schedulers.agent import Disconnected, Do, Send, Wake
-from murmuration.schedulers.central.jobs import State
+from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.leases import TASK_MARGIN_S
 from murmuration.schedulers.central.master import RETRY_S, CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import (
@@ -39,7 +39,7 @@ def test_only_what_the_ledger_accepts_is_placed() -> None:
     said = cluster.submit(spec(count=2))
     assert facts(said, TaskPlaced) == [TaskPlaced("job", 0, 1, "n0")]
     assert [message.run for message in sent(said, Launch)] == ["job.0.1"]
-    assert cluster.states() == [State.STARTING, State.WAITING]
+    assert cluster.states() == [CentralTaskState.STARTING, CentralTaskState.WAITING]
     cluster.start("job.0.1")
     said = cluster.end("job.0.1", now=5.0)
     assert [message.run for message in sent(said, Launch)] == ["job.1.1"], "it was still waiting"
@@ -56,7 +56,7 @@ def test_a_placement_on_a_stale_copy_is_refused_and_tried_again(
     monkeypatch.setattr(cluster.master, "rows", lambda: stale)
     said = cluster.submit(spec("second"), now=1.0)
     assert facts(said, TaskPlaced) == [] and sent(said, Launch) == []
-    assert cluster.states("second") == [State.WAITING]
+    assert cluster.states("second") == [CentralTaskState.WAITING]
     assert cluster.job("second").tasks[0].run == 0 and cluster.master.due == 1.0 + RETRY_S
     monkeypatch.undo()
     cluster.end("first.0.1", now=1.5)
@@ -70,7 +70,7 @@ def test_a_gang_is_refused_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.submit(spec("first", resources={"cpu": 1}))
     monkeypatch.setattr(cluster.master, "rows", lambda: stale)
     assert facts(cluster.submit(spec("gang", count=2, gang=True)), TaskPlaced) == []
-    assert cluster.states("gang") == [State.WAITING] * 2
+    assert cluster.states("gang") == [CentralTaskState.WAITING] * 2
 
 
 # Leases.
@@ -122,10 +122,10 @@ def test_a_broken_connection_closes_the_node_until_it_joins_again() -> None:
     assert cluster.tell(Disconnected("n0", 0), 2.0) == [], "an old connection"
     assert facts(cluster.tell(Disconnected("n0", 1), 2.0), NodeUnreachable)
     cluster.submit(spec("other"), now=3.0)
-    assert cluster.states("other") == [State.WAITING]
+    assert cluster.states("other") == [CentralTaskState.WAITING]
     running = (Running(JOBS, "job.0.1", (CPU, GB)),)
     assert facts(cluster.join("n0", running=running), NodeIsUp)
-    assert cluster.states("other") == [State.STARTING]
+    assert cluster.states("other") == [CentralTaskState.STARTING]
 
 
 def test_a_second_agent_of_a_name_is_refused_and_not_heard() -> None:
@@ -134,4 +134,4 @@ def test_a_second_agent_of_a_name_is_refused_and_not_heard() -> None:
     (answer,) = cluster.tell(stranger, 2.0)
     assert isinstance(answer.message, Refused)
     ended = RunEnded("n0", Ended(JOBS, "job.0.1", Status.FINISHED, 0), 9)
-    assert cluster.tell(ended) == [] and cluster.states() == [State.RUNNING]
+    assert cluster.tell(ended) == [] and cluster.states() == [CentralTaskState.RUNNING]

@@ -8,7 +8,7 @@ import pytest
 from tests.schedulers.central.clusters import Cluster, facts, sent, spec
 
 from murmuration.schedulers.agent import Note, Wake
-from murmuration.schedulers.central.jobs import KILLED_CODE, State, backoff_s
+from murmuration.schedulers.central.jobs import KILLED_CODE, CentralTaskState, backoff_s
 from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import (
     Drain,
@@ -29,9 +29,9 @@ from murmuration.workload.job_spec import Restart
 def test_a_terminating_job_ends_when_its_last_task_has() -> None:
     cluster = Cluster(nodes=2)
     cluster.submit(spec(count=2))
-    assert cluster.states() == [State.STARTING] * 2
+    assert cluster.states() == [CentralTaskState.STARTING] * 2
     cluster.start("job.0.1")
-    assert cluster.states() == [State.RUNNING, State.STARTING]
+    assert cluster.states() == [CentralTaskState.RUNNING, CentralTaskState.STARTING]
     assert not facts(cluster.end("job.0.1"), JobEnded)
     assert facts(cluster.end("job.1.1"), JobEnded) == [JobEnded("job", "finished", 0)]
 
@@ -45,7 +45,7 @@ def test_a_failed_task_is_retried_with_growing_pauses_and_then_fails_the_job() -
         assert cluster.master.due == fails_at + pause
         assert cluster.tell(Wake(), fails_at + pause - 0.1) == []
         cluster.tell(Wake(), fails_at + pause)
-        assert cluster.states() == [State.STARTING]
+        assert cluster.states() == [CentralTaskState.STARTING]
     assert facts(cluster.end("job.0.3", code=3, now=30.0), JobEnded) == [
         JobEnded("job", "failed", 3)
     ]
@@ -86,10 +86,14 @@ def test_a_lost_run_is_run_again_at_once_and_counts_as_no_failure() -> None:
 def test_a_killed_job_drops_what_waits_and_ends_when_its_runs_have() -> None:
     cluster = Cluster(nodes=1)
     cluster.submit(spec(count=3))
-    assert cluster.states() == [State.STARTING, State.STARTING, State.WAITING]
+    assert cluster.states() == [
+        CentralTaskState.STARTING,
+        CentralTaskState.STARTING,
+        CentralTaskState.WAITING,
+    ]
     said = cluster.tell(KillJob("job"))
     assert [stop.run for stop in sent(said, Stop)] == ["job.0.1", "job.1.1"]
-    assert cluster.states()[2] is State.KILLED
+    assert cluster.states()[2] is CentralTaskState.KILLED
     cluster.end("job.0.1", code=143, status=Status.KILLED)
     said = cluster.end("job.1.1", code=0)
     assert facts(said, JobEnded) == [JobEnded("job", "killed", KILLED_CODE)]
@@ -101,7 +105,10 @@ def test_killing_one_task_of_a_service_replaces_it() -> None:
     cluster.submit(spec(kind="service", count=2))
     cluster.tell(KillJob("job", 1))
     cluster.end("job.1.1", code=143, status=Status.KILLED)
-    assert cluster.states() == [State.STARTING, State.STARTING] and "job.1.2" in cluster.launched
+    assert (
+        cluster.states() == [CentralTaskState.STARTING, CentralTaskState.STARTING]
+        and "job.1.2" in cluster.launched
+    )
 
 
 def test_killing_one_task_of_a_terminating_job_leaves_the_others() -> None:
@@ -109,7 +116,7 @@ def test_killing_one_task_of_a_terminating_job_leaves_the_others() -> None:
     cluster.submit(spec(count=2))
     cluster.tell(KillJob("job", 0))
     cluster.end("job.0.1", code=143, status=Status.KILLED)
-    assert cluster.states() == [State.KILLED, State.STARTING]
+    assert cluster.states() == [CentralTaskState.KILLED, CentralTaskState.STARTING]
 
 
 def test_an_end_told_twice_changes_nothing() -> None:
@@ -156,7 +163,7 @@ def test_losses_in_a_row_wait_longer_each_time_and_are_counted() -> None:
             assert cluster.master.due == now + pause
         now, run = now + pause, run + 1
         cluster.tell(Wake(), now)
-        assert cluster.states() == [State.STARTING]
+        assert cluster.states() == [CentralTaskState.STARTING]
     cluster.start(f"job.0.{run}")
     (ended,) = facts(cluster.end(f"job.0.{run}", 9, now + 8.0, status=Status.LOST), TaskEnded)
     assert ended.losses == 1, "a run as long as the longest pause starts the count again"
@@ -201,7 +208,7 @@ def test_a_run_that_was_moved_is_no_failure_to_the_next_master_either(code: int)
     said = cluster.tell(Drain("n0", now=True))
     assert facts(said, TaskStopping) == [TaskStopping("job", 0, 1, "moved: n0 is draining")]
     again = restarted(cluster)
-    assert again.states() == [State.STOPPING]
+    assert again.states() == [CentralTaskState.STOPPING]
     (ended,) = facts(again.end("job.0.1", code), TaskEnded)
     assert (ended.state, ended.failures) == ("waiting", 0)
 
@@ -219,16 +226,16 @@ def test_an_acknowledged_kill_of_one_task_is_carried_out_by_the_next_master() ->
     assert [stop.run for stop in sent(said, Stop)] == ["job.0.1"]
     (ended,) = facts(again.end("job.0.1", 9), TaskEnded)
     assert ended.state == "killed"
-    assert again.states()[1] is State.RUNNING
+    assert again.states()[1] is CentralTaskState.RUNNING
 
 
 def test_killing_a_task_that_waits_is_kept() -> None:
     cluster = NotingCluster(nodes=1)
     cluster.submit(spec(count=3))
-    assert cluster.states()[2] is State.WAITING
+    assert cluster.states()[2] is CentralTaskState.WAITING
     cluster.tell(KillJob("job", 2))
-    assert cluster.states()[2] is State.KILLED
-    assert restarted(cluster).states()[2] is State.KILLED
+    assert cluster.states()[2] is CentralTaskState.KILLED
+    assert restarted(cluster).states()[2] is CentralTaskState.KILLED
 
 
 def test_a_node_that_cannot_start_tasks_loses_them_and_rests() -> None:
@@ -238,7 +245,7 @@ def test_a_node_that_cannot_start_tasks_loses_them_and_rests() -> None:
     said = cluster.end("job.0.1", 1, status=Status.LOST, node_fault=True, reason="disk full")
     assert facts(said, NodeUnwell) == [NodeUnwell(sick, "disk full", 5.0)]
     (other,) = cluster.nodes_of()
-    assert other != sick and cluster.states() == [State.STARTING]
+    assert other != sick and cluster.states() == [CentralTaskState.STARTING]
     cluster.join(sick)
     cluster.submit(spec("more", count=3))
     assert sick not in cluster.nodes_of("more")
@@ -254,4 +261,4 @@ def test_a_name_that_is_taken_again_and_again_leaves_nothing_behind() -> None:
         for run in list(cluster.master.jobs.runs):
             cluster.end(run, 1, status=Status.KILLED)
     assert list(cluster.master.jobs.ended) == list(cluster.master.jobs.jobs) == ["job"]
-    assert cluster.job().status == State.KILLED
+    assert cluster.job().status == CentralTaskState.KILLED

@@ -13,12 +13,12 @@ from tests.schedulers.central.clusters import CPU, GB, Cluster, facts, sent, spe
 
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
-from murmuration.placement.plain import Ranked
+from murmuration.placement.plain import RankedPolicy
 from murmuration.placement.registry import Placement
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.explain import CONSTRAINT, POLICY, RESOURCES, dry_run, why
-from murmuration.schedulers.central.jobs import State
+from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -62,18 +62,18 @@ REQUEST = (CPU, GB)
 def test_a_job_fills_the_nodes_and_the_rest_waits_for_room() -> None:
     cluster = Cluster(nodes=2)
     cluster.submit(spec(count=5))
-    assert cluster.states().count(State.STARTING) == 4
+    assert cluster.states().count(CentralTaskState.STARTING) == 4
     (waiting,) = cluster.job().waiting
     cluster.end(next(iter(cluster.launched)))
-    assert cluster.states()[waiting] is State.STARTING
+    assert cluster.states()[waiting] is CentralTaskState.STARTING
 
 
 def test_a_job_that_finds_no_room_holds_up_nobody() -> None:
     cluster = Cluster(nodes=1)
     cluster.submit(spec("large", resources={"cpu": 2}, gang=True, count=2))
     cluster.submit(spec("small"))
-    assert cluster.states("large") == [State.WAITING] * 2
-    assert cluster.states("small") == [State.STARTING]
+    assert cluster.states("large") == [CentralTaskState.WAITING] * 2
+    assert cluster.states("small") == [CentralTaskState.STARTING]
 
 
 def test_the_queue_is_by_priority_then_by_submission() -> None:
@@ -139,16 +139,16 @@ def test_a_port_is_held_by_one_task_of_a_host() -> None:
     used = [node for node in cluster.nodes_of() if node]
     assert len(used) == 2 and "n2" in used
     cluster.submit(spec("other", ports=[0, 0]))
-    assert cluster.states("other") == [State.STARTING], "any free port is never taken"
+    assert cluster.states("other") == [CentralTaskState.STARTING], "any free port is never taken"
 
 
 def test_a_gang_starts_whole_or_not_at_all() -> None:
     cluster = Cluster(nodes=2)
     cluster.submit(spec("one"))
     cluster.submit(spec("gang", count=4, gang=True))
-    assert cluster.states("gang") == [State.WAITING] * 4
+    assert cluster.states("gang") == [CentralTaskState.WAITING] * 4
     cluster.end("one.0.1")
-    assert cluster.states("gang") == [State.STARTING] * 4
+    assert cluster.states("gang") == [CentralTaskState.STARTING] * 4
 
 
 def test_a_job_that_can_never_run_is_known_at_once() -> None:
@@ -186,7 +186,7 @@ def test_a_node_that_is_away_keeps_its_tasks_until_its_lease_ends() -> None:
     cluster.submit(spec())
     assert facts(cluster.tell(AgentLost("n0")), NodeUnreachable)
     cluster.join("n1")
-    assert cluster.nodes_of() == ["n0"] and cluster.states() == [State.STARTING]
+    assert cluster.nodes_of() == ["n0"] and cluster.states() == [CentralTaskState.STARTING]
     said = cluster.tell(LeaseEnded("n0"))
     assert facts(said, NodeIsLost)
     assert cluster.nodes_of() == ["n1"] and "job.0.2" in cluster.launched
@@ -209,7 +209,12 @@ def test_a_node_that_comes_back_is_believed() -> None:
     said = cluster.join("n0", cpu=4, running=running, ended=ended)
     assert {stop.run for stop in sent(said, Stop)} == {"old.7.1", "job.3.1"}
     assert [recorded.run for recorded in sent(said, EndRecorded)] == ["job.1.1"]
-    assert cluster.states() == [State.RUNNING, State.FINISHED, State.STARTING, State.STOPPING]
+    assert cluster.states() == [
+        CentralTaskState.RUNNING,
+        CentralTaskState.FINISHED,
+        CentralTaskState.STARTING,
+        CentralTaskState.STOPPING,
+    ]
     assert [end.reason for end in facts(said, TaskEnded)] == ["", "n0 never got it"]
     assert "job.2.2" in cluster.launched
 
@@ -219,7 +224,7 @@ def test_an_old_connection_that_speaks_late_is_not_heard() -> None:
     cluster.submit(spec())
     cluster.sessions = -5
     assert cluster.join("n0") == [HangUp("n0", -4)], "it dials again until its number is newer"
-    assert cluster.states() == [State.STARTING]
+    assert cluster.states() == [CentralTaskState.STARTING]
 
 
 def test_draining_moves_services_and_lets_terminating_tasks_finish() -> None:
@@ -231,7 +236,7 @@ def test_draining_moves_services_and_lets_terminating_tasks_finish() -> None:
     assert [stop.run for stop in sent(said, Stop)] == ["web.0.1"]
     cluster.end("web.0.1", code=143, status=Status.KILLED)
     assert cluster.nodes_of("web") == ["n1"] and cluster.job("web").tasks[0].failures == 0
-    assert cluster.states("batch") == [State.STARTING]
+    assert cluster.states("batch") == [CentralTaskState.STARTING]
     assert [stop.run for stop in sent(cluster.tell(Drain("n0", now=True)), Stop)] == ["batch.0.1"]
     cluster.submit(spec("more", count=2))
     assert cluster.nodes_of("more").count("n0") == 0
@@ -249,14 +254,14 @@ def test_a_master_that_starts_again_knows_jobs_and_waits_for_their_nodes() -> No
     cluster = Cluster()
     cluster.tell(Recover(1, 1, (StoredJob(spec(count=5), 7, 0.0, runs=runs),), ("n9",)))
     assert cluster.states() == [
-        State.RUNNING,
-        State.STARTING,
-        State.FINISHED,
-        State.WAITING,
-        State.WAITING,
+        CentralTaskState.RUNNING,
+        CentralTaskState.STARTING,
+        CentralTaskState.FINISHED,
+        CentralTaskState.WAITING,
+        CentralTaskState.WAITING,
     ]
     cluster.join("n0", running=(Running(JOBS, "job.0.1", REQUEST),))
-    assert cluster.states()[:2] == [State.RUNNING, State.STARTING]
+    assert cluster.states()[:2] == [CentralTaskState.RUNNING, CentralTaskState.STARTING]
     assert [
         run for run in cluster.launched if run.startswith("job.3.2") or run.startswith("job.4.1")
     ] != []
@@ -274,7 +279,7 @@ def test_a_killed_job_is_still_killed_after_a_restart() -> None:
     stored = StoredJob(spec(count=2), 1, 0.0, killed=True, runs=(StoredRun(0, 1, "n0", "running"),))
     cluster = Cluster()
     cluster.tell(Recover(1, 1, (stored,)))
-    assert cluster.states() == [State.STOPPING, State.KILLED]
+    assert cluster.states() == [CentralTaskState.STOPPING, CentralTaskState.KILLED]
     # The kill was recorded but may never have reached the node; the job manager asks again.
     said = cluster.join("n0", running=(Running(JOBS, "job.0.1", REQUEST),))
     assert [stop.run for stop in sent(said, Stop)] == ["job.0.1"]
@@ -319,9 +324,9 @@ def test_what_is_on_offer_is_out_of_reach_until_it_is_answered() -> None:
     cluster = Cluster(nodes=1)
     (offer,) = facts(cluster.tell(SetNeedsOffers("mesos", True)), ResourceOffer)
     cluster.submit(spec())
-    assert cluster.states() == [State.WAITING]
+    assert cluster.states() == [CentralTaskState.WAITING]
     cluster.tell(ReplyToOffer("mesos", offer.offer, (outside("t", "n0"),)))
-    assert cluster.states() == [State.STARTING]
+    assert cluster.states() == [CentralTaskState.STARTING]
     assert cluster.launched["t"][1].framework == "mesos"
 
 
@@ -342,30 +347,33 @@ def test_a_revoked_task_runs_again_and_has_not_failed() -> None:
     assert "revoked" in stop.reason
     cluster.end(stop.run, code=143, status=Status.KILLED)
     index = int(stop.run.split(".")[1])
-    assert cluster.states()[index] is State.WAITING and cluster.job().tasks[index].failures == 0
+    assert (
+        cluster.states()[index] is CentralTaskState.WAITING
+        and cluster.job().tasks[index].failures == 0
+    )
 
 
 def test_by_offers_the_job_manager_shares_with_others() -> None:
     cluster = Cluster(nodes=2, by_offers=True)
     cluster.submit(spec(count=5))
-    assert sorted(cluster.states()) == [State.STARTING] * 4 + [State.WAITING]
+    assert sorted(cluster.states()) == [CentralTaskState.STARTING] * 4 + [CentralTaskState.WAITING]
     assert cluster.tell(SetNeedsOffers("mesos", True)) == [], "nothing is free"
     said = cluster.end(next(iter(cluster.launched)))
     (offer,) = facts(said, ResourceOffer)
     assert offer.framework == "mesos", "it holds less, so what is free is its turn"
     cluster.tell(SetNeedsOffers("mesos", False))
     cluster.tell(ReplyToOffer("mesos", offer.offer))
-    assert State.WAITING not in cluster.states()
+    assert CentralTaskState.WAITING not in cluster.states()
 
 
 def test_by_offers_a_job_that_waits_costs_nothing_until_something_changes() -> None:
     cluster = Cluster(nodes=2, by_offers=True)
     cluster.submit(spec("large", count=2, gang=True, resources={"cpu": 2}))
     cluster.submit(spec("blocked", resources={"cpu": 2}))
-    assert cluster.states("blocked") == [State.WAITING]
+    assert cluster.states("blocked") == [CentralTaskState.WAITING]
     assert cluster.master.due >= 3600.0
     cluster.end("large.0.1", now=5.0)
-    assert cluster.states("blocked") == [State.STARTING]
+    assert cluster.states("blocked") == [CentralTaskState.STARTING]
     cluster.end("blocked.0.1")
     cluster.end("large.1.1")
     assert (
@@ -395,7 +403,11 @@ def no_score(total: Any, free: Any, request: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("policy", "says"),
-    [(Stubborn(), "no room"), (Broken(), "ZeroDivisionError"), (Ranked(no_score), "KeyError")],
+    [
+        (Stubborn(), "no room"),
+        (Broken(), "ZeroDivisionError"),
+        (RankedPolicy(no_score), "KeyError"),
+    ],
 )
 def test_a_policy_that_fails_is_named_in_the_reason_and_ends_nothing(
     policy: object, says: str
@@ -406,7 +418,11 @@ def test_a_policy_that_fails_is_named_in_the_reason_and_ends_nothing(
     cluster.join("n0")
     cluster.submit(spec(count=3))
     found = why(cluster.master, cluster.job(), 0.0)
-    assert found.tier == POLICY and says in found.reason and cluster.states() == [State.WAITING] * 3
+    assert (
+        found.tier == POLICY
+        and says in found.reason
+        and cluster.states() == [CentralTaskState.WAITING] * 3
+    )
 
 
 # Why, and what if.

@@ -28,7 +28,7 @@ import numpy as np
 from murmuration.assignment.packed import KINDS, Packed
 from murmuration.assignment.problem import SPREAD, TOGETHER
 from murmuration.assignment.state import (
-    State,
+    PlacementState,
     fits,
     legal,
     load,
@@ -70,7 +70,7 @@ TOLERANCE = 1.5
 KEPT = 64
 
 
-class Rounds(NamedTuple):
+class RuinRounds(NamedTuple):
     """What rounds of ruin and recreate work on beside the placement."""
 
     worth: Floats  # node: what it is worth to have it empty, in moves
@@ -142,13 +142,13 @@ def _count_rounds(p: Packed) -> tuple[int, int]:
     return CHUNKS, rounds // CHUNKS
 
 
-def _new_rounds(p: Packed, worth: Floats, rng: RandomState) -> Rounds:
+def _new_rounds(p: Packed, worth: Floats, rng: RandomState) -> RuinRounds:
     tasks, nodes = len(p.request), len(p.total)
     fixed = np.ones(tasks, dtype=np.bool_)
     fixed[p.movable] = False
     task = np.repeat(np.arange(tasks), np.diff(p.rule_first))
     fixed[task[p.rule_kind[p.rule_list] == KINDS[TOGETHER]]] = True
-    return Rounds(
+    return RuinRounds(
         worth=worth,
         size=(p.request / np.maximum(p.total.mean(axis=0), 1)).max(axis=1),
         fixed=fixed,
@@ -164,7 +164,7 @@ def _new_rounds(p: Packed, worth: Floats, rng: RandomState) -> Rounds:
 
 
 def _drain_all(
-    p: Packed, s: State, rounds: Rounds, start: Placement, moves_max: float
+    p: Packed, s: PlacementState, rounds: RuinRounds, start: Placement, moves_max: float
 ) -> list[Placement]:
     """The placements of a greedy drain, from the start on; the better of two orders of nodes."""
     drains = []
@@ -175,7 +175,9 @@ def _drain_all(
     return min(drains, key=lambda pair: pair[0])[1]
 
 
-def _drain(p: Packed, s: State, rounds: Rounds, by_size: bool, moves_max: float) -> list[Placement]:
+def _drain(
+    p: Packed, s: PlacementState, rounds: RuinRounds, by_size: bool, moves_max: float
+) -> list[Placement]:
     """Empty nodes while any can be, the emptiest for its worth first; the placements on the way.
 
     A drain fills the others, so a node that could not be emptied is tried again only if a pass over
@@ -195,7 +197,7 @@ def _drain(p: Packed, s: State, rounds: Rounds, by_size: bool, moves_max: float)
     return stages
 
 
-def _order_nodes(p: Packed, s: State, rounds: Rounds, by_size: bool) -> list[int]:
+def _order_nodes(p: Packed, s: PlacementState, rounds: RuinRounds, by_size: bool) -> list[int]:
     """Nodes in use that are worth something empty: those first that hold least for their worth."""
     held = s.tasks.astype(np.float64)
     if by_size:
@@ -205,7 +207,7 @@ def _order_nodes(p: Packed, s: State, rounds: Rounds, by_size: bool) -> list[int
 
 
 @loop_kernel
-def measure(p: Packed, s: State, c: Rounds) -> float:
+def measure(p: Packed, s: PlacementState, c: RuinRounds) -> float:
     """The worth of the nodes in use and the tasks that are not at home."""
     value = 0.0
     for n in range(s.tasks.shape[0]):
@@ -215,7 +217,7 @@ def measure(p: Packed, s: State, c: Rounds) -> float:
 
 
 @loop_kernel
-def count_away(p: Packed, s: State) -> float:
+def count_away(p: Packed, s: PlacementState) -> float:
     """Tasks that have left their node."""
     away = 0.0
     for t in range(s.x.shape[0]):
@@ -225,7 +227,9 @@ def count_away(p: Packed, s: State) -> float:
 
 
 @helper
-def fullest_node(p: Packed, s: State, c: Rounds, t: int, skip: float, rng: RandomState) -> int:
+def fullest_node(
+    p: Packed, s: PlacementState, c: RuinRounds, t: int, skip: float, rng: RandomState
+) -> int:
     """The open node that takes a task and has least left then; −1 if there is none."""
     best, best_left = -1, 0.0
     for n in range(p.total.shape[0]):
@@ -244,7 +248,7 @@ def fullest_node(p: Packed, s: State, c: Rounds, t: int, skip: float, rng: Rando
 
 
 @helper
-def sort_out(c: Rounds, count: int, key: Scores) -> None:
+def sort_out(c: RuinRounds, count: int, key: Scores) -> None:
     """Put the first `count` tasks of `out` in decreasing order of a key of theirs."""
     for k in range(1, count):
         t, h = c.out[k], c.home[k]
@@ -256,7 +260,7 @@ def sort_out(c: Rounds, count: int, key: Scores) -> None:
 
 
 @helper
-def list_tasks(p: Packed, s: State, c: Rounds, n: int, count: int) -> int:
+def list_tasks(p: Packed, s: PlacementState, c: RuinRounds, n: int, count: int) -> int:
     """Append the movable tasks of a node to `out`; returns how many are there then."""
     for k in range(p.movable.shape[0]):
         t = p.movable[k]
@@ -267,7 +271,7 @@ def list_tasks(p: Packed, s: State, c: Rounds, n: int, count: int) -> int:
 
 
 @helper
-def shift_home(p: Packed, s: State, c: Rounds, count: int) -> None:
+def shift_home(p: Packed, s: PlacementState, c: RuinRounds, count: int) -> None:
     """Put the first `count` tasks of `out` back where they were, the last first."""
     for k in range(count - 1, -1, -1):
         t = c.out[k]
@@ -278,7 +282,7 @@ def shift_home(p: Packed, s: State, c: Rounds, count: int) -> None:
 
 
 @loop_kernel
-def drain_node(p: Packed, s: State, c: Rounds, n: int, rng: RandomState) -> bool:
+def drain_node(p: Packed, s: PlacementState, c: RuinRounds, n: int, rng: RandomState) -> bool:
     """Empty a node step by step, or leave all as it was."""
     count = list_tasks(p, s, c, n, 0)
     if count == 0 or count < s.tasks[n]:
@@ -303,7 +307,7 @@ def draw(rng: RandomState, count: int) -> int:
 
 
 @helper
-def draw_in_use(s: State, rng: RandomState, sparse: bool) -> int:
+def draw_in_use(s: PlacementState, rng: RandomState, sparse: bool) -> int:
     """A node in use; the one with fewer tasks of two if it should be sparse."""
     nodes = s.tasks.shape[0]
     best = -1
@@ -320,7 +324,7 @@ def draw_in_use(s: State, rng: RandomState, sparse: bool) -> int:
 
 
 @helper
-def ruin(p: Packed, s: State, c: Rounds, rng: RandomState) -> tuple[int, int, int]:
+def ruin(p: Packed, s: PlacementState, c: RuinRounds, rng: RandomState) -> tuple[int, int, int]:
     """Take the tasks of a few nodes out; returns how many, the node closed and the one opened."""
     nodes = s.tasks.shape[0]
     closed, opened, listed = -1, -1, 0
@@ -352,7 +356,7 @@ def ruin(p: Packed, s: State, c: Rounds, rng: RandomState) -> tuple[int, int, in
 
 
 @helper
-def recreate(p: Packed, s: State, c: Rounds, count: int, rng: RandomState) -> bool:
+def recreate(p: Packed, s: PlacementState, c: RuinRounds, count: int, rng: RandomState) -> bool:
     """Place the tasks that are out: home where that can be, else on the fullest node; whether all
     have a node."""
     for k in range(count):
@@ -378,20 +382,20 @@ def recreate(p: Packed, s: State, c: Rounds, count: int, rng: RandomState) -> bo
 
 
 @helper
-def keep_best(s: State, c: Rounds) -> None:
+def keep_best(s: PlacementState, c: RuinRounds) -> None:
     """Note the placement loaded as the best so far."""
     for t in range(s.x.shape[0]):
         c.best_x[t] = s.x[t]
 
 
 @loop_kernel
-def current_skew(p: Packed, s: State, rule: int) -> int:
+def current_skew(p: Packed, s: PlacementState, rule: int) -> int:
     """By how much the fullest domain of a spread exceeds the emptiest."""
     return skew_after(p, s, rule, 0, -1, -1)
 
 
 @helper
-def breaks_spread(p: Packed, s: State, c: Rounds, count: int) -> bool:
+def breaks_spread(p: Packed, s: PlacementState, c: RuinRounds, count: int) -> bool:
     """Whether the tasks that were out are spread worse than allowed: while several of one rule are
     out, each may come where it makes nothing worse than that."""
     for k in range(count):
@@ -406,7 +410,9 @@ def breaks_spread(p: Packed, s: State, c: Rounds, count: int) -> bool:
 
 
 @helper
-def make_round(p: Packed, s: State, c: Rounds, value: float, moves_max: float) -> float:
+def make_round(
+    p: Packed, s: PlacementState, c: RuinRounds, value: float, moves_max: float
+) -> float:
     """One round from a placement of this value, which may become so much worse and no more;
     returns the value afterwards, infinite if all is as it was."""
     count, closed, opened = ruin(p, s, c, c.bits)
@@ -431,7 +437,7 @@ def make_round(p: Packed, s: State, c: Rounds, value: float, moves_max: float) -
 
 @loop_kernel
 def run_rounds(
-    p: Packed, s: State, c: Rounds, moves_max: float, rounds: int, tolerance: float
+    p: Packed, s: PlacementState, c: RuinRounds, moves_max: float, rounds: int, tolerance: float
 ) -> float:
     """Rounds of ruin and recreate from the placement loaded; `best_x` has the best of them, whose
     value is returned."""

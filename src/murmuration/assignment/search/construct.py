@@ -14,7 +14,7 @@ import numpy as np
 
 from murmuration.assignment.packed import Packed, Work
 from murmuration.assignment.state import (
-    State,
+    PlacementState,
     fits,
     gap_with,
     load,
@@ -95,7 +95,7 @@ def _order_tasks(work: Work, decreasing: bool) -> Indices:
 
 
 @loop_kernel
-def fill(p: Packed, s: State, order: Indices, rule: int) -> int:
+def fill(p: Packed, s: PlacementState, order: Indices, rule: int) -> int:
     """Put tasks on nodes in turn; returns how many have none.
 
     Rules between tasks are asked about only for a node that would be the best so far: they cost
@@ -121,7 +121,7 @@ def fill(p: Packed, s: State, order: Indices, rule: int) -> int:
 
 
 @inlined
-def score(p: Packed, s: State, t: int, n: int, rule: int) -> float:
+def score(p: Packed, s: PlacementState, t: int, n: int, rule: int) -> float:
     """How good a node is for a task; the first three in Kubernetes' whole numbers."""
     value = 0.0
     if rule in (LEAST_ALLOCATED, MOST_ALLOCATED):

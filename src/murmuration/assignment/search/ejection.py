@@ -30,7 +30,7 @@ who is most likely to fail fails early.
 
 **Rules.** A task is taken only if leaving breaks no rule whatever becomes of it: one that must lie
 together with others, or is spread, stays. New tasks obey all their rules. The counters of rules are
-kept, other parts of `State` are not, and are computed again at the end.
+kept, other parts of `PlacementState` are not, and are computed again at the end.
 """
 
 from __future__ import annotations
@@ -41,7 +41,15 @@ import numpy as np
 
 from murmuration.assignment.packed import KINDS, Packed, Work
 from murmuration.assignment.problem import APART, new_violations
-from murmuration.assignment.state import State, count_rules, fits, load, may_use, new_state, obeys
+from murmuration.assignment.state import (
+    PlacementState,
+    count_rules,
+    fits,
+    load,
+    may_use,
+    new_state,
+    obeys,
+)
 from murmuration.base.arrays import Flags, Floats, Indices, Integers
 from murmuration.base.jit import compiled, inlined
 
@@ -65,7 +73,7 @@ SETTLE, TAKE = 0, 1
 KIND, TASK, NODE, NEXT, COUNT, MOVES, HARDS, WHICH, ENTERED, FITTED = range(10)
 
 
-class Chain(NamedTuple):
+class ChainSearch(NamedTuple):
     """What a search of chains works on beside the placement."""
 
     first: Indices  # node + 1: where the tasks begin that were on it
@@ -114,7 +122,7 @@ def make_room(work: Work, evaluations: int = EVALUATIONS) -> Room:
     return Room(node_of, int(moved.sum()))
 
 
-def _place(work: Work, s: State, t: int, size: Floats, evaluations: int) -> bool:
+def _place(work: Work, s: PlacementState, t: int, size: Floats, evaluations: int) -> bool:
     """Place one task, or leave all as it was; whether it was placed."""
     p, before = work.packed, s.x.copy()
     chain = _new_chain(p, s, t, size)
@@ -129,7 +137,7 @@ def _place(work: Work, s: State, t: int, size: Floats, evaluations: int) -> bool
     return False
 
 
-def _new_chain(p: Packed, s: State, t: int, size: Floats) -> Chain:
+def _new_chain(p: Packed, s: PlacementState, t: int, size: Floats) -> ChainSearch:
     """The search of one task's chain, from the placement as it is."""
     placed = np.flatnonzero(s.x >= 0)
     by_node = placed[np.argsort(s.x[placed], kind="stable")]
@@ -138,7 +146,7 @@ def _new_chain(p: Packed, s: State, t: int, size: Floats) -> Chain:
     may_leave = np.zeros(len(s.x), dtype=np.bool_)
     may_leave[p.movable] = True
     may_leave[_bound_by_rules(p)] = False
-    return Chain(
+    return ChainSearch(
         first=first,
         tasks=by_node,
         may_leave=may_leave,
@@ -159,7 +167,9 @@ def _bound_by_rules(p: Packed) -> Indices:
 
 
 @compiled
-def place_with(p: Packed, s: State, c: Chain, t: int, moves: int, evaluations: int) -> bool:
+def place_with(
+    p: Packed, s: PlacementState, c: ChainSearch, t: int, moves: int, evaluations: int
+) -> bool:
     """Place a task with at most so many moves of others; if there is no way, nothing changes."""
     c.waiting[0] = t
     c.ease[t] = HARD
@@ -182,7 +192,7 @@ def place_with(p: Packed, s: State, c: Chain, t: int, moves: int, evaluations: i
 
 
 @inlined
-def push_settle(c: Chain, depth: int, count: int, moves: int, hard: int) -> None:
+def push_settle(c: ChainSearch, depth: int, count: int, moves: int, hard: int) -> None:
     """A frame that finds a node for one of the waiting tasks: a hard one, else the largest.
 
     The task is taken out of the list by moving the last one to its place; `try_node` puts both back
@@ -205,7 +215,7 @@ def push_settle(c: Chain, depth: int, count: int, moves: int, hard: int) -> None
 
 
 @inlined
-def try_node(p: Packed, s: State, c: Chain, depth: int, left: int) -> bool:
+def try_node(p: Packed, s: PlacementState, c: ChainSearch, depth: int, left: int) -> bool:
     """The next node for a waiting task: one with room, the fullest first; if there is none, one to
     open.
 
@@ -241,7 +251,7 @@ def try_node(p: Packed, s: State, c: Chain, depth: int, left: int) -> bool:
 
 @inlined
 def push_take(
-    c: Chain, depth: int, t: int, n: int, begin: int, count: int, moves: int, hard: int
+    c: ChainSearch, depth: int, t: int, n: int, begin: int, count: int, moves: int, hard: int
 ) -> None:
     """A frame that takes tasks from a node, from place `begin` of the list on, until another fits
     there."""
@@ -257,7 +267,7 @@ def push_take(
 
 
 @inlined
-def try_taking(p: Packed, s: State, c: Chain, depth: int, left: int) -> bool:
+def try_taking(p: Packed, s: PlacementState, c: ChainSearch, depth: int, left: int) -> bool:
     """The next task to take from a node that is being opened."""
     frame = c.frames[depth]
     t, n, count, moves = frame[TASK], frame[NODE], frame[COUNT], frame[MOVES]
@@ -290,7 +300,7 @@ def try_taking(p: Packed, s: State, c: Chain, depth: int, left: int) -> bool:
 
 
 @inlined
-def put(p: Packed, s: State, t: int, n: int) -> None:
+def put(p: Packed, s: PlacementState, t: int, n: int) -> None:
     """Put a task on a node, keeping only what this search reads."""
     s.x[t] = n
     for r in range(s.free.shape[1]):
@@ -300,7 +310,7 @@ def put(p: Packed, s: State, t: int, n: int) -> None:
 
 
 @inlined
-def take(p: Packed, s: State, t: int) -> None:
+def take(p: Packed, s: PlacementState, t: int) -> None:
     """Take a task from its node, keeping only what this search reads."""
     n: Any = np.int64(s.x[t])
     s.x[t] = -1
@@ -311,7 +321,7 @@ def take(p: Packed, s: State, t: int) -> None:
 
 
 @inlined
-def room_for(p: Packed, s: State, t: int, n: int) -> bool:
+def room_for(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     """Whether a task may lie on a node as things are."""
     if not (fits(p, s, t, n) and may_use(p, t, n)):
         return False
@@ -319,7 +329,7 @@ def room_for(p: Packed, s: State, t: int, n: int) -> bool:
 
 
 @inlined
-def is_hard(p: Packed, s: State, c: Chain, t: int) -> int:
+def is_hard(p: Packed, s: PlacementState, c: ChainSearch, t: int) -> int:
     """1 if no node but its own had room for a task when this was first asked.
 
     Room may have appeared since, so a hard task may need no further move after all, and a chain may
@@ -336,7 +346,7 @@ def is_hard(p: Packed, s: State, c: Chain, t: int) -> int:
 
 
 @inlined
-def closest(p: Packed, s: State, t: int, after: float, passed: int) -> tuple[int, float]:
+def closest(p: Packed, s: PlacementState, t: int, after: float, passed: int) -> tuple[int, float]:
     """The next node with room for a task, by what would be left there, then by number; −1 if there
     is none. `after` and `passed` are the gap and number of the one before, so that no list of nodes
     has to be kept."""
@@ -354,7 +364,7 @@ def closest(p: Packed, s: State, t: int, after: float, passed: int) -> tuple[int
 
 
 @inlined
-def covers(p: Packed, s: State, t: int, u: int, n: int) -> bool:
+def covers(p: Packed, s: PlacementState, t: int, u: int, n: int) -> bool:
     """Whether a task would fit on a node without another one."""
     enough = True
     for r in range(p.total.shape[1]):
@@ -363,7 +373,7 @@ def covers(p: Packed, s: State, t: int, u: int, n: int) -> bool:
 
 
 @inlined
-def could_hold(p: Packed, s: State, c: Chain, t: int, n: int, moves: int) -> bool:
+def could_hold(p: Packed, s: PlacementState, c: ChainSearch, t: int, n: int, moves: int) -> bool:
     """Whether taking as many tasks as may be taken, the largest by each resource, could make a task
     fit on a node. A bound: the largest by CPU and by memory may be different tasks."""
     enough = True

@@ -21,7 +21,7 @@ from murmuration.assignment.objectives import COUNT, MEGABYTES, MOVES
 from murmuration.assignment.packed import Packed
 from murmuration.assignment.search.improve import GAIN, TOLERANCE, change_of_shift
 from murmuration.assignment.state import (
-    State,
+    PlacementState,
     fits,
     legal,
     load,
@@ -66,7 +66,7 @@ def _stride(p: Packed) -> int:
 
 
 def _make_best(
-    p: Packed, s: State, weights: Weights, units: Floats, slack: Floats, steps: int
+    p: Packed, s: PlacementState, weights: Weights, units: Floats, slack: Floats, steps: int
 ) -> Iterator[int]:
     """Make the best moves one by one, each task at most once; yields the task."""
     stride = _stride(p)
@@ -90,7 +90,7 @@ def _make_best(
         yield t
 
 
-def _exchange(p: Packed, s: State, weights: Weights, units: Floats, slack: Floats) -> bool:
+def _exchange(p: Packed, s: PlacementState, weights: Weights, units: Floats, slack: Floats) -> bool:
     """Take each move back and make the best one there is instead; whether that gained anything."""
     moved = np.flatnonzero((p.start >= 0) & (s.x != p.start))
     looks = len(moved) * len(p.movable) * len(p.total) / _stride(p)
@@ -103,7 +103,7 @@ def _exchange(p: Packed, s: State, weights: Weights, units: Floats, slack: Float
 
 
 def _exchange_one(
-    p: Packed, s: State, weights: Weights, units: Floats, slack: Floats, t: int
+    p: Packed, s: PlacementState, weights: Weights, units: Floats, slack: Floats, t: int
 ) -> bool:
     """Send a task home and make the best move of all instead, if that gains something."""
     before, saved, home = s.x.copy(), slack.copy(), int(p.start[t])
@@ -121,19 +121,21 @@ def _exchange_one(
 
 
 @loop_kernel
-def shift_gain(p: Packed, s: State, w: Weights, t: int, n: int) -> float:
+def shift_gain(p: Packed, s: PlacementState, w: Weights, t: int, n: int) -> float:
     """By how much the weighted sum changes when a task goes to a node."""
     return change_of_shift(p, s, w, t, n)
 
 
 @loop_kernel
-def can_shift(p: Packed, s: State, t: int, n: int) -> bool:
+def can_shift(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     """Whether a task may go to a node it is not on."""
     return legal(p, s, t, n)
 
 
 @helper
-def stays_within(p: Packed, s: State, units: Floats, slack: Floats, t: int, n: int) -> bool:
+def stays_within(
+    p: Packed, s: PlacementState, units: Floats, slack: Floats, t: int, n: int
+) -> bool:
     """Whether no objective rises above where it began when a task goes to a node."""
     for k in range(units.shape[0]):
         if slack[k] + change_of_shift(p, s, units[k], t, n) > TOLERANCE:
@@ -143,7 +145,7 @@ def stays_within(p: Packed, s: State, units: Floats, slack: Floats, t: int, n: i
 
 @loop_kernel
 def best_shift(
-    p: Packed, s: State, w: Weights, units: Floats, slack: Floats, t: int, stride: int
+    p: Packed, s: PlacementState, w: Weights, units: Floats, slack: Floats, t: int, stride: int
 ) -> tuple[int, float]:
     """The node a task gains most by going to, and the change then; −1 if none is a gain."""
     best, best_value = -1, GAIN
@@ -163,7 +165,7 @@ def best_shift(
 
 @loop_kernel
 def best_of_all(
-    p: Packed, s: State, w: Weights, units: Floats, slack: Floats, stride: int
+    p: Packed, s: PlacementState, w: Weights, units: Floats, slack: Floats, stride: int
 ) -> tuple[int, int, float]:
     """The task at home that gains most by a move, where it goes, and the change."""
     task, node, lowest = -1, -1, 0.0
@@ -178,7 +180,7 @@ def best_of_all(
 
 
 @loop_kernel
-def make_shift(p: Packed, s: State, units: Floats, slack: Floats, t: int, n: int) -> None:
+def make_shift(p: Packed, s: PlacementState, units: Floats, slack: Floats, t: int, n: int) -> None:
     """Move a task, and note what that changes of each objective."""
     for k in range(units.shape[0]):
         slack[k] += change_of_shift(p, s, units[k], t, n)
@@ -195,7 +197,7 @@ def keep_at_home(p: Packed, placement: Placement, counted: Indices) -> Placement
 
 
 @loop_kernel
-def undo_moves(p: Packed, s: State, units: Floats) -> int:
+def undo_moves(p: Packed, s: PlacementState, units: Floats) -> int:
     """Send tasks home while that is legal and makes no objective worse; returns how many went."""
     made, before = 0, -1
     while made != before:

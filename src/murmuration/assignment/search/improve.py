@@ -21,7 +21,7 @@ from __future__ import annotations
 from murmuration.assignment.objectives import COST, NODES
 from murmuration.assignment.packed import Packed
 from murmuration.assignment.state import (
-    State,
+    PlacementState,
     change,
     fits,
     fits_without,
@@ -69,7 +69,7 @@ def has_no_rule(p: Packed, t: int) -> bool:
 
 
 @inlined
-def try_shift(p: Packed, s: State, w: Weights, t: int, b: int) -> bool:
+def try_shift(p: Packed, s: PlacementState, w: Weights, t: int, b: int) -> bool:
     """Move a task to a node if that is allowed and better."""
     done = False
     if (
@@ -87,7 +87,7 @@ def try_shift(p: Packed, s: State, w: Weights, t: int, b: int) -> bool:
 
 
 @helper
-def may_swap(p: Packed, s: State, t: int, u: int) -> bool:
+def may_swap(p: Packed, s: PlacementState, t: int, u: int) -> bool:
     """Whether two tasks without rules may change places."""
     a, b = whole(s.x[t]), whole(s.x[u])
     return (
@@ -105,7 +105,7 @@ def may_swap(p: Packed, s: State, t: int, u: int) -> bool:
 
 
 @helper
-def swap(p: Packed, s: State, t: int, u: int) -> None:
+def swap(p: Packed, s: PlacementState, t: int, u: int) -> None:
     """Let two placed tasks change places."""
     a, b = whole(s.x[t]), whole(s.x[u])
     remove_task(p, s, t)
@@ -115,7 +115,7 @@ def swap(p: Packed, s: State, t: int, u: int) -> None:
 
 
 @inlined
-def try_swap(p: Packed, s: State, w: Weights, t: int, u: int) -> bool:
+def try_swap(p: Packed, s: PlacementState, w: Weights, t: int, u: int) -> bool:
     """Two tasks without rules change places if that is allowed and better."""
     done = False
     if may_swap(p, s, t, u) and swap_change(p, s, w, t, u) < GAIN:
@@ -125,7 +125,7 @@ def try_swap(p: Packed, s: State, w: Weights, t: int, u: int) -> bool:
 
 
 @loop_kernel
-def improve(p: Packed, s: State, w: Weights, tries: int, rng: RandomState) -> int:
+def improve(p: Packed, s: PlacementState, w: Weights, tries: int, rng: RandomState) -> int:
     """Random shifts and swaps that make the weighted sum smaller; returns how many were made."""
     nodes, movable = p.total.shape[0], p.movable.shape[0]
     made = 0
@@ -141,7 +141,7 @@ def improve(p: Packed, s: State, w: Weights, tries: int, rng: RandomState) -> in
 
 
 @helper
-def dominates(p: Packed, s: State, units: Floats, t: int, b: int, u: int) -> bool:
+def dominates(p: Packed, s: PlacementState, units: Floats, t: int, b: int, u: int) -> bool:
     """Whether a shift to b, or a swap with u, makes nothing worse and something better.
 
     A row of `units` weighs one objective alone.
@@ -155,7 +155,7 @@ def dominates(p: Packed, s: State, units: Floats, t: int, b: int, u: int) -> boo
 
 
 @loop_kernel
-def refine(p: Packed, s: State, units: Floats, tries: int, rng: RandomState) -> int:
+def refine(p: Packed, s: PlacementState, units: Floats, tries: int, rng: RandomState) -> int:
     """Random shifts and swaps that make nothing worse and something better; returns how many were
     made."""
     nodes, movable = p.total.shape[0], p.movable.shape[0]
@@ -180,7 +180,7 @@ def refine(p: Packed, s: State, units: Floats, tries: int, rng: RandomState) -> 
 
 @loop_kernel
 def best_node(
-    p: Packed, s: State, w: Weights, t: int, sampled: int, in_use: bool, rng: RandomState
+    p: Packed, s: PlacementState, w: Weights, t: int, sampled: int, in_use: bool, rng: RandomState
 ) -> int:
     """The best other node a task may use, of some drawn at random, else of all (with `in_use`, of
     those that have a task); −1 if there is none."""
@@ -198,13 +198,15 @@ def best_node(
 
 
 @helper
-def change_of_shift(p: Packed, s: State, w: Weights, t: int, n: int) -> float:
+def change_of_shift(p: Packed, s: PlacementState, w: Weights, t: int, n: int) -> float:
     """`change`, compiled once for kernels in which inlining it would cost more than it saves."""
     return change(p, s, w, t, n)
 
 
 @loop_kernel
-def place_list(p: Packed, s: State, w: Weights, out: Indices, count: int, rng: RandomState) -> int:
+def place_list(
+    p: Packed, s: PlacementState, w: Weights, out: Indices, count: int, rng: RandomState
+) -> int:
     """Give the first `count` tasks of a list nodes, in turn; returns how many are left without."""
     unplaced = 0
     for k in range(count):
@@ -217,7 +219,7 @@ def place_list(p: Packed, s: State, w: Weights, out: Indices, count: int, rng: R
 
 
 @loop_kernel
-def relieve(p: Packed, s: State, w: Weights, rng: RandomState) -> int:
+def relieve(p: Packed, s: PlacementState, w: Weights, rng: RandomState) -> int:
     """Move tasks from nodes that are asked for more than they have to others; returns how many were
     moved."""
     moved = 0
@@ -239,7 +241,7 @@ def relieve(p: Packed, s: State, w: Weights, rng: RandomState) -> int:
 
 
 @loop_kernel
-def place_unplaced(p: Packed, s: State, w: Weights, rng: RandomState) -> int:
+def place_unplaced(p: Packed, s: PlacementState, w: Weights, rng: RandomState) -> int:
     """Give every task without a node the best one; returns how many have none still."""
     unplaced = 0
     for k in range(p.movable.shape[0]):
@@ -256,7 +258,7 @@ def place_unplaced(p: Packed, s: State, w: Weights, rng: RandomState) -> int:
 @loop_kernel
 def cross(
     p: Packed,
-    s: State,
+    s: PlacementState,
     other: Placement,
     w: Weights,
     begin: int,
@@ -290,7 +292,7 @@ def cross(
 
 
 @loop_kernel
-def vacate(p: Packed, s: State, w: Weights, rng: RandomState, out: Indices) -> bool:
+def vacate(p: Packed, s: PlacementState, w: Weights, rng: RandomState, out: Indices) -> bool:
     """Empty a node into others in use, if that makes the weighted sum smaller.
 
     The node is the one with the fewest tasks of a few drawn. If it cannot be emptied, or the sum of
@@ -326,7 +328,7 @@ def vacate(p: Packed, s: State, w: Weights, rng: RandomState, out: Indices) -> b
 @loop_kernel
 def breed(
     p: Packed,
-    s: State,
+    s: PlacementState,
     parents: Placements,
     pairs: Indices,
     weights: Weights,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.assignment.objectives import power_of
-from murmuration.assignment.problem import Problem, Rule, Source
+from murmuration.assignment.problem import Problem, Rule, SnapshotDetails
 from murmuration.assignment.snapshots import catalogue
 from murmuration.base.arrays import Amounts, Flags, Floats, Integers
 from murmuration.base.errors import InputError
@@ -118,7 +118,7 @@ def problem_from(snapshot: Snapshot) -> Problem:
         peak_watts=peak,
         notes=tuple(snapshot.notes),
         units=resources.given_units,
-        source=Source(
+        source=SnapshotDetails(
             snapshot.format,
             services=tuple(task.service for task in tasks),
             pin_reasons=tuple(task.pinned for task in tasks),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 GIB = 2**30
 
 
-class NodeType(NamedTuple):
+class RentedNode(NamedTuple):
     """A node one can rent."""
 
     cpu: float
@@ -52,10 +52,10 @@ _USUAL = {
 }
 
 
-def types() -> dict[str, NodeType]:
+def types() -> dict[str, RentedNode]:
     """Every known type by name."""
     return {
-        f"{family}.{size}": NodeType(float(cpu), cpu * ratio, large * cpu / 2)
+        f"{family}.{size}": RentedNode(float(cpu), cpu * ratio, large * cpu / 2)
         for family, (large, ratio, sizes) in _FAMILIES.items()
         for size, cpu in (sizes or _USUAL).items()
     }

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from murmuration.base.version import __version__
 from murmuration.cluster import allocation_types
 from murmuration.experiments import capacity
-from murmuration.experiments.capacity import Question, Step, Walk
+from murmuration.experiments.capacity import CapacityQuestion, CapacityStep, Walk
 from murmuration.reports.charts import Chart, Series
 from murmuration.reports.formats import percent
-from murmuration.reports.page import Page, Section, Table
+from murmuration.reports.page import Page, ReportTable, Section
 
 TITLES = {"compact": "how few nodes", "grow": "how much more load"}
 LOOKS = {"compact": "size of the cluster, %", "grow": "size of the workload, %"}
@@ -48,7 +48,7 @@ def table(walks: Sequence[Walk]) -> tuple[list[str], list[list[object]]]:
     return columns, rows
 
 
-def _cells(step: Step) -> list[object]:
+def _cells(step: CapacityStep) -> list[object]:
     size: list[object] = [f"{100 * step.size:g} %"]
     if step.used is None or step.allocation_types is None:
         return [*size, *[None] * (len(allocation_types.NAMES) + 5)]
@@ -65,7 +65,7 @@ def _cells(step: Step) -> list[object]:
     ]
 
 
-def page(name: str, question: Question, walks: Sequence[Walk]) -> Page:
+def page(name: str, question: CapacityQuestion, walks: Sequence[Walk]) -> Page:
     """The report: the answers, the curves, the table."""
     columns, rows = table(walks)
     answers = "\n\n".join(capacity.answer(question, walk) for walk in walks)
@@ -77,12 +77,12 @@ def page(name: str, question: Question, walks: Sequence[Walk]) -> Page:
         footer=FOOTER,
         sections=(
             Section("Answer", text=answers, figures=tuple(_charts(question, walks))),
-            Section("Every step", tables=(Table("Sizes in the order tried", columns, rows),)),
+            Section("Every step", tables=(ReportTable("Sizes in the order tried", columns, rows),)),
         ),
     )
 
 
-def _charts(question: Question, walks: Sequence[Walk]) -> list[Chart]:
+def _charts(question: CapacityQuestion, walks: Sequence[Walk]) -> list[Chart]:
     limit = ((f"limit {percent(question.limit, 2)}", question.limit),)
     wanted = (
         ("Overloaded nodes", "share of nodes", "overloaded", limit),

@@ -21,7 +21,7 @@ from murmuration.experiments.pages.parts import (
 )
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Bars, Chart
-from murmuration.reports.page import Page, Section, Table
+from murmuration.reports.page import Page, ReportTable, Section
 
 SLO_S = 30.0
 
@@ -30,7 +30,7 @@ def comparison(title: str, summaries: Sequence[Summary], series: Mapping[str, Co
     """The report of several schedulers on one workload."""
     columns, rows = overview(summaries)
     note = "A mean wait over a saturated queue only grows with the run."
-    table = Table("Each scheduler on the same jobs", columns, rows, note)
+    table = ReportTable("Each scheduler on the same jobs", columns, rows, note)
     return Page(
         title=title,
         subtitle="Schedulers side by side on one workload",

@@ -19,7 +19,7 @@ from murmuration.experiments.pages.parts import (
 )
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Chart, Series
-from murmuration.reports.page import Page, Section, Table
+from murmuration.reports.page import Page, ReportTable, Section
 
 
 def single(summary: Summary, series: Columns) -> Page:
@@ -29,7 +29,7 @@ def single(summary: Summary, series: Columns) -> Page:
         [key.replace("_", " "), *[middle(summary["workloads"][n][key]) for n in names]]
         for key in summary["workloads"][names[0]]
     ]
-    tables = (Table("Each workload", ("figure", *names), rows), *_moved(summary["cluster"]))
+    tables = (ReportTable("Each workload", ("figure", *names), rows), *_moved(summary["cluster"]))
     return Page(
         title=str(summary["scenario"]),
         subtitle=f"{summary['scheduler']}, seed {summary['seed']}",
@@ -93,7 +93,7 @@ def _scheduling(workloads: Sequence[str], series: Columns) -> tuple[Chart, Chart
     )
 
 
-def _moved(cluster: Summary) -> list[Table]:
+def _moved(cluster: Summary) -> list[ReportTable]:
     """The figures of migrations, where a scheduler moves running tasks."""
     if not middle(cluster["migrations_per_min"]):
         return []
@@ -103,4 +103,4 @@ def _moved(cluster: Summary) -> list[Table]:
         if key.startswith(("migrat", "messages", "searches", "groups", "collision"))
     ]
     rows = [[key.replace("_", " "), middle(cluster[key])] for key in keys]
-    return [Table("Tasks that moved", ("figure", "cluster"), rows)]
+    return [ReportTable("Tasks that moved", ("figure", "cluster"), rows)]

@@ -8,7 +8,7 @@ from typing import Any
 from murmuration.experiments.pages.parts import FOOTER, Summary, facts_of, overview
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Chart, Series
-from murmuration.reports.page import Page, Section, Table
+from murmuration.reports.page import Page, ReportTable, Section
 
 #: The values of each key that is varied.
 Axes = Mapping[str, Sequence[Any]]
@@ -31,7 +31,7 @@ def sweep(title: str, axes: Axes, summaries: Sequence[Summary]) -> Page:
         ):
             unit, curves = "seconds" if y_log else "share", _curves(axis, axes, summaries, key)
             figures.append(Chart(name, axis, unit, curves, x_log=log, y_log=y_log))
-    table = Table("Every run", columns, rows)
+    table = ReportTable("Every run", columns, rows)
     return Page(
         title=title,
         subtitle="A grid of runs",

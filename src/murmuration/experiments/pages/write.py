@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from murmuration.base import files
-from murmuration.experiments.capacity import Question, Walk, document
+from murmuration.experiments.capacity import CapacityQuestion, Walk, document
 from murmuration.experiments.pages import capacity, comparison, single, sweep
 from murmuration.experiments.pages.parts import Summary, read_series, series_of
 from murmuration.experiments.runs import RunOutcome
@@ -48,7 +48,7 @@ def _write_summaries(folder: Path, summaries: Sequence[Summary]) -> None:
     files.write_json(folder / snapshots.SUMMARY, {"runs": plain})
 
 
-def write_walks(folder: Path, name: str, question: Question, walks: Sequence[Walk]) -> None:
+def write_walks(folder: Path, name: str, question: CapacityQuestion, walks: Sequence[Walk]) -> None:
     """The report and the summary of the search for the fewest nodes or the largest load."""
     write_report(folder, capacity.page(name, question, walks))
     files.write_json(folder / snapshots.SUMMARY, document(question, walks))

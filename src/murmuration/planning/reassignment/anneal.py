@@ -29,8 +29,8 @@ from murmuration.planning.reassignment.state import (
     COST,
     EXCESS,
     HELD,
-    Problem,
-    State,
+    ReassignmentProblem,
+    ReassignmentState,
     breaches_of,
     move,
     move_cost,
@@ -68,14 +68,16 @@ def _pick(rng: RandomState, count: int) -> int:
 
 
 @inlined
-def _priced(s: State, prices: Prices) -> float:
+def _priced(s: ReassignmentState, prices: Prices) -> float:
     """What the search pays for the state."""
     breaking = prices.breach * s.totals[BREACHES] + prices.excess * s.totals[EXCESS]
     return float(s.totals[COST] + breaking + prices.held * s.totals[HELD])
 
 
 @inlined
-def _task_change(p: Problem, s: State, t: int, m: int, prices: Prices) -> float:
+def _task_change(
+    p: ReassignmentProblem, s: ReassignmentState, t: int, m: int, prices: Prices
+) -> float:
     """What the move of one task costs beside what it does to the two nodes."""
     change = moved_change(p, s, t, m)
     cost = move_cost(p, t, m) - move_cost(p, t, s.node_of[t])
@@ -84,7 +86,15 @@ def _task_change(p: Problem, s: State, t: int, m: int, prices: Prices) -> float:
 
 
 @inlined
-def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limit: float) -> bool:
+def _affordable(
+    p: ReassignmentProblem,
+    s: ReassignmentState,
+    t: int,
+    u: int,
+    n: int,
+    prices: Prices,
+    limit: float,
+) -> bool:
     """Whether a task may go to a node and another (−1: none) from there to where the first is, for
     at most `limit`."""
     m = s.node_of[t]
@@ -116,7 +126,15 @@ def _affordable(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, li
 
 
 @inlined
-def _exchange(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limit: float) -> bool:
+def _exchange(
+    p: ReassignmentProblem,
+    s: ReassignmentState,
+    t: int,
+    u: int,
+    n: int,
+    prices: Prices,
+    limit: float,
+) -> bool:
     """Move the two tasks; take it back if one of their services needs the other's and the change is
     above the limit after all."""
     m, before = s.node_of[t], _priced(s, prices)
@@ -132,7 +150,9 @@ def _exchange(p: Problem, s: State, t: int, u: int, n: int, prices: Prices, limi
 
 
 @inlined
-def _draw(p: Problem, s: State, pool: Indices, rng: RandomState) -> tuple[int, int, int]:
+def _draw(
+    p: ReassignmentProblem, s: ReassignmentState, pool: Indices, rng: RandomState
+) -> tuple[int, int, int]:
     """A step at random: a task, the one it changes places with (−1: none), and the node; node −1 if
     none can be."""
     t = pool[_pick(rng, pool.shape[0])]
@@ -155,7 +175,7 @@ def _draw(p: Problem, s: State, pool: Indices, rng: RandomState) -> tuple[int, i
 
 
 @inlined
-def _remember(s: State, best: Best) -> None:
+def _remember(s: ReassignmentState, best: Best) -> None:
     """Copy the assignment if it breaks no rule and costs less than the best."""
     if s.totals[COST] < best.cost[0] and s.totals[BREACHES] == 0 and s.totals[EXCESS] == 0:
         best.cost[0] = s.totals[COST]
@@ -165,8 +185,8 @@ def _remember(s: State, best: Best) -> None:
 
 @released
 def anneal(
-    p: Problem,
-    s: State,
+    p: ReassignmentProblem,
+    s: ReassignmentState,
     best: Best,
     pool: Indices,
     rng: RandomState,

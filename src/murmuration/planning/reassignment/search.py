@@ -25,8 +25,8 @@ from murmuration.planning.reassignment.state import (
     COST,
     EXCESS,
     HELD,
-    Problem,
-    State,
+    ReassignmentProblem,
+    ReassignmentState,
     make_problem,
     make_state,
     rebuild,
@@ -100,13 +100,13 @@ class Schedule(NamedTuple):
 SCHEDULES = (Schedule(), Schedule(large_often=0.3))
 
 
-class Chain(NamedTuple):
+class AnnealingChain(NamedTuple):
     """One annealing chain: the problem, where it is, the best it has seen, whom it draws, and its
     generator."""
 
     schedule: Schedule
-    problem: Problem
-    state: State
+    problem: ReassignmentProblem
+    state: ReassignmentState
     best: Best
     pool: Indices
     mean: float
@@ -156,7 +156,7 @@ def search(
     return min((chain.best for chain in chains), key=lambda best: int(best.cost[0])).node_of
 
 
-def synchronise(one: Chain, other: Chain, spent: float) -> None:
+def synchronise(one: AnnealingChain, other: AnnealingChain, spent: float) -> None:
     """Let the chain that is far behind go on from where the other is."""
     temperature = one.temperature(spent)
     prices = one.prices(spent)
@@ -168,7 +168,7 @@ def synchronise(one: Chain, other: Chain, spent: float) -> None:
 
 
 #: Advances a chain from one share of the budget to another, if it is to cool so many times in all.
-Run = Callable[[Chain, float, float, int], None]
+Run = Callable[[AnnealingChain, float, float, int], None]
 
 
 def _timed(seconds: float | None, cpu_seconds: float | None) -> Run:
@@ -180,7 +180,7 @@ def _timed(seconds: float | None, cpu_seconds: float | None) -> Run:
     wall = np.inf if seconds is None else seconds
     cpu = np.inf if cpu_seconds is None else cpu_seconds
 
-    def run(chain: Chain, begin: float, end: float, coolings: int) -> None:
+    def run(chain: AnnealingChain, begin: float, end: float, coolings: int) -> None:
         start, cpu_start = time.monotonic(), time.thread_time()
         spent = begin
         while spent < end:
@@ -194,7 +194,7 @@ def _timed(seconds: float | None, cpu_seconds: float | None) -> Run:
 def _counted(steps: int) -> Run:
     """Cool by the number of steps, in at least a hundred stages."""
 
-    def run(chain: Chain, begin: float, end: float, coolings: int) -> None:
+    def run(chain: AnnealingChain, begin: float, end: float, coolings: int) -> None:
         size = max(1, min(SLICE, steps // (100 * coolings)))
         last = int(end * steps)
         for done in range(int(begin * steps), last, size):
@@ -203,14 +203,14 @@ def _counted(steps: int) -> Run:
     return run
 
 
-def _make_chain(model: Model, initial: Indices, seed: int, number: int) -> Chain:
+def _make_chain(model: Model, initial: Indices, seed: int, number: int) -> AnnealingChain:
     p = make_problem(model, initial)
     start = make_state(p, initial)
     size = (model.request * model.load_weight).sum(axis=1)
     best = Best(initial.copy(), start.totals[COST : COST + 1].copy())
     schedule, rng = SCHEDULES[number], random.state(seed, f"chain-{number}")
     pool = _draw_pool(size, schedule)
-    return Chain(schedule, p, start, best, pool, max(1.0, float(size.mean())), rng)
+    return AnnealingChain(schedule, p, start, best, pool, max(1.0, float(size.mean())), rng)
 
 
 def _draw_pool(size: Integers, schedule: Schedule) -> Indices:

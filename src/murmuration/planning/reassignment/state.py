@@ -17,11 +17,11 @@ from murmuration.base.arrays import Amounts, Indices, Integers
 from murmuration.base.jit import helper, inlined, released
 from murmuration.planning.reassignment.model import Model
 
-#: Places in `State.totals`.
+#: Places in `ReassignmentState.totals`.
 COST, BREACHES, EXCESS, HELD, MOVED_MAX = 0, 1, 2, 3, 4
 
 
-class Problem(NamedTuple):
+class ReassignmentProblem(NamedTuple):
     """What stays: the model's arrays a kernel reads, with weights applied and lists in both
     directions."""
 
@@ -50,7 +50,7 @@ class Problem(NamedTuple):
     service_weight: int
 
 
-class State(NamedTuple):
+class ReassignmentState(NamedTuple):
     """What changes. `held` is what capacity is measured against: use, and what transient resources
     still hold."""
 
@@ -77,13 +77,13 @@ def _group_by(keys: Indices, values: Indices, count: int) -> tuple[Indices, Indi
     return begins, values[order].astype(np.int64)
 
 
-def make_problem(model: Model, initial: Indices) -> Problem:
+def make_problem(model: Model, initial: Indices) -> ReassignmentProblem:
     """The arrays of a model as kernels read them."""
     services = len(model.spread)
     needing = np.repeat(np.arange(services), np.diff(model.need_from))
     needed_from, needed_by = _group_by(model.needs, needing, services)
     member_from, members = _group_by(model.service, np.arange(len(model.service)), services)
-    return Problem(
+    return ReassignmentProblem(
         transient=model.transient,
         load_weight=model.load_weight,
         capacity=model.capacity,
@@ -109,7 +109,7 @@ def make_problem(model: Model, initial: Indices) -> Problem:
     )
 
 
-def make_state(p: Problem, assignment: Indices) -> State:
+def make_state(p: ReassignmentProblem, assignment: Indices) -> ReassignmentState:
     """The state of an assignment, built from nothing."""
     nodes, resources = p.capacity.shape
     services = len(p.spread)
@@ -119,7 +119,7 @@ def make_state(p: Problem, assignment: Indices) -> State:
     def zeros(*shape: int) -> Integers:
         return np.zeros(shape, dtype=np.int64)
 
-    s = State(
+    s = ReassignmentState(
         node_of=zeros(len(p.service)),
         used=zeros(nodes, resources),
         held=zeros(nodes, resources),
@@ -140,7 +140,7 @@ def make_state(p: Problem, assignment: Indices) -> State:
 
 
 @released
-def rebuild(p: Problem, s: State, assignment: Indices) -> None:
+def rebuild(p: ReassignmentProblem, s: ReassignmentState, assignment: Indices) -> None:
     """Make the state that of another assignment."""
     s.used[:] = 0
     s.held[:] = 0
@@ -174,7 +174,7 @@ def rebuild(p: Problem, s: State, assignment: Indices) -> None:
 
 
 @helper
-def _rebuild_services(p: Problem, s: State) -> None:
+def _rebuild_services(p: ReassignmentProblem, s: ReassignmentState) -> None:
     s.locations[:] = 0
     s.missing[:] = 0
     s.wanted[:] = 0
@@ -195,7 +195,13 @@ def _rebuild_services(p: Problem, s: State) -> None:
 
 @inlined
 def node_cost(
-    p: Problem, s: State, m: int, plus: int, plus_sign: int, minus: int, minus_sign: int
+    p: ReassignmentProblem,
+    s: ReassignmentState,
+    m: int,
+    plus: int,
+    plus_sign: int,
+    minus: int,
+    minus_sign: int,
 ) -> int:
     """Load and balance cost of a node if one task came (sign 1) and another left (sign 1); 0 for no
     such task."""
@@ -220,7 +226,13 @@ def node_cost(
 
 @inlined
 def node_excess(
-    p: Problem, s: State, m: int, plus: int, plus_sign: int, minus: int, minus_sign: int
+    p: ReassignmentProblem,
+    s: ReassignmentState,
+    m: int,
+    plus: int,
+    plus_sign: int,
+    minus: int,
+    minus_sign: int,
 ) -> int:
     """What a node would hold above its capacity if one task came (sign 1) and another left (sign
     1)."""
@@ -234,13 +246,13 @@ def node_excess(
 
 
 @inlined
-def move_cost(p: Problem, t: int, m: int) -> int:
+def move_cost(p: ReassignmentProblem, t: int, m: int) -> int:
     """What it costs that a task is on another node than at first, wherever the others are."""
     return 0 if p.initial[t] == m else int(p.task_move[t] + p.node_move[p.initial[t], m])
 
 
 @inlined
-def breaches_of(p: Problem, s: State, t: int, m: int) -> int:
+def breaches_of(p: ReassignmentProblem, s: ReassignmentState, t: int, m: int) -> int:
     """How many breaches more there are once a task has moved from its node to another."""
     a, old = p.service[t], s.node_of[t]
     change = 0
@@ -258,13 +270,13 @@ def breaches_of(p: Problem, s: State, t: int, m: int) -> int:
 
 
 @inlined
-def moved_change(p: Problem, s: State, t: int, m: int) -> int:
+def moved_change(p: ReassignmentProblem, s: ReassignmentState, t: int, m: int) -> int:
     """One more moved task, one fewer, or as many."""
     return int(p.initial[t] != m) - int(p.initial[t] != s.node_of[t])
 
 
 @inlined
-def service_cost(p: Problem, s: State, a: int, change: int) -> int:
+def service_cost(p: ReassignmentProblem, s: ReassignmentState, a: int, change: int) -> int:
     """What the largest number of moved tasks of a service costs more if a service has `change`
     moved tasks more."""
     if change == 0:
@@ -282,7 +294,7 @@ def service_cost(p: Problem, s: State, a: int, change: int) -> int:
 
 
 @helper
-def move(p: Problem, s: State, t: int, m: int) -> None:
+def move(p: ReassignmentProblem, s: ReassignmentState, t: int, m: int) -> None:
     """Move a task and update every table."""
     a, old = p.service[t], s.node_of[t]
     if old == m:
@@ -316,7 +328,7 @@ def move(p: Problem, s: State, t: int, m: int) -> None:
 
 
 @inlined
-def _count_moved(s: State, a: int, change: int) -> None:
+def _count_moved(s: ReassignmentState, a: int, change: int) -> None:
     if change == 0:
         return
     s.moved_count[s.moved[a]] -= 1
@@ -328,7 +340,9 @@ def _count_moved(s: State, a: int, change: int) -> None:
 
 
 @helper
-def _enter_and_leave(p: Problem, s: State, a: int, old: int, m: int) -> None:
+def _enter_and_leave(
+    p: ReassignmentProblem, s: ReassignmentState, a: int, old: int, m: int
+) -> None:
     """Count a task of a service out of the neighbourhood and location of one node and into those of
     another."""
     here, there = p.location[old], p.location[m]
@@ -346,7 +360,7 @@ def _enter_and_leave(p: Problem, s: State, a: int, old: int, m: int) -> None:
 
 
 @helper
-def _presence(p: Problem, s: State, a: int, n: int, sign: int) -> None:
+def _presence(p: ReassignmentProblem, s: ReassignmentState, a: int, n: int, sign: int) -> None:
     """A service has come to a neighbourhood (1) or left it (−1)."""
     for k in range(p.need_from[a], p.need_from[a + 1]):
         s.wanted[p.needs[k], n] += sign

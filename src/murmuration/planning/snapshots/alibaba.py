@@ -18,7 +18,7 @@ from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEn
 from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
 from murmuration.workload.detect import open_trace
-from murmuration.workload.formats.source import Source, load
+from murmuration.workload.formats.source import SourceFile, load
 from murmuration.workload.trace import Trace
 
 CONTAINER_FILES = (
@@ -29,7 +29,7 @@ CONTAINER_FILES = (
 )
 
 
-def is_openb(source: Source) -> bool:
+def is_openb(source: SourceFile) -> bool:
     """Whether a file is a list of openb's nodes, by its first line."""
     return any("cpu_milli" in line and "sn," in line for line in source.head(1))
 

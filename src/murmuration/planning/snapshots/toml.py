@@ -32,7 +32,7 @@ from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.resources import parse_quantity
 from murmuration.cluster.constraints import as_value, node_mask, parse_constraint
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 
 Quantity = str | int | float
 APART_BY = ("node", "zone")
@@ -71,7 +71,7 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
     name: str = ""
 
 
-def read_toml(source: Source) -> File:
+def read_toml(source: SourceFile) -> File:
     """The tables of a file, checked."""
     try:
         return msgspec.convert(tomllib.loads(source.data.decode("utf-8-sig")), File)

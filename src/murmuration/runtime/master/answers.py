@@ -19,7 +19,7 @@ from murmuration.schedulers.central.explain import (
     last_reason,
     waiting_reason,
 )
-from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, State, TaskRecord
+from murmuration.schedulers.central.jobs import ACTIVE, CentralTaskState, JobRecord, TaskRecord
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.placing import is_simple
 from murmuration.schedulers.offers.messages import Vector
@@ -243,13 +243,13 @@ def task_row(
     job: JobRecord, task: TaskRecord, reasons: Reasons, usage: Usage, now: float
 ) -> TaskRow:
     reason = task.reason
-    if task.state is State.WAITING:
+    if task.state is CentralTaskState.WAITING:
         reason = (
             f"runs again in {task.ready_s - now:.1f} s: {reason}"
             if task.ready_s > now
             else reasons.of(job)
         )
-    node = "" if task.state is State.WAITING else task.node
+    node = "" if task.state is CentralTaskState.WAITING else task.node
     used = usage.get(f"{job.name}.{task.index}.{task.run}") if task.state in ACTIVE else None
     return TaskRow(
         task=f"{job.name}.{task.index}",

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.drive import Driver
+from murmuration.runtime.drive import LiveDriver
 from murmuration.runtime.master.api import Api, Orders, make_app
 from murmuration.runtime.master.notes import StoreNotes
 from murmuration.runtime.master.peers import Peers
@@ -73,7 +73,9 @@ class MasterProcess:
 
     async def _serve(self, notes: StoreNotes, stop: asyncio.Event) -> None:
         peers: Peers
-        driver = Driver(self._master, self._clock, notes, lambda effect: peers.carry_out(effect))
+        driver = LiveDriver(
+            self._master, self._clock, notes, lambda effect: peers.carry_out(effect)
+        )
         peers = Peers(self._master, self._meter, self._clock, self._credentials.token, driver.tell)
         first = notes.recover(self._options, self._clock())
         self._reading.epoch = first.epoch

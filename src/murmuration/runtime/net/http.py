@@ -66,7 +66,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
         self.status = status
 
 
-class Connections(ServerState):
+class HttpConnections(ServerState):
     """Who is connected. The strangers are in the order they came in: the one that has been silent
     longest makes room for the next."""
 
@@ -84,7 +84,7 @@ class BoundedHttp(HttpToolsProtocol):
     """One connection. A head is *open* from its first byte until its last; only then is anything
     counted and timed here, since bodies are the application's to bound."""
 
-    server_state: Connections
+    server_state: HttpConnections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -225,7 +225,7 @@ class HttpServer:
             timeout_keep_alive=IDLE_S,
         )
         self._config.load()
-        self._state = Connections(token)
+        self._state = HttpConnections(token)
 
     def make_protocol(self) -> asyncio.Protocol:
         return BoundedHttp(self._config, self._state, {})

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.drive import Driver
+from murmuration.runtime.drive import LiveDriver
 from murmuration.runtime.folder import NODES
 from murmuration.runtime.locks import hold
 from murmuration.runtime.net.directory import FolderDirectory
@@ -116,7 +116,7 @@ class Hosted:
                 options.name, identity, options.resources, options.attributes
             )
         notes = JournalNotes(self.executor)
-        self._driver = Driver(self.agent, time.monotonic, notes, self._carry_out)
+        self._driver = LiveDriver(self.agent, time.monotonic, notes, self._carry_out)
 
     def _take_folder(self, folder: Path, options: AgentOptions) -> str:
         """The folder of a node is one agent's at a time; its identity outlives the agent."""

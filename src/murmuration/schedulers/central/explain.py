@@ -12,7 +12,7 @@ import numpy as np
 from murmuration.cluster.reasons import Explanation, Never, ScoredNode, Wait
 from murmuration.placement import explain as ex
 from murmuration.placement.view import JobView, View
-from murmuration.schedulers.central.jobs import JobRecord, State, new_job
+from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord, new_job
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob
 from murmuration.schedulers.central.placing import Round, job_view
@@ -210,13 +210,15 @@ def job_state(job: JobRecord) -> str:
         return str(job.status)
     counts = job.counts()
     if job.killed:
-        return str(State.STOPPING)
-    return str(next(state for state in State if counts[state]))
+        return str(CentralTaskState.STOPPING)
+    return str(next(state for state in CentralTaskState if counts[state]))
 
 
 def last_reason(job: JobRecord) -> str:
     """Why a job that has no waiting tasks is as it is: the first failure, if there was one."""
-    worst = next((t for t in job.tasks if t.state is State.FAILED), None)
-    worst = worst or next((t for t in job.tasks if t.state is State.STOPPING), None)
-    worst = worst or next((t for t in job.tasks if t.state is State.KILLED and job.status), None)
+    worst = next((t for t in job.tasks if t.state is CentralTaskState.FAILED), None)
+    worst = worst or next((t for t in job.tasks if t.state is CentralTaskState.STOPPING), None)
+    worst = worst or next(
+        (t for t in job.tasks if t.state is CentralTaskState.KILLED and job.status), None
+    )
     return "" if worst is None else f"{job.name}.{worst.index}: {worst.reason}"

@@ -38,7 +38,7 @@ from murmuration.schedulers.offers.messages import Status, Vector
 from murmuration.workload.job_spec import JobSpec
 
 
-class State(StrEnum):
+class CentralTaskState(StrEnum):
     """Of a task; a job shows the first of these that one of its tasks is in."""
 
     RUNNING = "running"
@@ -50,7 +50,7 @@ class State(StrEnum):
     FINISHED = "finished"
 
 
-ACTIVE = (State.RUNNING, State.STARTING, State.STOPPING)
+ACTIVE = (CentralTaskState.RUNNING, CentralTaskState.STARTING, CentralTaskState.STOPPING)
 #: The exit code of a job that was killed: 128 and SIGTERM.
 KILLED_CODE = 143
 #: What a run is stopped for that somebody asked to be killed.
@@ -64,7 +64,7 @@ class TaskRecord:
     """One task and its current or last run."""
 
     index: int
-    state: State = State.WAITING
+    state: CentralTaskState = CentralTaskState.WAITING
     run: int = 0
     node: str = ""
     reason: str = ""
@@ -110,7 +110,7 @@ class JobRecord:
         """Its place in the queue: by priority, then by submission."""
         return -self.spec.priority, self.serial
 
-    def counts(self) -> Counter[State]:
+    def counts(self) -> Counter[CentralTaskState]:
         return Counter(task.state for task in self.tasks)
 
     def ready(self, now: float) -> list[TaskRecord]:
@@ -218,7 +218,7 @@ class JobTable:
             job.killed = True
             self.facts.append(JobKilled(job.name))
         for index in list(job.waiting):
-            self._close(job, job.tasks[index], State.KILLED, now)
+            self._close(job, job.tasks[index], CentralTaskState.KILLED, now)
         for task in job.tasks:
             if task.state in ACTIVE:
                 yield self.stop(job, task, KILLED)
@@ -228,10 +228,10 @@ class JobTable:
         that waits will not run."""
         if task.state in ACTIVE:
             return self.stop(job, task, KILLED)
-        if task.state is State.WAITING and job.spec.kind != "service":
+        if task.state is CentralTaskState.WAITING and job.spec.kind != "service":
             task.reason, task.ended_s = "killed before it ran", now
-            self._note_end(job, task, Status.KILLED, State.KILLED)
-            self._close(job, task, State.KILLED, now)
+            self._note_end(job, task, Status.KILLED, CentralTaskState.KILLED)
+            self._close(job, task, CentralTaskState.KILLED, now)
         return None
 
     def stop(self, job: JobRecord, task: TaskRecord, what_for: str) -> str:
@@ -244,7 +244,7 @@ class JobTable:
         return run_name(job, task)
 
     def _set_stopping(self, task: TaskRecord) -> None:
-        task.state = State.STOPPING
+        task.state = CentralTaskState.STOPPING
         task.reason = "being killed" if task.stopped_for == KILLED else task.stopped_for
 
     # What becomes of runs.
@@ -254,7 +254,7 @@ class JobTable:
         the rest of a plan sees it; but it is no fact before it is accepted (`confirm`)."""
         before = replace(task)
         task.run += 1
-        task.state, task.node, task.placed_s, task.code = State.STARTING, node, now, None
+        task.state, task.node, task.placed_s, task.code = CentralTaskState.STARTING, node, now, None
         task.reason = task.stopped_for = ""
         task.started_s = task.ended_s = 0.0
         self._unwait(job, task)
@@ -286,8 +286,8 @@ class JobTable:
 
     def start(self, run: str, now: float) -> None:
         job, task = self.runs.get(run, (None, None))
-        if job is not None and task is not None and task.state is State.STARTING:
-            task.state, task.started_s = State.RUNNING, now
+        if job is not None and task is not None and task.state is CentralTaskState.STARTING:
+            task.state, task.started_s = CentralTaskState.RUNNING, now
             self.facts.append(TaskStarted(job.name, task.index, task.run, task.node))
 
     def end(self, ended: Ended, now: float) -> None:
@@ -300,12 +300,14 @@ class JobTable:
         task.reason = ended.reason or _exit_reason(ended)
         state = self._state_after(job, task, ended.status, now)
         self._note_end(job, task, ended.status, state)
-        if state is State.WAITING:
+        if state is CentralTaskState.WAITING:
             self._wait(job, task)
         else:
             self._close(job, task, state, now)
 
-    def _note_end(self, job: JobRecord, task: TaskRecord, status: Status, state: State) -> None:
+    def _note_end(
+        self, job: JobRecord, task: TaskRecord, status: Status, state: CentralTaskState
+    ) -> None:
         self.facts.append(
             TaskEnded(
                 job=job.name,
@@ -321,12 +323,14 @@ class JobTable:
             )
         )
 
-    def _state_after(self, job: JobRecord, task: TaskRecord, status: Status, now: float) -> State:
+    def _state_after(
+        self, job: JobRecord, task: TaskRecord, status: Status, now: float
+    ) -> CentralTaskState:
         if self._is_run_again(job, task, status, now):
-            return State.WAITING
+            return CentralTaskState.WAITING
         if job.killed or (task.stopped_for == KILLED and status is not Status.FINISHED):
-            return State.KILLED
-        return State.FINISHED if status is Status.FINISHED else State.FAILED
+            return CentralTaskState.KILLED
+        return CentralTaskState.FINISHED if status is Status.FINISHED else CentralTaskState.FAILED
 
     def lose(self, run: str, reason: str, now: float) -> None:
         self.end(Ended("", run, Status.LOST, reason=reason), now)
@@ -355,7 +359,7 @@ class JobTable:
         return task.failures <= (retries if retries is not None else math.inf if service else 0)
 
     def _wait(self, job: JobRecord, task: TaskRecord) -> None:
-        task.state = State.WAITING
+        task.state = CentralTaskState.WAITING
         job.waiting[task.index] = None
         self.queue[job.name] = job
         if task.ready_s > task.ended_s:
@@ -366,10 +370,10 @@ class JobTable:
         if not job.waiting:
             self.queue.pop(job.name, None)
 
-    def _close(self, job: JobRecord, task: TaskRecord, state: State, now: float) -> None:
+    def _close(self, job: JobRecord, task: TaskRecord, state: CentralTaskState, now: float) -> None:
         """The task will not run again; with its last task the job has ended."""
         task.state = state
-        if state is State.KILLED and not task.reason:
+        if state is CentralTaskState.KILLED and not task.reason:
             task.reason = "killed before it ran"
         self._unwait(job, task)
         job.open_tasks -= 1
@@ -435,11 +439,11 @@ class JobTable:
                 if job.killed or task.stopped_for:
                     task.stopped_for = KILLED if job.killed else task.stopped_for
                     self._set_stopping(task)
-            elif task.state is not State.WAITING:
+            elif task.state is not CentralTaskState.WAITING:
                 job.open_tasks -= 1
             elif job.killed:
                 # It was killed while it waited, and the master went before it had said so.
-                task.state, job.open_tasks = State.KILLED, job.open_tasks - 1
+                task.state, job.open_tasks = CentralTaskState.KILLED, job.open_tasks - 1
             else:
                 self._wait(job, task)
         if job.open_tasks == 0:
@@ -449,12 +453,17 @@ class JobTable:
 
 
 def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec) -> None:
-    task.state, task.run, task.node, task.reason = State(run.status), run.run, run.node, run.reason
+    task.state, task.run, task.node, task.reason = (
+        CentralTaskState(run.status),
+        run.run,
+        run.node,
+        run.reason,
+    )
     task.code, task.failures, task.losses = run.code, run.failures, run.losses
     task.stopped_for = run.stopped_for
     task.placed_s, task.started_s, task.ended_s = run.placed_s, run.started_s, run.ended_s
     task.ready_s = run.ended_s
-    if task.state is State.WAITING and not run.stopped_for:
+    if task.state is CentralTaskState.WAITING and not run.stopped_for:
         lost = lost_backoff_s(spec, run.losses)
         task.ready_s += lost if run.losses or not run.failures else backoff_s(spec, run.failures)
 
@@ -462,12 +471,12 @@ def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec) -> None:
 def job_outcome(job: JobRecord) -> tuple[str, int]:
     """How a job whose tasks are done has ended, and the exit code that stands for it."""
     counts = job.counts()
-    if job.killed or (counts[State.KILLED] and not counts[State.FAILED]):
-        return State.KILLED, KILLED_CODE
-    failed = [task for task in job.tasks if task.state is State.FAILED]
+    if job.killed or (counts[CentralTaskState.KILLED] and not counts[CentralTaskState.FAILED]):
+        return CentralTaskState.KILLED, KILLED_CODE
+    failed = [task for task in job.tasks if task.state is CentralTaskState.FAILED]
     if failed:
-        return State.FAILED, next((task.code for task in failed if task.code), 1)
-    return State.FINISHED, 0
+        return CentralTaskState.FAILED, next((task.code for task in failed if task.code), 1)
+    return CentralTaskState.FINISHED, 0
 
 
 def _exit_reason(ended: Ended) -> str:

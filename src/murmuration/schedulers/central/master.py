@@ -38,7 +38,7 @@ from murmuration.cluster.reasons import Never
 from murmuration.placement.registry import Placement
 from murmuration.schedulers.admission import never
 from murmuration.schedulers.agent import Disconnected, Do, Effect, Message, Note, Send, Wake
-from murmuration.schedulers.central.jobs import JobTable, State
+from murmuration.schedulers.central.jobs import CentralTaskState, JobTable
 from murmuration.schedulers.central.leases import Leases
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -285,7 +285,7 @@ class CentralMaster:
 
     def _confirm(self, run: str) -> None:
         self.jobs.start(run, self._now)
-        if self.jobs.runs[run][1].state is State.STOPPING:
+        if self.jobs.runs[run][1].state is CentralTaskState.STOPPING:
             self._tell_ledger(KillTask(JOBS, run))
 
     def _on_heartbeat(self, event: Heartbeat) -> None:
@@ -375,7 +375,9 @@ class CentralMaster:
     def _move_from(self, node: str, everything: bool) -> None:
         for run in self.jobs.runs_on(node):
             job, task = self.jobs.runs[run]
-            if task.state is not State.STOPPING and (everything or job.spec.kind == "service"):
+            if task.state is not CentralTaskState.STOPPING and (
+                everything or job.spec.kind == "service"
+            ):
                 self._tell_ledger(
                     KillTask(JOBS, self.jobs.stop(job, task, f"moved: {node} is draining"))
                 )

@@ -16,7 +16,7 @@ from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.base.loading import is_module_path, load_object
 from murmuration.base.settings import check_number as number
 from murmuration.simulation.autoscale.world import ESTIMATES, KINDS
-from murmuration.simulation.scenarios.scenario import Part, convert
+from murmuration.simulation.scenarios.scenario import ScenarioTable, convert
 from murmuration.workload import rates
 
 NODES_MAX = 200_000
@@ -30,7 +30,7 @@ CHOICES = {
 }
 
 
-class Overlay(Part, frozen=True):
+class Overlay(ScenarioTable, frozen=True):
     """The gossip: links per node, seconds per round, links swapped and neighbours probed in one,
     averaging's epochs."""
 
@@ -41,7 +41,7 @@ class Overlay(Part, frozen=True):
     epoch_s: float = 5.0
 
 
-class Type(Part, frozen=True):
+class Type(ScenarioTable, frozen=True):
     """A kind of node: requests in parallel, price per hour, how many there are at the start, when
     it can be added."""
 
@@ -53,7 +53,7 @@ class Type(Part, frozen=True):
     until_s: float | None = None
 
 
-class Autoscaler(Part, frozen=True):
+class Autoscaler(ScenarioTable, frozen=True):
     """Who decides how many nodes there are."""
 
     kind: str = "depas"
@@ -72,7 +72,7 @@ class Autoscaler(Part, frozen=True):
     type: list[Type] = msgspec.field(default_factory=list)
 
 
-class Requests(Part, frozen=True):
+class Requests(ScenarioTable, frozen=True):
     """What arrives and how it is balanced. `rate` is one number, or a list of [second, rate]."""
 
     trace: str | None = None
@@ -90,7 +90,7 @@ class Requests(Part, frozen=True):
     entry_s: float = 120.0
 
 
-class Faults(Part, frozen=True):
+class Faults(ScenarioTable, frozen=True):
     """What goes wrong: the share of messages lost, and the share of nodes that crash at one
     moment."""
 
@@ -99,7 +99,7 @@ class Faults(Part, frozen=True):
     crash_share: float = 0.0
 
 
-class AutoscaleScenario(Part, frozen=True):
+class AutoscaleScenario(ScenarioTable, frozen=True):
     """A whole run; `seconds` None is to the end of the workload."""
 
     name: str = "scenario"

@@ -34,8 +34,8 @@ from murmuration.schedulers.central.node_agent import (
     ending,
 )
 from murmuration.schedulers.offers.messages import MASTER
-from murmuration.simulation.messages.drive import BrokenError, Disk, Driver, Party
-from murmuration.simulation.messages.network import Connections, FaultSettings
+from murmuration.simulation.messages.drive import BrokenError, Disk, Party, VirtualDriver
+from murmuration.simulation.messages.network import FaultSettings, OrderedNetwork
 from murmuration.workload.job_spec import JobSpec
 
 #: A write to disk takes up to this, and its acknowledgement as long again.
@@ -300,8 +300,8 @@ class CentralCluster:
         self.unsteady: set[str] = set()
         #: Whether starting and ending processes takes time.
         self.is_slow = faults is not None
-        self.connections = Connections(rng, lambda name: MASTER, faults)
-        self.driver = Driver(self.connections)
+        self.connections = OrderedNetwork(rng, lambda name: MASTER, faults)
+        self.driver = VirtualDriver(self.connections)
         self.disk: Any = disk() if disk is not None else FoldedDisk(rng)
         offsets, known = clocks or {}, attributes or {}
         self.hosts = {

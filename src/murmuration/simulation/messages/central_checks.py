@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from murmuration.schedulers.agent import Effect, Message
-from murmuration.schedulers.central.jobs import JobRecord, State
+from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord
 from murmuration.schedulers.central.messages import JOBS, Launch
 from murmuration.schedulers.offers.messages import MASTER
 from murmuration.simulation.messages.central import CODE, CentralCluster
-from murmuration.simulation.messages.drive import BrokenError, Checker, Driver
+from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
 
 
 class ClusterChecker(Checker):
@@ -25,7 +25,9 @@ class ClusterChecker(Checker):
 class NoTaskRunsTwice(ClusterChecker):
     """At no time do two processes of one task run."""
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         if self.cluster.overlaps:
             raise BrokenError("at one time there ran {} and {}".format(*self.cluster.overlaps[0]))
         if self.cluster.port_clashes:
@@ -35,7 +37,9 @@ class NoTaskRunsTwice(ClusterChecker):
 class LedgerAddsUp(ClusterChecker):
     """The amounts of the master's ledger add up after every event."""
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         if name == MASTER:
             driver.agent(MASTER).resource_manager.check()
 
@@ -43,7 +47,9 @@ class LedgerAddsUp(ClusterChecker):
 class OrderedRunIsOnDisk(ClusterChecker):
     """A node agent hears of a run only after the decision is on the master's disk."""
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         if isinstance(event, Launch) and event.framework == JOBS:
             job, index, run = event.run.rsplit(".", 2)
             if self.cluster.disk.last_run(job, int(index)) < int(run):
@@ -54,7 +60,7 @@ class AllIsWellInTheEnd(ClusterChecker):
     """After the faults: every job is where it should be, on the nodes, in the master's table and
     on its disk."""
 
-    def end(self, driver: Driver) -> None:
+    def end(self, driver: VirtualDriver) -> None:
         master = self.cluster.master
         if master is None:
             raise BrokenError("the master did not come back")
@@ -70,15 +76,18 @@ class AllIsWellInTheEnd(ClusterChecker):
         """A service that nobody killed runs; a job that was killed is; any other has the outcome
         that its tasks' codes give it, whatever went wrong around them."""
         counts, code = job.counts(), int(job.spec.environment.get(CODE, "0"))
-        was_killed = any(task.stopped_for == "killed" for task in job.tasks) or counts[State.KILLED]
+        was_killed = (
+            any(task.stopped_for == "killed" for task in job.tasks)
+            or counts[CentralTaskState.KILLED]
+        )
         if job.spec.kind == "service" and not job.killed:
-            wanted = counts == {State.RUNNING: job.spec.count}
+            wanted = counts == {CentralTaskState.RUNNING: job.spec.count}
         elif job.killed:
-            wanted = job.status == State.KILLED
+            wanted = job.status == CentralTaskState.KILLED
         elif was_killed:
             wanted = bool(job.status)
         else:
-            wanted = job.status == (State.FAILED if code else State.FINISHED)
+            wanted = job.status == (CentralTaskState.FAILED if code else CentralTaskState.FINISHED)
         if not wanted:
             raise BrokenError(f"job {job.name} has tasks {dict(counts)} in the end, {job.status}")
 
@@ -90,7 +99,7 @@ class AllIsWellInTheEnd(ClusterChecker):
             for run in stored[name].runs:
                 task = job.tasks[run.index]
                 # What waited when its job was killed is closed by that fact.
-                waits = task.state is State.KILLED and stored[name].killed
+                waits = task.state is CentralTaskState.KILLED and stored[name].killed
                 if run.run != task.run or run.status not in (
                     task.state,
                     "waiting" if waits else "",
@@ -101,7 +110,7 @@ class AllIsWellInTheEnd(ClusterChecker):
 class AllIsFreeInTheEnd(ClusterChecker):
     """What the master believes to be in use, of nodes and of ports, is what runs."""
 
-    def end(self, driver: Driver) -> None:
+    def end(self, driver: VirtualDriver) -> None:
         master = self.cluster.master
         assert master is not None
         used: Counter[tuple[str, int]] = Counter()
@@ -121,21 +130,21 @@ class OrdersAreCarriedOut(ClusterChecker):
     """A kill that is on the master's disk, and so was acknowledged, is carried out: the task does
     not run again."""
 
-    def end(self, driver: Driver) -> None:
+    def end(self, driver: VirtualDriver) -> None:
         master = self.cluster.master
         assert master is not None
         for name, index in getattr(self.cluster.disk, "killed", ()):
             job = master.jobs.jobs.get(name)
             if job is None or (job.spec.kind == "service" and not job.killed):
                 continue
-            if job.tasks[index].state not in (State.KILLED, State.FINISHED):
+            if job.tasks[index].state not in (CentralTaskState.KILLED, CentralTaskState.FINISHED):
                 raise BrokenError(f"{name}.{index} was killed and is {job.tasks[index].state}")
 
 
 class NothingIsRepeated(ClusterChecker):
     """A task that ended well on a node that has told so since is not run once more."""
 
-    def end(self, driver: Driver) -> None:
+    def end(self, driver: VirtualDriver) -> None:
         done: Counter[str] = Counter()
         for span in self.cluster.spans:
             if span.code == 0 and span.node not in self.cluster.unsteady:

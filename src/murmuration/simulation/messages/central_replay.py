@@ -37,7 +37,7 @@ from murmuration.schedulers.central.messages import (
     TaskPlaced,
 )
 from murmuration.schedulers.offers.messages import MASTER, Status
-from murmuration.simulation.messages.drive import Disk, Driver, Party
+from murmuration.simulation.messages.drive import Disk, Party, VirtualDriver
 from murmuration.simulation.messages.network import FaultSettings, Network
 from murmuration.workload.job_spec import JobSpec
 from murmuration.workload.jobs import JobList
@@ -166,7 +166,7 @@ def submissions(jobs: JobList, speed: float = 1.0) -> list[tuple[float, SubmitJo
 
 
 @dataclass
-class Rehearsal:
+class RehearsedDecisions:
     """The decisions in order, and how many tasks had ended when each job was submitted."""
 
     placed: list[TaskPlaced] = field(default_factory=list)
@@ -175,11 +175,11 @@ class Rehearsal:
 
 def rehearse(
     settings: CentralSettings, seed: int, nodes: NodeTable, jobs: list[tuple[float, SubmitJob]]
-) -> Rehearsal:
+) -> RehearsedDecisions:
     """A master on these nodes and jobs, if nothing took any time but the tasks."""
     settings = replace(settings, agent_timeout_s=math.inf)
-    driver = Driver(Network(FaultSettings(delay_s=0.0), np.random.default_rng(0)))
-    rehearsal = Rehearsal()
+    driver = VirtualDriver(Network(FaultSettings(delay_s=0.0), np.random.default_rng(0)))
+    rehearsal = RehearsedDecisions()
     driver.add(_Rehearsed(rehearsal, settings, seed))
     for join in joins(nodes):
         driver.add(_EmulatedNode(driver, join.node))
@@ -193,7 +193,7 @@ def rehearse(
 class _Rehearsed(Party):
     """A master whose disk only counts."""
 
-    def __init__(self, rehearsal: Rehearsal, settings: CentralSettings, seed: int) -> None:
+    def __init__(self, rehearsal: RehearsedDecisions, settings: CentralSettings, seed: int) -> None:
         super().__init__(MASTER, _Recording(rehearsal))
         self._settings, self._seed = settings, seed
 
@@ -207,7 +207,7 @@ class _Rehearsed(Party):
 class _Recording(Disk):
     """Keeps the decisions, and how many tasks had ended at each submission."""
 
-    def __init__(self, rehearsal: Rehearsal) -> None:
+    def __init__(self, rehearsal: RehearsedDecisions) -> None:
         super().__init__(MasterMemory())
         self._rehearsal, self._ends = rehearsal, 0
 
@@ -225,7 +225,7 @@ class _EmulatedNode(Party):
 
     due = math.inf
 
-    def __init__(self, driver: Driver, name: str) -> None:
+    def __init__(self, driver: VirtualDriver, name: str) -> None:
         super().__init__(name)
         self._driver = driver
 

@@ -34,7 +34,7 @@ from murmuration.autoscaling.depas import FORMULAS
 from murmuration.base.random import generator, state
 from murmuration.schedulers.agent import Agent, Do, Effect, Message
 from murmuration.simulation.autoscale.scenario import AutoscaleScenario, type_schedule, workload
-from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
+from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Party, VirtualDriver
 from murmuration.simulation.messages.network import FaultSettings, Network
 
 ENTRY = "entry"
@@ -145,7 +145,7 @@ class DepasWorld:
         self.rng = generator(system.seed, "requests")
         self.disk_rng = generator(system.seed, "disks") if write_s > 0.0 else None
         self.network = Network(faults or FaultSettings(), generator(system.seed, "network"))
-        self.driver = Driver(self.network)
+        self.driver = VirtualDriver(self.network)
         self.hosts: dict[str, WorkerHost] = {}
         #: Nodes that left, and since when a node is not a member.
         self.left: set[str] = set()
@@ -279,7 +279,9 @@ class DepasChecker(Checker):
     def __init__(self, world: DepasWorld, calm_s: float) -> None:
         self._world, self._calm_s = world, calm_s
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         agent = driver.agent(name)
         if isinstance(agent, Worker):
             agent.check()
@@ -287,7 +289,7 @@ class DepasChecker(Checker):
             if name in self._world.left and isinstance(event, HandRequest) and starts:
                 raise BrokenError(f"{name} has left and takes request {event.request}")
 
-    def end(self, driver: Driver) -> None:
+    def end(self, driver: VirtualDriver) -> None:
         self._check_overlay()
         self._check_band()
         self._check_requests()

@@ -139,10 +139,12 @@ class Party:
 class Checker:
     """A plug-in that looks for what must never be."""
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         """A party has handled an event, with these effects."""
 
-    def end(self, driver: Driver) -> None:
+    def end(self, driver: VirtualDriver) -> None:
         """The run is over."""
 
 
@@ -170,7 +172,7 @@ class _Seat:
     held: deque[Message] = field(default_factory=deque)
 
 
-class Driver:
+class VirtualDriver:
     """Parties, the network between them, and all events in order of time."""
 
     def __init__(self, network: Network, checkers: Sequence[Checker] = ()) -> None:

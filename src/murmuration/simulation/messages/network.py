@@ -6,7 +6,7 @@ often). What goes wrong is a `FaultSettings` value, written by hand or drawn fro
 any run can be repeated.
 
 `Network` is asked about single messages. `Streams` keeps them in order until an end crashes.
-`Connections` open and break, and both sides are notified: one side *dials*, the other listens. A
+`OrderedNetwork` open and break, and both sides are notified: one side *dials*, the other listens. A
 dialer without a connection tries again every `redial_s`, to the party that `where` names at that
 moment, if both are up and nothing lies between them. When a connection breaks nothing passes any
 more in either direction, at once; but each side hears of it in its own time, up to `notice_s`
@@ -26,7 +26,7 @@ import numpy as np
 from murmuration.schedulers.agent import Connected, Disconnected
 
 if TYPE_CHECKING:
-    from murmuration.simulation.messages.drive import Driver
+    from murmuration.simulation.messages.drive import VirtualDriver
 
 
 Pair = tuple[str, str]
@@ -120,7 +120,7 @@ class Network:
         self.faults, self._rng = faults, rng
         self.sent = self.lost = 0
 
-    def attach(self, driver: Driver) -> None:
+    def attach(self, driver: VirtualDriver) -> None:
         """The driver that asks; for networks that have something to tell it."""
 
     def line(self, sender: str, to: str) -> int:
@@ -164,7 +164,7 @@ class Streams(Network):
         super().__init__(faults, rng)
         self._busy_s: dict[tuple[str, str], float] = {}
 
-    def attach(self, driver: Driver) -> None:
+    def attach(self, driver: VirtualDriver) -> None:
         self._driver = driver
 
     def line(self, sender: str, to: str) -> int:
@@ -191,7 +191,7 @@ class _Connection:
     busy_s: dict[str, float]
 
 
-class Connections(Network):
+class OrderedNetwork(Network):
     """A network of ordered connections. `faults` has the partitions; a message takes between the
     two times of `delay_s`, drawn evenly."""
 
@@ -214,7 +214,7 @@ class Connections(Network):
         self._idle: dict[str, None] = {}
         self._isolated: set[str] = set()
 
-    def attach(self, driver: Driver) -> None:
+    def attach(self, driver: VirtualDriver) -> None:
         self._driver = driver
         driver.at(self._redial_s, self._redial)
         for part in self.faults.partitions:

@@ -30,7 +30,7 @@ from murmuration.schedulers.offers.messages import (
     TaskReport,
     Vector,
 )
-from murmuration.simulation.messages.drive import Checker, Driver, Party
+from murmuration.simulation.messages.drive import Checker, Party, VirtualDriver
 from murmuration.simulation.messages.network import FaultSettings, Network
 
 Watch = Mapping[type, Callable[[Any, float], None]]
@@ -83,7 +83,7 @@ class EmulatedSlave:
 class SlaveParty(Party):
     """A node. Its tasks end with its agent."""
 
-    def __init__(self, name: str, total: Vector, driver: Driver, lasts: Lasts) -> None:
+    def __init__(self, name: str, total: Vector, driver: VirtualDriver, lasts: Lasts) -> None:
         super().__init__(name)
         self.total, self._driver, self._lasts = total, driver, lasts
 
@@ -122,7 +122,9 @@ class _Watcher(Checker):
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         self.see(event, driver.now)
 
     def see(self, message: Message, now: float) -> None:
@@ -145,7 +147,7 @@ class OffersCluster:
     ) -> None:
         self.master, self._lasts, self._watcher = master, lasts, _Watcher(watch or {})
         network = network or Network(FaultSettings(delay_s=0.0), np.random.default_rng(0))
-        self.driver = Driver(network, [*([self._watcher] if watch else []), *checkers])
+        self.driver = VirtualDriver(network, [*([self._watcher] if watch else []), *checkers])
         self.frameworks = {framework.name: framework for framework in frameworks}
         self.driver.add(_Lasting(MASTER, master, self._finish))
         for framework in self.frameworks.values():

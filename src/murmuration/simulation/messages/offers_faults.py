@@ -30,7 +30,7 @@ from murmuration.schedulers.offers.messages import (
     Submit,
     Vector,
 )
-from murmuration.simulation.messages.drive import BrokenError, Checker, Driver
+from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
 from murmuration.simulation.messages.network import Crash, FaultSettings, Pause, Streams
 from murmuration.simulation.messages.offers import EmulatedSlave, OffersCluster
 
@@ -46,7 +46,9 @@ class OffersLedgerAddsUp(Checker):
     def __init__(self, nodes: dict[str, Vector]) -> None:
         self._nodes = nodes
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         if name == MASTER:
             driver.agent(MASTER).check()
         elif name in self._nodes and driver.is_up(name):

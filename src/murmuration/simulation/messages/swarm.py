@@ -36,7 +36,7 @@ from murmuration.schedulers.swarm.messages import (
 )
 from murmuration.schedulers.swarm.node_agent import SwarmNode
 from murmuration.schedulers.swarm.settings import SwarmSettings
-from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Driver, Party
+from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, Party, VirtualDriver
 from murmuration.simulation.messages.network import FaultSettings, Network
 
 #: Who tells the others that a node is down for good.
@@ -117,7 +117,7 @@ class SwarmSimulation:
         self.moved_s = 0.0
         self._counts: Counter[str] = Counter()
         self.network = Network(faults or FaultSettings(), generator(cluster.seed, "network"))
-        self.driver = Driver(self.network)
+        self.driver = VirtualDriver(self.network)
         rng = generator(cluster.seed, "disks") if write_s > 0.0 else None
         self.disks = {name: Disk(self._first(name), write_s, rng) for name in cluster.nodes}
         for name in cluster.nodes:
@@ -282,7 +282,9 @@ class SwarmChecker(Checker):
         self._world = world
         self._granted: set[tuple[str, Move]] = set()
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         if not effects:
             return
         agent = driver.agent(name)
@@ -320,7 +322,7 @@ class SwarmChecker(Checker):
             if not owners and name in world.runs:
                 raise BrokenError(f"{name} runs on {world.runs[name]} and is owned by nobody")
 
-    def end(self, driver: Driver) -> None:
+    def end(self, driver: VirtualDriver) -> None:
         """After the calm every container runs on the one node that owns it, nothing is under way,
         and the cluster is at rest."""
         world = self._world

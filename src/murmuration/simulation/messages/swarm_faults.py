@@ -23,7 +23,7 @@ from murmuration.schedulers.swarm.messages import (
 )
 from murmuration.schedulers.swarm.pheromone import BIN_PACK, LINEAR, QUADRATIC, SPREAD
 from murmuration.schedulers.swarm.settings import SwarmSettings
-from murmuration.simulation.messages.drive import BrokenError, Checker, Driver
+from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
 from murmuration.simulation.messages.network import draw_faults
 from murmuration.simulation.messages.swarm import SwarmChecker, SwarmCluster, SwarmSimulation
 
@@ -41,7 +41,9 @@ class CrashAtHandOver(Checker):
         self._rng = rng
         self._share = float(rng.choice([0.0, 0.0, 0.02, 0.1]))
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         at_hand_over = isinstance(event, ContainerSent | HandOver | HandedOver)
         if driver.now < FAULTS_S and at_hand_over and self._rng.random() < self._share:
             later = driver.now + 2 * WRITE_S * float(self._rng.random())

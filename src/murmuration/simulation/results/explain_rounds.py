@@ -26,7 +26,7 @@ from murmuration.simulation.engine.run import Run
 Enough = dict[str, Flags]
 
 
-class Rounds(NamedTuple):
+class RoundExplainer(NamedTuple):
     """What the explanation of a round needs to know of its architecture: which nodes have enough of
     a resource for a job, and a few sentences on how a round decides."""
 
@@ -34,7 +34,7 @@ class Rounds(NamedTuple):
     describe: Callable[[Run, int], tuple[str, ...]]
 
 
-def explain_round(run: Run, row: int, attempt: int, rounds: Rounds) -> Explanation:
+def explain_round(run: Run, row: int, attempt: int, rounds: RoundExplainer) -> Explanation:
     """The round of an attempt at a job; the run is advanced past it."""
     filtered: dict[str, int] = {}
     before = job_view(run, row)
@@ -88,7 +88,7 @@ def _nodes_of(world: wd.World, row: int) -> Counter[int]:
     return Counter(world.slots["node"][np.flatnonzero(world.tasks["job"] == row)].tolist())
 
 
-def _refusals(run: Run, row: int, rounds: Rounds) -> dict[str, int]:
+def _refusals(run: Run, row: int, rounds: RoundExplainer) -> dict[str, int]:
     """How many nodes each reason rules out, the first that applies."""
     world, mask = run.world, int(run.world.jobs["mask"][row])
     left: Flags = np.ones(len(world.total), np.bool_) if mask < 0 else world.masks[mask].copy()

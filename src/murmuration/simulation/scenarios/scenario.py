@@ -25,14 +25,14 @@ TRACES = {"workload.trace": ("multiply", "initial", "strict"), "cluster.trace": 
 MULTIPLY = "multiply"
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScenarioTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table of a scenario."""
 
 
-Root = TypeVar("Root", bound=Part)
+Root = TypeVar("Root", bound=ScenarioTable)
 
 
-class Group(Part, frozen=True):
+class Group(ScenarioTable, frozen=True):
     """Nodes that are alike; all of them join at `join_s` and leave at `leave_s`, if they do."""
 
     count: int
@@ -44,7 +44,7 @@ class Group(Part, frozen=True):
     leave_s: float | None = None
 
 
-class ClusterSettings(Part, frozen=True):
+class ClusterSettings(ScenarioTable, frozen=True):
     """The nodes: alike, in groups (one after the other, or `mixed` evenly), or from a file; what
     happens to them is in the file `events`. Of all of them this share is kept, drawn so that fewer
     nodes are always some of the more."""
@@ -62,7 +62,7 @@ class ClusterSettings(Part, frozen=True):
     keep: float = 1.0
 
 
-class UsageSettings(Part, frozen=True):
+class UsageSettings(ScenarioTable, frozen=True):
     """What tasks use of their requests: mean shares, how much tasks differ (`spread`), how much
     each wanders (`noise`, every `step_s`), and how often it `spikes` per hour to `spike` times its
     usual share."""
@@ -77,7 +77,7 @@ class UsageSettings(Part, frozen=True):
     step_s: float = 300.0
 
 
-class Generator(Part, frozen=True):
+class Generator(ScenarioTable, frozen=True):
     """One workload drawn from distributions; `empirical` names a trace to draw gaps, tasks,
     durations, sizes from. `initial` tasks are there at time 0; `spread` is how much the sizes of
     jobs differ (0: not at all)."""
@@ -99,14 +99,14 @@ class Generator(Part, frozen=True):
     usage: UsageSettings | None = None
 
 
-class DecisionTime(Part, frozen=True):
+class DecisionTime(ScenarioTable, frozen=True):
     """Time of one attempt = job_time_s + task_time_s × tasks left."""
 
     job_time_s: float = 0.1
     task_time_s: float = 0.005
 
 
-class PolicySettings(Part, frozen=True):
+class PolicySettings(ScenarioTable, frozen=True):
     """Checked when a workload's transaction commits: its quota, and the share of the cluster it
     must leave free."""
 
@@ -114,7 +114,7 @@ class PolicySettings(Part, frozen=True):
     headroom: float = 0.0
 
 
-class SchedulerSettings(Part, frozen=True):
+class SchedulerSettings(ScenarioTable, frozen=True):
     """Who decides, how, and how long it takes."""
 
     kind: str = DEFAULT_KIND
@@ -140,7 +140,7 @@ class SchedulerSettings(Part, frozen=True):
         return given[0] if given else struct()
 
 
-class Scenario(Part, frozen=True):
+class Scenario(ScenarioTable, frozen=True):
     """A whole run. `workload` maps names to generators (and `multiply` beside them), or holds the
     reserved keys of `ReplaySettings`."""
 
@@ -154,7 +154,7 @@ class Scenario(Part, frozen=True):
     variant: dict[str, dict[str, Any]] = {}
 
 
-class ReplaySettings(Part, frozen=True):
+class ReplaySettings(ScenarioTable, frozen=True):
     """The `[workload]` table when it names a job list instead of generators. `usage` is a file of
     what the jobs use, `initial` keeps the jobs that were there before a trace began, `strict` stops
     at the first row that makes no sense."""

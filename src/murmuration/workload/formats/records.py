@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from murmuration.base.arrays import Flags, Integers
 from murmuration.base.errors import InputError
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 
 NEWLINE, RETURN, QUOTE = ord("\n"), ord("\r"), ord('"')
 
@@ -84,7 +84,7 @@ class Records:
         return self.buffer[inside.view(np.bool_)].tobytes()
 
 
-def scan(source: Source, separator: str, quoted: bool, comment: str) -> Records:
+def scan(source: SourceFile, separator: str, quoted: bool, comment: str) -> Records:
     """Find the records; line ends and separators between quotes do not count, blank lines and
     comments are left out."""
     data = _text(source)
@@ -108,7 +108,7 @@ def scan(source: Source, separator: str, quoted: bool, comment: str) -> Records:
     return Records(source.path, buffer, starts, lengths, separators, lines).select(~dropped)
 
 
-def _text(source: Source) -> bytes:
+def _text(source: SourceFile) -> bytes:
     """Refuse what is no UTF-8 text, and drop the mark some editors put in front."""
     data = source.data.removeprefix(b"\xef\xbb\xbf")
     if b"\0" in data:

@@ -19,7 +19,7 @@ STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file that was read: its path for messages, and its content after unpacking."""
 
     path: Path
@@ -35,7 +35,7 @@ class Source:
         return [line for line in text.splitlines() if line.strip()][:lines]
 
 
-def load(path: str | Path) -> Source:
+def load(path: str | Path) -> SourceFile:
     """Read a file, or standard input for `-`; gzip and xz are known by their first bytes, whatever
     the name says."""
     path = Path(path)
@@ -52,14 +52,14 @@ def load(path: str | Path) -> Source:
     return _checked(path, data)
 
 
-def _checked(path: Path, data: bytes) -> Source:
+def _checked(path: Path, data: bytes) -> SourceFile:
     """The content of a file that is not empty, unpacked."""
     data = _unpack(path, data)
     if not data or data.isspace():
         raise InputError(f"{path}: the file is empty")
     if path.suffix.lower() == ".parquet" and not data.startswith(PARQUET_MAGIC):
         raise InputError(f"{path}: expected a Parquet file, its first bytes are not those of one")
-    return Source(path, data)
+    return SourceFile(path, data)
 
 
 def beside(path: Path, word: str) -> Path | None:

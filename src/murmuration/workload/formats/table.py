@@ -17,7 +17,7 @@ import numpy as np
 from murmuration.base.arrays import Flags, Floats, Integers
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.workload.formats.records import scan
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 
 if TYPE_CHECKING:
     import polars as pl
@@ -253,13 +253,13 @@ def codes(text: pl.Series) -> tuple[tuple[str, ...], Integers]:
     return tuple(distinct), text.cast(pl.Enum(distinct)).to_physical().to_numpy().astype(np.int64)
 
 
-def of_source(source: Source) -> TraceTable:
+def of_source(source: SourceFile) -> TraceTable:
     """Our own formats: Parquet by its first bytes, otherwise CSV with a header."""
     return parquet(source) if source.is_parquet else parse(source)
 
 
 def of_columns(
-    source: Source, columns: Mapping[str, Sequence[str | None]], lines: Sequence[int]
+    source: SourceFile, columns: Mapping[str, Sequence[str | None]], lines: Sequence[int]
 ) -> TraceTable:
     """A table whose fields are separate already (JSON lines)."""
     import polars as pl
@@ -268,7 +268,7 @@ def of_columns(
     return TraceTable(source.path, frame, np.array(lines, dtype=np.int64))
 
 
-def parquet(source: Source) -> TraceTable:
+def parquet(source: SourceFile) -> TraceTable:
     """Every column of a Parquet file with the type it has."""
     import polars as pl
 
@@ -283,7 +283,7 @@ def parquet(source: Source) -> TraceTable:
 
 
 def parse(
-    source: Source,
+    source: SourceFile,
     *,
     names: Sequence[str] | None = None,
     separator: str = ",",
@@ -309,8 +309,8 @@ def parse(
     return TraceTable(source.path, frame, records.lines)
 
 
-def tabs_for_blanks(source: Source) -> Source:
+def tabs_for_blanks(source: SourceFile) -> SourceFile:
     """The same lines with fields parted by single tabs, for formats that part them by any run of
     blanks."""
     tabbed = re.sub(rb"[ \t\r]+", b"\t", source.data)
-    return Source(source.path, re.sub(rb"(?m)^\t|\t$", b"", tabbed))
+    return SourceFile(source.path, re.sub(rb"(?m)^\t|\t$", b"", tabbed))

@@ -10,7 +10,7 @@ from murmuration.base.arrays import Floats, Integers
 from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Constraint, as_value
 from murmuration.workload.formats.sizes import CPU_MAX, MIB, SIZE_MAX, amounts
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import TraceTable, codes, parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.nodes import NodeTable, read_attributes
@@ -37,7 +37,7 @@ def _memory(table: TraceTable) -> Floats:
     return table.numbers("memory_mib", high=SIZE_MAX / MIB) * MIB
 
 
-def read_pods(source: Source, options: TraceOptions) -> Trace:
+def read_pods(source: SourceFile, options: TraceOptions) -> Trace:
     """Every pod a job of one task, its workload the quality of service."""
     table = parse(source)
     table.need(POD_COLUMNS, "pods")
@@ -98,7 +98,7 @@ def _models(table: TraceTable) -> tuple[tuple[tuple[Constraint, ...], ...], Inte
     return tuple(sets), index[code]
 
 
-def read_nodes(source: Source, options: TraceOptions) -> Trace:
+def read_nodes(source: SourceFile, options: TraceOptions) -> Trace:
     """The nodes, their GPUs a resource and their GPU model an attribute."""
     table = parse(source)
     table.need(NODE_COLUMNS, "nodes")

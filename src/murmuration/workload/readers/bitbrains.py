@@ -9,7 +9,7 @@ from murmuration.base.arrays import Floats
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
-from murmuration.workload.formats.source import Source, beside, load
+from murmuration.workload.formats.source import SourceFile, beside, load
 from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.trace import LeftOut, Trace, TraceOptions
@@ -23,7 +23,7 @@ STEP_S = 300.0
 KB = 1024
 
 
-def read_bitbrains(source: Source, options: TraceOptions) -> Trace:
+def read_bitbrains(source: SourceFile, options: TraceOptions) -> Trace:
     """Every virtual machine a service of one task, from its start to its stop."""
     table = parse(source)
     table.need(COLUMNS, "virtual machines")
@@ -69,7 +69,7 @@ def read_bitbrains(source: Source, options: TraceOptions) -> Trace:
 
 
 def _usage(
-    source: Source, names: list[str], start: Floats, points: int, left_out: LeftOut
+    source: SourceFile, names: list[str], start: Floats, points: int, left_out: LeftOut
 ) -> Floats:
     """MHz by virtual machine and point."""
     table = parse(source)

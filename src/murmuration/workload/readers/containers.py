@@ -15,7 +15,7 @@ from murmuration.base.arrays import Floats, Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, GB, amounts
-from murmuration.workload.formats.source import Source, beside, load
+from murmuration.workload.formats.source import SourceFile, beside, load
 from murmuration.workload.formats.table import TraceTable, codes, parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.nodes import NodeTable
@@ -44,7 +44,7 @@ def is_nodes(line: str) -> bool:
     return re.fullmatch(r"machine_\w+(,[\d.]+){6}", line) is not None
 
 
-def read_instances(source: Source, options: TraceOptions) -> Trace:
+def read_instances(source: SourceFile, options: TraceOptions) -> Trace:
     """Every instance a service of one task, on the node it ran on, that uses what its app
     uses in a day."""
     table = parse(source, names=INSTANCE_COLUMNS)
@@ -88,14 +88,14 @@ def read_instances(source: Source, options: TraceOptions) -> Trace:
     return Trace("alibaba containers", len(table), jobs, assumptions=assumptions)
 
 
-def read_apps(source: Source, options: TraceOptions) -> Trace:
+def read_apps(source: SourceFile, options: TraceOptions) -> Trace:
     raise InputError(
         f"{source.path}: this is what apps use; open the file of instances (instance_deploy) "
         "beside it"
     )
 
 
-def _read_apps(source: Source) -> tuple[list[str], Integers, Curves]:
+def _read_apps(source: SourceFile) -> tuple[list[str], Integers, Curves]:
     """The apps, what an instance of each asks for, and its curve as shares of that."""
     table = parse(source, names=APP_COLUMNS)
     table.need(APP_COLUMNS, "apps")
@@ -127,7 +127,7 @@ def _points(table: TraceTable, name: str) -> Floats:
     return values
 
 
-def read_nodes(source: Source, options: TraceOptions) -> Trace:
+def read_nodes(source: SourceFile, options: TraceOptions) -> Trace:
     """The nodes, with disk and the limits of the contest as further resources."""
     table = parse(source, names=NODE_COLUMNS)
     table.need(NODE_COLUMNS, "nodes")

@@ -9,7 +9,7 @@ import numpy as np
 from murmuration.base.arrays import Flags, Integers
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.nodes import NodeTable, read_attributes
@@ -51,7 +51,7 @@ def split(production: Flags, scheduling_class: Integers) -> Integers:
     return (production & (scheduling_class >= 2)).astype(np.int64)
 
 
-def read_machines(source: Source, options: TraceOptions) -> Trace:
+def read_machines(source: SourceFile, options: TraceOptions) -> Trace:
     """The nodes of the cell, with their platform."""
     table = parse(source)
     table.need(MACHINE_COLUMNS, "nodes")
@@ -63,7 +63,7 @@ def read_machines(source: Source, options: TraceOptions) -> Trace:
     return Trace("google2011 machines", len(table), nodes=nodes, assumptions=(scale_note(options),))
 
 
-def read_initial_tasks(source: Source, options: TraceOptions) -> Trace:
+def read_initial_tasks(source: SourceFile, options: TraceOptions) -> Trace:
     """The jobs there at time 0, from their tasks."""
     import polars as pl
 

@@ -13,7 +13,7 @@ from murmuration.base.arrays import Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.formats.source import Source, beside, load
+from murmuration.workload.formats.source import SourceFile, beside, load
 from murmuration.workload.formats.table import WHOLE_MAX, TraceTable, parse
 from murmuration.workload.jobs import JobList, job_list
 from murmuration.workload.readers.google2011 import (
@@ -69,7 +69,7 @@ def is_raw_job_events(line: str) -> bool:
     )
 
 
-def read_job_events(source: Source, options: TraceOptions) -> Trace:
+def read_job_events(source: SourceFile, options: TraceOptions) -> Trace:
     """Jobs submitted while the trace ran, each from SCHEDULE to its first end."""
     raw = is_raw_job_events(source.head(1)[0])
     table = parse(source, names=RAW_COLUMNS if raw else None)
@@ -176,7 +176,7 @@ class _Shapes:
     rule: str
 
 
-def _shapes(source: Source, options: TraceOptions) -> _Shapes | None:
+def _shapes(source: SourceFile, options: TraceOptions) -> _Shapes | None:
     """The shapes that were given; without them, those of the jobs that were there at time 0, if
     they lie beside."""
     given = options.shapes

@@ -12,7 +12,7 @@ from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Value, as_value
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.formats.source import Source, beside, load
+from murmuration.workload.formats.source import SourceFile, beside, load
 from murmuration.workload.formats.table import TraceTable, parse
 from murmuration.workload.node_events import UNCHANGED, in_order, join_events
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents
@@ -101,7 +101,7 @@ def read_attributes(
     return attributes, changes
 
 
-def read_removals(source: Source, options: TraceOptions) -> Trace:
+def read_removals(source: SourceFile, options: TraceOptions) -> Trace:
     """Removals alone: each node is back after a while, unless it is listed beside as gone for
     good."""
     table = parse(source)
@@ -123,7 +123,7 @@ def read_removals(source: Source, options: TraceOptions) -> Trace:
     )
 
 
-def _gone(source: Source) -> dict[str, float]:
+def _gone(source: SourceFile) -> dict[str, float]:
     """The nodes that never came back, and when they were last removed."""
     path = beside(source.path, GONE_FILE)
     if path is None:

@@ -12,7 +12,7 @@ from murmuration.base.errors import InputError
 from murmuration.base.resources import Amounts, Resources
 from murmuration.cluster.constraints import Attributes
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import TraceTable, of_columns, parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.node_events import in_order, nodes_at_zero
@@ -57,7 +57,7 @@ class _Event(msgspec.Struct):
         )
 
 
-def read_machine_events(source: Source, options: TraceOptions) -> Trace:
+def read_machine_events(source: SourceFile, options: TraceOptions) -> Trace:
     """Nodes that come, go and change; the node table is those there at time 0."""
     table = _json_table(source) if source.data.lstrip().startswith(b"{") else parse(source)
     table.need(EVENT_COLUMNS, "node events")
@@ -86,7 +86,7 @@ def read_machine_events(source: Source, options: TraceOptions) -> Trace:
     )
 
 
-def _json_table(source: Source) -> TraceTable:
+def _json_table(source: SourceFile) -> TraceTable:
     """One JSON object a line to the columns of the CSV form."""
     decoder = msgspec.json.Decoder(_Event)
     rows: list[tuple[Any, ...]] = []
@@ -107,7 +107,7 @@ def _json_table(source: Source) -> TraceTable:
     return of_columns(source, dict(zip(EVENT_COLUMNS, texts, strict=True)), lines)
 
 
-def read_requests(source: Source, options: TraceOptions) -> Trace:
+def read_requests(source: SourceFile, options: TraceOptions) -> Trace:
     """Requests of single tasks to jobs: the tasks of a collection that are in the file."""
     import polars as pl
 
@@ -151,7 +151,7 @@ def read_requests(source: Source, options: TraceOptions) -> Trace:
     return Trace("google2019 requests", len(table), listed, assumptions=assumptions)
 
 
-def read_machine_counts(source: Source, options: TraceOptions) -> Trace:
+def read_machine_counts(source: SourceFile, options: TraceOptions) -> Trace:
     """Nodes counted by size, one after the other."""
     table = parse(source)
     table.need(COUNT_COLUMNS, "nodes")

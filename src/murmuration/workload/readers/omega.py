@@ -13,7 +13,7 @@ from murmuration.base.arrays import Floats
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import TraceTable, parse, tabs_for_blanks
 from murmuration.workload.generators import Tables
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
@@ -49,11 +49,13 @@ def is_distribution(fields: list[str]) -> bool:
     )
 
 
-def read_state(source: Source, options: TraceOptions) -> Trace:
+def read_state(source: SourceFile, options: TraceOptions) -> Trace:
     """The jobs there at time 0: rows 11 say what they are, rows 12 when some of them ended."""
     # Rows 12 have two fields fewer.
     padded = re.sub(rb"(?m)^(12(?:\t[^\t\n]+){5})$", rb"\1\t\t", tabs_for_blanks(source).data)
-    table = parse(Source(source.path, padded), names=STATE_COLUMNS, separator="\t", quoted=False)
+    table = parse(
+        SourceFile(source.path, padded), names=STATE_COLUMNS, separator="\t", quoted=False
+    )
     kind = table.integers("type", PRESENT, ENDED)
     present = table.select(kind == PRESENT)
     present.need(STATE_COLUMNS, "jobs (rows of type 11)")
@@ -109,7 +111,7 @@ def _state_jobs(table: TraceTable, names: pl.Series, duration_s: Floats, per_tas
     )
 
 
-def read_distribution(source: Source, options: TraceOptions) -> Trace:
+def read_distribution(source: SourceFile, options: TraceOptions) -> Trace:
     """One observed distribution, for batch and service apart."""
     table = parse(tabs_for_blanks(source), names=DISTRIBUTION_COLUMNS, separator="\t", quoted=False)
     field = _field(source.path)

@@ -9,7 +9,7 @@ import numpy as np
 
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.trace import Trace, TraceOptions
@@ -20,7 +20,7 @@ STEP_S = 300.0
 PERCENT = 100.0
 
 
-def read_planetlab(source: Source, options: TraceOptions) -> Trace:
+def read_planetlab(source: SourceFile, options: TraceOptions) -> Trace:
     """Every virtual machine a service of one task that is there all day."""
     table = parse(source)
     points = [name for name in table.columns if re.fullmatch(r"u\d+", name)]

@@ -10,7 +10,7 @@ import numpy as np
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import SIZE_MAX, amounts
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import parse, tabs_for_blanks
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.trace import Trace, TraceOptions, count_skipped
@@ -45,7 +45,7 @@ def is_swf(fields: list[str]) -> bool:
     )
 
 
-def read_swf(source: Source, options: TraceOptions) -> Trace:
+def read_swf(source: SourceFile, options: TraceOptions) -> Trace:
     """Every processor a task, all of a job started together; rows without a time or a processor are
     left out."""
     table = parse(tabs_for_blanks(source), names=COLUMNS, separator="\t", quoted=False, comment=";")

@@ -6,7 +6,7 @@ import numpy as np
 
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.formats.source import Source
+from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.trace import Trace, TraceOptions
@@ -21,7 +21,7 @@ def is_swim(line: str) -> bool:
     return len(fields) == len(COLUMNS) and all(field.strip().isdigit() for field in fields[1:])
 
 
-def read_swim(source: Source, options: TraceOptions) -> Trace:
+def read_swim(source: SourceFile, options: TraceOptions) -> Trace:
     """One job a line; its tasks are the blocks of its map input."""
     table = parse(source, names=COLUMNS, separator="\t", quoted=False)
     block = options.block_bytes

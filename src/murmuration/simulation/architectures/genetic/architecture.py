@@ -18,7 +18,7 @@ from murmuration.simulation.engine import rounds
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.engine.setup import Setup
 from murmuration.simulation.engine.world import World
-from murmuration.simulation.results.explain_rounds import Enough, Rounds, explain_round
+from murmuration.simulation.results.explain_rounds import Enough, RoundExplainer, explain_round
 
 #: Figures of a summary, and the columns they stand in.
 COUNTED = {
@@ -61,7 +61,7 @@ def count(run: Run) -> dict[str, Any]:
 
 def explain(run: Run, row: int, attempt: int) -> Explanation:
     """The batch of an attempt at a job."""
-    return explain_round(run, row, attempt, Rounds(what_is_enough, describe))
+    return explain_round(run, row, attempt, RoundExplainer(what_is_enough, describe))
 
 
 def what_is_enough(run: Run, row: int, resource: int) -> Enough:

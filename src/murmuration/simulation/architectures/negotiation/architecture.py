@@ -28,7 +28,7 @@ from murmuration.simulation.engine.run import Run
 from murmuration.simulation.engine.setup import Setup
 from murmuration.simulation.engine.world import World
 from murmuration.simulation.results import snapshots
-from murmuration.simulation.results.explain_rounds import Enough, Rounds, explain_round
+from murmuration.simulation.results.explain_rounds import Enough, RoundExplainer, explain_round
 from murmuration.simulation.scenarios import scenario as sc
 
 
@@ -74,7 +74,7 @@ def make_outputs(run: Run) -> dict[str, dict[str, Column]]:
 
 def explain(run: Run, row: int, attempt: int) -> Explanation:
     """The round of an attempt at a job."""
-    return explain_round(run, row, attempt, Rounds(what_is_enough, describe))
+    return explain_round(run, row, attempt, RoundExplainer(what_is_enough, describe))
 
 
 def what_is_enough(run: Run, row: int, resource: int) -> Enough:

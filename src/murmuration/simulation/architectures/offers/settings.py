@@ -13,7 +13,7 @@ from murmuration.simulation.architectures.architecture import SettingsTable
 from murmuration.simulation.scenarios import scenario as sc
 
 
-class FrameworkRules(sc.Part, frozen=True):
+class FrameworkRules(sc.ScenarioTable, frozen=True):
     """What the allocator knows of one framework: its weight (or priority), the share it may keep,
     whether it declares its tasks short, and the nodes it filters out: those that do not meet its
     constraints, or have less than `filter_cpu` free."""
@@ -25,7 +25,7 @@ class FrameworkRules(sc.Part, frozen=True):
     filter_cpu: sc.Quantity = 0
 
 
-class OfferRules(sc.Part, frozen=True):
+class OfferRules(sc.ScenarioTable, frozen=True):
     """How resources are offered (Mesos)."""
 
     allocator: str = "drf"

@@ -11,7 +11,7 @@ from murmuration.simulation.architectures.architecture import SettingsTable
 from murmuration.simulation.scenarios import scenario as sc
 
 
-class SwarmRules(sc.Part, frozen=True):
+class SwarmRules(sc.ScenarioTable, frozen=True):
     """How tasks move as agents. `overload` and `underload` are shares of a node; `switch_s` (0:
     never) is when the strategy becomes `switch_to`; `candidates` limits the nodes a Chord-like
     search asks (0: all that could do); the tasks of each job of a workload in `affinity` must share

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from murmuration.schedulers.agent import Effect, Message, Send, speaker_of
 from murmuration.schedulers.negotiation.memory import OwnedTask, TaskState
-from murmuration.simulation.messages.drive import BrokenError, Checker, Driver
+from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
 
 if TYPE_CHECKING:
     from murmuration.simulation.messages.negotiation.cluster import NegotiatingCluster
@@ -23,7 +23,9 @@ class HostsObey(Checker):
     def __init__(self, cluster: NegotiatingCluster) -> None:
         self._cluster = cluster
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         if name in self._cluster.nodes:
             driver.agent(name).check()
             if driver.has_sent_all(name):
@@ -48,7 +50,9 @@ class OneOwner(Checker):
         self._cluster = cluster
         self._changes = 0
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         if self._cluster.hosts.changes != self._changes:
             self._changes = self._cluster.hosts.changes
             self.check_owners()
@@ -82,7 +86,9 @@ def owns(cluster: NegotiatingCluster, owned: OwnedTask) -> bool:
 class TrueSpeakers(Checker):
     """Nobody speaks in another's name."""
 
-    def after(self, driver: Driver, name: str, event: Message, effects: Sequence[Effect]) -> None:
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
         for effect in effects:
             if isinstance(effect, Send) and speaker_of(effect.message) not in (None, name):
                 raise BrokenError(f"{name} speaks as {speaker_of(effect.message)}")
@@ -96,7 +102,7 @@ class TasksSettled(Checker):
         self._cluster = cluster
         self._hosts_obey, self._one_owner = HostsObey(cluster), OneOwner(cluster)
 
-    def end(self, driver: Driver) -> None:
+    def end(self, driver: VirtualDriver) -> None:
         cluster = self._cluster
         self._one_owner.check_owners()
         for name in [name for name in cluster.nodes if name not in cluster.dead]:

@@ -34,7 +34,7 @@ from murmuration.schedulers.negotiation.messages import (
 )
 from murmuration.schedulers.negotiation.node_agent import NegotiatingNode, Searches
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
-from murmuration.simulation.messages.drive import BrokenError, Disk, Driver, Party
+from murmuration.simulation.messages.drive import BrokenError, Disk, Party, VirtualDriver
 from murmuration.simulation.messages.negotiation.checks import (
     HostsObey,
     OneOwner,
@@ -112,7 +112,7 @@ class NegotiatingCluster:
         self.brokers = [f"broker-{k}" for k in range(brokers)]
         self.functions, self.resources = functions or Compiled(), len(next(iter(nodes.values())))
         self.network = Network(faults or FaultSettings(), generator(seed, "network"))
-        self.driver = Driver(self.network)
+        self.driver = VirtualDriver(self.network)
         self.hosts = Hosts(list(nodes), self.arrivals, self.driver, self.settings.mb_per_s)
         self.dead: set[str] = set()
         #: What is on the disk of each agent that has one.

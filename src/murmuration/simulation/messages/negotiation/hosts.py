@@ -27,7 +27,7 @@ from murmuration.schedulers.negotiation.messages import (
     TaskFinished,
     Vector,
 )
-from murmuration.simulation.messages.drive import BrokenError, Driver
+from murmuration.simulation.messages.drive import BrokenError, VirtualDriver
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,11 @@ class Hosts:
     """All hosts of a cluster."""
 
     def __init__(
-        self, nodes: Sequence[str], arrivals: Mapping[str, Arrival], driver: Driver, mb_per_s: float
+        self,
+        nodes: Sequence[str],
+        arrivals: Mapping[str, Arrival],
+        driver: VirtualDriver,
+        mb_per_s: float,
     ) -> None:
         self.arrivals, self.driver, self._mb_per_s = arrivals, driver, mb_per_s
         #: What runs where, and since when; what has ended, and on which host that is known; what
