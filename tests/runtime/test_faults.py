@@ -82,6 +82,8 @@ def test_a_part_killed_at_any_step_of_a_launch_loses_nothing(
 def test_a_killed_master_touches_no_running_task(cluster: LiveCluster) -> None:
     cluster.submit("steady", "sleep", "300", kind="service", count=3)
     before = {row["task"]: (row["run"], row["node"]) for row in cluster.running("steady", 3)}
+    # A task counts as running when its shim does, a moment before the command.
+    until(lambda: len(task_pids(cluster)) == 6)
     pids = set(task_pids(cluster))
     killed = cluster.kill("master")
     cluster.reborn("master", killed)

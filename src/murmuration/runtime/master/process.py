@@ -48,11 +48,16 @@ class Clock:
 class MasterProcess:
     """One master. While it leads, it is the only writer of its store."""
 
-    def __init__(self, options: MasterOptions, directory: Directory) -> None:
+    def __init__(
+        self,
+        options: MasterOptions,
+        directory: Directory,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         settings, options.scheduler, options.placement = live_settings(options)
         self._options, self._directory = options, directory
         self._credentials = directory.credentials()
-        self._clock = Clock().now
+        self._clock = clock or Clock().now
         self._master = CentralMaster(settings, options.seed)
         self._facts, self._meter = FactLog(), UsageMeter()
         self._reading = ReadModel(self._master, self._facts, self._meter, self._clock, options)
@@ -73,7 +78,7 @@ class MasterProcess:
 
     async def _serve(self, notes: StoreNotes, stop: asyncio.Event) -> None:
         peers: Peers
-        driver = LiveDriver(
+        self.driver = driver = LiveDriver(
             self._master, self._clock, notes, lambda effect: peers.carry_out(effect)
         )
         peers = Peers(self._master, self._meter, self._clock, self._credentials.token, driver.tell)

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +19,8 @@ from typing import Any
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import remove_tree
-from murmuration.runtime.net.sockets import find_ports
 from murmuration.runtime.net.wire import Output
+from murmuration.runtime.node.host import Host, ThisHost
 from murmuration.runtime.node.isolation import (
     Handle,
     Isolation,
@@ -69,9 +68,15 @@ class Executor:
     """The runs of one node agent."""
 
     def __init__(
-        self, folder: Path, isolation: Isolation, fenced: Callable[[], set[str]], tell: Tell
+        self,
+        folder: Path,
+        isolation: Isolation,
+        fenced: Callable[[], set[str]],
+        tell: Tell,
+        host: Host | None = None,
     ) -> None:
         self.folder, self.isolation, self._tell = folder, isolation, tell
+        self._host: Host = host or ThisHost()
         #: The folders of runs that a watchdog has ended: they did not fail by themselves.
         self._fenced = fenced
         self._slow: set[asyncio.Task[None]] = set()
@@ -155,7 +160,7 @@ class Executor:
 
     def start(self, command: Start) -> None:
         launch = command.launch
-        if time.monotonic() >= command.until_s:
+        if self._host.monotonic() >= command.until_s:
             # The agent was suspended after it had decided; the run may go elsewhere by now.
             self._tell(Exited(launch.run, reason=AWAY))
             return
@@ -171,7 +176,7 @@ class Executor:
                 remove_tree(folder)
             self._journal.write(Begun(launch.framework, launch.run, launch.request, ends))
             folder.mkdir(mode=0o700)
-            environment = {**launch.order.environment, **ports(launch.order.ports)}
+            environment = {**launch.order.environment, **self._ports(launch.order.ports)}
         except (OSError, StartFailed, InputError) as error:
             # Nothing of the task was looked at yet, so that it cannot be its fault.
             sentence = _sentence(error)
@@ -187,7 +192,7 @@ class Executor:
             folder,
         )
         if self._threads is None:
-            self._started(launch.run, _try(self.isolation, spec, command.until_s))
+            self._started(launch.run, self._try(spec, command.until_s))
         else:
             self._later(self._start_slowly(launch.run, spec, command.until_s))
 
@@ -200,9 +205,28 @@ class Executor:
 
     async def _start_slowly(self, run: str, spec: RunSpec, until_s: float) -> None:
         result = await asyncio.get_running_loop().run_in_executor(
-            self._threads, _try, self.isolation, spec, until_s
+            self._threads, self._try, spec, until_s
         )
         self._started(run, result)
+
+    def _try(self, spec: RunSpec, until_s: float) -> Handle | Exited:
+        """Start a run, unless its lease is over. A command that is no program is the fault of its
+        task; what the operating system refuses is its node's."""
+        if self._host.monotonic() >= until_s:
+            return Exited(spec.task, reason=AWAY)
+        try:
+            return self.isolation.start(spec)
+        except (StartFailed, InputError, OSError) as error:
+            is_refused = isinstance(error, OSError) or isinstance(error.__cause__, OSError)
+            return Exited(spec.task, reason=_sentence(error), started=False, node_fault=is_refused)
+
+    def _ports(self, asked: tuple[int, ...]) -> dict[str, str]:
+        """The environment that names the ports of a task; 0 becomes a free one, and one that is in
+        use is refused."""
+        if not asked:
+            return {}
+        free = self._host.find_ports(asked)
+        return {"MURMUR_PORT": str(free[0]), "MURMUR_PORTS": ",".join(map(str, free))}
 
     def _started(self, run: str, handle: Handle | Exited) -> None:
         if isinstance(handle, Exited):
@@ -313,18 +337,6 @@ class Executor:
             return Output(wrong=f"no output of {run} is kept")
 
 
-def _try(isolation: Isolation, spec: RunSpec, until_s: float) -> Handle | Exited:
-    """Start a run, unless its lease is over. A command that is no program is the fault of its task;
-    what the operating system refuses is its node's."""
-    if time.monotonic() >= until_s:
-        return Exited(spec.task, reason=AWAY)
-    try:
-        return isolation.start(spec)
-    except (StartFailed, InputError, OSError) as error:
-        is_refused = isinstance(error, OSError) or isinstance(error.__cause__, OSError)
-        return Exited(spec.task, reason=_sentence(error), started=False, node_fault=is_refused)
-
-
 def _sentence(error: Exception) -> str:
     if isinstance(error, FileExistsError):
         return "a task of this name has run here before"
@@ -340,12 +352,3 @@ def output_size(folder: Path) -> int:
         with contextlib.suppress(OSError):
             size += os.lstat(folder / name).st_blocks * 512
     return size
-
-
-def ports(asked: tuple[int, ...]) -> dict[str, str]:
-    """The environment that names the ports of a task; 0 becomes a free one, and one that is in use
-    is refused."""
-    if not asked:
-        return {}
-    free = find_ports(asked)
-    return {"MURMUR_PORT": str(free[0]), "MURMUR_PORTS": ",".join(map(str, free))}

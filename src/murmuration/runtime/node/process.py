@@ -10,7 +10,6 @@ import os
 import secrets
 import signal
 import sys
-import time
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -27,15 +26,8 @@ from murmuration.runtime.net.transport import Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, ReadOutput
 from murmuration.runtime.node.emulated import EmulatedExecutor
 from murmuration.runtime.node.executor import Executor
-from murmuration.runtime.node.isolation.choose import choose
-from murmuration.runtime.node.watchdog import (
-    AGENT_LOCK,
-    FencedRuns,
-    Lease,
-    end_watchdog,
-    has_ended,
-    start_watchdog,
-)
+from murmuration.runtime.node.host import Host, ThisHost
+from murmuration.runtime.node.watchdog import AGENT_LOCK, FencedRuns, Lease
 from murmuration.runtime.options import AgentOptions, EmulatedNode
 from murmuration.schedulers.agent import (
     Connected,
@@ -98,7 +90,7 @@ class Hosted:
     def __init__(
         self, process: AgentProcess, options: AgentOptions, node: EmulatedNode | None
     ) -> None:
-        self._process = process
+        self._process, self._host = process, process.host
         self._lease: Lease | None = None
         #: Starts that wait, runs that are to end at once, and what was measured last.
         self._starts: deque[Start] = deque()
@@ -116,7 +108,7 @@ class Hosted:
                 options.name, identity, options.resources, options.attributes
             )
         notes = JournalNotes(self.executor)
-        self._driver = LiveDriver(self.agent, time.monotonic, notes, self._carry_out)
+        self._driver = LiveDriver(self.agent, self._host.monotonic, notes, self._carry_out)
 
     def _take_folder(self, folder: Path, options: AgentOptions) -> str:
         """The folder of a node is one agent's at a time; its identity outlives the agent."""
@@ -124,21 +116,21 @@ class Hosted:
         self._lock = hold(folder / AGENT_LOCK, f"a node agent named {folder.name!r}")
         with contextlib.suppress(FileExistsError), open(folder / "identity", "x") as file:
             file.write(secrets.token_hex(8))
-        isolation = choose(options.isolation, Path(options.root), hidden=[Path(options.folder)])
+        isolation, host = self._host.isolate(options), self._host
         self._lease = Lease(folder)
         fenced = FencedRuns(folder)
-        self.executor = Executor(folder / "tasks", isolation, fenced.read, self.tell)
-        self._lease.write(time.monotonic() + 60.0)
+        self.executor = Executor(folder / "tasks", isolation, fenced.read, self.tell, host)
+        self._lease.write(host.monotonic() + 60.0)
         self.folder = folder
-        end_watchdog(folder)
+        host.end_watchdog(folder)
         fenced.keep(self.executor.unsettled)
-        self._watchdog = start_watchdog(folder, folder / "tasks", isolation)
+        self._watchdog = host.start_watchdog(folder, folder / "tasks", isolation)
         return (folder / "identity").read_text()
 
     def begin(self) -> None:
         """Find what an agent before this one has left."""
         runs, ended = self.executor.find()
-        self.agent.find(runs, ended, time.monotonic(), self.executor.stopping)
+        self.agent.find(runs, ended, self._host.monotonic(), self.executor.stopping)
         self.executor.watch_found()
         self._driver.start()
 
@@ -146,12 +138,12 @@ class Hosted:
         """Once a second: at the tasks, and at the watchdog, which must not be gone. What was
         measured goes with the next heartbeat, which does not wait for measuring."""
         if self._lease is not None:
-            self._lease.beat()
+            self._lease.beat(self._host.monotonic())
         self.executor.poll()
         self._usage = self.executor.usage()
-        if isinstance(self.executor, Executor) and has_ended(self._watchdog):
+        if isinstance(self.executor, Executor) and self._host.has_ended(self._watchdog):
             log.warning("the watchdog was gone")
-            self._watchdog = start_watchdog(
+            self._watchdog = self._host.start_watchdog(
                 self.folder, self.folder / "tasks", self.executor.isolation
             )
 
@@ -227,14 +219,14 @@ class Hosted:
     def close(self) -> None:
         self._driver.close()
         if isinstance(self.executor, Executor):
-            end_watchdog(self.folder)
+            self._host.end_watchdog(self.folder)
 
 
 class AgentProcess:
     """Hosts node agents and keeps the connection to the master."""
 
-    def __init__(self, options: AgentOptions) -> None:
-        self.options = options
+    def __init__(self, options: AgentOptions, host: Host | None = None) -> None:
+        self.options, self.host = options, host or ThisHost()
         self._directory = FolderDirectory(Path(options.folder))
         nodes: list[EmulatedNode | None] = [*options.emulated] or [None]
         hosted = [Hosted(self, options, node) for node in nodes]
@@ -273,10 +265,10 @@ class AgentProcess:
         """End all tasks and tell the master of it, if that can be done."""
         for hosted in self._hosted.values():
             hosted.tell(Leave())
-        deadline = time.monotonic() + LEAVE_S
+        deadline = self.host.monotonic() + LEAVE_S
         while (
             any(hosted.agent.busy for hosted in self._hosted.values())
-            and time.monotonic() < deadline
+            and self.host.monotonic() < deadline
         ):
             await asyncio.sleep(0.05)
         await asyncio.sleep(0.05)
@@ -327,7 +319,7 @@ class AgentProcess:
     def _next_session(self) -> int:
         """A number larger than that of every connection before, also by an agent before this one
         and after the clock was set back."""
-        wanted = max(self._session + 1, time.time_ns() // 1_000_000)
+        wanted = max(self._session + 1, int(1000 * self.host.wall()))
         return max([wanted, *(hosted.raise_session(wanted) for hosted in self._hosted.values())])
 
     def _receive(self, connection: Connection, request: int, node: str, message: Any) -> None:

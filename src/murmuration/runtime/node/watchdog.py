@@ -17,7 +17,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from murmuration.runtime.locks import hold, holder
@@ -45,9 +45,9 @@ class Lease:
     def read(self) -> float:
         return self._get(0)
 
-    def beat(self) -> None:
+    def beat(self, now_s: float) -> None:
         """The agent is alive: its loop goes round."""
-        os.pwrite(self._file, _TIME.pack(time.monotonic()), _TIME.size)
+        os.pwrite(self._file, _TIME.pack(now_s), _TIME.size)
 
     def beaten(self) -> float:
         return self._get(1)
@@ -130,15 +130,39 @@ def _watch(folder: Path, tasks: Path, isolation: Isolation) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     hold(folder / WATCHDOG_LOCK, "a watchdog")
-    lease = Lease(folder)
-    while True:
+    watchdog = Watchdog(folder, tasks, isolation)
+    while watchdog.is_needed:
         time.sleep(LOOK_S)
-        if time.monotonic() > lease.read() + LATE_S:
-            fence(_open_runs(tasks), isolation, FencedRuns(folder))
-        if holder(folder / AGENT_LOCK) is None and (
-            time.monotonic() > lease.read() + LATE_S or not _open_runs(tasks)
-        ):
-            return
+        watchdog.look()
+
+
+class Watchdog:
+    """What a watchdog does between two sleeps."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tasks: Path,
+        isolation: Isolation,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder, self._tasks, self._isolation = folder, tasks, isolation
+        self._clock, self._lease = clock, Lease(folder)
+        self.is_needed = True
+
+    def look(self) -> None:
+        """End what runs without a lease. Without an agent, and with nothing that runs or may run,
+        there is nothing to watch."""
+        if self._is_over():
+            fence(_open_runs(self._tasks), self._isolation, FencedRuns(self._folder))
+        is_alone = holder(self._folder / AGENT_LOCK) is None
+        self.is_needed = not (is_alone and (self._is_over() or not _open_runs(self._tasks)))
+
+    def _is_over(self) -> bool:
+        return self._clock() > self._lease.read() + LATE_S
+
+    def close(self) -> None:
+        self._lease.close()
 
 
 def fence(runs: list[Path], isolation: Isolation, fenced: FencedRuns) -> None:
