@@ -20,7 +20,7 @@ from typing import Any
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.net.wire import Output
-from murmuration.runtime.node.host import Host, ThisHost
+from murmuration.runtime.node.host import NodeHost, ThisHost
 from murmuration.runtime.node.isolation import (
     Handle,
     Isolation,
@@ -73,10 +73,10 @@ class Executor:
         isolation: Isolation,
         fenced: Callable[[], set[str]],
         tell: Tell,
-        host: Host | None = None,
+        host: NodeHost | None = None,
     ) -> None:
         self.folder, self.isolation, self._tell = folder, isolation, tell
-        self._host: Host = host or ThisHost()
+        self._host: NodeHost = host or ThisHost()
         #: The folders of runs that a watchdog has ended: they did not fail by themselves.
         self._fenced = fenced
         self._slow: set[asyncio.Task[None]] = set()

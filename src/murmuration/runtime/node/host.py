@@ -19,7 +19,7 @@ from murmuration.runtime.node.isolation.choose import choose
 from murmuration.runtime.options import AgentOptions
 
 
-class Host(Protocol):
+class NodeHost(Protocol):
     """What a node agent asks of its host."""
 
     def monotonic(self) -> float:

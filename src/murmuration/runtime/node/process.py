@@ -26,7 +26,7 @@ from murmuration.runtime.net.transport import Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, ReadOutput
 from murmuration.runtime.node.emulated import EmulatedExecutor
 from murmuration.runtime.node.executor import Executor
-from murmuration.runtime.node.host import Host, ThisHost
+from murmuration.runtime.node.host import NodeHost, ThisHost
 from murmuration.runtime.node.watchdog import AGENT_LOCK, FencedRuns, Lease
 from murmuration.runtime.options import AgentOptions, EmulatedNode
 from murmuration.schedulers.agent import (
@@ -225,7 +225,7 @@ class Hosted:
 class AgentProcess:
     """Hosts node agents and keeps the connection to the master."""
 
-    def __init__(self, options: AgentOptions, host: Host | None = None) -> None:
+    def __init__(self, options: AgentOptions, host: NodeHost | None = None) -> None:
         self.options, self.host = options, host or ThisHost()
         self._directory = FolderDirectory(Path(options.folder))
         nodes: list[EmulatedNode | None] = [*options.emulated] or [None]
