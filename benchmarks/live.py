@@ -93,7 +93,7 @@ def ours(tasks: int) -> tuple[float, float]:
             )
             for k in range(AGENTS)
         ]
-        supervisor.detached(supervisor.Parts(MasterOptions(folder=folder), agents))
+        supervisor.start_detached(supervisor.Parts(MasterOptions(folder=folder), agents))
         try:
             client = ApiClient(Path(folder))
 
@@ -204,7 +204,7 @@ def listings() -> None:
     with tempfile.TemporaryDirectory(prefix="murmur-bench-") as folder:
         nodes = [EmulatedNode(f"n{k}", {"cpu": 50 * CPU, "memory": 50 * GB}) for k in range(100)]
         agent = AgentOptions(folder=folder, name="emulated", resources={}, emulated=nodes)
-        supervisor.detached(supervisor.Parts(MasterOptions(folder=folder), [agent]))
+        supervisor.start_detached(supervisor.Parts(MasterOptions(folder=folder), [agent]))
         try:
             client = ApiClient(Path(folder))
             body = {

@@ -36,13 +36,13 @@ def small(preset: str) -> dict[str, float]:
 
 def whole(preset: str, days: float) -> dict[str, float]:
     """The bulk engine on a whole cell."""
-    from murmuration.experiments.papers.masb.tables import scaled
+    from murmuration.experiments.papers.masb.tables import scale_cell
     from murmuration.simulation.engine import run as engine
     from murmuration.simulation.results import summary as results
     from murmuration.simulation.scenarios import scenario as sc
 
     tables = sc.load(preset)
-    engine.simulate(sc.override(scaled(tables, 0.01, 0.01), {"days": 0.002}))
+    engine.simulate(sc.override(scale_cell(tables, 0.01, 0.01), {"days": 0.002}))
     began = time.process_time()
     run = engine.simulate(sc.override(tables, {"days": days}))
     cpu_s = time.process_time() - began

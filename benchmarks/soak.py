@@ -94,7 +94,7 @@ class Soak:
             folder=str(self.folder), agent_timeout_s=LEASE_S, isolation="process"
         )
         self.parts = supervisor.Parts(master, agents)
-        supervisor.detached(self.parts)
+        supervisor.start_detached(self.parts)
 
     # What clients do.
 
@@ -211,7 +211,7 @@ class Soak:
         ):
             while holder(self.folder / UP_LOCK) is not None:
                 time.sleep(0.02)
-            supervisor.detached(self.parts)
+            supervisor.start_detached(self.parts)
 
     # What it takes.
 

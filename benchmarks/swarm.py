@@ -21,7 +21,7 @@ import numpy as np
 from murmuration.base.random import state
 from murmuration.experiments.papers.swarm.study import CAPACITY, FILLINGS, SIZES, StudyPoint, study
 from murmuration.experiments.result import ReproductionSettings
-from murmuration.simulation.architectures.swarm.cloud import settle
+from murmuration.simulation.architectures.swarm.cloud import run_to_equilibrium
 
 STUDY_RUNS = 10_000
 PEER = ((49, 1000), (25, 1000), (1, 1000))
@@ -77,7 +77,10 @@ def time_study(full: bool, runs: int) -> None:
 def time_million() -> None:
     for filling, nodes, target in ((49, 20_000, 0.5), (25, 40_000, 5.0)):
         start = np.full(nodes, filling)
-        taken = [seconds(settle, start, CAPACITY, state(seed, "million")) for seed in range(3)]
+        taken = [
+            seconds(run_to_equilibrium, start, CAPACITY, state(seed, "million"))
+            for seed in range(3)
+        ]
         what = f"{nodes * filling:,} containers from {filling} on each of {nodes:,} nodes"
         print(f"{what}: {min(taken):.3f} CPU s (target: under {target:g})")
 
@@ -87,7 +90,10 @@ def time_peer() -> None:
         slow = min(
             seconds(plain, filling, nodes, CAPACITY, random.Random(seed)) for seed in range(2)
         )
-        fast = seconds(settle, np.full(nodes, filling), CAPACITY, state(1, "peer"), 200) / 200
+        fast = (
+            seconds(run_to_equilibrium, np.full(nodes, filling), CAPACITY, state(1, "peer"), 200)
+            / 200
+        )
         what = f"one run, N = {nodes:,}, n(0) = {filling}"
         print(
             f"{what}: {slow:.3f} CPU s in pure Python, {fast * 1e3:.3f} ms here, ratio "
@@ -100,7 +106,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--runs", type=int, default=100)
     options = parser.parse_args()
-    settle(np.array([1, 1]), CAPACITY, state(1, "warm-up"))
+    run_to_equilibrium(np.array([1, 1]), CAPACITY, state(1, "warm-up"))
     time_million()
     time_peer()
     time_study(options.full, options.runs)

@@ -10,7 +10,7 @@ from tests.assignment.problems import SEEDS, random_problem
 from murmuration.assignment.moves import MoveOrder, MoveStep, check, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import pack
-from murmuration.assignment.problem import APART, Rule, problem_of, used
+from murmuration.assignment.problem import APART, Rule, problem_of, sum_requests
 from murmuration.assignment.search.search import Search, Settings
 
 
@@ -70,11 +70,11 @@ def test_the_steps_of_a_wave_fit_whatever_ends_first(seed: int) -> None:
     node_of = problem.node_of.copy()
     for wave in sorted({step.wave for step in found.steps}):
         steps = [step for step in found.steps if step.wave == wave]
-        use = used(problem, node_of)
+        use = sum_requests(problem, node_of)
         for step in steps:
             use[step.node] += problem.request[step.task]
         targets = {step.node for step in steps if problem.request[step.task].any()}
-        over = (use > problem.total) & (use > used(problem, node_of))
+        over = (use > problem.total) & (use > sum_requests(problem, node_of))
         assert not any(over[node].any() for node in targets)
         on_the_way = [
             problem.budget_of[s.task]

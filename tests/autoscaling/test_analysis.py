@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from murmuration.autoscaling import analysis
-from murmuration.experiments.papers.depas.cycle import close, inside, simulated_loads
+from murmuration.experiments.papers.depas.cycle import close, share_inside, simulate_loads
 
 TARGET = 0.7
 
@@ -75,7 +75,9 @@ def test_the_smallest_band_is_enough_and_no_smaller_one_is(
 @pytest.mark.parametrize(("nodes", "load"), [(30, 0.35), (100, 0.35), (40, 1.05), (60, 1.75)])
 def test_nodes_that_decide_for_themselves_agree(nodes: int, load: float) -> None:
     cycles = 1500
-    loads = simulated_loads(nodes, load, cycles, seed=5)
-    assert close(inside(loads, 0.1), analysis.probability_inside(nodes, load, TARGET, 0.1), cycles)
+    loads = simulate_loads(nodes, load, cycles, seed=5)
+    assert close(
+        share_inside(loads, 0.1), analysis.probability_inside(nodes, load, TARGET, 0.1), cycles
+    )
     band = analysis.smallest_band(nodes, load, TARGET, 0.9)
-    assert inside(loads, band) >= 0.9 - 3.3 * math.sqrt(0.09 / cycles)
+    assert share_inside(loads, band) >= 0.9 - 3.3 * math.sqrt(0.09 / cycles)

@@ -28,14 +28,14 @@ def made_up(capacity: Sequence[float]) -> depas.Run:
 
 def test_settled_means_inside_and_staying_there() -> None:
     assert depas.changes_of(made_up([100] * 10)["rate"], np.arange(10.0)) == [5.0]
-    assert depas.settled_after([made_up([100] * 5 + [100, 150, 200, 200, 200])], 5.0) == 2.0
-    assert depas.settled_after([made_up([100] * 5 + [100, 200, 100, 200, 200])], 5.0) == 3.0
-    assert depas.settled_after([made_up([100] * 5 + [200] * 5)], 5.0) == 0.0
-    assert depas.settled_after([made_up([100] * 9 + [120])], 5.0) == math.inf
+    assert depas.settling_time([made_up([100] * 5 + [100, 150, 200, 200, 200])], 5.0) == 2.0
+    assert depas.settling_time([made_up([100] * 5 + [100, 200, 100, 200, 200])], 5.0) == 3.0
+    assert depas.settling_time([made_up([100] * 5 + [200] * 5)], 5.0) == 0.0
+    assert depas.settling_time([made_up([100] * 9 + [120])], 5.0) == math.inf
 
 
 def test_a_run_of_the_paper_s_scenario_by_its_rows() -> None:
-    runs = [depas.one(seed, {}) for seed in (1, 2)]
+    runs = [depas.run_once(seed, {}) for seed in (1, 2)]
     rows = {row.quantity: row for row in depas._paper_rows(runs)}
     assert all(row.holds in (True, None) for row in rows.values()), [
         r.document() for r in rows.values()
@@ -44,10 +44,10 @@ def test_a_run_of_the_paper_s_scenario_by_its_rows() -> None:
 
 
 def test_faults_by_their_rows() -> None:
-    crash = depas.one(
+    crash = depas.run_once(
         3, {"faults.crash_s": depas.CRASH_S, "faults.crash_share": 0.3, "seconds": 1500}
     )
-    assert depas.settled_after([crash], depas.CRASH_S) <= depas.SETTLED_S
+    assert depas.settling_time([crash], depas.CRASH_S) <= depas.SETTLED_S
     assert crash["capacity"][1251] == pytest.approx(0.7 * crash["capacity"][1249], rel=0.1)
 
 

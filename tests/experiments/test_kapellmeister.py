@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from murmuration.experiments.papers.kapellmeister.instances import FAMILIES, crowded, instance
+from murmuration.experiments.papers.kapellmeister.instances import FAMILIES, instance, make_crowded
 from murmuration.experiments.papers.kapellmeister.placement import reschedule, schedule
 from murmuration.experiments.result import Reproduction, ReproductionSettings
 
@@ -51,6 +51,6 @@ def test_families_have_the_papers_sizes(name: str, nodes: int, services: int) ->
 
 
 def test_a_crowded_cluster_is_as_full_as_it_should_be() -> None:
-    problem = crowded(FAMILIES["A1"], 1, 0.8)
+    problem = make_crowded(FAMILIES["A1"], 1, 0.8)
     share = (problem.request.sum(axis=0) / problem.total.sum(axis=0)).max()
     assert 0.8 <= share < 0.9

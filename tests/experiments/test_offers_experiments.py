@@ -48,4 +48,4 @@ def test_locality() -> None:
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:
-    assert locality.one(4, blocks=50) == locality.one(4, blocks=50)
+    assert locality.run_once(4, blocks=50) == locality.run_once(4, blocks=50)

@@ -114,14 +114,15 @@ def test_every_run_has_a_folder_of_its_own(tmp_path: Path) -> None:
 
 def test_what_a_folder_holds_decides_whether_it_is_finished(tmp_path: Path) -> None:
     spec = assign_folders(grid_specs(PLAIN, {"cluster.nodes": [10]}), tmp_path)[0]
-    assert runs.stored_summary(spec) is None
+    assert runs.read_stored_summary(spec) is None
     summary = runs.execute(spec)
-    assert runs.stored_summary(spec) == summary and summary["vary"] == {"cluster.nodes": 10}
+    assert runs.read_stored_summary(spec) == summary and summary["vary"] == {"cluster.nodes": 10}
     assert (
-        runs.stored_summary(make_spec(spec.label, {**spec.tables, "seed": 5}, spec.folder)) is None
+        runs.read_stored_summary(make_spec(spec.label, {**spec.tables, "seed": 5}, spec.folder))
+        is None
     )
     (Path(spec.folder or "") / snapshots.SUMMARY).unlink()
-    assert runs.stored_summary(spec) is None
+    assert runs.read_stored_summary(spec) is None
 
 
 def test_answers_come_in_the_order_of_the_specs_and_are_told_as_they_end(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from murmuration.experiments.statistics import by_label, combine, interval, middle, t95
+from murmuration.experiments.statistics import combine, combine_by_label, interval, middle, t95
 
 
 @pytest.mark.parametrize("freedom", [*range(1, 60), 100, 1000, 10_000])
@@ -64,7 +64,7 @@ def test_replicas_are_combined() -> None:
 
 
 def test_runs_of_one_label_belong_together() -> None:
-    found = by_label([run("a", 1, 2.0), run("b", 1, 5.0), run("a", 2, 4.0)])
+    found = combine_by_label([run("a", 1, 2.0), run("b", 1, 5.0), run("a", 2, 4.0)])
     assert [summary["scheduler"] for summary in found] == ["a", "b"]
     assert middle(found[0]["workloads"]["w"]["wait_s_mean"]) == 3.0
     assert middle(found[1]["workloads"]["w"]["wait_s_mean"]) == 5.0

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from murmuration.base.jit import FirstClass
 from murmuration.base.random import load, state
 from murmuration.base.resources import Resources
-from murmuration.placement.kernels import as_placement, as_score, first_fit, ranked
+from murmuration.placement.kernels import as_placement, as_score, first_fit, place_ranked
 from murmuration.placement.plain import FirstFit, RankedPolicy
 from murmuration.placement.scores import SCORES, best_fit
 from murmuration.placement.view import JobView, Policy, View
@@ -92,7 +92,7 @@ def _matrix(
 @cache
 def kernel(name: str) -> tuple[FirstClass, FirstClass]:
     """What the loops call for a placement of this name."""
-    place = as_placement(first_fit if name == "first-fit" else ranked)
+    place = as_placement(first_fit if name == "first-fit" else place_ranked)
     return place, as_score(SCORES.get(name, best_fit))
 
 

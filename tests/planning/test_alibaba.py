@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from murmuration.assignment.problem import APART, Problem, new_violations, used, violations
+from murmuration.assignment.problem import APART, Problem, new_violations, sum_requests, violations
 from murmuration.base.errors import InputError
 from murmuration.planning.snapshots.opening import open_snapshot
 
@@ -120,7 +120,7 @@ def test_rules_of_containers_are_counted_as_the_contest_counts_them(containers: 
     assert {v.kind for v in violations(problem, problem.node_of)} <= {"capacity"}
     moved = problem.node_of.copy()
     moved[0] = (moved[0] + 1) % 6000
-    over = used(problem, moved)[moved[0]] > problem.total[moved[0]]
+    over = sum_requests(problem, moved)[moved[0]] > problem.total[moved[0]]
     kinds = {v.kind for v in new_violations(problem, moved)}
     assert kinds <= {APART, "capacity"} and ("capacity" in kinds) == over.any()
 

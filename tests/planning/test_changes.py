@@ -10,9 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.assignment.problems import SEEDS, random_problem
 
-from murmuration.assignment.problem import APART, TOGETHER, Rule, SnapshotDetails, problem_of, used
+from murmuration.assignment.problem import (
+    APART,
+    TOGETHER,
+    Rule,
+    SnapshotDetails,
+    problem_of,
+    sum_requests,
+)
 from murmuration.base.errors import InputError
-from murmuration.planning.changes import with_task, without
+from murmuration.planning.changes import add_task, remove_nodes
 
 
 @settings(max_examples=60, deadline=None)
@@ -20,7 +27,7 @@ from murmuration.planning.changes import with_task, without
 def test_every_task_is_displaced_stranded_or_as_it_was(seed: int, removed: set[int]) -> None:
     problem = random_problem(seed)
     names = [problem.nodes[n] for n in sorted(removed)]
-    result = without(problem, names)
+    result = remove_nodes(problem, names)
     after = result.problem
     on_removed = {problem.tasks[t] for t, n in enumerate(problem.node_of.tolist()) if n in removed}
     displaced = {after.tasks[t] for t in result.displaced}
@@ -51,7 +58,7 @@ def test_a_subset_keeps_what_it_keeps(seed: int, data: st.DataObject) -> None:
     by_hand = np.zeros_like(problem.total)
     for t in np.flatnonzero(keep & (problem.node_of >= 0)).tolist():
         by_hand[problem.node_of[t]] += problem.request[t]
-    assert (used(part, part.node_of) == by_hand).all()
+    assert (sum_requests(part, part.node_of) == by_hand).all()
     staying = set(part.tasks)
     expected = [
         tuple(
@@ -75,21 +82,21 @@ def test_a_subset_keeps_what_it_keeps(seed: int, data: st.DataObject) -> None:
 def test_the_reason_is_the_snapshots_where_it_has_one() -> None:
     total, request = [[10, 10], [10, 10]], [[1, 1]] * 3
     problem = problem_of(total, request, [0, 0, 0], pinned=np.array([True, True, False]))
-    assert without(problem, ["node-0"]).stranded == {
+    assert remove_nodes(problem, ["node-0"]).stranded == {
         "task-0": "it is pinned",
         "task-1": "it is pinned",
     }
     source = SnapshotDetails(
         "kubernetes", ("a", "b", "c"), ("a daemon set puts it there", "", ""), (False,) * 3
     )
-    told = without(replace(problem, source=source), ["node-0"])
+    told = remove_nodes(replace(problem, source=source), ["node-0"])
     assert told.stranded == {"task-0": "a daemon set puts it there", "task-1": "it is pinned"}
     assert told.problem.source is not None and told.problem.source.services == ("c",)
 
 
 def test_a_budget_that_allows_nothing_strands_its_tasks() -> None:
     problem = problem_of([[10, 10]] * 2, [[1, 1]] * 2, [0, 1], budget_of=[0, 0], budget=[0])
-    assert without(problem, ["node-0"]).stranded == {
+    assert remove_nodes(problem, ["node-0"]).stranded == {
         "task-0": "its disruption budget allows no disruption now"
     }
 
@@ -97,16 +104,16 @@ def test_a_budget_that_allows_nothing_strands_its_tasks() -> None:
 def test_wrong_names_are_one_sentence() -> None:
     problem = problem_of([[10, 10]] * 2, [[1, 1]], [0])
     with pytest.raises(InputError, match="--remove: unknown node 'node-7'"):
-        without(problem, ["node-7"])
+        remove_nodes(problem, ["node-7"])
     with pytest.raises(InputError, match="--remove: expected at least one node to be left"):
-        without(problem, ["node-0", "node-1"])
+        remove_nodes(problem, ["node-0", "node-1"])
 
 
 def test_one_more_task_is_a_service_without_a_node() -> None:
     pair = np.array([0, 1])
     rule = Rule(APART, "apart", pair, pair, np.arange(2))
     problem = problem_of([[10, 10]] * 2, [[1, 1]] * 2, [0, 1], [0, 0], rules=(rule,))
-    more = with_task(problem, np.array([3, 4_000_000]))
+    more = add_task(problem, np.array([3, 4_000_000]))
     assert more.node_of.tolist() == [0, 1, -1] and more.request[2].tolist() == [3, 4_000_000]
     assert more.group[2] not in more.group[:2] and more.rules == (rule,)
     assert more.megabytes[2] == 4.0

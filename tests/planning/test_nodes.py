@@ -6,15 +6,15 @@ import numpy as np
 
 from murmuration.assignment.objectives import built_in
 from murmuration.assignment.problem import problem_of
-from murmuration.planning.document import document, gain_sentence, kept_sentences
-from murmuration.planning.nodes import emptied_nodes, why_kept
+from murmuration.planning.document import document, explain_kept, gain_sentence
+from murmuration.planning.nodes import list_emptied, why_kept
 from murmuration.planning.plan import Options, make_plan
 
 
 def test_nodes_that_had_tasks_and_have_none_after_are_named() -> None:
     problem = problem_of([[10, 10]] * 4, [[1, 1]] * 3, [0, 1, 2])
-    assert emptied_nodes(problem, np.array([0, 0, 2])) == ["node-1"]
-    assert emptied_nodes(problem, problem.node_of) == [], "node-3 was empty before"
+    assert list_emptied(problem, np.array([0, 0, 2])) == ["node-1"]
+    assert list_emptied(problem, problem.node_of) == [], "node-3 was empty before"
 
 
 def test_a_pinned_task_and_one_that_fits_nowhere_keep_their_nodes() -> None:
@@ -43,4 +43,4 @@ def test_a_plan_says_which_nodes_become_empty_and_what_each_move_gains() -> None
     assert np.isclose(answer["gain"]["mean"], 1 / 3)
     assert np.isclose(answer["gain"]["per_move"], 1 / 3)
     assert answer["emptied_nodes"][0] in gain_sentence(answer)
-    assert len(kept_sentences(answer)) == 2
+    assert len(explain_kept(answer)) == 2

@@ -78,7 +78,7 @@ class LiveCluster:
             for k in range(agents)
         ]
         self.parts = supervisor.Parts(master, nodes)
-        self.url = supervisor.detached(self.parts)
+        self.url = supervisor.start_detached(self.parts)
 
     @property
     def client(self) -> ApiClient:

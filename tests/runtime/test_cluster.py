@@ -427,7 +427,7 @@ def test_down_leaves_nothing_behind(tmp_path: Path) -> None:
     cluster.submit("long", "sh", "-c", "sleep 300 & sleep 300", kind="service")
     cluster.running("long", 1)
     with pytest.raises(InputError, match="runs already"):
-        supervisor.detached(cluster.parts)
+        supervisor.start_detached(cluster.parts)
     assert supervisor.bring_down(folder, keep=False)
     assert not folder.exists() and until(lambda: not marked(folder))
     assert not supervisor.bring_down(folder, keep=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from murmuration.base.resources import MICRO, Resources
 from murmuration.cluster.reasons import Never
-from murmuration.schedulers.admission import never, slots
+from murmuration.schedulers.admission import explain_never, slots
 
 SIZES = st.tuples(st.integers(0, 9), st.integers(0, 9))
 
@@ -38,7 +38,7 @@ def test_never_means_that_no_packing_exists(
     free, allowed = [row for row, _ in nodes], [usable for _, usable in nodes]
     room = packed(free, allowed, request, tasks)
     mask = None if all(allowed) else np.array(allowed)
-    verdict = never(Resources(), np.array(free), mask, np.array(request), tasks, whole)
+    verdict = explain_never(Resources(), np.array(free), mask, np.array(request), tasks, whole)
     assert (verdict is None) == (room >= (tasks if whole else 1))
     if request != (0, 0):
         assert slots(np.array(free), mask, np.array(request)) == packed(
@@ -57,7 +57,7 @@ def reason(
     mask: list[bool] | None = None,
 ) -> str:
     request = np.array([round(cpus * MICRO), round(gigabytes * 1e9)])
-    found = never(
+    found = explain_never(
         Resources(), NODES, None if mask is None else np.array(mask), request, tasks, whole
     )
     assert isinstance(found, Never)
@@ -88,6 +88,6 @@ def test_the_reason_names_what_is_short(sentence: str, said: object) -> None:
 
 def test_a_job_that_is_not_whole_may_run_in_waves() -> None:
     request = np.array([MICRO, 10**9])
-    assert never(Resources(), NODES, None, request, 1000, whole=False) is None
-    assert never(Resources(), NODES, None, request, 8, whole=True) is None
-    assert never(Resources(), NODES, None, request, 9, whole=True) is not None
+    assert explain_never(Resources(), NODES, None, request, 1000, whole=False) is None
+    assert explain_never(Resources(), NODES, None, request, 8, whole=True) is None
+    assert explain_never(Resources(), NODES, None, request, 9, whole=True) is not None

@@ -14,11 +14,11 @@ from murmuration.schedulers.architecture import (
     Timing,
     assign_jobs,
     frameworks,
-    monolithic,
+    make_monolithic,
+    make_partitioned,
+    make_shared_state,
     partition_rows,
     partition_shares,
-    partitioned,
-    shared_state,
 )
 
 WORKLOADS = ("batch", "service", "test")
@@ -83,7 +83,7 @@ def test_a_workload_that_nothing_is_left_for_is_named() -> None:
 
 
 def test_partitions_do_not_overlap() -> None:
-    agents = partitioned(WORKLOADS, TIMING, {"batch": 0.5}, 40)
+    agents = make_partitioned(WORKLOADS, TIMING, {"batch": 0.5}, 40)
     assert [agent.name for agent in agents] == list(WORKLOADS)
     rows = np.array([agent.rows for agent in agents])
     assert (rows.sum(axis=0) == 1).all()
@@ -93,8 +93,8 @@ def test_partitions_do_not_overlap() -> None:
 
 
 def test_a_monolithic_scheduler_has_everything() -> None:
-    (multi,) = monolithic(WORKLOADS, TIMING, single_path=False)
-    (single,) = monolithic(WORKLOADS, TIMING, single_path=True)
+    (multi,) = make_monolithic(WORKLOADS, TIMING, single_path=False)
+    (single,) = make_monolithic(WORKLOADS, TIMING, single_path=True)
     for agent in (multi, single):
         assert (agent.name, agent.workloads, agent.rows, agent.optimistic) == (
             "all",
@@ -107,7 +107,7 @@ def test_a_monolithic_scheduler_has_everything() -> None:
 
 
 def test_shared_state_has_any_number_of_schedulers() -> None:
-    agents = shared_state(WORKLOADS, TIMING, {"batch": 3}, machine=True, atomic=False)
+    agents = make_shared_state(WORKLOADS, TIMING, {"batch": 3}, machine=True, atomic=False)
     assert [agent.name for agent in agents] == ["batch-0", "batch-1", "batch-2", "service", "test"]
     assert all(
         agent.optimistic and agent.machine and not agent.atomic and agent.rows is None
@@ -126,7 +126,7 @@ def test_each_workload_is_a_framework(optimistic: bool) -> None:
 def test_jobs_go_to_a_scheduler_of_their_workload_in_turn(
     jobs: list[int], batch: int, service: int
 ) -> None:
-    agents = shared_state(
+    agents = make_shared_state(
         WORKLOADS, TIMING, {"batch": batch, "service": service}, machine=False, atomic=False
     )
     owner = assign_jobs(agents, WORKLOADS, np.array(jobs, dtype=np.int64)).tolist()
@@ -142,5 +142,5 @@ def test_jobs_go_to_a_scheduler_of_their_workload_in_turn(
 
 
 def test_one_scheduler_serves_all_workloads() -> None:
-    agents = monolithic(WORKLOADS, TIMING, single_path=False)
+    agents = make_monolithic(WORKLOADS, TIMING, single_path=False)
     assert assign_jobs(agents, WORKLOADS, np.array([2, 0, 1, 0])).tolist() == [0, 0, 0, 0]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from murmuration.autoscaling.agents.messages import ReplyToClient
-from murmuration.simulation.messages.depas import DepasWorld, System, reached
+from murmuration.simulation.messages.depas import DepasWorld, System, find_reached
 from murmuration.simulation.messages.depas_faults import SETTINGS, run_schedule
 from murmuration.simulation.messages.drive import BrokenError
 
@@ -25,5 +25,9 @@ def test_the_checker_notices_a_second_answer() -> None:
 
 
 def test_reached_follows_links_both_ways() -> None:
-    assert reached({"a": {"b"}, "b": set(), "c": {"b"}, "d": {"e"}, "e": set()}) == {"a", "b", "c"}
-    assert reached({}) == set()
+    assert find_reached({"a": {"b"}, "b": set(), "c": {"b"}, "d": {"e"}, "e": set()}) == {
+        "a",
+        "b",
+        "c",
+    }
+    assert find_reached({}) == set()

@@ -12,7 +12,7 @@ from murmuration.base.arrays import Amounts
 from murmuration.base.jit import loop_kernel
 from murmuration.schedulers.offers.ledger import Ledger
 from murmuration.schedulers.offers.messages import Filters, Task
-from murmuration.schedulers.offers.revocation import to_revoke
+from murmuration.schedulers.offers.revocation import choose_victims
 from murmuration.simulation.architectures.offers.revocation import make_room
 from murmuration.simulation.architectures.offers.world import OfferWorld
 from murmuration.simulation.engine import run as engine
@@ -94,7 +94,7 @@ def ledger_of(run: engine.Run) -> Ledger:
 def by_the_master(run: engine.Run, wanted: Amounts) -> Revoked:
     ledger, guaranteed = ledger_of(run), cast(OfferWorld, run.world).guarantee
     needy = run.setup.jobs.workloads[NEEDY]
-    keys = to_revoke(ledger, guaranteed, (), needy, Filters(at_least=tuple(wanted.tolist())))
+    keys = choose_victims(ledger, guaranteed, (), needy, Filters(at_least=tuple(wanted.tolist())))
     return Counter((task.split(".")[0], ledger.tasks[name, task].task.node) for name, task in keys)
 
 

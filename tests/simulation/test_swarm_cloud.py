@@ -76,7 +76,7 @@ def plain(start: list[int], n0: int, form: int, rng: np.random.Generator) -> tup
 )
 def test_same_distribution_as_the_plain_simulator(filling: int, form: int) -> None:
     nodes, n0, runs = 20, 10, 400
-    fast = cloud.settle(np.full(nodes, filling), n0, state(1, "fast"), runs, form)
+    fast = cloud.run_to_equilibrium(np.full(nodes, filling), n0, state(1, "fast"), runs, form)
     rng = generator(2, "plain")
     slow = np.array([plain([filling] * nodes, n0, form, rng) for _ in range(runs)])
     for mine, other in zip((fast.steps, fast.migrations, fast.messages), slow.T, strict=True):
@@ -139,21 +139,23 @@ def test_both_searches_find_a_suitable_node_or_neither_does(start: list[int], so
 
 def test_messages_of_a_structured_search_grow_with_log_n() -> None:
     for nodes in (64, 256, 1024):
-        found = cloud.settle(np.full(nodes, 25), 50, state(1, "chord"), 5, search=CHORD)
+        found = cloud.run_to_equilibrium(np.full(nodes, 25), 50, state(1, "chord"), 5, search=CHORD)
         assert (found.messages / found.migrations).max() <= math.log2(nodes)
-        ring = cloud.settle(np.full(nodes, 25), 50, state(1, "ring"), 5, search=RING)
+        ring = cloud.run_to_equilibrium(np.full(nodes, 25), 50, state(1, "ring"), 5, search=RING)
         assert (ring.messages / ring.migrations).min() > nodes / 40
 
 
 def test_the_papers_thousand_nodes() -> None:
     for filling, paper in ((49, 82.0), (25, 108.0), (1, 42.0)):
-        found = cloud.settle(np.full(1000, filling), 50, state(5, str(filling)), 60)
+        found = cloud.run_to_equilibrium(np.full(1000, filling), 50, state(5, str(filling)), 60)
         assert found.steps.mean() == pytest.approx(paper, rel=0.08)
         assert 1.5 < found.migrations.mean() / cloud.fewest_migrations(1000, filling, 50) < 2.4
 
 
 def test_the_same_seed_gives_the_same_runs() -> None:
-    first, again = (cloud.settle(np.full(60, 25), 50, state(3, "same"), 20) for _ in range(2))
+    first, again = (
+        cloud.run_to_equilibrium(np.full(60, 25), 50, state(3, "same"), 20) for _ in range(2)
+    )
     assert all((a == b).all() for a, b in zip(first, again, strict=True))
 
 
@@ -161,7 +163,7 @@ def test_three_nodes_with_both_rules_agree_with_the_fast_simulator() -> None:
     start = np.array([32, 34, 34])
     rng = state(1, "three")
     slow = np.array([small.track(start, 50, small.FULLER, rng, 1000)[0] for _ in range(400)])
-    fast = cloud.settle(start, 50, state(2, "three"), 400).steps
+    fast = cloud.run_to_equilibrium(start, 50, state(2, "three"), 400).steps
     assert abs(slow.mean() - fast.mean()) < 4 * math.sqrt((slow.var() + fast.var()) / 400)
     assert fast.max() <= 40
 
@@ -179,7 +181,7 @@ def test_random_destinations_keep_every_container() -> None:
 
 def test_a_cloud_that_cannot_be() -> None:
     with pytest.raises(InputError, match="at least 2 containers"):
-        cloud.settle(np.array([0, 0]), 1, state(1, "bad"))
+        cloud.run_to_equilibrium(np.array([0, 0]), 1, state(1, "bad"))
     for start in ([5], [5, 11], [-1, 3]):
         with pytest.raises(InputError, match="at least two nodes with 0 to 10 containers"):
-            cloud.settle(np.array(start), 10, state(1, "bad"))
+            cloud.run_to_equilibrium(np.array(start), 10, state(1, "bad"))

@@ -18,7 +18,7 @@ from murmuration.simulation.engine.setup import node_changes
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_events, make_nodes
 from murmuration.workload.detect import open_trace
-from murmuration.workload.node_events import absent, drop_redundant, in_order, rows_of
+from murmuration.workload.node_events import absent, drop_redundant, rows_of, sort_events
 from murmuration.workload.nodes import ADD, REMOVE, UPDATE, NodeEvents, NodeTable
 
 Row = tuple[float, str, int, int]
@@ -168,7 +168,7 @@ def test_events_without_redundant_ones_lead_to_the_same_nodes(rows: list[Row]) -
     """A plain reader of the raw events, asked after every instant, sees what the effective events
     lead to."""
     table = NodeTable(Resources(), NAMES, np.full((3, 2), 2, dtype=np.int64), ({},) * 3)
-    raw = in_order(_events(rows))
+    raw = sort_events(_events(rows))
     kept = drop_redundant(raw, table)
     late = {name for name in NAMES if _first(raw, name) == (ADD, True)}
     assert absent(kept, NAMES).tolist() == [name in late for name in NAMES]

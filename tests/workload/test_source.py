@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from murmuration.base.errors import InputError
-from murmuration.workload.formats.source import HEAD_BYTES, beside, load
+from murmuration.workload.formats.source import HEAD_BYTES, find_beside, load
 
 TEXT = b"a,b\n1,2\n"
 
@@ -71,7 +71,7 @@ def test_the_file_beside_another(tmp_path: Path) -> None:
     for name in ("usage.csv", "a-vms.csv", "b-vms.csv"):
         (tmp_path / name).write_text("")
     (tmp_path / "0-vms").mkdir()
-    assert beside(tmp_path / "usage.csv", "vms") == tmp_path / "a-vms.csv"
-    assert beside(tmp_path / "a-vms.csv", "vms") == tmp_path / "b-vms.csv"
-    assert beside(tmp_path / "usage.csv", "nothing") is None
-    assert beside(tmp_path / "no" / "such" / "file", "vms") is None
+    assert find_beside(tmp_path / "usage.csv", "vms") == tmp_path / "a-vms.csv"
+    assert find_beside(tmp_path / "a-vms.csv", "vms") == tmp_path / "b-vms.csv"
+    assert find_beside(tmp_path / "usage.csv", "nothing") is None
+    assert find_beside(tmp_path / "no" / "such" / "file", "vms") is None

@@ -15,7 +15,7 @@ from tests.workload.conftest import Write
 
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
-from murmuration.simulation.engine.build import recorded_rows
+from murmuration.simulation.engine.build import find_recorded_rows
 from murmuration.simulation.scenarios.inputs import align
 from murmuration.workload.describe import describe
 from murmuration.workload.detect import open_trace
@@ -162,7 +162,7 @@ def test_the_recorded_placement_of_alibaba_never_overfills_a_node(data: Path) ->
     jobs = jobs_in(data / "alibaba-containers-2018" / "instance_deploy.csv.xz")
     nodes = open_trace(data / "alibaba-containers-2018" / "machine_resources.csv.xz").nodes
     assert nodes is not None and jobs.curves is not None
-    row = recorded_rows(jobs, nodes)
+    row = find_recorded_rows(jobs, nodes)
     known = np.flatnonzero(row >= 0)
     assert [nodes.names[row[k]] for k in known[:50]] == [
         jobs.recorded_nodes[jobs.recorded[k]] for k in known[:50]

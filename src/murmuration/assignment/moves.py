@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.assignment.packed import Packed, Work
-from murmuration.assignment.problem import Problem, describe, new_violations, used
+from murmuration.assignment.problem import Problem, describe, new_violations, sum_requests
 from murmuration.assignment.state import (
     PlacementState,
     legal,
@@ -205,7 +205,7 @@ def _number_waves(problem: Problem, steps: list[MoveStep]) -> tuple[MoveStep, ..
     depends on where others are.
     """
     ruled = _mark_ruled(problem)
-    free = problem.total - used(problem, problem.present)
+    free = problem.total - sum_requests(problem, problem.present)
     freed = np.zeros_like(free)
     down = np.zeros(len(problem.budget), dtype=np.int64)
     moving: set[int] = set()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from murmuration.assignment.problem import Problem, used
+from murmuration.assignment.problem import Problem, sum_requests
 from murmuration.base.arrays import Counts, Flags, Floats, Indices, Integers
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.loading import is_module_path, load_object
@@ -235,7 +235,7 @@ def values(problem: Problem, node_of: Integers, power_off: bool = False) -> Floa
 def shares(problem: Problem, node_of: Integers) -> Floats:
     """The used share of each resource of each node; NaN for what a node does not have."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(problem.total > 0, used(problem, node_of) / problem.total, np.nan)
+        return np.where(problem.total > 0, sum_requests(problem, node_of) / problem.total, np.nan)
 
 
 def priority_weight(problem: Problem) -> Floats:

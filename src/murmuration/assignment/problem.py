@@ -268,7 +268,7 @@ def problem_of(
     return Problem(total=total, request=request, **plain)
 
 
-def used(problem: Problem, node_of: Indices) -> Amounts:
+def sum_requests(problem: Problem, node_of: Indices) -> Amounts:
     """What the placed tasks ask of each node."""
     amounts = np.zeros_like(problem.total)
     placed = node_of >= 0
@@ -278,39 +278,41 @@ def used(problem: Problem, node_of: Indices) -> Amounts:
 
 def violations(problem: Problem, node_of: Integers) -> list[Violation]:
     """Everything that is not allowed in a placement; an unplaced task is no violation."""
-    return _of_tasks(problem, node_of) + _of_rules(problem, node_of, range(len(problem.rules)))
+    return _check_tasks(problem, node_of) + _check_rules(
+        problem, node_of, range(len(problem.rules))
+    )
 
 
-def _of_tasks(problem: Problem, node_of: Integers) -> list[Violation]:
+def _check_tasks(problem: Problem, node_of: Integers) -> list[Violation]:
     """Nodes with more asked of them than they have, and tasks that may not lie where they are."""
     allowed = (
         problem.allowed[problem.class_of, node_of] | (node_of == problem.node_of) | (node_of < 0)
     )
     moved_though_fixed = ~problem.movable & (problem.node_of >= 0) & (node_of != problem.node_of)
     return [
-        *_over_capacity(problem, node_of),
+        *_check_capacity(problem, node_of),
         *(Violation("constraint", int(task), -1, 1) for task in np.flatnonzero(~allowed)),
         *(Violation("pinned", int(task), -1, 1) for task in np.flatnonzero(moved_though_fixed)),
     ]
 
 
-def _of_rules(problem: Problem, node_of: Integers, rules: Iterable[int]) -> list[Violation]:
+def _check_rules(problem: Problem, node_of: Integers, rules: Iterable[int]) -> list[Violation]:
     return [
         Violation(problem.rules[k].kind, k, d, by)
         for k in rules
-        for d, by in broken(problem.rules[k], node_of).items()
+        for d, by in find_broken(problem.rules[k], node_of).items()
     ]
 
 
-def _over_capacity(problem: Problem, node_of: Integers) -> list[Violation]:
-    over = np.maximum(used(problem, node_of) - problem.total, 0)
+def _check_capacity(problem: Problem, node_of: Integers) -> list[Violation]:
+    over = np.maximum(sum_requests(problem, node_of) - problem.total, 0)
     return [
         Violation("capacity", int(n), int(r), int(over[n, r]))
         for n, r in zip(*np.nonzero(over), strict=True)
     ]
 
 
-def broken(rule: Rule, node_of: Integers) -> dict[int, int]:
+def find_broken(rule: Rule, node_of: Integers) -> dict[int, int]:
     """The domains in which a rule is broken, and by how many tasks; a spread is broken as a whole,
     in domain 0."""
     targets, alone, twice = (Counter(domains_of(rule, tasks, node_of)) for tasks in rule.parts)
@@ -320,14 +322,14 @@ def broken(rule: Rule, node_of: Integers) -> dict[int, int]:
         beside = {d: targets[d] - (0 if alone[d] else 1) - rule.limit for d in {**alone, **twice}}
         return {d: by for d, by in beside.items() if by > 0}
     if rule.kind == TOGETHER:
-        return _broken_together(rule, node_of, targets, alone, twice)
+        return _find_broken_together(rule, node_of, targets, alone, twice)
     emptiest = min((targets[d] for d in range(rule.domains)), default=0)
     # One number for the whole rule: what makes the worst domain no worse may fill another one.
     skew = max((targets[d] - emptiest - rule.limit for d in {**alone, **twice}), default=0)
     return {0: skew} if skew > 0 else {}
 
 
-def _broken_together(
+def _find_broken_together(
     rule: Rule,
     node_of: Indices,
     targets: Counter[int],
@@ -360,7 +362,7 @@ def new_violations(
     """What a placement breaks that was not broken as much before: a cluster may break rules
     already, and a plan must not make that worse."""
     before = problem.node_of if since is None else since
-    more = _more(_of_tasks(problem, node_of), _of_tasks(problem, before))
+    more = _find_greater(_check_tasks(problem, node_of), _check_tasks(problem, before))
     return more + new_broken(problem, np.flatnonzero(node_of != before), node_of, before)
 
 
@@ -374,12 +376,12 @@ def new_broken(
     moved, its arrival is judged too.
     """
     rules = problem.rules_of(moved)
-    after = _of_rules(problem, node_of, rules)
-    more = _more(after, _of_rules(problem, before, {v.subject for v in after}))
+    after = _check_rules(problem, node_of, rules)
+    more = _find_greater(after, _check_rules(problem, before, {v.subject for v in after}))
     worse = [
         v
         for v in more
-        if v.kind != TOGETHER or _touched(problem.rules[v.subject], v.domain, before, node_of)
+        if v.kind != TOGETHER or _is_touched(problem.rules[v.subject], v.domain, before, node_of)
     ]
     if worse or len(moved) != 1:
         return worse
@@ -398,7 +400,7 @@ def refuses_arrival(rule: Rule, task: int, node_of: Integers) -> bool:
     if node_of[task] < 0 or (rule.kind != APART and task not in rule.holders):
         return False
     if rule.kind == APART:
-        return domain in broken(rule, node_of)
+        return domain in find_broken(rule, node_of)
     if domain < 0:
         return True
     others = Counter(domains_of(rule, rule.targets[rule.targets != task], node_of))
@@ -410,13 +412,13 @@ def refuses_arrival(rule: Rule, task: int, node_of: Integers) -> bool:
     return others[domain] + itself - emptiest > rule.limit
 
 
-def _more(after: list[Violation], before: list[Violation]) -> list[Violation]:
+def _find_greater(after: list[Violation], before: list[Violation]) -> list[Violation]:
     """The violations that are new, or greater than they were."""
     amounts = {v[:3]: v.amount for v in before}
     return [v for v in after if v.amount > amounts.get(v[:3], 0)]
 
 
-def _touched(rule: Rule, domain: int, before: Integers, after: Integers) -> bool:
+def _is_touched(rule: Rule, domain: int, before: Integers, after: Integers) -> bool:
     """Whether a task of a rule came to a domain or left it; what lies outside all domains always
     counts."""
     inside = [

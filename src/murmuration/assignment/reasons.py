@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from murmuration.assignment.problem import Problem, broken, refuses_arrival, used
+from murmuration.assignment.problem import Problem, find_broken, refuses_arrival, sum_requests
 from murmuration.base.arrays import Amounts, Flags, Indices
 
 
@@ -15,7 +15,7 @@ def why_unplaced(problem: Problem, node_of: Indices, task: int, among: Flags | N
     most frequent first."""
     if problem.pinned[task] and problem.source is not None and problem.source.pin_reasons[task]:
         return problem.source.pin_reasons[task]
-    free = problem.total - used(problem, node_of)
+    free = problem.total - sum_requests(problem, node_of)
     usable = problem.may_use(task)
     objections: Counter[str] = Counter()
     nodes = range(len(problem.nodes)) if among is None else np.flatnonzero(among).tolist()
@@ -46,7 +46,7 @@ def _object_to(problem: Problem, node_of: Indices, task: int, node: int, free: A
     after[task] = node
     for index in problem.rules_of(np.array([task])):
         rule = problem.rules[index]
-        worse = sum(broken(rule, after).values()) > sum(broken(rule, node_of).values())
+        worse = sum(find_broken(rule, after).values()) > sum(find_broken(rule, node_of).values())
         if worse or refuses_arrival(rule, task, after):
             return f"forbidden by a rule ({rule.name})"
     return "that would take it, but only in another order"

@@ -10,7 +10,7 @@ keep less).
 `legal` answers for capacity, constraints and rules, so that a search that asks it first never
 leaves what is allowed. Its three parts differ in cost: capacity and constraints are a few
 comparisons, rules may look at many tasks. Loops therefore ask `fits` and `may_use` first, then
-whether a move is worth making, and `ruled_out` last.
+whether a move is worth making, and `breaks_rule` last.
 
 What a rule allows is not "the rule holds afterwards" but "the move breaks nothing that was not
 broken": real clusters break rules, because Kubernetes checks them only when a pod is scheduled.
@@ -392,7 +392,7 @@ def obeys(p: Packed, s: PlacementState, t: int, n: int) -> bool:
 
 
 @inlined
-def ruled_out(p: Packed, s: PlacementState, t: int, n: int) -> bool:
+def breaks_rule(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     """Whether a rule keeps a task from a node: expensive where there are many, so it is asked
     last."""
     return p.rule_first[t] < p.rule_first[t + 1] and not obeys(p, s, t, n)
@@ -401,7 +401,7 @@ def ruled_out(p: Packed, s: PlacementState, t: int, n: int) -> bool:
 @inlined
 def legal(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     """Whether a task may go to a node it is not on."""
-    return fits(p, s, t, n) and may_use(p, t, n) and not ruled_out(p, s, t, n)
+    return fits(p, s, t, n) and may_use(p, t, n) and not breaks_rule(p, s, t, n)
 
 
 @inlined

@@ -86,7 +86,7 @@ def stride_of(fraction: float, size: int) -> int:
     return int(STRIDES[int(fraction * len(STRIDES))]) % size if size > 0 else 0
 
 
-def onward(at: int, step: int, size: int) -> int:
+def step_round(at: int, step: int, size: int) -> int:
     """One step further round a view; a division would cost more than all the rest."""
     at += step
     return at - size if at >= size else at
@@ -135,7 +135,7 @@ def partner(views: Views, up: Array, owner: int, loss: float, rng: Array) -> int
     return -1
 
 
-def news(views: Views, giver: int, taker: int, at: int, step: int, count: int) -> int:
+def find_news(views: Views, giver: int, taker: int, at: int, step: int, count: int) -> int:
     """Which of the links the giver offers are new to the taker, as bits.
 
     All are looked up before any is written: reading a row in vectors right after writing to it
@@ -146,7 +146,7 @@ def news(views: Views, giver: int, taker: int, at: int, step: int, count: int) -
         node = views.node[giver, at]
         if node != taker and not knows(views.node[taker], views.size[taker], node):
             bits |= 1 << k
-        at = onward(at, step, size)
+        at = step_round(at, step, size)
     return bits
 
 
@@ -191,13 +191,13 @@ def swap(
     to, other_step = int(draw), stride_of(draw - int(draw), theirs)
     count = min(length - 1, mine, theirs - 1)
     first = to
-    to = onward(to, other_step, theirs)
-    to_other = news(views, owner, other, at, step, count)
-    to_owner = news(views, other, owner, to, other_step, count)
+    to = step_round(to, other_step, theirs)
+    to_other = find_news(views, owner, other, at, step, count)
+    to_owner = find_news(views, other, owner, to, other_step, count)
     introduce(views, work, owner, other, first, now)
     for k in range(count):
         trade(views, owner, at, other, to, (to_owner >> k) & 1 == 1, (to_other >> k) & 1 == 1)
-        at, to = onward(at, step, mine), onward(to, other_step, theirs)
+        at, to = step_round(at, step, mine), step_round(to, other_step, theirs)
     # A view with room left keeps its partner: in a small system nobody may lose his last link.
     if views.size[owner] < views.node.shape[1]:
         meet(views, owner, other, now, work[other])

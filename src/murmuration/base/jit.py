@@ -28,14 +28,14 @@ def source_digest() -> str:
     root = Path(__file__).parent.parent
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.py"))}
     kernels = {path for path, text in texts.items() if _KERNEL.search(text)}
-    called = {root / f"{name}.py" for path in kernels for name in _imported(texts[path])}
+    called = {root / f"{name}.py" for path in kernels for name in _list_imports(texts[path])}
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(kernels | (called & texts.keys())):
         digest.update(texts[path].encode())
     return digest.hexdigest()
 
 
-def _imported(text: str) -> set[str]:
+def _list_imports(text: str) -> set[str]:
     """The modules of ours a file imports from, as paths below the package."""
     modules: set[str] = set()
     for module, listed, in_line in _IMPORT.findall(text):

@@ -23,25 +23,25 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
     if "--replay" in given:
         log, _ = _take(arguments, "--replay")
         flags = [flag for flag in ("--json", "-h", "--help") if flag in given]
-        return _renamed("--replay LOG", "replay LOG", ["replay", *log, *flags])
+        return _rename_command("--replay LOG", "replay LOG", ["replay", *log, *flags])
     if "--live" in given:
-        rest = _without(arguments, {**IGNORED, "--live": False, "--faults": True})
-        return _renamed("--live", "rehearse SCENARIO", ["rehearse", *rest])
+        rest = _drop_options(arguments, {**IGNORED, "--live": False, "--faults": True})
+        return _rename_command("--live", "rehearse SCENARIO", ["rehearse", *rest])
     if "--faults" in given:
-        count, rest = _take(_without(arguments, {**IGNORED, "--speed": True}), "--faults")
+        count, rest = _take(_drop_options(arguments, {**IGNORED, "--speed": True}), "--faults")
         new = ["faults", *rest, *(f"--count={number}" for number in count)]
-        return _renamed("--faults N", "faults SCENARIO --count N", new)
+        return _rename_command("--faults N", "faults SCENARIO --count N", new)
     return ["simulate", *arguments]
 
 
-def _renamed(old: str, new: str, arguments: list[str]) -> list[str]:
+def _rename_command(old: str, new: str, arguments: list[str]) -> list[str]:
     print(f"murmur: simulate {old} is now murmur {new}", file=sys.stderr)
     return arguments
 
 
 def _take(arguments: Sequence[str], option: str) -> tuple[list[str], list[str]]:
     """The value of an option (none if it is missing), and the other arguments."""
-    others = _without(arguments, {option: True})
+    others = _drop_options(arguments, {option: True})
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name == option:
@@ -49,7 +49,7 @@ def _take(arguments: Sequence[str], option: str) -> tuple[list[str], list[str]]:
     return [], others
 
 
-def _without(arguments: Sequence[str], options: dict[str, bool]) -> list[str]:
+def _drop_options(arguments: Sequence[str], options: dict[str, bool]) -> list[str]:
     """The arguments without some options, each of which may take a value."""
     remaining, skip = [], False
     for argument in arguments:

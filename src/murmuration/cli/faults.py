@@ -81,9 +81,9 @@ def faults(
 
 
 def _scenario(scenario: Scenario, count: int, as_json: bool) -> None:
-    from murmuration.experiments.live import with_faults
+    from murmuration.experiments.live import run_with_faults
 
-    outcome = with_faults(scenario, count)
+    outcome = run_with_faults(scenario, count)
     if as_json:
         common.print_json(outcome)
     else:

@@ -208,13 +208,13 @@ def _reassign(
 
 def _fail_any(question: PlanQuestion, any_one: str, seed: int, as_json: bool) -> None:
     """Whether everything still fits if any one node or zone fails; exit code 1 if not."""
-    from murmuration.planning.changes import without
+    from murmuration.planning.changes import remove_nodes
     from murmuration.planning.failures import describe_failures, failure_sentences, try_failures
     from murmuration.planning.snapshots.opening import open_snapshot
 
     problem = open_snapshot(question.snapshot, question.place, question.add)
     if question.remove:
-        problem = without(problem, question.remove).problem
+        problem = remove_nodes(problem, question.remove).problem
     failures = try_failures(problem, any_one, seed)
     answer = describe_failures(failures, any_one)
     if as_json:
@@ -227,7 +227,7 @@ def _fail_any(question: PlanQuestion, any_one: str, seed: int, as_json: bool) ->
 
 
 def _plan(question: PlanQuestion, options: Options, folder: Path | None, as_json: bool) -> None:
-    from murmuration.planning.changes import without
+    from murmuration.planning.changes import remove_nodes
     from murmuration.planning.document import document
     from murmuration.planning.plan import make_plan
     from murmuration.planning.snapshots.opening import open_snapshot
@@ -236,7 +236,7 @@ def _plan(question: PlanQuestion, options: Options, folder: Path | None, as_json
     problem = open_snapshot(question.snapshot, question.place, question.add, question.usage)
     extra: dict[str, Any] = {}
     if question.remove:
-        removed = without(problem, question.remove)
+        removed = remove_nodes(problem, question.remove)
         problem = removed.problem
         options = replace(options, displaced=removed.displaced)
         extra["removed"] = list(question.remove)
@@ -276,8 +276,8 @@ def _write(made: Plan, answer: Document, folder: Path) -> None:
 
 def _print(made: Plan, answer: Document, folder: Path | None) -> None:
     from murmuration.planning.document import (
+        explain_kept,
         gain_sentence,
-        kept_sentences,
         rehearsal_sentence,
         table,
     )
@@ -297,7 +297,7 @@ def _print(made: Plan, answer: Document, folder: Path | None) -> None:
             "has room"
         )
     common.say(summary(answer))
-    for sentence in [*gain_sentence(answer).splitlines(), *kept_sentences(answer)]:
+    for sentence in [*gain_sentence(answer).splitlines(), *explain_kept(answer)]:
         common.say(sentence)
     if answer["moves"]:
         common.say(rehearsal_sentence(made.rehearsal))

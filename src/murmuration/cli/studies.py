@@ -36,7 +36,7 @@ def run_with_progress(
                 "stopping: runs under way are finished first, and --resume goes on from there"
             )
             raise
-    return statistics.by_label(summaries)
+    return statistics.combine_by_label(summaries)
 
 
 def print_summaries(summaries: list[Summary], folder: Path | None, as_json: bool) -> None:

@@ -165,7 +165,7 @@ def convert(file: str, out: str, **reading: Any) -> None:
     opened = open_trace(file, _options(**reading))
     if opened.jobs is not None:
         usage = write_jobs(opened.jobs, out)
-        wrote = f"{len(opened.jobs):,} jobs" + _and_usage(usage)
+        wrote = f"{len(opened.jobs):,} jobs" + _describe_usage(usage)
     elif opened.nodes is not None:
         write_nodes(opened.nodes, out)
         wrote = f"{len(opened.nodes):,} nodes"
@@ -200,7 +200,7 @@ def generate(
     check_suffix(out)
     checked = common.read_study(scenario, settings, seed, days).base.scenario
     jobs = inputs.make_jobs(checked, inputs.make_nodes(checked.cluster).resources)
-    usage = _and_usage(write_jobs(jobs, out))
+    usage = _describe_usage(write_jobs(jobs, out))
     common.say(
         f"{out}: {len(jobs):,} jobs{usage}, {jobs.tasks.sum():,} tasks of {checked.name}, seed "
         f"{checked.seed}"
@@ -211,7 +211,7 @@ def generate(
         )
 
 
-def _and_usage(path: Path | None) -> str:
+def _describe_usage(path: Path | None) -> str:
     return "" if path is None else f" (what they use in {path}: workload.usage)"
 
 

@@ -33,7 +33,7 @@ def why(
     would unblock the job. JOB is a job of the live cluster, or of a simulated run with --in.
     """
     if run is not None:
-        document = _simulated(job, run, attempt or 1)
+        document = _explain_simulated(job, run, attempt or 1)
     elif attempt is not None:
         raise InputError("--attempt: expected with --in RUN; a live cluster tells of now")
     else:
@@ -54,14 +54,14 @@ def _live(job: str, folder: Path | None) -> Any:
     return client.get("jobs", live.split_task(job)[0], "why")
 
 
-def _simulated(job: str, run: Path, attempt: int) -> dict[str, Any]:
+def _explain_simulated(job: str, run: Path, attempt: int) -> dict[str, Any]:
     import msgspec
 
-    from murmuration.experiments.runs import stored_scenario
+    from murmuration.experiments.runs import read_stored_scenario
     from murmuration.simulation.engine.run import prepare
     from murmuration.simulation.results.explain import explain
 
-    explanation = explain(prepare(stored_scenario(run)), job, attempt)
+    explanation = explain(prepare(read_stored_scenario(run)), job, attempt)
     verdict = explanation.verdict
     document: dict[str, Any] = msgspec.to_builtins(explanation)
     document["verdict_kind"] = None if verdict is None else type(verdict).__name__.lower()

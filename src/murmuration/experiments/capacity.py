@@ -130,7 +130,7 @@ def walk(
 def _start(spec: Spec, question: CapacityQuestion) -> float:
     """What the scenario itself has under the key that is varied."""
     scenario = spec.scenario
-    return scenario.cluster.keep if question.kind == "compact" else sc.multiplied(scenario)
+    return scenario.cluster.keep if question.kind == "compact" else sc.find_multiple(scenario)
 
 
 def _measure(
@@ -144,7 +144,7 @@ def _measure(
     """A summary of each size, or why it cannot be run: of too few nodes none may be left that a
     workload fits on."""
     try:
-        return list(run_all([sized(spec, question, start, size, folder) for size in sizes]))
+        return list(run_all([resize_spec(spec, question, start, size, folder) for size in sizes]))
     except InputError as error:
         if len(sizes) == 1:
             return [error]
@@ -152,7 +152,7 @@ def _measure(
         return [outcome for outcomes in each for outcome in outcomes]
 
 
-def sized(
+def resize_spec(
     spec: Spec, question: CapacityQuestion, start: float, size: float, folder: Path | None = None
 ) -> Spec:
     """The same run at another size."""
@@ -169,13 +169,13 @@ def judge(
     cluster = summary["cluster"]
     types = cluster["allocation_types"]
     overloaded = types["overloaded"] / max(sum(types.values()), 1.0)
-    left, left_first = left_share(summary), left_share(first)
+    left, left_first = unplaced_share(summary), unplaced_share(first)
     reasons = []
     if overloaded > question.limit:
         reasons.append("overloaded")
     if left > left_first + question.waiting:
         reasons.append("not placed")
-    worse = _saturated(summary) - _saturated(first)
+    worse = _list_saturated(summary) - _list_saturated(first)
     if worse:
         reasons.append(f"{', '.join(sorted(worse))} saturated")
     return CapacityStep(
@@ -190,7 +190,7 @@ def judge(
     )
 
 
-def left_share(summary: Summary) -> float:
+def unplaced_share(summary: Summary) -> float:
     """Of the jobs submitted, the share that still waits at the end, was given up or can never
     run."""
     rows = summary["workloads"].values()
@@ -200,7 +200,7 @@ def left_share(summary: Summary) -> float:
     )
 
 
-def _saturated(summary: Summary) -> set[str]:
+def _list_saturated(summary: Summary) -> set[str]:
     return {name for name, row in summary["workloads"].items() if row["saturated"]}
 
 

@@ -77,7 +77,7 @@ def drive(scenario: sc.Scenario, speed: float, tell: Tell = lambda text: None) -
             again = replay_log(Path(folder))
         finally:
             supervisor.bring_down(Path(folder), keep=True)
-    return _compared(scenario.name, jobs, simulated.placed, placed, again, wall_s)
+    return _compare_runs(scenario.name, jobs, simulated.placed, placed, again, wall_s)
 
 
 def _check_size(
@@ -113,7 +113,7 @@ def _run(
     """
     emulated = [EmulatedNode(join.node, join.total, join.attributes) for join in joins(nodes)]
     agent = AgentOptions(folder=options.folder, name="emulated", resources={}, emulated=emulated)
-    supervisor.detached(supervisor.Parts(options, [agent]))
+    supervisor.start_detached(supervisor.Parts(options, [agent]))
     client = ApiClient(Path(options.folder))
     began = time.monotonic()
     for (at_s, event), before in zip(jobs, ended, strict=True):
@@ -136,7 +136,7 @@ def _run(
     return time.monotonic() - began, placed
 
 
-def _compared(
+def _compare_runs(
     name: str,
     jobs: list[tuple[float, SubmitJob]],
     simulated: list[TaskPlaced],
@@ -158,7 +158,7 @@ def _compared(
     }
 
 
-def with_faults(scenario: sc.Scenario, count: int) -> dict[str, Any]:
+def run_with_faults(scenario: sc.Scenario, count: int) -> dict[str, Any]:
     """A scenario through the live master and its node agents in virtual time, while so many faults
     happen.
 
@@ -186,7 +186,7 @@ def with_faults(scenario: sc.Scenario, count: int) -> dict[str, Any]:
     longest = max(event.duration_s or 0.0 for _, event in jobs)
     driver.at(horizon + 2.0 * timeout_s, driver.start, MASTER)
     driver.run(horizon + 5.0 * timeout_s + 10.0 * longest)
-    return _survived(scenario.name, cluster, len(jobs), Counter(inflicted))
+    return _report_survival(scenario.name, cluster, len(jobs), Counter(inflicted))
 
 
 def _inflict(
@@ -206,7 +206,7 @@ def _inflict(
     return kind
 
 
-def _survived(
+def _report_survival(
     name: str, cluster: CentralCluster, jobs: int, faults: Counter[str]
 ) -> dict[str, Any]:
     assert cluster.master is not None

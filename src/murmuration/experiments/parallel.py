@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from murmuration.base.errors import InputError
-from murmuration.experiments.runs import Summary, compute, execute, stored_summary, write_run
+from murmuration.experiments.runs import Summary, compute, execute, read_stored_summary, write_run
 from murmuration.experiments.specs import Spec
 
 Done = Callable[[int, Summary], None]
@@ -26,7 +26,7 @@ def run_all(
     they finish in."""
     summaries: dict[int, Summary] = {}
     for index, spec in enumerate(specs):
-        stored = stored_summary(spec) if resume else None
+        stored = read_stored_summary(spec) if resume else None
         if stored is not None:
             summaries[index] = stored
             done(index, stored)

@@ -31,7 +31,7 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def measured(
+def measure_row(
     quantity: str, paper: str | float | None, values: Sequence[float], holds: bool | None = None
 ) -> Row:
     """A row with the mean over the runs; a single run has no interval."""
@@ -43,17 +43,17 @@ def measured(
     )
 
 
-def above(bound: float, values: Sequence[float]) -> bool | None:
+def is_above(bound: float, values: Sequence[float]) -> bool | None:
     """Whether a mean lies above a bound with its whole interval; None if only the mean does."""
     mean, low, _ = interval(values)
     return True if low > bound else None if mean > bound else False
 
 
-def below(bound: float, values: Sequence[float]) -> bool | None:
-    return above(-bound, [-value for value in values])
+def is_below(bound: float, values: Sequence[float]) -> bool | None:
+    return is_above(-bound, [-value for value in values])
 
 
-def against_paper(
+def draw_against_paper(
     title: str,
     y_label: str,
     paper: Mapping[str, float | None],

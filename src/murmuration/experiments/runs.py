@@ -87,7 +87,7 @@ def complete(spec: Spec, control: Control | None = None) -> RunOutcome | None:
     """Run one, or take the results that are in its folder, and write the results; None if the run
     was stopped before its end."""
     control = control or Control()
-    stored = stored_summary(spec) if control.resume else None
+    stored = read_stored_summary(spec) if control.resume else None
     if stored is not None:
         return RunOutcome(stored, {})
     outcome = compute(spec, control)
@@ -110,7 +110,7 @@ def compute(spec: Spec, control: Control | None = None) -> RunOutcome | None:
         _load_snapshot(spec, run)
     if not _advance(spec, run, control):
         return None
-    summary = results.summary(run, spec.label) | _varied(spec)
+    summary = results.summary(run, spec.label) | _run_varied(spec)
     summary["timing"] = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
     return RunOutcome(summary, {} if spec.folder is None else result_tables(run))
 
@@ -175,7 +175,7 @@ def _report_infeasible(run: Run, control: Control) -> None:
         )
 
 
-def _varied(spec: Spec) -> Summary:
+def _run_varied(spec: Spec) -> Summary:
     return {} if spec.vary is None else {"vary": dict(spec.vary)}
 
 
@@ -241,7 +241,7 @@ def begin_folder(folder: Path, spec: Spec) -> None:
     files.write_json(folder / snapshots.SCENARIO, {"label": spec.label, "tables": spec.tables})
 
 
-def stored_tables(folder: Path) -> Mapping[str, Any]:
+def read_stored_tables(folder: Path) -> Mapping[str, Any]:
     """The label and the scenario's tables of the run in a folder."""
     below = sorted(path.parent for path in folder.glob(f"*/{snapshots.SCENARIO}"))
     if below and not (folder / snapshots.SCENARIO).exists():
@@ -255,17 +255,17 @@ def stored_tables(folder: Path) -> Mapping[str, Any]:
     return stored
 
 
-def stored_scenario(folder: Path) -> sc.Scenario:
+def read_stored_scenario(folder: Path) -> sc.Scenario:
     """The scenario of the run in a folder."""
-    return sc.check(stored_tables(folder)["tables"], str(folder / snapshots.SCENARIO))
+    return sc.check(read_stored_tables(folder)["tables"], str(folder / snapshots.SCENARIO))
 
 
-def stored_summary(spec: Spec) -> Summary | None:
+def read_stored_summary(spec: Spec) -> Summary | None:
     """The summary of a run that is in its folder already, if it is of the same scenario."""
     if spec.folder is None or not (Path(spec.folder) / snapshots.SUMMARY).exists():
         return None
     folder = Path(spec.folder)
-    if stored_tables(folder) != {"label": spec.label, "tables": dict(spec.tables)}:
+    if read_stored_tables(folder) != {"label": spec.label, "tables": dict(spec.tables)}:
         return None
     summary: Summary = files.read_json(folder / snapshots.SUMMARY)
-    return {**summary, **_varied(spec), "timing": files.read_json(folder / snapshots.TIMING)}
+    return {**summary, **_run_varied(spec), "timing": files.read_json(folder / snapshots.TIMING)}

@@ -93,7 +93,7 @@ def _figure(column: list[Any]) -> Any:
     return interval([float(value) for value in present])
 
 
-def by_label(summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def combine_by_label(summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Replicas of one label combined, in order of first appearance; a single run stays as it is."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for summary in summaries:

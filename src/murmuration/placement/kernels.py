@@ -153,7 +153,7 @@ def sift(rows: SmallIntegers, size: int, at: int, scores: Scores, start: int, n:
         at = child
 
 
-def ranked(
+def place_ranked(
     total: Amounts,
     free: Amounts,
     allowed: Flags,

@@ -41,7 +41,7 @@ class FirstFit:
                 int(i) for i in np.flatnonzero(view.allowed & (free >= job.request).all(axis=1))
             ]
             nodes += draw_from(rows, free, job.request, job.tasks - len(nodes), rng)
-        return _padded(nodes, job.tasks)
+        return _pad_nodes(nodes, job.tasks)
 
 
 def draw_from(
@@ -85,7 +85,7 @@ class RankedPolicy:
                 heapq.heapreplace(heap, (-float(np.asarray(again)[0]), rank, node))
             else:
                 heapq.heappop(heap)
-        return _padded(nodes, job.tasks)
+        return _pad_nodes(nodes, job.tasks)
 
 
 def top(scores: Floats, feasible: Flags, count: int, start: int) -> Integers:
@@ -100,5 +100,5 @@ def top(scores: Floats, feasible: Flags, count: int, start: int) -> Integers:
     return np.concatenate((better, tied[: count - len(better)]))
 
 
-def _padded(nodes: list[int], tasks: int) -> Nodes:
+def _pad_nodes(nodes: list[int], tasks: int) -> Nodes:
     return np.array(nodes + [-1] * (tasks - len(nodes)), dtype=np.int64)

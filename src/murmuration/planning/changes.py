@@ -22,7 +22,7 @@ class Removed(NamedTuple):
     stranded: dict[str, str]
 
 
-def without(problem: Problem, names: Sequence[str]) -> Removed:
+def remove_nodes(problem: Problem, names: Sequence[str]) -> Removed:
     """Take nodes out of a cluster: their tasks have no node any more, and those that cannot be
     moved are stranded."""
     for name in names:
@@ -80,7 +80,7 @@ def _why_fixed(problem: Problem) -> list[str]:
     return reasons
 
 
-def with_task(problem: Problem, request: Amounts) -> Problem:
+def add_task(problem: Problem, request: Amounts) -> Problem:
     """The same problem with one task more, the only one of its service, that has no node yet."""
     one = {
         "request": request[None].astype(np.int64),

@@ -39,7 +39,7 @@ PATH_MAX = 48
 OF_MOVES = ("moves", "megabytes")
 
 
-def with_moves(problem: Problem, wanted: Sequence[Objective]) -> tuple[Objective, ...]:
+def add_moves(problem: Problem, wanted: Sequence[Objective]) -> tuple[Objective, ...]:
     """The objectives wanted, and moves without a weight: between equals the fewest decide."""
     running = bool((problem.node_of >= 0).any())
     if not running or any(objective.name == "moves" for objective in wanted):
@@ -61,7 +61,7 @@ def seed_placements(search: Search, begin: Placement, reference: Floats) -> list
         return []
     moves_max = dict(search.settings.limits).get(of.MOVES, np.inf)
     return [
-        *_consolidated(search, begin, moves_max),
+        *_consolidate(search, begin, moves_max),
         *_thin(list(_best_moves(search, begin, reference, moves_max))),
     ]
 
@@ -72,7 +72,7 @@ def _thin(path: list[Placement]) -> list[Placement]:
     return [path[k] for k in rows.tolist()] if path else []
 
 
-def _consolidated(search: Search, begin: Placement, moves_max: float) -> list[Placement]:
+def _consolidate(search: Search, begin: Placement, moves_max: float) -> list[Placement]:
     """Placements with fewer nodes in use, if that is wanted."""
     work, weight = search.work, {o.name: o.weight for o in search.objectives}
     power = weight.get("power", 0.0) if work.packed.power_off else 0.0

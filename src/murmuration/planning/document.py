@@ -10,7 +10,7 @@ import numpy as np
 from murmuration.assignment.moves import MoveStep
 from murmuration.assignment.search.construct import LABELS
 from murmuration.base.arrays import Floats
-from murmuration.planning.nodes import emptied_nodes
+from murmuration.planning.nodes import list_emptied
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import MoveRehearsal
 
@@ -31,13 +31,13 @@ def document(plan: Plan, name: str, extra: Document | None = None) -> Document:
         "placed_before": int((problem.node_of >= 0).sum()),
         "objectives": {n: _row(plan, k) for k, n in enumerate(plan.names)},
         "optimised": [{"name": o.name, "weight": o.weight} for o in plan.objectives],
-        "baselines": {n: _named(plan, values) for n, values in plan.baselines.items()},
-        "chosen": _named(plan, plan.values),
+        "baselines": {n: _name_values(plan, values) for n, values in plan.baselines.items()},
+        "chosen": _name_values(plan, plan.values),
         "front": _front(plan),
         "moves": [move(plan, k, step) for k, step in enumerate(plan.order.steps, 1)],
         "moved": plan.order.moved,
         "gain": describe_gain(plan),
-        "emptied_nodes": emptied_nodes(problem, plan.order.node_of),
+        "emptied_nodes": list_emptied(problem, plan.order.node_of),
         "nodes_in_use": [kept._asdict() for kept in plan.kept_nodes],
         "rehearsal": describe_rehearsal(plan.rehearsal),
         "fewest_moves": None if plan.fewest is None else plan.fewest.moves,
@@ -76,13 +76,13 @@ def gain_sentence(document: Document) -> str:
     return "\n".join(sentences)
 
 
-def kept_sentences(document: Document, shown: int = 5) -> list[str]:
+def explain_kept(document: Document, shown: int = 5) -> list[str]:
     """Why the nodes with the fewest tasks stay in use."""
     listed = document["nodes_in_use"][:shown]
     return [f"{kept['node']} keeps {kept['tasks']} tasks: {kept['reason']}" for kept in listed]
 
 
-def _named(plan: Plan, values: Floats) -> dict[str, float]:
+def _name_values(plan: Plan, values: Floats) -> dict[str, float]:
     return {name: float(value) for name, value in zip(plan.names, values, strict=True)}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import Problem
 from murmuration.assignment.search.fewest import fewest_moves
-from murmuration.planning.changes import without
+from murmuration.planning.changes import remove_nodes
 
 NODE, ZONE = "node", "zone"
 #: Nodes that the name of a zone lists.
@@ -51,7 +51,7 @@ def _domains(problem: Problem, of: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _fail(problem: Problem, name: str, nodes: list[str], waiting: set[str], seed: int) -> Failure:
-    removed = without(problem, nodes)
+    removed = remove_nodes(problem, nodes)
     fewest = fewest_moves(pack(removed.problem), seed, exact_effort=0.0)
     left = [removed.problem.tasks[t] for t in np.flatnonzero(fewest.node_of < 0).tolist()]
     return Failure(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmuration.assignment.problem import Problem, new_broken, used
+from murmuration.assignment.problem import Problem, new_broken, sum_requests
 from murmuration.assignment.reasons import why_unplaced
 from murmuration.base.arrays import Flags, Indices
 
@@ -22,7 +22,7 @@ class Kept(NamedTuple):
     reason: str
 
 
-def emptied_nodes(problem: Problem, node_of: Indices) -> list[str]:
+def list_emptied(problem: Problem, node_of: Indices) -> list[str]:
     """The nodes that have tasks before a plan and none after it."""
     nodes = range(len(problem.nodes))
     before, after = _in_use(problem.node_of, len(nodes)), _in_use(node_of, len(nodes))
@@ -72,7 +72,7 @@ def _why_fixed(problem: Problem, task: int) -> str:
 
 def _node_for(problem: Problem, node_of: Indices, task: int, among: Flags) -> int:
     """The fullest of these nodes that takes a task; −1 if none does."""
-    free = problem.total - used(problem, node_of)
+    free = problem.total - sum_requests(problem, node_of)
     request = problem.request[task]
     room = ((request <= free) | (request == 0)).all(axis=1)
     nodes = np.flatnonzero(room & problem.may_use(task) & among)

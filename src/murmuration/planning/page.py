@@ -103,7 +103,7 @@ def _moves(document: Document) -> Section:
 def _rehearsal(plan: Plan) -> Section:
     """How many moves are under way and how full the fullest node is, from the first to the last."""
     rehearsal = plan.rehearsal
-    at, under_way, load = _stairs(rehearsal)
+    at, under_way, load = _make_stairs(rehearsal)
     note = "A move counts on both nodes until it ends."
     charts = (
         Chart("Moves under way", "seconds", "moves", (Series("moves", at, under_way),), note=note),
@@ -122,7 +122,7 @@ def _rehearsal(plan: Plan) -> Section:
     )
 
 
-def _stairs(rehearsal: MoveRehearsal) -> tuple[list[float], list[float], list[float]]:
+def _make_stairs(rehearsal: MoveRehearsal) -> tuple[list[float], list[float], list[float]]:
     """Times, moves under way and the fullest node's load: of one time the last count and the
     highest load."""
     known: dict[float, tuple[float, float]] = {0.0: (0.0, rehearsal.load_before)}
@@ -138,7 +138,7 @@ def _stairs(rehearsal: MoveRehearsal) -> tuple[list[float], list[float], list[fl
     return list(times), list(counts), list(loads)
 
 
-def _marked(plan: Plan) -> list[tuple[str, Floats]]:
+def _mark_placements(plan: Plan) -> list[tuple[str, Floats]]:
     """What is named in the plots: chosen, before where something ran, and the baselines."""
     named = [("chosen", plan.values)]
     if plan.running:
@@ -149,7 +149,7 @@ def _marked(plan: Plan) -> list[tuple[str, Floats]]:
 def _front(plan: Plan) -> list[Section]:
     names = tuple(objective.name for objective in plan.objectives)
     indices = [plan.names.index(name) for name in names]
-    marked = tuple((name, values[indices].tolist()) for name, values in _marked(plan))
+    marked = tuple((name, values[indices].tolist()) for name, values in _mark_placements(plan))
     rows = plan.front.tolist()
     parallel = Parallel(
         "All objectives",

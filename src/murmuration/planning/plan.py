@@ -21,11 +21,11 @@ from murmuration.assignment.search.search import Search, Settings
 from murmuration.base.arrays import Floats, Indices, Integers
 from murmuration.planning import pymoo_peer
 from murmuration.planning.choice import (
+    add_moves,
     choose,
     reference_placement,
     seed_placements,
     show_front,
-    with_moves,
 )
 from murmuration.planning.nodes import Kept, why_kept
 from murmuration.planning.rehearsal import RATE, MoveRehearsal, rehearse
@@ -202,7 +202,7 @@ def _search(
         lambda: time.perf_counter() > end,
         limits=options.limits,
     )
-    search = Search(work, with_moves(work.problem, wanted), settings)
+    search = Search(work, add_moves(work.problem, wanted), settings)
     search.seed([work.placement(fewest.node_of)] if fewest is not None else [])
     if len(work.packed.movable):
         begin = search.start_from(work.placement(reference_placement(work)))

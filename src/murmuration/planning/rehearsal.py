@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from murmuration.assignment.moves import MoveStep
-from murmuration.assignment.problem import Problem, describe, new_broken, used
+from murmuration.assignment.problem import Problem, describe, new_broken, sum_requests
 from murmuration.base.arrays import Flags, Floats, Integers
 from murmuration.base.resources import Resources
 from murmuration.cluster.state import Assignment, ClusterState
@@ -298,7 +298,7 @@ def _prerequisites(
 def _replay(problem: Problem, steps: Sequence[MoveStep], rehearsal: MoveRehearsal) -> None:
     """Go through what happened with plain sums: note the load of the fullest node at every moment,
     and the nodes that were above their total."""
-    use = used(problem, problem.present)
+    use = sum_requests(problem, problem.present)
     limit = np.maximum(problem.total, use)
     known = problem.total > 0
     share = np.divide(use, problem.total, out=np.zeros(use.shape), where=known).max(axis=1)

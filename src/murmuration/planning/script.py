@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.assignment.moves import MoveStep
-from murmuration.assignment.problem import Problem, SnapshotDetails, new_broken, used
+from murmuration.assignment.problem import Problem, SnapshotDetails, new_broken, sum_requests
 from murmuration.base.arrays import Indices
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.shell import FUNCTIONS
@@ -44,14 +44,14 @@ def can_be_scripted(plan: Plan) -> bool:
     """Whether the plan is for a Kubernetes cluster and a script can carry out any of its steps."""
     if plan.problem.source is None or plan.problem.source.format != "kubernetes":
         return False
-    return not plan.order.steps or bool(scripted_part(plan).steps)
+    return not plan.order.steps or bool(select_steps(plan).steps)
 
 
 def script_notes(plan: Plan) -> list[str]:
     """What of a Kubernetes plan `moves.sh` does not do, in sentences."""
     if plan.problem.source is None or plan.problem.source.format != "kubernetes":
         return []
-    left_out = scripted_part(plan).left_out
+    left_out = select_steps(plan).left_out
     sentences = [f"step {number}: {reason}" for number, reason in left_out.items()]
     if len(sentences) > NAMED_MAX:
         sentences[NAMED_MAX:] = [f"and {len(sentences) - NAMED_MAX} steps more"]
@@ -60,7 +60,7 @@ def script_notes(plan: Plan) -> list[str]:
     return [f"moves.sh leaves out {sentence}" for sentence in sentences]
 
 
-def scripted_part(plan: Plan) -> ScriptedSteps:
+def select_steps(plan: Plan) -> ScriptedSteps:
     """Go through the steps without those a script cannot make, and leave out what then does not fit
     or breaks a rule."""
     problem, source = plan.problem, plan.problem.source
@@ -97,7 +97,7 @@ def _still_fits(problem: Problem, step: MoveStep, node_of: Indices) -> bool:
     if node_of[step.task] != step.origin:
         return False
     request, after = problem.request[step.task], node_of.copy()
-    free = problem.total[step.node] - used(problem, node_of)[step.node]
+    free = problem.total[step.node] - sum_requests(problem, node_of)[step.node]
     after[step.task] = step.node
     broken = new_broken(problem, np.array([step.task]), after, node_of)
     return not broken and bool(((request <= free) | (request == 0)).all())
@@ -105,10 +105,10 @@ def _still_fits(problem: Problem, step: MoveStep, node_of: Indices) -> bool:
 
 def script(plan: Plan, title: str) -> str:
     """The text of `moves.sh`."""
-    part = scripted_part(plan)
+    part = select_steps(plan)
     head = FUNCTIONS.replace("@TITLE@", " ".join(title.splitlines())).replace("@LABEL@", LABEL)
     comments = [f"# {' '.join(note.splitlines())}" for note in script_notes(plan)]
-    lines = [*comments, *_known_pods(plan, part), shlex.join(["start", *emptied(plan, part)])]
+    lines = [*comments, *_known_pods(plan, part), shlex.join(["start", *list_closed(plan, part)])]
     lines += _body(plan, part) if part.steps else ['echo "nothing to move"']
     waiting = [n for n, step in enumerate(plan.order.steps, 1) if _is_absent(plan, step.task)]
     if waiting:
@@ -121,7 +121,7 @@ def _is_absent(plan: Plan, task: int) -> bool:
     return source is not None and plan.problem.tasks[task] in source.absent
 
 
-def emptied(plan: Plan, part: ScriptedSteps) -> list[str]:
+def list_closed(plan: Plan, part: ScriptedSteps) -> list[str]:
     """Nodes that have pods of their own now and none in the end, and those that are to be removed;
     pods that come later count."""
     problem, source = plan.problem, plan.problem.source

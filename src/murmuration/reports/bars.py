@@ -28,7 +28,7 @@ from murmuration.reports.frame import (
     y_axis,
 )
 from murmuration.reports.scales import Scale
-from murmuration.reports.svg import px, segment, shorten, tag, text_width, tooltip, words, wrap
+from murmuration.reports.svg import draw_words, px, segment, shorten, tag, text_width, tooltip, wrap
 
 _SMALL = 11
 _WIDEST_BAR = 44.0
@@ -164,7 +164,7 @@ def _values_fit(bars: Bars, slots: Slots) -> bool:
 
 def _value(bars: Bars, x: float, value: float, scale: Scale) -> str:
     y = scale.at(value) + (-5 if value >= 0 else 13)
-    return words(value_text(value, bars.y_percent), x, y, "value", "middle")
+    return draw_words(value_text(value, bars.y_percent), x, y, "value", "middle")
 
 
 def _spots(bars: Bars, scale: Scale, slots: Slots) -> list[tuple[float, float]]:
@@ -200,19 +200,21 @@ def _group_names(groups: tuple[str, ...], slots: Slots) -> MarkupBlock:
     lines = _level(groups, slots.pitch - 6)
     if lines is not None:
         parts = [
-            words(line, slots.centre(index), y + row * 14, "tick", "middle")
+            draw_words(line, slots.centre(index), y + row * 14, "tick", "middle")
             for index, group in enumerate(lines)
             for row, line in enumerate(group)
         ]
         return MarkupBlock("".join(parts), 24 + 14 * (max(map(len, lines), default=1) - 1))
     short = [shorten(group, _SLANTED, TEXT) for group in groups]
     depth = 0.64 * max(text_width(group, TEXT) for group in short)
-    parts = [_slanted(group, slots.centre(index) + 4, y - 3) for index, group in enumerate(short)]
+    parts = [
+        _draw_slanted(group, slots.centre(index) + 4, y - 3) for index, group in enumerate(short)
+    ]
     return MarkupBlock("".join(parts), depth + 20)
 
 
-def _slanted(text: str, x: float, y: float) -> str:
-    return words(text, x, y, "tick", "end", transform=f"rotate(-40 {px(x)} {px(y)})")
+def _draw_slanted(text: str, x: float, y: float) -> str:
+    return draw_words(text, x, y, "tick", "end", transform=f"rotate(-40 {px(x)} {px(y)})")
 
 
 def _readout(

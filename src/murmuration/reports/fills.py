@@ -16,7 +16,7 @@ from murmuration.reports.frame import (
     header,
     no_data,
 )
-from murmuration.reports.svg import shorten, tag, tooltip, words
+from murmuration.reports.svg import draw_words, shorten, tag, tooltip
 
 _SMALL, _BAR, _GAP = 10, 5.0, 1.5
 #: Nodes shown one by one; of more, those that change most.
@@ -27,7 +27,7 @@ def draw_fills(plot: Fills, look: Look) -> str:
     keys = [Key(part, "bar", index) for index, part in enumerate(plot.parts)]
     above = header(plot.title, "", keys, look)
     label = f"{plot.title}: {len(plot.rows)} nodes, {', '.join(plot.parts)} before and after"
-    shown = _changed_most(plot.rows)
+    shown = _rank_by_change(plot.rows)
     if not shown:
         box = Box(1, above.height, look.width - 1, above.height + 60)
         below = footer("", plot.note, look, box, 6)
@@ -51,7 +51,7 @@ def draw_fills(plot: Fills, look: Look) -> str:
 Row = tuple[str, Sequence[float], Sequence[float]]
 
 
-def _changed_most(rows: Sequence[Row]) -> list[Row]:
+def _rank_by_change(rows: Sequence[Row]) -> list[Row]:
     if len(rows) <= _SHOWN:
         return list(rows)
     by_change = sorted(
@@ -62,7 +62,7 @@ def _changed_most(rows: Sequence[Row]) -> list[Row]:
 
 def _cell(plot: Fills, row: Row, left: float, top: float, width: float) -> str:
     name, before, after = row
-    parts = [words(shorten(name, width, _SMALL), left, top + 10, "key tiny")]
+    parts = [draw_words(shorten(name, width, _SMALL), left, top + 10, "key tiny")]
     y = top + 15
     for index, part in enumerate(plot.parts):
         tip = tooltip(

@@ -19,13 +19,13 @@ from murmuration.reports.scales import (
 )
 from murmuration.reports.svg import (
     NAMESPACE,
+    draw_words,
     px,
     segment,
     shorten,
     tag,
     text_width,
     tooltip,
-    words,
     wrap,
 )
 
@@ -115,13 +115,13 @@ def header(title: str, y_label: str, keys: Sequence[Key], look: Look) -> MarkupB
     height = 0.0
     for line in [] if look.embedded else wrap(title, look.width, TITLE * 1.05):
         height += TITLE + 5
-        parts.append(words(line, 0, height - 4, "title"))
+        parts.append(draw_words(line, 0, height - 4, "title"))
     legend = _legend(keys, look.width, height + (0 if look.embedded else 4))
     parts.append(legend.markup)
     height = legend.height
     if y_label:
         height += TEXT + 6
-        parts.append(words(shorten(y_label, look.width, TEXT), 0, height - 4, "label"))
+        parts.append(draw_words(shorten(y_label, look.width, TEXT), 0, height - 4, "label"))
     return MarkupBlock("".join(parts), height + 10)
 
 
@@ -135,7 +135,7 @@ def _legend(keys: Sequence[Key], width: float, top: float) -> MarkupBlock:
         room = 26 + text_width(name, TEXT)
         if x > 0 and x + room > width:
             x, y = 0.0, y + 19
-        parts.append(_sample(key, x, y) + words(name, x + 26, y + 4, "key"))
+        parts.append(_sample(key, x, y) + draw_words(name, x + 26, y + 4, "key"))
         x += room + 14
     return MarkupBlock(tag("g", *parts, class_="legend"), y + 14)
 
@@ -144,7 +144,7 @@ def _sample(key: Key, x: float, y: float) -> str:
     if key.sample == "bar":
         shape = tag("rect", x=x + 4, y=y - 6, width=12.0, height=12.0, rx=3.0, class_="bar")
     elif key.sample == "sunk":
-        shape = sunk(x + 10, y + 3)
+        shape = draw_sunk(x + 10, y + 3)
     elif key.sample in ("point", "hollow"):
         shape = dot(x + 10, y, key.sample == "hollow")
     else:
@@ -160,7 +160,7 @@ def dot(x: float, y: float, hollow: bool, tip: str = "") -> str:
     )
 
 
-def sunk(x: float, y: float, tip: str = "") -> str:
+def draw_sunk(x: float, y: float, tip: str = "") -> str:
     """A small triangle on the floor of a log axis: the value is zero or less, so it has no place on
     it."""
     shape = f"M{px(x - 4)} {px(y - 6)}h8l-4 6z"
@@ -172,7 +172,7 @@ def y_axis(axis: Upright, scale: Scale, box: Box) -> str:
     for tick, label in zip(axis.ticks, axis.labels, strict=True):
         y = scale.at(tick)
         parts.append(segment(box.left, y, box.right, y, "grid"))
-        parts.append(words(label, box.left - 8, y + 4, "tick", "end"))
+        parts.append(draw_words(label, box.left - 8, y + 4, "tick", "end"))
     for tick in minor_ticks(axis.low, axis.high) if axis.log else []:
         y = scale.at(tick)
         parts.append(segment(box.left - 3, y, box.left, y, "mark"))
@@ -190,13 +190,15 @@ def x_axis(scale: Scale, box: Box) -> str:
     parts = [segment(scale.at(tick), box.top, scale.at(tick), box.bottom, "grid") for tick in ticks]
     for tick in minor_ticks(scale.low, scale.high) if scale.log else []:
         parts.append(segment(scale.at(tick), box.bottom, scale.at(tick), box.bottom + 3, "mark"))
-    for tick in _spaced(ticks, scale):
+    for tick in _space_ticks(ticks, scale):
         parts.append(segment(scale.at(tick), box.bottom, scale.at(tick), box.bottom + 5, "mark"))
-        parts.append(words(tick_label(tick), scale.at(tick), box.bottom + 18, "tick", "middle"))
+        parts.append(
+            draw_words(tick_label(tick), scale.at(tick), box.bottom + 18, "tick", "middle")
+        )
     return "".join(parts)
 
 
-def _spaced(ticks: list[float], scale: Scale) -> list[float]:
+def _space_ticks(ticks: list[float], scale: Scale) -> list[float]:
     """Every tick, or every second, third ... until neighbouring labels stand apart."""
     for stride in range(1, len(ticks)):
         shown = ticks[::stride]
@@ -222,7 +224,7 @@ def no_data(box: Box) -> str:
         rx=6.0,
         class_="void",
     )
-    return frame + words("no data", *middle, "label", "middle")
+    return frame + draw_words("no data", *middle, "label", "middle")
 
 
 def reference_lines(
@@ -240,7 +242,7 @@ def reference_lines(
         # The label itself becomes a crowded place, so that the next one goes elsewhere.
         busy += [(left + step * (right - left) / 6, base - 4) for step in range(7)] * 50
         parts.append(segment(box.left, y, box.right, y, "reference"))
-        parts.append(words(name, left, base, "reference-label"))
+        parts.append(draw_words(name, left, base, "reference-label"))
     return "".join(parts)
 
 
@@ -267,11 +269,11 @@ def footer(x_label: str, note: str, look: Look, box: Box, depth: float) -> Marku
     if x_label:
         height += TEXT + 5
         parts.append(
-            words(shorten(x_label, look.width, TEXT), box.right, height - 1, "label", "end")
+            draw_words(shorten(x_label, look.width, TEXT), box.right, height - 1, "label", "end")
         )
     for line in [] if look.embedded else wrap(note, look.width, TEXT):
         height += TEXT + 5
-        parts.append(words(line, 0, height + 3, "note"))
+        parts.append(draw_words(line, 0, height + 3, "note"))
     return MarkupBlock("".join(parts), height + 6)
 
 

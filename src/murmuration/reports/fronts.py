@@ -24,13 +24,13 @@ from murmuration.reports.frame import (
     y_axis,
 )
 from murmuration.reports.scales import Scale, linear_domain
-from murmuration.reports.svg import px, segment, shorten, tag, tooltip, words
+from murmuration.reports.svg import draw_words, px, segment, shorten, tag, tooltip
 
 #: More points or lines than this only make the file heavy.
 _SHOWN = 400
 
 
-def _some(rows: Sequence[Sequence[float]]) -> list[Sequence[float]]:
+def _thin_rows(rows: Sequence[Sequence[float]]) -> list[Sequence[float]]:
     last = len(rows) - 1
     return (
         [rows[round(k * last / (_SHOWN - 1))] for k in range(_SHOWN)]
@@ -65,7 +65,7 @@ def _points(plot: Scatter, across: Scale, up: Scale) -> list[str]:
     """The cloud of plain points, and the named ones on top of it."""
     specks = [
         tag("circle", cx=across.at(x), cy=up.at(y), r=2.4, class_="speck")
-        for x, y in map(tuple, _some(plot.points))
+        for x, y in map(tuple, _thin_rows(plot.points))
     ]
     marks = [
         tag(
@@ -103,7 +103,7 @@ def _threads(plot: Parallel, box: Box) -> list[str]:
         for c in columns
     ]
     threads = [
-        tag("path", d=_path(row, scales, places), class_="thread") for row in _some(plot.rows)
+        tag("path", d=_path(row, scales, places), class_="thread") for row in _thin_rows(plot.rows)
     ]
     axes = "".join(_axis(plot, k, places, columns[k], box) for k in range(count))
     named = [
@@ -143,7 +143,7 @@ def _axis(
     room = (places[1] - places[0]) * 0.95
     return (
         segment(x, box.top, x, box.bottom, "axis")
-        + words(shorten(plot.axes[k], room, TEXT), at, box.top - TEXT - 8, "key", anchor)
-        + words(human(max(values)), at, box.top - 6, "tick", anchor)
-        + words(human(min(values)), at, box.bottom + 15, "tick", anchor)
+        + draw_words(shorten(plot.axes[k], room, TEXT), at, box.top - TEXT - 8, "key", anchor)
+        + draw_words(human(max(values)), at, box.top - 6, "tick", anchor)
+        + draw_words(human(min(values)), at, box.bottom + 15, "tick", anchor)
     )

@@ -17,6 +17,7 @@ from murmuration.reports.frame import (
     colour_class,
     document,
     dot,
+    draw_sunk,
     floor_line,
     footer,
     header,
@@ -24,7 +25,6 @@ from murmuration.reports.frame import (
     plot_height,
     readout,
     reference_lines,
-    sunk,
     upright,
     value_text,
     x_axis,
@@ -208,9 +208,9 @@ def _drawn(chart: Chart, index: int, path: Path, look: Look) -> str:
     parts += [_stroke(run, kind) for run in runs if len(run) > 1]
     tips = len(path) <= _TIPS_UP_TO
     for run in runs:
-        parts += [_marked(chart, series, point, len(run) == 1, tips) for point in run]
+        parts += [_draw_mark(chart, series, point, len(run) == 1, tips) for point in run]
     parts += [
-        sunk(p.left, p.top, _tip(chart, series, p) if tips else "")
+        draw_sunk(p.left, p.top, _tip(chart, series, p) if tips else "")
         for p in path
         if p is not None and p.sunk
     ]
@@ -250,7 +250,7 @@ def _error_bar(point: Point) -> str:
     return tag("path", d=f"M{x} {low}h6m-3 0V{high}m-3 0h6", class_="error")
 
 
-def _marked(chart: Chart, series: Series, point: Point, lonely: bool, tips: bool) -> str:
+def _draw_mark(chart: Chart, series: Series, point: Point, lonely: bool, tips: bool) -> str:
     """A visible dot where one is due; otherwise an unseen spot that carries the tooltip."""
     tip = _tip(chart, series, point) if tips else ""
     if series.markers or point.hollow or lonely:

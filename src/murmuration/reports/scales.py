@@ -117,10 +117,10 @@ def linear_domain(
     if not low < high:
         pad = abs(low) / 2 or 1.0
         low, high = (low, high + 1.0) if low == 0 else (low - pad, high + pad)
-    return _widened(low, high) if rounded else (low, high)
+    return _widen(low, high) if rounded else (low, high)
 
 
-def _widened(low: float, high: float) -> tuple[float, float]:
+def _widen(low: float, high: float) -> tuple[float, float]:
     step = _step(low, high, 5)
     if step is None:
         return low, high

@@ -84,9 +84,9 @@ def page_style() -> str:
 def plot_style() -> str:
     """The style inside a lone SVG file, with colours written out: many SVG readers know no
     variables."""
-    dark = "\n".join(line for line in _resolved(DARK).splitlines() if "#" in line)
-    return f"{_resolved(LIGHT)}@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+    dark = "\n".join(line for line in _resolve_colours(DARK).splitlines() if "#" in line)
+    return f"{_resolve_colours(LIGHT)}@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
 
 
-def _resolved(palette: dict[str, str]) -> str:
+def _resolve_colours(palette: dict[str, str]) -> str:
     return re.sub(r"var\(--([\w-]+)\)", lambda match: palette[match[1]], asset("chart.css"))

@@ -22,7 +22,7 @@ def tag(name: str, *children: str, **attributes: object) -> str:
     """One element. Attributes are escaped, children are markup already; `_` in a name stands for
     `-`."""
     pairs = "".join(
-        f' {_attribute(key)}="{_escaped(value)}"'
+        f' {_attribute(key)}="{_escape(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -33,13 +33,13 @@ def _attribute(key: str) -> str:
     return key.rstrip("_").replace("_", "-")
 
 
-def _escaped(value: object) -> str:
+def _escape(value: object) -> str:
     if isinstance(value, float):
         return px(value)
     return html.escape(clean(value), quote=True)
 
 
-def words(
+def draw_words(
     text: object, x: float, y: float, kind: str, anchor: str = "start", **more: object
 ) -> str:
     """A line of text; `kind` is its class."""

@@ -135,7 +135,7 @@ def list_made(folder: Path) -> list[Path]:
     """What Murmuration made in a folder, by name: files, logs of its parts, folders of its nodes.
     Not all of it need be there."""
     nodes = list_nodes(folder)
-    names = {*(node.name for node in nodes), *_started_parts(folder)}
+    names = {*(node.name for node in nodes), *_list_started(folder)}
     logs = [folder / f"{name}.log{end}" for name in sorted(names) for end in LOG_ENDS]
     return [*(folder / name for name in FILES), *logs, *nodes]
 
@@ -149,7 +149,7 @@ def list_nodes(folder: Path) -> list[Path]:
     ]
 
 
-def _started_parts(folder: Path) -> list[str]:
+def _list_started(folder: Path) -> list[str]:
     """The names of the agents that were started here last; emulated ones have no folders."""
     import msgspec
 

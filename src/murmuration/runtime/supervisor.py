@@ -34,7 +34,7 @@ from murmuration.runtime.logs import rotate_log
 from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.node.executor import folder_name
 from murmuration.runtime.node.isolation.choose import list_usable
-from murmuration.runtime.node.isolation.folder import locked
+from murmuration.runtime.node.isolation.folder import is_locked
 from murmuration.runtime.node.journal import Journal
 from murmuration.runtime.node.watchdog import AGENT_LOCK, LEASE, Lease, end_watchdog
 from murmuration.runtime.options import AgentOptions, MasterOptions
@@ -313,7 +313,7 @@ def _clean_tasks(node: Path) -> None:
     isolations = list_usable()
     for task in (node / "tasks").glob("*"):
         # What has ended was cleaned by its agent; what was to start is in the journal.
-        if locked(task) or task.name in unrecorded:
+        if is_locked(task) or task.name in unrecorded:
             for isolation in isolations:
                 isolation.clean(task)
 
@@ -337,7 +337,7 @@ def bring_down(folder: Path, keep: bool) -> bool:
     return True
 
 
-def attached(parts: Parts, ready: Callable[[str], None]) -> None:
+def run_attached(parts: Parts, ready: Callable[[str], None]) -> None:
     """Start a cluster and stay with it until a signal asks to stop."""
     supervisor = Supervisor(parts)
     supervisor.start()
@@ -363,14 +363,14 @@ def main(parts: Parts, ready: int) -> None:
         pipe.close()
 
     try:
-        attached(parts, say)
+        run_attached(parts, say)
     except InputError as error:
         if pipe.closed:
             raise
         pipe.write(f"error {error}\n")
 
 
-def detached(parts: Parts) -> str:
+def start_detached(parts: Parts) -> str:
     """Start a supervisor of its own session, and wait until it is ready."""
     FolderDirectory(Path(parts.master.folder)).create()
     read, write = os.pipe()

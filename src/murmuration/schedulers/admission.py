@@ -22,7 +22,7 @@ def slots(free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts) ->
     return int((rows[:, asked] // request[asked]).min(axis=1).sum()) if len(rows) else 0
 
 
-def beyond_one_node(free: Amounts, needs: Amounts) -> NDArray[np.int64]:
+def find_oversized(free: Amounts, needs: Amounts) -> NDArray[np.int64]:
     """The places of the needs that no single row holds; the largest rows, tried first, hold nearly
     all of them."""
     left = np.arange(len(needs))
@@ -38,7 +38,7 @@ def beyond_one_node(free: Amounts, needs: Amounts) -> NDArray[np.int64]:
     return left
 
 
-def never(
+def explain_never(
     resources: Resources,
     free: Amounts,
     allowed: NDArray[np.bool_] | None,
@@ -56,13 +56,13 @@ def never(
     if allowed is not None and not allowed.any():
         return Never("no node meets its constraints")
     if room == 0:
-        return Never(_too_large(resources, free if allowed is None else free[allowed], request))
+        return Never(_explain_size(resources, free if allowed is None else free[allowed], request))
     return Never(
         f"it needs room for {tasks} tasks at once and its nodes hold {room} when nothing else runs"
     )
 
 
-def _too_large(resources: Resources, free: Amounts, request: Amounts) -> str:
+def _explain_size(resources: Resources, free: Amounts, request: Amounts) -> str:
     """Name the resource that no node has enough of; if each is had somewhere, say that no node has
     them together."""
     for r, name in enumerate(resources.names):

@@ -48,7 +48,7 @@ class Scheduler:
     atomic: bool = False
 
 
-def monolithic(
+def make_monolithic(
     workloads: Sequence[str], timing: Mapping[str, Timing], single_path: bool
 ) -> list[Scheduler]:
     """One scheduler for everything; single-path takes the default time for every job (3.1)."""
@@ -56,7 +56,7 @@ def monolithic(
     return [Scheduler("all", tuple(workloads), times)]
 
 
-def partitioned(
+def make_partitioned(
     workloads: Sequence[str], timing: Mapping[str, Timing], shares: Mapping[str, float], nodes: int
 ) -> list[Scheduler]:
     """One scheduler per workload with rows of its own (4.2.1); workloads without a share split what
@@ -93,7 +93,7 @@ def partition_rows(shares: Sequence[float], nodes: int) -> NDArray[np.int64]:
     return np.where(owners < len(shares), owners, -1)
 
 
-def shared_state(
+def make_shared_state(
     workloads: Sequence[str],
     timing: Mapping[str, Timing],
     counts: Mapping[str, int],

@@ -12,7 +12,7 @@ from murmuration.workload import node_events, nodes
 from murmuration.workload.formats import job_lists as store
 from murmuration.workload.formats.source import SourceFile, load
 from murmuration.workload.formats.table import of_source, parquet
-from murmuration.workload.formats.usage_files import read_usage, with_usage
+from murmuration.workload.formats.usage_files import attach_usage, read_usage
 from murmuration.workload.readers import (
     alibaba,
     bitbrains,
@@ -59,12 +59,12 @@ def _read_jobs(source: SourceFile, options: TraceOptions) -> Trace:
     return Trace("job list", len(table), jobs, assumptions=notes, skipped=tuple(left_out.lines))
 
 
-def _with_usage(trace: Trace, options: TraceOptions) -> Trace:
+def _attach_usage(trace: Trace, options: TraceOptions) -> Trace:
     """A trace of another format with the usage that is named for it."""
     if options.usage is None or trace.jobs is None or trace.kind == "job list":
         return trace
     left_out = LeftOut(options.strict)
-    jobs = with_usage(
+    jobs = attach_usage(
         trace.jobs, read_usage(options.usage, left_out), trace.jobs.job_id.tolist(), left_out
     )
     return replace(trace, jobs=jobs, skipped=(*trace.skipped, *left_out.lines))
@@ -157,12 +157,12 @@ def open_trace(path: str | Path, options: TraceOptions | None = None) -> Trace:
     """Read a trace of any known format."""
     options = options or TraceOptions()
     if google2011_tables.is_folder(Path(path)):
-        return _with_usage(google2011_tables.read_folder(Path(path), options), options)
+        return _attach_usage(google2011_tables.read_folder(Path(path), options), options)
     source = load(path)
     head = _head(source)
     for known in FORMATS:
         if known.matches(head):
-            return _with_usage(known.read(source, options), options)
+            return _attach_usage(known.read(source, options), options)
     raise InputError(
         f"{source.path}: not a trace of a known format "
         f"({', '.join(known.kind for known in FORMATS)})"

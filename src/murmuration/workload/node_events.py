@@ -59,7 +59,7 @@ def events_of(table: TraceTable) -> NodeEvents:
         _sizes(table, resources, columns),
         read_attributes(table, attributes),
     )
-    return in_order(events)
+    return sort_events(events)
 
 
 def _sizes(table: TraceTable, resources: Resources, columns: dict[str, str]) -> Amounts:
@@ -72,7 +72,7 @@ def _sizes(table: TraceTable, resources: Resources, columns: dict[str, str]) -> 
     return total
 
 
-def in_order(events: NodeEvents) -> NodeEvents:
+def sort_events(events: NodeEvents) -> NodeEvents:
     """By time, then by node; events of one node at one time keep their order."""
     return events.select(np.lexsort((events.node_id, events.time_s)))
 
@@ -84,7 +84,7 @@ def join_events(parts: Sequence[NodeEvents]) -> NodeEvents:
         for name in ("time_s", "node_id", "kind", "total")
     }
     attributes = tuple(row for events in parts for row in events.attributes)
-    return in_order(NodeEvents(resources=parts[0].resources, attributes=attributes, **columns))
+    return sort_events(NodeEvents(resources=parts[0].resources, attributes=attributes, **columns))
 
 
 def nodes_at_zero(events: NodeEvents) -> NodeTable:
@@ -97,7 +97,7 @@ def nodes_at_zero(events: NodeEvents) -> NodeTable:
     )
 
 
-def with_later_nodes(nodes: NodeTable, events: NodeEvents, where: str) -> NodeTable:
+def add_later_nodes(nodes: NodeTable, events: NodeEvents, where: str) -> NodeTable:
     """The table with the nodes that only the events know, each with its attributes and the first
     size it has."""
     events = align_resources(events, nodes.resources, where)

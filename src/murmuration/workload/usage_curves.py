@@ -39,7 +39,7 @@ class UsageRules:
     step_s: float = 300.0
 
 
-def with_usage(
+def attach_usage(
     jobs: JobList, rules: UsageRules, resources: Resources, rng: np.random.Generator
 ) -> JobList:
     """The same jobs, each with a curve."""

@@ -40,10 +40,10 @@ def resample(
     ]
     with np.errstate(invalid="ignore"):
         means = np.stack(sums, axis=1) / np.where(total > 0, total, np.nan)[:, None]
-    return _without_gaps(means.reshape(rows, points, used.shape[1]))
+    return _fill_gaps(means.reshape(rows, points, used.shape[1]))
 
 
-def _without_gaps(means: Floats) -> Floats:
+def _fill_gaps(means: Floats) -> Floats:
     known = ~np.isnan(means[:, :, 0])
     steps = np.arange(means.shape[1])
     last = np.maximum.accumulate(np.where(known, steps, -1), axis=1)

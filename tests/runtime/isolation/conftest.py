@@ -85,7 +85,7 @@ def left_behind(base: Path) -> list[str]:
         for pid in processes.all_pids()
         if any(processes.carries(pid, mark) for mark, _ in marks)
     ]
-    adopted = [pid for pid in processes.children(os.getpid()) if is_stranger(pid)]
+    adopted = [pid for pid in processes.list_children(os.getpid()) if is_stranger(pid)]
     mounts = [
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(base) in line
     ]

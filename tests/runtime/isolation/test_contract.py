@@ -180,7 +180,7 @@ def test_a_stopped_task_can_be_ended(home: House) -> None:
 
 def test_killing_what_has_ended_changes_nothing(home: House) -> None:
     handle = home.shell("a", "exit 3")
-    until(lambda: not files.locked(handle.folder))
+    until(lambda: not files.is_locked(handle.folder))
     home.isolation.kill(handle, 0.0)
     assert home.wait(handle) == Exit(3, None)
     home.isolation.kill(handle, 0.0)
@@ -223,7 +223,7 @@ def test_a_running_task_is_found_again(home: House) -> None:
 
 def test_an_ended_task_is_found_again(home: House) -> None:
     started = home.shell("a", "exit 6")
-    until(lambda: not files.locked(started.folder))
+    until(lambda: not files.is_locked(started.folder))
     found = home.isolation.recover(started.folder)
     assert found is not None and home.isolation.poll(found) == Exit(6, None)
 
@@ -243,7 +243,7 @@ def test_what_ended_without_a_trace_is_not_found(home: House) -> None:
     assert home.isolation.recover(home.spec("never", "true").folder) is None
     started = home.shell("a", "sleep 300")
     os.kill(started.pid, signal.SIGKILL)
-    until(lambda: not files.locked(started.folder))
+    until(lambda: not files.is_locked(started.folder))
     assert home.isolation.recover(started.folder) is None
     assert home.wait(started) == Exit(None, None, "ended without a trace")
 
@@ -256,7 +256,7 @@ def test_the_task_of_another_isolation_is_left_alone(home: House) -> None:
     for other in (whole.replace(name, b"another"), whole[:20], b""):
         record.write_bytes(other)
         assert home.isolation.recover(started.folder) is None
-        assert files.locked(started.folder)
+        assert files.is_locked(started.folder)
     record.write_bytes(whole)
 
 
@@ -265,7 +265,7 @@ def test_cleaning_ends_what_runs_and_may_be_repeated(home: House) -> None:
     until(lambda: home.output("a").count("up") == 3)
     for _ in range(2):
         home.isolation.clean(handle.folder)
-    assert not files.locked(handle.folder)
+    assert not files.is_locked(handle.folder)
     assert home.output("a").count("up") == 3, "output stays"
 
 

@@ -125,11 +125,11 @@ def test_a_launch_cut_off_anywhere(runc: House, delay_s: float, agent_too: bool)
         thread.join()
         (answer,) = outcome
         if isinstance(answer, StartFailed):
-            assert not files.locked(folder) and times_run(folder) <= 1
+            assert not files.is_locked(folder) and times_run(folder) <= 1
             return
     found = runc.isolation.recover(folder)
     runc.isolation.clean(folder)
-    assert not files.locked(folder)
+    assert not files.is_locked(folder)
     if found is not None:
         runc.handles.append(found)
     if found is None:

@@ -106,7 +106,7 @@ def test_a_task_that_wipes_its_end_does_not_hold_up_the_next_agent(runc: House) 
     script = "sleep 0.1; : > /proc/1/fd/3; echo wiped; sleep 600"
     handle = runc.shell("a", script, MURMUR_FOLDER=str(folder))
     until(lambda: "wiped" in runc.output("a"))
-    assert files.state(folder) == shim.ShimState() and files.locked(folder)
+    assert files.state(folder) == shim.ShimState() and files.is_locked(folder)
     assert container.launchers(folder) == set()
     runc.isolation.kill(handle, 0.0)
     runc.wait(handle)

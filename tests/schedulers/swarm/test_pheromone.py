@@ -50,9 +50,9 @@ def test_one_parameter_switches_the_strategy() -> None:
 
 
 def test_larger_containers_leave_first() -> None:
-    assert pheromone.weighted(0.5, 0.2, 0.4) == 0.25
-    assert pheromone.weighted(0.5, 0.4, 0.4) == 0.5
-    assert pheromone.weighted(0.5, 0.0, 0.0) == 0.5
+    assert pheromone.weigh_by_size(0.5, 0.2, 0.4) == 0.25
+    assert pheromone.weigh_by_size(0.5, 0.4, 0.4) == 0.5
+    assert pheromone.weigh_by_size(0.5, 0.0, 0.0) == 0.5
 
 
 def test_mates_attract() -> None:
@@ -80,7 +80,7 @@ def test_probabilities_are_probabilities(n: float, n0: float, n_min: float, form
     for strategy in (SPREAD, BIN_PACK):
         p = pheromone.repulsive(spreading, packing, strategy)
         assert 0.0 <= p <= 1.0
-        assert 0.0 <= pheromone.weighted(p, n_min, max(n_min, 1.0)) <= p
+        assert 0.0 <= pheromone.weigh_by_size(p, n_min, max(n_min, 1.0)) <= p
 
 
 @given(a=st.floats(1, 49), b=st.floats(1, 49), form=st.sampled_from([LINEAR, QUADRATIC]))

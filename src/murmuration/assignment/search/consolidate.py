@@ -29,6 +29,7 @@ from murmuration.assignment.packed import KINDS, Packed
 from murmuration.assignment.problem import SPREAD, TOGETHER
 from murmuration.assignment.state import (
     PlacementState,
+    breaks_rule,
     fits,
     legal,
     load,
@@ -36,7 +37,6 @@ from murmuration.assignment.state import (
     new_state,
     place_task,
     remove_task,
-    ruled_out,
     skew_after,
     whole,
 )
@@ -242,7 +242,7 @@ def fullest_node(
             continue
         if skip > 0.0 and next_double(rng) < skip:
             continue
-        if not ruled_out(p, s, t, n):
+        if not breaks_rule(p, s, t, n):
             best, best_left = n, left
     return best
 

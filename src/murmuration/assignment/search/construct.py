@@ -15,13 +15,13 @@ import numpy as np
 from murmuration.assignment.packed import Packed, Work
 from murmuration.assignment.state import (
     PlacementState,
+    breaks_rule,
     fits,
     gap_with,
     load,
     may_use,
     new_state,
     place_task,
-    ruled_out,
     watts,
 )
 from murmuration.base.arrays import Indices, Placement
@@ -109,7 +109,7 @@ def fill(p: Packed, s: PlacementState, order: Indices, rule: int) -> int:
             if not (fits(p, s, t, n) and may_use(p, t, n)):
                 continue
             value = score(p, s, t, n, rule)
-            if (best < 0 or value > best_value) and not ruled_out(p, s, t, n):
+            if (best < 0 or value > best_value) and not breaks_rule(p, s, t, n):
                 best, best_value = n, value
                 if rule == FIRST:
                     break

@@ -28,9 +28,9 @@ from murmuration.assignment.problem import (
     TOGETHER,
     Problem,
     Rule,
-    broken,
+    find_broken,
     new_violations,
-    used,
+    sum_requests,
 )
 from murmuration.base.arrays import Indices
 from murmuration.base.errors import InputError
@@ -147,7 +147,7 @@ def _holds(problem: Problem, t: int, n: int) -> bool:
 
 def _add_capacity(model: CpModel, problem: Problem, lies: Variables) -> None:
     """No node is asked for more than it has; one that is already is asked for no more than now."""
-    limit = np.maximum(problem.total, used(problem, problem.node_of))
+    limit = np.maximum(problem.total, sum_requests(problem, problem.node_of))
     on: list[list[int]] = [[] for _ in range(len(problem.total))]
     for t, n in lies:
         on[n].append(t)
@@ -185,7 +185,7 @@ def _add_apart(model: CpModel, problem: Problem, rule: Rule, lies: Variables) ->
 
 def _present_limit(problem: Problem, rule: Rule, d: int) -> int:
     """The limit of a rule in a domain, raised by as much as it is broken there now."""
-    excess = broken(rule, problem.node_of)
+    excess = find_broken(rule, problem.node_of)
     # A spread is broken as a whole.
     return rule.limit + excess.get(0 if rule.kind == SPREAD else d, 0)
 

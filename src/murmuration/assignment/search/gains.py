@@ -22,6 +22,7 @@ from murmuration.assignment.packed import Packed
 from murmuration.assignment.search.improve import GAIN, TOLERANCE, change_of_shift
 from murmuration.assignment.state import (
     PlacementState,
+    breaks_rule,
     fits,
     legal,
     load,
@@ -29,7 +30,6 @@ from murmuration.assignment.state import (
     new_state,
     place_task,
     remove_task,
-    ruled_out,
     whole,
 )
 from murmuration.base.arrays import Floats, Indices, Placement, Weights
@@ -157,7 +157,7 @@ def best_shift(
         if (
             value < best_value
             and stays_within(p, s, units, slack, t, n)
-            and not ruled_out(p, s, t, n)
+            and not breaks_rule(p, s, t, n)
         ):
             best, best_value = n, value
     return best, best_value

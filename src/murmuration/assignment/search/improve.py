@@ -22,6 +22,7 @@ from murmuration.assignment.objectives import COST, NODES
 from murmuration.assignment.packed import Packed
 from murmuration.assignment.state import (
     PlacementState,
+    breaks_rule,
     change,
     fits,
     fits_without,
@@ -31,7 +32,6 @@ from murmuration.assignment.state import (
     may_use,
     place_task,
     remove_task,
-    ruled_out,
     swap_change,
     whole,
 )
@@ -77,7 +77,7 @@ def try_shift(p: Packed, s: PlacementState, w: Weights, t: int, b: int) -> bool:
         and fits(p, s, t, b)
         and may_use(p, t, b)
         and change(p, s, w, t, b) < GAIN
-        and not ruled_out(p, s, t, b)
+        and not breaks_rule(p, s, t, b)
     ):
         if s.x[t] >= 0:
             remove_task(p, s, t)
@@ -192,7 +192,7 @@ def best_node(
         n = draw(rng, nodes) if k < sampled else k - sampled
         if n != s.x[t] and (s.tasks[n] > 0 or not in_use) and fits(p, s, t, n) and may_use(p, t, n):
             value = change(p, s, w, t, n)
-            if (best < 0 or value < best_value) and not ruled_out(p, s, t, n):
+            if (best < 0 or value < best_value) and not breaks_rule(p, s, t, n):
                 best, best_value = n, value
     return best
 

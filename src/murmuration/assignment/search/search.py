@@ -23,7 +23,7 @@ from murmuration.assignment import objectives as of
 from murmuration.assignment.evaluate import evaluate
 from murmuration.assignment.objectives import COUNT, Objective
 from murmuration.assignment.packed import Work
-from murmuration.assignment.problem import SPREAD, broken, new_violations
+from murmuration.assignment.problem import SPREAD, find_broken, new_violations
 from murmuration.assignment.search.archive import Archive
 from murmuration.assignment.search.construct import RECIPES, construct
 from murmuration.assignment.search.improve import (
@@ -183,7 +183,7 @@ class Search:
         node_of = self.work.restore(placement)
         out = np.zeros(len(node_of), dtype=np.bool_)
         for rule in problem.rules:
-            domains = list(broken(rule, node_of))
+            domains = list(find_broken(rule, node_of))
             if not domains:
                 continue
             members = rule.members[node_of[rule.members] >= 0]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from murmuration.assignment.problem import APART, Problem, Rule, used
+from murmuration.assignment.problem import APART, Problem, Rule, sum_requests
 from murmuration.base.arrays import Flags, Indices
 
 
@@ -27,7 +27,7 @@ def fold_bound_tasks(problem: Problem) -> Problem:
     if not folded.any():
         return problem
     narrowed = _keep_away(problem, folded)
-    taken = used(problem, np.where(folded, problem.node_of, -1))
+    taken = sum_requests(problem, np.where(folded, problem.node_of, -1))
     return replace(narrowed, total=np.maximum(problem.total - taken, 0)).subset(~folded)
 
 

@@ -141,12 +141,14 @@ def print_rows(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
         if terminal:
-            cells = [_coloured(cell) for cell in cells[:-1]] + [cells[-1].rstrip()[: max(room, 10)]]
+            cells = [_colour_cell(cell) for cell in cells[:-1]] + [
+                cells[-1].rstrip()[: max(room, 10)]
+            ]
         lines.append("  ".join(cells).rstrip())
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _coloured(cell: str) -> str:
+def _colour_cell(cell: str) -> str:
     colour = _COLOURS.get(cell.strip())
     return f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell
 

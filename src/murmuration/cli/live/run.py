@@ -44,7 +44,7 @@ def run(
     if name is not None:
         if len(specs) > 1:
             raise InputError(f"--name: expected a file with one job, got {len(specs)}")
-        specs = [_renamed(specs[0], name)]
+        specs = [_rename_job(specs[0], name)]
     client = live.client(folder)
     answers = [_submit(client, spec, file, dry_run) for spec in specs]
     if as_json:
@@ -60,7 +60,7 @@ def run(
         sys.exit(1)
 
 
-def _renamed(spec: Any, name: str) -> Any:
+def _rename_job(spec: Any, name: str) -> Any:
     import msgspec
 
     return msgspec.structs.replace(spec, name=name)

@@ -109,9 +109,9 @@ def up(
         ],
     )
     if detach:
-        _print_ready(supervisor.detached(parts), place, agents, as_json)
+        _print_ready(supervisor.start_detached(parts), place, agents, as_json)
     else:
-        supervisor.attached(parts, lambda url: _print_ready(url, place, agents, as_json))
+        supervisor.run_attached(parts, lambda url: _print_ready(url, place, agents, as_json))
 
 
 def _print_ready(url: str, folder: Path, agents: int, as_json: bool) -> None:

@@ -68,7 +68,7 @@ def _pick(rng: RandomState, count: int) -> int:
 
 
 @inlined
-def _priced(s: ReassignmentState, prices: Prices) -> float:
+def _price_state(s: ReassignmentState, prices: Prices) -> float:
     """What the search pays for the state."""
     breaking = prices.breach * s.totals[BREACHES] + prices.excess * s.totals[EXCESS]
     return float(s.totals[COST] + breaking + prices.held * s.totals[HELD])
@@ -137,12 +137,12 @@ def _exchange(
 ) -> bool:
     """Move the two tasks; take it back if one of their services needs the other's and the change is
     above the limit after all."""
-    m, before = s.node_of[t], _priced(s, prices)
+    m, before = s.node_of[t], _price_state(s, prices)
     move(p, s, t, n)
     if u < 0:
         return True
     move(p, s, u, m)
-    kept = _priced(s, prices) - before <= limit
+    kept = _price_state(s, prices) - before <= limit
     if not kept:
         move(p, s, u, n)
         move(p, s, t, m)

@@ -45,7 +45,7 @@ FORBIDDEN = 1_000.0
 COPIES = 20
 
 
-def _between(start: float, end: float, share: float) -> float:
+def _interpolate(start: float, end: float, share: float) -> float:
     """From one to the other by equal factors."""
     return float(start * (end / start) ** share)
 
@@ -85,14 +85,14 @@ class Schedule(NamedTuple):
         """The prices at a share of the budget, for an instance with tasks of this mean size."""
         breach = self.breach * self.temperature(min(spent, self.breach_until))
         breach *= FORBIDDEN if spent > self.breach_forbidden else 1.0
-        excess = _between(self.excess, self.excess_end, spent)
+        excess = _interpolate(self.excess, self.excess_end, spent)
         held = self.held * max(0.0, 1.0 - spent / self.held_until)
         return Prices(breach * mean, excess, held)
 
     def temperature(self, spent: float) -> float:
         for (begin, high), (end, low) in pairwise(self.cooling):
             if spent < end:
-                return _between(high, low, (spent - begin) / (end - begin))
+                return _interpolate(high, low, (spent - begin) / (end - begin))
         return self.cooling[-1][1]
 
 
@@ -146,7 +146,7 @@ def search(
     chains[0].advance(1.0, 0)
     limits = [limit for limit in (seconds, cpu_seconds) if limit is not None]
     steps = int(min(limits) * STEPS_PER_S) if limits else evaluations // len(chains)
-    run = _timed(seconds, cpu_seconds) if limits else _counted(steps)
+    run = _run_by_time(seconds, cpu_seconds) if limits else _run_by_steps(steps)
     coolings = max(1, steps // (STEPS_ENOUGH * len(model.capacity) * len(initial)))
     with ThreadPoolExecutor(len(chains)) as threads:
         for begin, end in pairwise((0.0, *MEETINGS, 1.0)):
@@ -171,7 +171,7 @@ def synchronise(one: AnnealingChain, other: AnnealingChain, spent: float) -> Non
 Run = Callable[[AnnealingChain, float, float, int], None]
 
 
-def _timed(seconds: float | None, cpu_seconds: float | None) -> Run:
+def _run_by_time(seconds: float | None, cpu_seconds: float | None) -> Run:
     """Cool by the clock and by the thread's own CPU time, whichever is further.
 
     By the clock alone a chain cools too fast on a machine that does other work too; by CPU time
@@ -191,7 +191,7 @@ def _timed(seconds: float | None, cpu_seconds: float | None) -> Run:
     return run
 
 
-def _counted(steps: int) -> Run:
+def _run_by_steps(steps: int) -> Run:
     """Cool by the number of steps, in at least a hundred stages."""
 
     def run(chain: AnnealingChain, begin: float, end: float, coolings: int) -> None:

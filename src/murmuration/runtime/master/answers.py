@@ -178,7 +178,7 @@ class TrialAnswer(msgspec.Struct):
     note: str
 
 
-def explained(explanation: Why | Trial) -> Any:
+def render_explanation(explanation: Why | Trial) -> Any:
     """An explanation as it is answered: `verdict_kind` says whether it waits or never can."""
     document = msgspec.to_builtins(explanation)
     if explanation.decision is not None:

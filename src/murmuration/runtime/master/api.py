@@ -119,7 +119,7 @@ class Api:
         event = SubmitJob(spec, _number(request, "duration_s", 0.0) or None)
         self._master.check(spec)
         if request.query_params.get("dry_run") == "1":
-            return reply(an.explained(self._reading.try_job(event)))
+            return reply(an.render_explanation(self._reading.try_job(event)))
         return await self._submit(event, len(body))
 
     async def _submit(self, event: SubmitJob, size: int) -> Response:
@@ -153,7 +153,7 @@ class Api:
         return reply(an.Submitted(job.name, 1, index), 202)
 
     async def why(self, request: Request, names: Names) -> Response:
-        return reply(an.explained(self._reading.why(names["job"])))
+        return reply(an.render_explanation(self._reading.why(names["job"])))
 
     async def tasks(self, request: Request, _: Names) -> Response:
         query = request.query_params

@@ -29,7 +29,7 @@ from murmuration.runtime.node.isolation import (
     StartFailed,
     task_folder,
 )
-from murmuration.runtime.node.isolation.folder import STDERR, STDOUT, locked, open_plain
+from murmuration.runtime.node.isolation.folder import STDERR, STDOUT, is_locked, open_plain
 from murmuration.runtime.node.isolation.interface import Exit
 from murmuration.runtime.node.journal import Begun, Journal, Over, Settled, Stopping
 from murmuration.schedulers.central.messages import JOBS, Ended
@@ -170,7 +170,7 @@ class Executor:
             if (
                 launch.framework == JOBS
                 and launch.run not in self._journal.begun
-                and not locked(folder)
+                and not is_locked(folder)
             ):
                 # A job of this name was forgotten long ago; what is left of it is only its output.
                 remove_tree(folder)

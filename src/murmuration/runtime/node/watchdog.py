@@ -22,7 +22,7 @@ from pathlib import Path
 
 from murmuration.runtime.locks import hold, holder
 from murmuration.runtime.node.isolation import Isolation
-from murmuration.runtime.node.isolation.folder import locked
+from murmuration.runtime.node.isolation.folder import is_locked
 
 #: The lock keeps its old name: an agent must find the watchdog of one of an earlier version.
 AGENT_LOCK, WATCHDOG_LOCK, LEASE = "agent.lock", "warden.lock", "lease"
@@ -178,6 +178,6 @@ def fence(runs: list[Path], isolation: Isolation, fenced: FencedRuns) -> None:
 def _open_runs(tasks: Path) -> list[Path]:
     """The folders of runs that still run."""
     try:
-        return [path for path in tasks.iterdir() if locked(path)]
+        return [path for path in tasks.iterdir() if is_locked(path)]
     except OSError:
         return []

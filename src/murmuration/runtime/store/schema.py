@@ -42,7 +42,7 @@ def columns(table: str) -> tuple[str, ...]:
     return (*TABLES[table].key, *TABLES[table].defaults)
 
 
-def where(keys: tuple[str, ...]) -> str:
+def match_keys(keys: tuple[str, ...]) -> str:
     return " AND ".join(f"{name} = ?" for name in keys)
 
 
@@ -66,7 +66,9 @@ def sum_rows(
     own = TABLES[table].key
     for row in rows:
         sums.append(row_sum(table, row))
-        db.execute(f"UPDATE {table} SET sum = ? WHERE {where(own)}", (sums[-1], *row[: len(own)]))
+        db.execute(
+            f"UPDATE {table} SET sum = ? WHERE {match_keys(own)}", (sums[-1], *row[: len(own)])
+        )
     return total(sums)
 
 
@@ -74,7 +76,7 @@ def total_of(
     db: sqlite3.Connection, table: str, keys: tuple[str, ...], key: tuple[object, ...]
 ) -> int:
     """The sums of rows with this key (or the beginning of one) as they were written, together."""
-    condition = f" WHERE {where(keys)}" if keys else ""
+    condition = f" WHERE {match_keys(keys)}" if keys else ""
     return total([value for (value,) in db.execute(f"SELECT sum FROM {table}{condition}", key)])
 
 
@@ -85,7 +87,7 @@ def _select(
     keys: tuple[str, ...],
     key: tuple[object, ...],
 ) -> list[tuple[object, ...]]:
-    condition = f" WHERE {where(keys)}" if keys else ""
+    condition = f" WHERE {match_keys(keys)}" if keys else ""
     return db.execute(f"SELECT {', '.join(names)} FROM {table}{condition}", key).fetchall()
 
 

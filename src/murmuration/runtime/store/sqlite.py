@@ -27,7 +27,7 @@ from murmuration.runtime.folder import NODES, STORE
 from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store import schema
 from murmuration.runtime.store.interface import Deposed, Entry, LoggedFact, StoreError
-from murmuration.runtime.store.schema import where
+from murmuration.runtime.store.schema import match_keys
 from murmuration.runtime.store.sums import row_sum, total
 from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central import memory
@@ -277,9 +277,9 @@ def _statement(change: memory.Change) -> tuple[str, tuple[Any, ...]]:
         case Patch(table, key, columns):
             sets = ", ".join(f"{name} = ?" for name in columns)
             values = tuple(map(_value, columns.values()))
-            return f"UPDATE {table} SET {sets} WHERE {where(keys)}", (*values, *key)
+            return f"UPDATE {table} SET {sets} WHERE {match_keys(keys)}", (*values, *key)
         case Drop(table, key):
-            return f"DELETE FROM {table} WHERE {where(keys[: len(key)])}", key
+            return f"DELETE FROM {table} WHERE {match_keys(keys[: len(key)])}", key
 
 
 def _value(value: Any) -> Any:

@@ -184,13 +184,13 @@ def waiting_reason(
         n for reason, n in decision.filtered.items() if not reason.startswith("too little")
     )
     if by_rule == decision.considered:
-        return CONSTRAINT, _most(decision), "a node joins"
+        return CONSTRAINT, _name_commonest(decision), "a node joins"
     if decision.placed < decision.tasks:
         return RESOURCES, decision.verdict.reason if decision.verdict else "no room", "a task ends"
     return QUEUE, "it is about to be placed", "its turn"
 
 
-def _most(decision: Explanation) -> str:
+def _name_commonest(decision: Explanation) -> str:
     parts = sorted(decision.filtered.items(), key=lambda item: -item[1])
     return "no node: " + ", ".join(f"{count} × {reason}" for reason, count in parts)
 

@@ -36,7 +36,7 @@ from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes, Constraint, node_mask
 from murmuration.cluster.reasons import Never
 from murmuration.placement.registry import Placement
-from murmuration.schedulers.admission import never
+from murmuration.schedulers.admission import explain_never
 from murmuration.schedulers.agent import Disconnected, Do, Effect, Message, Note, Send, Wake
 from murmuration.schedulers.central.jobs import CentralTaskState, JobTable
 from murmuration.schedulers.central.leases import Leases
@@ -207,7 +207,7 @@ class CentralMaster:
         total = np.array([node.total for node in self.nodes.values()], dtype=np.int64)
         allowed = node_mask(constraints, [node.attributes for node in self.nodes.values()])
         asked = np.array(request, dtype=np.int64)
-        return never(self.settings.resources, total, allowed, asked, spec.count, spec.gang)
+        return explain_never(self.settings.resources, total, allowed, asked, spec.count, spec.gang)
 
     def _on_submit(self, event: SubmitJob) -> None:
         """A name belongs to its job until that has ended; a client that asks twice has one job."""

@@ -32,11 +32,11 @@ from murmuration.schedulers.genetic.steps import (
     NEW,
     STEP,
     BatchTable,
+    has_moving_tasks,
     keep_possible,
     room_table,
     split_due,
     sum_reserved,
-    under_way,
 )
 
 #: How often a batch tries to fit what does not, in each of the two ways; steps that may be under
@@ -103,7 +103,7 @@ class Batch:
 
     def drop_stuck(self) -> None:
         """Drop the steps that nothing can help any more."""
-        if len(self.steps) and not under_way(self.table):
+        if len(self.steps) and not has_moving_tasks(self.table):
             left = keep_possible(self.steps, self.table)
             self.dropped += len(self.steps) - len(left)
             self.steps = left

@@ -105,7 +105,7 @@ def sum_reserved(steps: Records, table: BatchTable) -> Amounts:
     return amounts
 
 
-def under_way(table: BatchTable) -> bool:
+def has_moving_tasks(table: BatchTable) -> bool:
     """Whether any task is between two nodes."""
     return bool((table.tasks["source"][: table.state["slots_high"][0]] >= 0).any())
 

@@ -50,8 +50,8 @@ from murmuration.schedulers.offers.messages import (
     Unregister,
     Vector,
 )
-from murmuration.schedulers.offers.revocation import to_revoke
-from murmuration.schedulers.offers.transactions import accepted_by
+from murmuration.schedulers.offers.revocation import choose_victims
+from murmuration.schedulers.offers.transactions import accept_tasks
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Master:
     def _on_commit(self, event: CommitTasks) -> None:
         """What is accepted is launched; what is on offer to somebody is as good as taken."""
         self._client(event.framework)
-        accepted = accepted_by(self.ledger, event)
+        accepted = accept_tasks(self.ledger, event)
         for task in accepted:
             self.ledger.start(event.framework, task)
         names = tuple(task.task for task in accepted)
@@ -418,7 +418,9 @@ class Master:
             client = self.clients[name]
             if self._now < client.served + self.rules.revoke_after_s:
                 continue
-            for key in to_revoke(self.ledger, self.guaranteed, self.stopping, name, client.filters):
+            for key in choose_victims(
+                self.ledger, self.guaranteed, self.stopping, name, client.filters
+            ):
                 self._stop(key, Status.REVOKED, f"revoked for {name}")
                 self.cleared[self.ledger.tasks[key].task.node] = name
                 client.served = self._now

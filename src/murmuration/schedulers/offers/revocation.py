@@ -16,7 +16,7 @@ from murmuration.schedulers.offers.messages import Filters
 NO_RESERVE: Amounts = np.zeros(0, dtype=np.int64)
 
 
-def to_revoke(
+def choose_victims(
     ledger: Ledger,
     guaranteed: Shares,
     stopping: Collection[Key],
@@ -41,7 +41,7 @@ def to_revoke(
         for key, task in newest_first
         if ledger.position[key[0]] == victim and key not in stopping
     ]
-    wanted = _wanted(filters, ledger.resources)
+    wanted = _require_amounts(filters, ledger.resources)
     for node in dict.fromkeys(task.task.node for task in tasks):
         here = [task for task in tasks if task.task.node == node]
         if (filters.nodes is None or node in filters.nodes) and can_clear(
@@ -53,18 +53,18 @@ def to_revoke(
             ledger.total,
             float(guaranteed[victim]),
         ):
-            return _newest_until_enough(ledger, here, wanted)
+            return _pick_newest(ledger, here, wanted)
     return []
 
 
-def _wanted(filters: Filters, resources: int) -> Amounts:
+def _require_amounts(filters: Filters, resources: int) -> Amounts:
     """What an offer must have at least; filters may name the first resources only."""
     wanted = np.zeros(resources, dtype=np.int64)
     wanted[: len(filters.at_least)] = filters.at_least
     return wanted
 
 
-def _newest_until_enough(ledger: Ledger, here: list[Held], wanted: Amounts) -> list[Key]:
+def _pick_newest(ledger: Ledger, here: list[Held], wanted: Amounts) -> list[Key]:
     """The first of these tasks of one node, newest first, that together make enough room."""
     room = np.array(ledger.available(here[0].task.node).amount)
     chosen: list[Key] = []

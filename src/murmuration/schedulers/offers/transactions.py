@@ -11,7 +11,7 @@ from murmuration.schedulers.offers.ledger import Ledger
 from murmuration.schedulers.offers.messages import CommitTasks, Task
 
 
-def accepted_by(ledger: Ledger, event: CommitTasks) -> list[Task]:
+def accept_tasks(ledger: Ledger, event: CommitTasks) -> list[Task]:
     """The tasks of a transaction that do not conflict; the ledger is not changed."""
     seen = dict(zip((task.task for task in event.tasks), event.seen, strict=False))
     tasks = [

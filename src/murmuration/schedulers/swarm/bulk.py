@@ -15,7 +15,13 @@ from murmuration.base.jit import helper, tree
 from murmuration.base.rows import next_double
 from murmuration.cluster.task_rows import amounts_of
 from murmuration.schedulers.swarm import pheromone
-from murmuration.schedulers.swarm.bulk_search import dominant, relevel, search, set_order, suits
+from murmuration.schedulers.swarm.bulk_search import (
+    dominant,
+    is_suitable,
+    relevel,
+    search,
+    set_order,
+)
 from murmuration.schedulers.swarm.bulk_table import (
     COUNTED,
     FULLNESS,
@@ -157,7 +163,7 @@ def count_mates(slots: Records, tasks: Records, leader: int, node: int) -> tuple
 
 
 @helper
-def gathering_place(c: SwarmTable, leader: int, job: int, mask: Flags) -> Any:
+def find_gathering_place(c: SwarmTable, leader: int, job: int, mask: Flags) -> Any:
     """The node of a mate that attracts most and has room for the others, −1 for none."""
     rest, best, place = c.rows[GROUP], 0.0, -1
     slot = leader
@@ -168,7 +174,7 @@ def gathering_place(c: SwarmTable, leader: int, job: int, mask: Flags) -> Any:
         if pull > best:
             for r in range(rest.shape[0]):
                 rest[r] = c.request[job, r] * (group - mates)
-            if suits(c, mask, rest, node, SPREADING):
+            if is_suitable(c, mask, rest, node, SPREADING):
                 best, place = pull, node
         slot = c.slots[slot].next
     return place
@@ -184,7 +190,7 @@ def decide_together(c: SwarmTable, leader: int, mask: Flags) -> Any:
     if not moving:
         whole = c.rows[GROUP]
         if mates < group:
-            to = gathering_place(c, leader, job, mask)
+            to = find_gathering_place(c, leader, job, mask)
         # The search for a mate's node reckons in the same row, so the whole is set after it.
         for r in range(whole.shape[0]):
             whole[r] = c.request[job, r] * group

@@ -61,7 +61,9 @@ def max_need(request: Amounts, rows: Amounts) -> float:
 
 
 @helper
-def suits(c: SwarmTable, mask: Flags, request: Amounts, node: int, fuller_than: float) -> bool:
+def is_suitable(
+    c: SwarmTable, mask: Flags, request: Amounts, node: int, fuller_than: float
+) -> bool:
     """Whether a node may take this request: it has room now, is not overloaded then, and is fuller
     than the source was (a source that spreads asks for −1)."""
     if (mask.shape[0] > 0 and not mask[node]) or not fits(c.free, node, request):
@@ -109,11 +111,11 @@ def search_ring(
     if 4 * (end - begin) < nodes:
         for k in range(begin, end):
             away = (c.order[ORDER, k] - source) % nodes
-            if 0 < away < nearest and suits(c, mask, request, c.order[ORDER, k], fuller_than):
+            if 0 < away < nearest and is_suitable(c, mask, request, c.order[ORDER, k], fuller_than):
                 nearest = away
     else:
         for away in range(1, nodes):
-            if suits(c, mask, request, (source + away) % nodes, fuller_than):
+            if is_suitable(c, mask, request, (source + away) % nodes, fuller_than):
                 nearest = away
                 break
     if nearest == nodes:
@@ -143,7 +145,7 @@ def search_chord(
     for k in range(count):
         node = c.order[ORDER, end - 1 - k if packing else begin + k]
         messages += 1
-        if node != source and suits(c, mask, request, node, fuller_than):
+        if node != source and is_suitable(c, mask, request, node, fuller_than):
             return int(node), int(messages)
     return -1, int(messages)
 

@@ -41,7 +41,7 @@ def repulsive(spreading: float, packing: float, strategy: int) -> float:
     return spreading if spreading > 0.0 or strategy == SPREAD else packing
 
 
-def weighted(p: float, size: float, largest: float) -> float:
+def weigh_by_size(p: float, size: float, largest: float) -> float:
     """Eq. 25: the largest container of a node leaves with probability p, smaller ones in
     proportion."""
     return p * (size / largest) if largest > 0.0 else p
@@ -93,4 +93,4 @@ def container_size(
 
 def leave_probability(p: float, size: float, largest: float, size_weighted: bool) -> float:
     """Eqs. 24 and 25: the probability that a container leaves in one step."""
-    return weighted(p, min(size, largest), largest) if size_weighted else p
+    return weigh_by_size(p, min(size, largest), largest) if size_weighted else p

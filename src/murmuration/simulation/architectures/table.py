@@ -73,7 +73,7 @@ def unregister(kind: str) -> None:
 
 def kinds() -> tuple[str, ...]:
     """Every kind a scenario may name."""
-    return (*BUILT_IN, *_installed(), *_registered)
+    return (*BUILT_IN, *_load_installed(), *_registered)
 
 
 def architecture_of(kind: str) -> Architecture:
@@ -84,8 +84,8 @@ def architecture_of(kind: str) -> Architecture:
         architecture = getattr(import_module(BUILT_IN[kind].module), BUILT_IN[kind].name)
         assert isinstance(architecture, Architecture) and architecture.kind == kind
         return architecture
-    if kind in _installed():
-        return _installed()[kind]
+    if kind in _load_installed():
+        return _load_installed()[kind]
     raise InputError(f"scheduler.kind: {unknown('scheduler', kind, kinds())}")
 
 
@@ -93,12 +93,12 @@ def settings_tables() -> dict[str, SettingsTable]:
     """The settings of all architectures that have some, by the key below `scheduler`."""
     modules = [line.settings for line in BUILT_IN.values() if line.settings]
     tables = [import_module(module).SETTINGS for module in modules]
-    others = [*_installed().values(), *_registered.values()]
+    others = [*_load_installed().values(), *_registered.values()]
     tables += [other.settings for other in others if other.settings is not None]
     return {table.name: table for table in tables}
 
 
 @cache
-def _installed() -> dict[str, Architecture]:
+def _load_installed() -> dict[str, Architecture]:
     """Those that installed packages bring."""
     return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}

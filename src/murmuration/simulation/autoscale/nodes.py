@@ -125,7 +125,7 @@ def enter_service(f: AutoscaleWorld, slot: int) -> None:
 
 
 @helper
-def next_decision(f: AutoscaleWorld, slot: int, time: float) -> None:
+def schedule_decision(f: AutoscaleWorld, slot: int, time: float) -> None:
     f.nodes[slot].decides_at = time
     schedule(f.event_queue, f.state, time, NODE_DECIDES, slot)
 
@@ -140,7 +140,7 @@ def first_nodes(f: AutoscaleWorld, kinds: Array, decide_at: Array) -> None:
         f.state[0].price += f.types[kind].price
         enter_service(f, slot)
         if f.rules[0].kind == DEPAS:
-            next_decision(f, slot, decide_at[k])
+            schedule_decision(f, slot, decide_at[k])
     f.state[0].arrival = next_arrival(f.state, f.rate_time, f.rate, f.rng[REQUESTS])
 
 
@@ -158,11 +158,11 @@ def node_ready(f: AutoscaleWorld, slot: int) -> None:
     if f.state[0].known == 0:
         renew_entry(f)
     if f.rules[0].kind == DEPAS:
-        next_decision(f, slot, f.state[0].now + f.rules[0].cycle_s)
+        schedule_decision(f, slot, f.state[0].now + f.rules[0].cycle_s)
 
 
 @helper
-def out_of_service(f: AutoscaleWorld, slot: int) -> None:
+def take_out_of_service(f: AutoscaleWorld, slot: int) -> None:
     """No longer counted, no longer sent anything."""
     f.up[slot] = False
     f.nodes[slot].decides_at = NEVER
@@ -197,7 +197,7 @@ def node_leaves(f: AutoscaleWorld, slot: int) -> None:
     go."""
     if f.state[0].live <= f.rules[0].nodes_min:
         return
-    out_of_service(f, slot)
+    take_out_of_service(f, slot)
     f.state[0].removed += 1
     f.nodes[slot].status = LEAVING
     f.types[f.nodes[slot].kind].leaving += 1
@@ -211,7 +211,7 @@ def crash(f: AutoscaleWorld) -> None:
     wanted = round(f.rules[0].crash_share * f.state[0].live)
     for _ in range(wanted):
         slot = f.live[int(next_double(f.rng[DECISIONS]) * f.state[0].live)]
-        out_of_service(f, slot)
+        take_out_of_service(f, slot)
         stop_paying(f, slot)
         f.nodes[slot].status = CRASHED
         f.state[0].crashed += 1
@@ -237,7 +237,7 @@ def type_on_offer(f: AutoscaleWorld) -> int:
 
 
 @helper
-def estimated_load(f: AutoscaleWorld, slot: int) -> float:
+def estimate_load(f: AutoscaleWorld, slot: int) -> float:
     """What a node takes for the load of the system; averaging has no result before its first whole
     epoch."""
     if f.rules[0].estimate == GOSSIP and not np.isnan(f.averages.load[slot]):
@@ -249,7 +249,7 @@ def estimated_load(f: AutoscaleWorld, slot: int) -> float:
 def node_decides(f: AutoscaleWorld, slot: int) -> None:
     """One DEPAS cycle of one node."""
     kind, rules = type_on_offer(f), f.rules[0]
-    load = estimated_load(f, slot)
+    load = estimate_load(f, slot)
     capacity, new = f.capacity[slot], f.types[kind].capacity
     wish = indicator(load, rules.target, rules.band, capacity, new, rules.formula)
     answer = act(wish, next_double(f.rng[DECISIONS]))
@@ -259,11 +259,11 @@ def node_decides(f: AutoscaleWorld, slot: int) -> None:
         for _ in range(answer):
             add_node(f, kind, slot)
     if f.up[slot]:
-        next_decision(f, slot, f.state[0].now + rules.cycle_s)
+        schedule_decision(f, slot, f.state[0].now + rules.cycle_s)
 
 
 @helper
-def wanted_capacity(f: AutoscaleWorld, present: float) -> float:
+def choose_capacity(f: AutoscaleWorld, present: float) -> float:
     """What a central scaler wants, given the capacity that is up or starting."""
     rules = f.rules[0]
     if rules.kind == ORACLE:
@@ -289,7 +289,7 @@ def central_decides(f: AutoscaleWorld) -> None:
     present = float(f.state[0].capacity)
     for k in range(f.types.shape[0]):
         present += f.types[k].starting * f.types[k].capacity
-    wanted = wanted_capacity(f, present)
+    wanted = choose_capacity(f, present)
     refused = f.state[0].refused
     while present < wanted and f.state[0].refused == refused:
         add_node(f, kind, -1)

@@ -57,8 +57,8 @@ def make_world(setup: Setup, free: Amounts, masks: Flags, mask: Indices) -> wd.W
         "jobs": _job_rows(setup, mask),
         "request": setup.jobs.request.copy(),
         **_scheduler_arrays(setup),
-        "runs": _linked(wd.RUN, "slot", 0, rows),
-        "slots": _linked(wd.SLOT, "next", 0, room),
+        "runs": _link_rows(wd.RUN, "slot", 0, rows),
+        "slots": _link_rows(wd.SLOT, "next", 0, room),
         "event_queue": np.zeros(rows, wd.EVENT),
         **_task_arrays(setup, room),
         **_measures(setup, taken),
@@ -148,7 +148,7 @@ def _task_arrays(setup: Setup, room: int) -> dict[str, Column]:
         else np.ascontiguousarray(curves.share)
     )
     return {
-        "tasks": _unused_tasks(room if setup.has_tasks else 0),
+        "tasks": _make_slots(room if setup.has_tasks else 0),
         "task_used": np.zeros((room if setup.has_usage else 0, resources), np.int64),
         "curves": share,
         "node_events": events,
@@ -160,7 +160,7 @@ def _task_arrays(setup: Setup, room: int) -> dict[str, Column]:
     }
 
 
-def _unused_tasks(count: int) -> Records:
+def _make_slots(count: int) -> Records:
     tasks = np.zeros(count, wd.TASK)
     tasks["job"] = tasks["source"] = -1
     return tasks
@@ -223,14 +223,14 @@ def _job_rows(setup: Setup, mask: Indices) -> Records:
     )
     rows["first"] = rows["full"] = np.nan
     rows["behind"] = -1
-    rows["curve"], rows["recorded"] = jobs.curve, recorded_rows(jobs, setup.nodes)
+    rows["curve"], rows["recorded"] = jobs.curve, find_recorded_rows(jobs, setup.nodes)
     rows["scheduler"] = setup.owner * setup.slots
     rows["level"] = np.unique(-jobs.priority, return_inverse=True)[1].ravel()
     rows["status"][list(setup.infeasible)] = NEVER
     return rows
 
 
-def recorded_rows(jobs: JobList, nodes: NodeTable) -> Indices:
+def find_recorded_rows(jobs: JobList, nodes: NodeTable) -> Indices:
     """For each job the row of the node it ran on, or −1 where that is not known or not one of these
     nodes."""
     row_of = {name: row for row, name in enumerate(nodes.names)}
@@ -272,7 +272,7 @@ def _generators(setup: Setup) -> RandomState:
     )
 
 
-def _linked(kind: np.dtype[Any], link: str, start: int, end: int, last: int = -1) -> Records:
+def _link_rows(kind: np.dtype[Any], link: str, start: int, end: int, last: int = -1) -> Records:
     """Unused rows, each naming the next."""
     rows = np.zeros(end - start, kind)
     rows[link] = np.arange(start + 1, end + 1)
@@ -291,8 +291,8 @@ def _workload_rows(setup: Setup) -> Records:
 def grow_world(world: wd.World) -> wd.World:
     """The same world with twice the room for running tasks, transactions and events."""
     rows, slots, state = len(world.runs), len(world.slots), world.state
-    more_runs = _linked(wd.RUN, "slot", rows, 2 * rows, int(state["run_free"][0]))
-    more_slots = _linked(wd.SLOT, "next", slots, 2 * slots, int(state["slot_free"][0]))
+    more_runs = _link_rows(wd.RUN, "slot", rows, 2 * rows, int(state["run_free"][0]))
+    more_slots = _link_rows(wd.SLOT, "next", slots, 2 * slots, int(state["slot_free"][0]))
     state["run_free"], state["slot_free"] = rows, slots
     state["slots_left"] += slots
     assert int(state["slots_left"][0]) <= 2 * slots, "no more slots are left than there are"
@@ -300,6 +300,6 @@ def grow_world(world: wd.World) -> wd.World:
         runs=np.concatenate([world.runs, more_runs]),
         slots=np.concatenate([world.slots, more_slots]),
         event_queue=np.concatenate([world.event_queue, np.zeros_like(world.event_queue)]),
-        tasks=np.concatenate([world.tasks, _unused_tasks(len(world.tasks))]),
+        tasks=np.concatenate([world.tasks, _make_slots(len(world.tasks))]),
         task_used=np.concatenate([world.task_used, np.zeros_like(world.task_used)]),
     )

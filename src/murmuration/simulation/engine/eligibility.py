@@ -11,7 +11,7 @@ from murmuration.base.errors import InputError
 from murmuration.base.random import generator
 from murmuration.cluster.constraints import node_mask
 from murmuration.cluster.reasons import Never
-from murmuration.schedulers.admission import beyond_one_node, never
+from murmuration.schedulers.admission import explain_never, find_oversized
 from murmuration.schedulers.architecture import Scheduler
 from murmuration.simulation.architectures.architecture import Admission
 from murmuration.simulation.scenarios import scenario as sc
@@ -31,7 +31,7 @@ def job_masks(
     and partition."""
     count = len(nodes.total)
     constraint_masks = [node_mask(c, nodes.attributes) for c in jobs.constraint_sets]
-    picky, picked = _pickiness(scenario, count, jobs)
+    picky, picked = _draw_masks(scenario, count, jobs)
     partition = np.where(
         np.array([scheduler.rows is not None for scheduler in schedulers])[owner], owner, -1
     )
@@ -60,7 +60,7 @@ def distinct_rows(columns: Sequence[Column]) -> tuple[Indices, Indices]:
     return np.unique(kind, return_index=True)[1], kind
 
 
-def _pickiness(scenario: sc.Scenario, nodes: int, jobs: JobList) -> tuple[Flags, Indices]:
+def _draw_masks(scenario: sc.Scenario, nodes: int, jobs: JobList) -> tuple[Flags, Indices]:
     """Random masks for picky workloads, and which one each job has (−1: none)."""
     picked = np.full(len(jobs), -1, dtype=np.int64)
     masks = [np.empty((0, nodes), dtype=np.bool_)]
@@ -88,7 +88,9 @@ def find_infeasible(admission: Admission, whole_jobs: bool) -> dict[int, Never]:
 
     def reason(row: int, tasks: int) -> Never | None:
         allowed = None if mask[row] < 0 else masks[mask[row]]
-        return never(nodes.resources, free, allowed, jobs.request[row], tasks, bool(whole[row]))
+        return explain_never(
+            nodes.resources, free, allowed, jobs.request[row], tasks, bool(whole[row])
+        )
 
     reasons: dict[int, Never] = {}
     needs = jobs.request[first] * np.where(whole[first], max_tasks, 1)[:, None]
@@ -106,7 +108,7 @@ def _doubtful(free: Amounts, masks: Flags, mask: Indices, needs: Amounts) -> lis
     for which in np.unique(mask):
         rows = np.flatnonzero(mask == which)
         usable = free if which < 0 else free[masks[which]]
-        doubtful += rows[beyond_one_node(usable, needs[rows])].tolist()
+        doubtful += rows[find_oversized(usable, needs[rows])].tolist()
     return sorted(doubtful)
 
 

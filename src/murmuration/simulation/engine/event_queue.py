@@ -19,7 +19,7 @@ from murmuration.simulation.engine.world import KIND_BITS
 
 
 @helper
-def earlier(event_queue: Records, a: int, b: int) -> bool:
+def precedes(event_queue: Records, a: int, b: int) -> bool:
     """Whether the event at one place comes before that at another."""
     if event_queue[a].time != event_queue[b].time:
         return bool(event_queue[a].time < event_queue[b].time)
@@ -46,7 +46,7 @@ def schedule(event_queue: Records, state: Records, time: float, kind: int, subje
     state[0].order += 1
     while at > 0:
         parent = (at - 1) // 2
-        if not earlier(event_queue, at, parent):
+        if not precedes(event_queue, at, parent):
             return
         swap(event_queue, at, parent)
         at = parent
@@ -65,9 +65,9 @@ def pop(event_queue: Records, state: Records) -> Any:
         child = 2 * at + 1
         if child >= size:
             return what
-        if child + 1 < size and earlier(event_queue, child + 1, child):
+        if child + 1 < size and precedes(event_queue, child + 1, child):
             child += 1
-        if not earlier(event_queue, child, at):
+        if not precedes(event_queue, child, at):
             return what
         swap(event_queue, at, child)
         at = child

@@ -147,7 +147,7 @@ def dispatch(w: World) -> int:
 
 
 @inlined
-def to_next_event(w: World, until: float, full: bool) -> int:
+def step_to_event(w: World, until: float, full: bool) -> int:
     """Let time pass to the next event and GO_ON, or say why to stop before it: it is past the
     horizon (then time passes to that), past `until`, or the arrays are too full for it."""
     time, horizon = next_time(w.state, w.jobs, w.event_queue), w.state[0].horizon
@@ -187,7 +187,7 @@ def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float
         if deciding >= 0:
             launch(w, deciding)
             deciding = -1
-        why = to_next_event(w, until, needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]))
+        why = step_to_event(w, until, needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]))
         if why != GO_ON:
             return why
         if arrival_is_next(w.state, w.jobs, w.event_queue):

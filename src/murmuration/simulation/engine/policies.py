@@ -16,21 +16,21 @@ from murmuration.placement.registry import Placement
 from murmuration.simulation.engine.world import World
 
 
-def compiled_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:
+def compile_policy(placement: Placement) -> tuple[FirstClass, FirstClass]:
     """What the kernel calls: the placement, and the score behind it (any, where it uses none)."""
     ranked = placement.fast and placement.score is not None
-    return _compiled_placement(ranked), _compiled_score(
+    return _compile_placement(ranked), _compile_score(
         placement.score if ranked else scores.best_fit
     )
 
 
 @cache
-def _compiled_placement(ranked: bool) -> FirstClass:
-    return kernels.as_placement(kernels.ranked if ranked else kernels.first_fit)
+def _compile_placement(ranked: bool) -> FirstClass:
+    return kernels.as_placement(kernels.place_ranked if ranked else kernels.first_fit)
 
 
 @cache
-def _compiled_score(function: Any) -> FirstClass:
+def _compile_score(function: Any) -> FirstClass:
     """A score of ours is cached on disk; a user's is compiled for this process."""
     if function in scores.SCORES.values():
         return kernels.as_score(function)
@@ -56,7 +56,7 @@ def check_score(placement: Placement, world: World) -> None:
     answers."""
     if placement.score is None or placement.score in scores.SCORES.values():
         return
-    score = _compiled_score(placement.score).compiled if placement.fast else placement.score
+    score = _compile_score(placement.score).compiled if placement.fast else placement.score
     try:
         answered = np.asarray(score(world.total, world.free.copy(), world.request[0]))
     except Exception as error:

@@ -23,7 +23,7 @@ from murmuration.placement.decide import decide as checked_decision
 from murmuration.placement.view import JobView, View
 from murmuration.simulation.architectures.architecture import ShownRows
 from murmuration.simulation.engine import loop
-from murmuration.simulation.engine.policies import compiled_policy
+from murmuration.simulation.engine.policies import compile_policy
 from murmuration.simulation.engine.steps import drop_claim
 from murmuration.simulation.engine.world import World
 
@@ -51,8 +51,8 @@ def pending_view(run: Run) -> tuple[View, JobView, Placement]:
         attributes=(
             setup.nodes.attributes if whole else tuple(setup.nodes.attributes[i] for i in rows)
         ),
-        total=_frozen(world.total if whole else world.total[rows]),
-        free=_frozen(free),
+        total=_freeze(world.total if whole else world.total[rows]),
+        free=_freeze(free),
         allowed=allowed,
         now_s=run.now_s,
     )
@@ -78,7 +78,7 @@ def _all_rows(count: int) -> tuple[Placement, Flags]:
     return rows, allowed
 
 
-def _frozen(array: Amounts) -> Amounts:
+def _freeze(array: Amounts) -> Amounts:
     """A view of the same data that cannot be written."""
     shown = array.view()
     shown.flags.writeable = False
@@ -92,7 +92,7 @@ def job_view(run: Run, job: int) -> JobView:
         id=str(jobs.job_id[job]),
         workload=jobs.workloads[jobs.workload[job]],
         tasks=int(rows["left"][job]),
-        request=_frozen(jobs.request[job]),
+        request=_freeze(jobs.request[job]),
         duration_s=float(jobs.duration_s[job]),
         priority=int(jobs.priority[job]),
         gang=bool(jobs.gang[job]),
@@ -125,7 +125,7 @@ def decide(run: Run, view: View, job: JobView, bits: np.random.SFC64) -> Placeme
 def kernel_choice(run: Run) -> Placement:
     """The nodes the compiled placement claims for the pending attempt (which stays pending in this
     copy of the run)."""
-    place, score = compiled_policy(run.setup.placement)
+    place, score = compile_policy(run.setup.placement)
     scheduler = int(run.world.state["pending"][0])
     choose = run.setup.architecture.choose or loop.choose
     choose(run.world, scheduler, place, score)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from murmuration.base.jit import inlined, loop_kernel
 from murmuration.simulation.engine.churn import change_node
 from murmuration.simulation.engine.event_queue import pop, schedule
-from murmuration.simulation.engine.loop import GO_ON, arrival_is_next, arrive, to_next_event
+from murmuration.simulation.engine.loop import GO_ON, arrival_is_next, arrive, step_to_event
 from murmuration.simulation.engine.moves import leave_source, migration_ends
 from murmuration.simulation.engine.steps import agents_need_room, end_run, enqueue, needs_room
 from murmuration.simulation.engine.usage import usage_changes
@@ -68,7 +68,7 @@ def advance_rounds(w: World, round_s: float, until: float) -> int:
         full = needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]) or agents_need_room(
             w.state, w.event_queue, w.slots
         )
-        why = to_next_event(w, until, full)
+        why = step_to_event(w, until, full)
         if why != GO_ON:
             return why
         if arrival_is_next(w.state, w.jobs, w.event_queue):

@@ -101,7 +101,7 @@ def prepare(scenario: sc.Scenario) -> Run:
     if architecture.make_state is not None:
         run.state = architecture.make_state(setup, run.world)
     if setup.has_usage:
-        run.measured = measured.measured(run.world)
+        run.measured = measured.make_samples(run.world)
     check_score(placement, run.world)
     return run
 

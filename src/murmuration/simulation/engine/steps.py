@@ -374,7 +374,9 @@ def tasks_appear(w: World, run: int) -> None:
         w.tasks[slot].began = w.state[0].now - phase(w.state, w.curves.shape[1], job, ordinal)
         w.state[0].slots_high = max(w.state[0].slots_high, slot + 1)
         if w.unreserved.shape[0] > 0:
-            unmeasured(w.request[job], w.jobs[job].curve, w.state[0].unmeasured, w.task_used[slot])
+            assume_usage(
+                w.request[job], w.jobs[job].curve, w.state[0].unmeasured, w.task_used[slot]
+            )
             charge(w.free, w.sums, w.slots[slot].node, w.task_used[slot], 1)
             # The claim took the whole request from the table the job was placed by. For a job whose
             # requests are reserved that was `unreserved`, where it stays taken. For any other it
@@ -403,7 +405,7 @@ def tasks_disappear(w: World, run: int) -> None:
 
 
 @helper
-def unmeasured(request: Amounts, curve: int, share: float, use: Amounts) -> None:
+def assume_usage(request: Amounts, curve: int, share: float, use: Amounts) -> None:
     """What a task counts as using before it is measured; one that uses what it requests is known
     from the start."""
     for r in range(request.shape[0]):

@@ -252,7 +252,7 @@ class DepasWorld:
             yield self.driver.agent(name)
 
 
-def reached(links: dict[str, set[str]]) -> set[str]:
+def find_reached(links: dict[str, set[str]]) -> set[str]:
     """The nodes that are connected with the first one, whichever way links point."""
     either: dict[str, set[str]] = {name: set() for name in links}
     for name, others in links.items():
@@ -297,7 +297,7 @@ class DepasChecker(Checker):
     def _check_overlay(self) -> None:
         world = self._world
         links = {w.name: {n.node for n in w.membership.neighbours} for w in world.workers()}
-        apart = links.keys() - reached(links)
+        apart = links.keys() - find_reached(links)
         if apart:
             raise BrokenError(f"the overlay is in pieces: {', '.join(sorted(apart))} are apart")
         old = {name for name, at in world.gone_s.items() if at < world.driver.now - LINKS_DIE_S}

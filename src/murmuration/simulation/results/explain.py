@@ -79,11 +79,11 @@ def _decision(run: Run, attempt: int) -> Explanation:
         placed=placed,
         verdict=None if placed == job.tasks else Wait(short_of(job, placed, filtered)),
         unblock=unblock(view, job) if placed < job.tasks else (),
-        queued_behind=_queued(run, agent),
+        queued_behind=_count_queued(run, agent),
     )
 
 
-def _queued(run: Run, agent: int) -> int:
+def _count_queued(run: Run, agent: int) -> int:
     """How many jobs wait behind this one, which may still be in the queue itself."""
     slots = int(run.world.state["slots"][0])
     return int(run.world.schedulers["queued"][agent // slots * slots]) - int(

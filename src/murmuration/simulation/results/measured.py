@@ -26,7 +26,7 @@ class UsageSamples(NamedTuple):
     usage: Array
 
 
-def measured(world: wd.World) -> UsageSamples:
+def make_samples(world: wd.World) -> UsageSamples:
     """Nothing recorded yet."""
     nodes, resources = world.total.shape
     times = int(np.ceil(world.state["horizon"][0] / USAGE_EVERY_S)) - 1

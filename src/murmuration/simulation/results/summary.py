@@ -40,7 +40,7 @@ def summary(run: Run, label: str) -> Summary:
 
 def _workload(run: Run, index: int) -> Summary:
     world, counts = run.world, run.world.workloads[index]
-    jobs = world.jobs[(world.jobs["workload"] == index) & _submitted(run)]
+    jobs = world.jobs[(world.jobs["workload"] == index) & _mask_submitted(run)]
     scheduled = int((jobs["status"] == SCHEDULED).sum())
     abandoned = int(np.isin(jobs["status"], (ABANDONED, NEVER)).sum())
     queued = len(jobs) - scheduled - abandoned
@@ -65,7 +65,7 @@ def _workload(run: Run, index: int) -> Summary:
     }
 
 
-def _submitted(run: Run) -> NDArray[np.bool_]:
+def _mask_submitted(run: Run) -> NDArray[np.bool_]:
     return np.arange(len(run.world.jobs)) < int(run.world.state["arrived"][0])
 
 
@@ -129,7 +129,7 @@ def _capacity_mean(run: Run) -> NDArray[Any]:
 
 def job_table(run: Run) -> dict[str, NDArray[Any]]:
     """One row per job: what it asked for and what became of it."""
-    rows, jobs = run.world.jobs[_submitted(run)], run.setup.jobs.select(_submitted(run))
+    rows, jobs = run.world.jobs[_mask_submitted(run)], run.setup.jobs.select(_mask_submitted(run))
     return {
         "job_id": jobs.job_id,
         "workload": np.array(jobs.workloads, dtype=np.str_)[jobs.workload],

@@ -42,7 +42,7 @@ def _problems(scenario: sc.Scenario) -> Iterator[str]:
         names = list(sc.generators(scenario))
         for name, generator in sc.generators(scenario).items():
             yield from _generator(f"workload.{name}", generator)
-    yield from check_number("workload.multiply", sc.multiplied(scenario), above=0.0, high=1000.0)
+    yield from check_number("workload.multiply", sc.find_multiple(scenario), above=0.0, high=1000.0)
     yield from _scheduler(scenario.scheduler, names)
 
 

@@ -17,14 +17,14 @@ from murmuration.simulation.scenarios import scenario as sc
 from murmuration.workload.generators import Stream, Tables, generate
 from murmuration.workload.jobs import JobList, merge, multiply
 from murmuration.workload.node_events import (
+    add_later_nodes,
     align_resources,
     drop_redundant,
     join_events,
-    with_later_nodes,
 )
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents, NodeTable
 from murmuration.workload.usage import Curves
-from murmuration.workload.usage_curves import UsageRules, with_usage
+from murmuration.workload.usage_curves import UsageRules, attach_usage
 
 if TYPE_CHECKING:
     from murmuration.workload.trace import Trace
@@ -37,7 +37,7 @@ def make_nodes(cluster: sc.ClusterSettings) -> NodeTable:
     nodes = _group_nodes(cluster) if cluster.trace is None else _read_nodes(cluster.trace)
     if cluster.events is None:
         return nodes
-    return with_later_nodes(nodes, _read_events(cluster.events), cluster.events)
+    return add_later_nodes(nodes, _read_events(cluster.events), cluster.events)
 
 
 def make_events(cluster: sc.ClusterSettings, nodes: NodeTable) -> NodeEvents | None:
@@ -171,7 +171,7 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
                 for name, g in streams.items()
             ]
         )
-    factor = sc.multiplied(scenario)
+    factor = sc.find_multiple(scenario)
     jobs = (jobs if factor == 1.0 else multiply(jobs, factor)).until(seconds)
     if len(jobs) == 0:
         raise InputError(f"{scenario.name}: no job is submitted within {scenario.days:g} days")
@@ -247,7 +247,7 @@ def _stream_jobs(
     if table.usage is None:
         return jobs
     rules = UsageRules(**msgspec.structs.asdict(table.usage))
-    return with_usage(jobs, rules, resources, generator(seed, "usage", name))
+    return attach_usage(jobs, rules, resources, generator(seed, "usage", name))
 
 
 def _open(path: str, seed: int, replay: sc.ReplaySettings | None = None) -> Trace:

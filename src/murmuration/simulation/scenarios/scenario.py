@@ -366,7 +366,7 @@ def is_replay(workload: Mapping[str, Any]) -> bool:
     )
 
 
-def multiplied(scenario: Scenario) -> float:
+def find_multiple(scenario: Scenario) -> float:
     """How many times over the workload is submitted."""
     factor = scenario.workload.get(MULTIPLY, 1.0)
     return 1.0 if isinstance(factor, Mapping) else float(factor)

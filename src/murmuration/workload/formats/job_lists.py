@@ -19,11 +19,11 @@ from murmuration.workload.formats.source import load
 from murmuration.workload.formats.table import WHOLE_MAX, TraceTable, codes, of_source
 from murmuration.workload.formats.usage_files import (
     Usage,
+    attach_usage,
     curve_names,
     read_usage,
     usage_frame,
     usage_path,
-    with_usage,
 )
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 from murmuration.workload.trace import LeftOut
@@ -95,7 +95,7 @@ def jobs_of(
     )
     if usage is None:
         return jobs
-    return with_usage(jobs, usage, _curve_of(table, jobs), left_out or LeftOut(strict=True))
+    return attach_usage(jobs, usage, _curve_of(table, jobs), left_out or LeftOut(strict=True))
 
 
 def _curve_of(table: TraceTable, jobs: JobList) -> list[str]:

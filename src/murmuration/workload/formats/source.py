@@ -40,7 +40,7 @@ def load(path: str | Path) -> SourceFile:
     the name says."""
     path = Path(path)
     if str(path) == STANDARD_INPUT:
-        return _checked(Path("standard input"), sys.stdin.buffer.read())
+        return _check_content(Path("standard input"), sys.stdin.buffer.read())
     if path.is_dir():
         raise InputError(f"{path}: expected a file, this is a folder")
     try:
@@ -49,10 +49,10 @@ def load(path: str | Path) -> SourceFile:
         raise InputError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({why_failed(error)})") from None
-    return _checked(path, data)
+    return _check_content(path, data)
 
 
-def _checked(path: Path, data: bytes) -> SourceFile:
+def _check_content(path: Path, data: bytes) -> SourceFile:
     """The content of a file that is not empty, unpacked."""
     data = _unpack(path, data)
     if not data or data.isspace():
@@ -62,7 +62,7 @@ def _checked(path: Path, data: bytes) -> SourceFile:
     return SourceFile(path, data)
 
 
-def beside(path: Path, word: str) -> Path | None:
+def find_beside(path: Path, word: str) -> Path | None:
     """The first file in the same folder, other than this one, with this word in its name."""
     try:
         siblings = [

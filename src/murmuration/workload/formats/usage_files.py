@@ -70,7 +70,7 @@ def usage_of(table: TraceTable, left_out: LeftOut) -> Usage:
     resources = Resources(
         tuple(dict.fromkeys(["cpu", "memory", *(name.removesuffix(SHARE) for name in shares)]))
     )
-    table, used = _measured(table, shares, resources, left_out)
+    table, used = _read_shares(table, shares, resources, left_out)
     names, job = codes(table.texts("job_id"))
     time = table.numbers("time_s")
     order = np.lexsort((time, job))
@@ -86,7 +86,7 @@ def usage_of(table: TraceTable, left_out: LeftOut) -> Usage:
     return Usage(table, names, first, resources, Curves(share, step_s, _cyclic(table)))
 
 
-def _measured(
+def _read_shares(
     table: TraceTable, shares: Sequence[str], resources: Resources, left_out: LeftOut
 ) -> tuple[TraceTable, Floats]:
     """The rows that hold shares, and the share of each resource in them; of one without a column
@@ -138,7 +138,7 @@ def _cyclic(table: TraceTable) -> bool:
     return bool(flags[0])
 
 
-def with_usage(jobs: JobList, usage: Usage, names: Sequence[str], left_out: LeftOut) -> JobList:
+def attach_usage(jobs: JobList, usage: Usage, names: Sequence[str], left_out: LeftOut) -> JobList:
     """The jobs, each with the curve of the name given for it; a curve that no job follows is left
     out."""
     for name in usage.resources.names[2:]:

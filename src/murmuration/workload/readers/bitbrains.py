@@ -9,7 +9,7 @@ from murmuration.base.arrays import Floats
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, SIZE_MAX, amounts
-from murmuration.workload.formats.source import SourceFile, beside, load
+from murmuration.workload.formats.source import SourceFile, find_beside, load
 from murmuration.workload.formats.table import parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.trace import LeftOut, Trace, TraceOptions
@@ -29,7 +29,7 @@ def read_bitbrains(source: SourceFile, options: TraceOptions) -> Trace:
     table.need(COLUMNS, "virtual machines")
     start, stop = table.numbers("start_s"), table.numbers("stop_s")
     table.refuse(stop < start, "stop_s", "a time that is not before the start")
-    path = beside(source.path, USAGE_FILE)
+    path = find_beside(source.path, USAGE_FILE)
     if path is None:
         raise InputError(
             f"{source.path}: expected a file {USAGE_FILE}.csv beside it, with the CPU that was used"

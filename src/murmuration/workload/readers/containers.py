@@ -15,7 +15,7 @@ from murmuration.base.arrays import Floats, Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import CPU_MAX, GB, amounts
-from murmuration.workload.formats.source import SourceFile, beside, load
+from murmuration.workload.formats.source import SourceFile, find_beside, load
 from murmuration.workload.formats.table import TraceTable, codes, parse
 from murmuration.workload.jobs import job_list
 from murmuration.workload.nodes import NodeTable
@@ -49,7 +49,7 @@ def read_instances(source: SourceFile, options: TraceOptions) -> Trace:
     uses in a day."""
     table = parse(source, names=INSTANCE_COLUMNS)
     table.need(INSTANCE_COLUMNS, "instances")
-    path = beside(source.path, APPS_FILE)
+    path = find_beside(source.path, APPS_FILE)
     if path is None:
         raise InputError(
             f"{source.path}: expected a file {APPS_FILE}.csv beside it, with what the apps use"

@@ -13,7 +13,7 @@ from murmuration.base.arrays import Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.formats.source import SourceFile, beside, load
+from murmuration.workload.formats.source import SourceFile, find_beside, load
 from murmuration.workload.formats.table import WHOLE_MAX, TraceTable, parse
 from murmuration.workload.jobs import JobList, job_list
 from murmuration.workload.readers.google2011 import (
@@ -182,7 +182,7 @@ def _shapes(source: SourceFile, options: TraceOptions) -> _Shapes | None:
     given = options.shapes
     if given is not None:
         return _Shapes(given, np.arange(len(given)), "batch from batch and service from service")
-    initial = None if options.rng is None else _there_at_zero(source.path, options)
+    initial = None if options.rng is None else _read_initial(source.path, options)
     if initial is None or initial.production.all():
         return None
     return _Shapes(
@@ -192,20 +192,20 @@ def _shapes(source: SourceFile, options: TraceOptions) -> _Shapes | None:
     )
 
 
-def _there_at_zero(path: Path, options: TraceOptions) -> JobList | None:
+def _read_initial(path: Path, options: TraceOptions) -> JobList | None:
     """The jobs that ran at time 0, with what they used on average if the files have that too."""
     folder = path.parent / STATE_FOLDER / path.name
-    if (state := beside(folder, STATE_FILE)) is None:
-        tasks = beside(path, TASKS_FILE)
+    if (state := find_beside(folder, STATE_FILE)) is None:
+        tasks = find_beside(path, TASKS_FILE)
         return None if tasks is None else read_initial_tasks(load(tasks), options).jobs
-    jobs, used = read_state(load(state), options).jobs, beside(folder, USED_FILE)
+    jobs, used = read_state(load(state), options).jobs, find_beside(folder, USED_FILE)
     if jobs is None or used is None or options.rng is None:
         return jobs
     mean = read_state(load(used), options).jobs
-    return jobs if mean is None else _with_usage(jobs, mean, options.rng)
+    return jobs if mean is None else _attach_usage(jobs, mean, options.rng)
 
 
-def _with_usage(jobs: JobList, used: JobList, rng: np.random.Generator) -> JobList:
+def _attach_usage(jobs: JobList, used: JobList, rng: np.random.Generator) -> JobList:
     """Curves that wander about the mean of what each job used; a job whose use is not known uses
     what it requests."""
     row_of = {str(name): row for row, name in enumerate(used.job_id)}

@@ -12,9 +12,9 @@ from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Value, as_value
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.formats.source import SourceFile, beside, load
+from murmuration.workload.formats.source import SourceFile, find_beside, load
 from murmuration.workload.formats.table import TraceTable, parse
-from murmuration.workload.node_events import UNCHANGED, in_order, join_events
+from murmuration.workload.node_events import UNCHANGED, join_events, sort_events
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents
 from murmuration.workload.readers.google2011 import MICROS, SHARE_MAX, TIME_NOTE, scale_note
 from murmuration.workload.trace import LeftOut, Trace, TraceOptions
@@ -49,7 +49,7 @@ def node_events(table: TraceTable, attributes: NodeAttributes, options: TraceOpt
         _sizes(cpu, memory),
         tuple(described[pair] for pair in zip(names, platforms, strict=True)),
     )
-    return in_order(events)
+    return sort_events(events)
 
 
 def _sizes(cpu: Floats, memory: Floats) -> Amounts:
@@ -108,7 +108,7 @@ def read_removals(source: SourceFile, options: TraceOptions) -> Trace:
     table.need(EVENT_COLUMNS, "node events")
     table.refuse(table.integers("event_type") != REMOVE, "event_type", "1 (removed) in every row")
     removed = node_events(table, {}, options)
-    back = _returns(removed, _gone(source))
+    back = _returns(removed, _find_gone(source))
     note = (
         f"the trace has no returns: a node that was removed is back after {AWAY_S:,.0f} s, or "
         "half-way to its next "
@@ -123,9 +123,9 @@ def read_removals(source: SourceFile, options: TraceOptions) -> Trace:
     )
 
 
-def _gone(source: SourceFile) -> dict[str, float]:
+def _find_gone(source: SourceFile) -> dict[str, float]:
     """The nodes that never came back, and when they were last removed."""
-    path = beside(source.path, GONE_FILE)
+    path = find_beside(source.path, GONE_FILE)
     if path is None:
         return {}
     table = parse(load(path))

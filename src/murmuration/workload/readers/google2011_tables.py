@@ -56,7 +56,7 @@ def read_folder(path: Path, options: TraceOptions) -> Trace:
         assumptions=(scale_note(options), TIME_NOTE, *attribute_note),
         skipped=tuple(left_out.lines),
     )
-    return trace if options.nodes_only else _with_tasks(trace, path, options, left_out)
+    return trace if options.nodes_only else _add_tasks(trace, path, options, left_out)
 
 
 def _attributes(path: Path, known: set[str], left_out: LeftOut) -> tuple[nodes.NodeAttributes, int]:
@@ -64,7 +64,7 @@ def _attributes(path: Path, known: set[str], left_out: LeftOut) -> tuple[nodes.N
     return nodes.read_attributes(table, known, left_out) if len(table) else ({}, 0)
 
 
-def _with_tasks(trace: Trace, path: Path, options: TraceOptions, left_out: LeftOut) -> Trace:
+def _add_tasks(trace: Trace, path: Path, options: TraceOptions, left_out: LeftOut) -> Trace:
     """The trace with a job for each task."""
     assert trace.events is not None
     events, asked, used = (
@@ -76,9 +76,11 @@ def _with_tasks(trace: Trace, path: Path, options: TraceOptions, left_out: LeftO
     jobs = tasks.job_rows(lifetimes, end_s, options)
     jobs = replace(jobs, **tasks.constraints(asked, jobs, never, left_out)) if len(asked) else jobs
     if len(used):
-        jobs = tasks.with_usage(used, jobs, lifetimes["start"].to_numpy(), never, options, left_out)
+        jobs = tasks.attach_usage(
+            used, jobs, lifetimes["start"].to_numpy(), never, options, left_out
+        )
     jobs = _on_known_nodes(jobs, events, lifetimes["start_row"].to_numpy(), trace.events, left_out)
-    jobs = _that_fit(jobs, events, lifetimes["row"].to_numpy(), trace.events, left_out)
+    jobs = _keep_fitting(jobs, events, lifetimes["row"].to_numpy(), trace.events, left_out)
     if len(jobs) == 0:
         raise InputError(
             f"{path / TASKS}: expected tasks that ran and that a node can hold, there are none"
@@ -112,7 +114,7 @@ def _on_known_nodes(
     return replace(jobs, recorded=np.where(strange, -1, jobs.recorded))
 
 
-def _that_fit(
+def _keep_fitting(
     jobs: JobList, table: TraceTable, row: Integers, events: NodeEvents, left_out: LeftOut
 ) -> JobList:
     """The tasks that at least one node could hold when empty, whenever it was there."""

@@ -246,7 +246,7 @@ def _rows(table: TraceTable, jobs: JobList, never: set[str]) -> tuple[Integers, 
     return np.maximum(row, -1), row == -2
 
 
-def with_usage(
+def attach_usage(
     table: TraceTable,
     jobs: JobList,
     start_us: Integers,
@@ -281,7 +281,7 @@ def with_usage(
     amount = _curves(*window, len(rows), points) * np.array(
         [options.full_cpu * 1e6, options.full_memory], np.float32
     )
-    return _as_shares(jobs, rows, amount)
+    return _convert_to_shares(jobs, rows, amount)
 
 
 def _curves(
@@ -305,7 +305,7 @@ def _curves(
     return curves
 
 
-def _as_shares(jobs: JobList, rows: Integers, amount: NDArray[np.float32]) -> JobList:
+def _convert_to_shares(jobs: JobList, rows: Integers, amount: NDArray[np.float32]) -> JobList:
     """Amounts used, as shares of the request of each of these rows."""
     seen = ~np.isnan(amount[:, 0, 0])
     rows, amount = rows[seen], amount[seen]

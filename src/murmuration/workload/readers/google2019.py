@@ -15,7 +15,7 @@ from murmuration.workload.formats.sizes import amounts
 from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import TraceTable, of_columns, parse
 from murmuration.workload.jobs import TASKS_MAX, job_list
-from murmuration.workload.node_events import in_order, nodes_at_zero
+from murmuration.workload.node_events import nodes_at_zero, sort_events
 from murmuration.workload.nodes import ADD, NodeEvents, NodeTable, read_attributes
 from murmuration.workload.readers.google2011 import MICROS, SHARE_MAX, scale_note
 from murmuration.workload.trace import Trace, TraceOptions
@@ -71,7 +71,7 @@ def read_machine_events(source: SourceFile, options: TraceOptions) -> Trace:
         amounts(cpu, memory),
         read_attributes(table, {"platform": "platform", "switch": "switch"}),
     )
-    events = in_order(events)
+    events = sort_events(events)
     empty = int(((events.kind == ADD) & ~events.total.any(axis=1)).sum())
     note = f"{empty:,} nodes are added without a size: they have none until their update"
     assumptions = (scale_note(options), *([note] if empty else []))
@@ -158,10 +158,10 @@ def read_machine_counts(source: SourceFile, options: TraceOptions) -> Trace:
     count = table.integers("machine_count", 0, COUNT_MAX)
     cpu = table.numbers("cpus", high=SHARE_MAX) * options.full_cpu
     memory = table.numbers("ram", high=SHARE_MAX) * options.full_memory
-    nodes = numbered_nodes(np.repeat(amounts(cpu, memory), count, axis=0))
+    nodes = number_nodes(np.repeat(amounts(cpu, memory), count, axis=0))
     return Trace("google2019 machines", len(table), nodes=nodes, assumptions=(scale_note(options),))
 
 
-def numbered_nodes(total: Amounts, attributes: Sequence[Attributes] = ()) -> NodeTable:
+def number_nodes(total: Amounts, attributes: Sequence[Attributes] = ()) -> NodeTable:
     names = tuple(f"node-{n}" for n in range(len(total)))
     return NodeTable(Resources(), names, total, tuple(attributes) or ({},) * len(total))

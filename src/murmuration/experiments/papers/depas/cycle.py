@@ -20,7 +20,7 @@ SURE = 0.99
 ERRORS = 3.3
 
 
-def simulated_loads(nodes: int, load: float, cycles: int, seed: int) -> list[float]:
+def simulate_loads(nodes: int, load: float, cycles: int, seed: int) -> list[float]:
     """The load after one cycle, many times over: every node decides for itself."""
     rng = generator(seed, "cycle", str(nodes), f"{load:g}")
     loads = []
@@ -33,7 +33,7 @@ def simulated_loads(nodes: int, load: float, cycles: int, seed: int) -> list[flo
     return loads
 
 
-def inside(loads: Sequence[float], band: float) -> float:
+def share_inside(loads: Sequence[float], band: float) -> float:
     return sum(abs(load - TARGET) <= band + analysis.EPSILON for load in loads) / len(loads)
 
 
@@ -50,10 +50,10 @@ def cycle_rows(settings: ReproductionSettings, nodes: int = 100) -> list[Row]:
     cycles = CYCLES_QUICK if settings.quick else CYCLES
     rows = []
     for name, load in LOADS.items():
-        loads = simulated_loads(nodes, load, cycles, settings.seed)
+        loads = simulate_loads(nodes, load, cycles, settings.seed)
         expected, share = (
             analysis.probability_inside(nodes, load, TARGET, BAND),
-            inside(loads, BAND),
+            share_inside(loads, BAND),
         )
         rows.append(
             Row(
@@ -64,7 +64,7 @@ def cycle_rows(settings: ReproductionSettings, nodes: int = 100) -> list[Row]:
             )
         )
         band = analysis.smallest_band(nodes, load, TARGET, SURE)
-        reached = inside(loads, band)
+        reached = share_inside(loads, band)
         rows.append(
             Row(
                 f"P(inside) with the smallest δ for 0.99 ({band:.4f}), workload {name}",
@@ -83,7 +83,8 @@ def cycle_chart(settings: ReproductionSettings) -> Chart:
     for colour, (name, load) in enumerate(LOADS.items()):
         exact = [analysis.probability_inside(n, load, TARGET, BAND) for n in SIZES]
         simulated = [
-            inside(simulated_loads(n, load, cycles, settings.seed), BAND) for n in SIZES_SIMULATED
+            share_inside(simulate_loads(n, load, cycles, settings.seed), BAND)
+            for n in SIZES_SIMULATED
         ]
         series.append(Series(f"workload {name}", SIZES, exact, colour=colour))
         series.append(

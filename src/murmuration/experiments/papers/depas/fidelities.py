@@ -61,7 +61,7 @@ def bulk_figures(track: dict[str, int], seed: int) -> tuple[list[float], Floats]
     capacity, rate = columns["capacity"], columns["rate"]
     rejected = int(state["rejected"]) / int(state["arrived"])
     nodes = [float(state["added"]), float(state["removed"])]
-    return [float(capacity.mean()), _inside(capacity, rate), *nodes, rejected], capacity
+    return [float(capacity.mean()), _share_inside(capacity, rate), *nodes, rejected], capacity
 
 
 def message_figures(track: dict[str, int], seed: int) -> tuple[list[float], Floats]:
@@ -71,10 +71,10 @@ def message_figures(track: dict[str, int], seed: int) -> tuple[list[float], Floa
     rate, capacity = rows[:, 1], rows[:, 2]
     rejected = 1.0 - sum(world.answered.values()) / max(1, len(world.answered))
     nodes = [float(world.counts["added"]), float(world.counts["removed"])]
-    return [float(capacity.mean()), _inside(capacity, rate), *nodes, rejected], capacity
+    return [float(capacity.mean()), _share_inside(capacity, rate), *nodes, rejected], capacity
 
 
-def _inside(capacity: Floats, rate: Floats) -> float:
+def _share_inside(capacity: Floats, rate: Floats) -> float:
     """The share of samples with the capacity inside the band, L₀ ± δ = 0.7 ± 0.1."""
     return float(((capacity >= rate / 0.8) & (capacity <= rate / 0.6)).mean())
 

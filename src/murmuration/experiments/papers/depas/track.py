@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.experiments.papers.depas.cycle import cycle_chart, cycle_rows
-from murmuration.experiments.replicates import measured, replicate
+from murmuration.experiments.replicates import measure_row, replicate
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation.autoscale import build, results, scenario
@@ -91,30 +91,30 @@ def run(settings: ReproductionSettings) -> Reproduction:
     runs, fault_runs = (RUNS_QUICK, FAULT_RUNS_QUICK) if settings.quick else (RUNS, FAULT_RUNS)
     large = LARGE_QUICK if settings.quick else LARGE
     # Compile the kernel once, before worker processes would each do so.
-    one(settings.seed, {"seconds": 1})
-    paper = replicate(settings, "depas", partial(one, changes={}), runs)
+    run_once(settings.seed, {"seconds": 1})
+    paper = replicate(settings, "depas", partial(run_once, changes={}), runs)
     crash = replicate(
         settings,
         "crash",
-        partial(one, changes={"faults.crash_s": CRASH_S, "faults.crash_share": 0.3}),
+        partial(run_once, changes={"faults.crash_s": CRASH_S, "faults.crash_share": 0.3}),
         fault_runs,
     )
-    loss = replicate(settings, "loss", partial(one, changes={"faults.loss": 0.2}), fault_runs)
+    loss = replicate(settings, "loss", partial(run_once, changes={"faults.loss": 0.2}), fault_runs)
     slow = replicate(
         settings,
         "slow start",
-        partial(one, changes={"autoscaler.start_s": SLOW_START_S}),
+        partial(run_once, changes={"autoscaler.start_s": SLOW_START_S}),
         fault_runs,
     )
-    big = replicate(settings, "large", partial(one, changes=large), 2)
+    big = replicate(settings, "large", partial(run_once, changes=large), 2)
     size = f"{large['autoscaler.type'][0]['initial'] * 10:,} nodes"
     rows = (
         *_paper_rows(paper),
-        _settled_row("after the crash of 30 % of the nodes, settled after, s", crash, [CRASH_S]),
-        _settled_row("with 20 % of messages lost, slowest step settled after, s", loss),
-        _settled_row(f"up to {size}, slowest step settled after, s", big),
+        _settling_row("after the crash of 30 % of the nodes, settled after, s", crash, [CRASH_S]),
+        _settling_row("with 20 % of messages lost, slowest step settled after, s", loss),
+        _settling_row(f"up to {size}, slowest step settled after, s", big),
         _oscillation_row(f"oscillations of a run, up to {size}", big),
-        measured(
+        measure_row(
             f"oscillations of a run, nodes that take {SLOW_START_S:g} s to start",
             None,
             _oscillations(slow),
@@ -133,7 +133,7 @@ def run(settings: ReproductionSettings) -> Reproduction:
     return Reproduction("depas", title, rows, figures, NOTES)
 
 
-def one(seed: int, changes: Mapping[str, Any]) -> Run:
+def run_once(seed: int, changes: Mapping[str, Any]) -> Run:
     """One run of the paper's scenario with some keys changed; the columns that are judged."""
     tables = sc.override(sc.load("depas"), {**changes, "seed": seed, "sample_s": 1})
     done = build.finish(build.prepare(scenario.check(tables, "depas")))
@@ -153,7 +153,7 @@ def changes_of(rate: Floats, time_s: Floats) -> list[float]:
     return [float(t) for t in time_s[1:][np.diff(rate) != 0.0]]
 
 
-def settled_after(runs: Sequence[Run], start: float) -> float:
+def settling_time(runs: Sequence[Run], start: float) -> float:
     """Seconds from a change until the mean capacity is inside the band for the rest of the step;
     infinite if never."""
     time_s, capacity = runs[0]["time_s"], mean_of(runs, "capacity")
@@ -167,10 +167,10 @@ def settled_after(runs: Sequence[Run], start: float) -> float:
     return math.inf if last == time_s[step][-1] else last + 1.0 - start
 
 
-def _settled_row(quantity: str, runs: Sequence[Run], starts: Sequence[float] | None = None) -> Row:
+def _settling_row(quantity: str, runs: Sequence[Run], starts: Sequence[float] | None = None) -> Row:
     """The slowest step of the mean of the runs."""
     starts = changes_of(runs[0]["rate"], runs[0]["time_s"]) if starts is None else starts
-    slowest = max(settled_after(runs, start) for start in starts)
+    slowest = max(settling_time(runs, start) for start in starts)
     return Row(quantity, PAPER, slowest, holds=slowest <= SETTLED_S)
 
 
@@ -180,7 +180,7 @@ def _oscillations(runs: Sequence[Run]) -> list[float]:
 
 def _oscillation_row(quantity: str, runs: Sequence[Run]) -> Row:
     counts = _oscillations(runs)
-    return measured(quantity, 0.0, counts, max(counts) == 0.0)
+    return measure_row(quantity, 0.0, counts, max(counts) == 0.0)
 
 
 def _paper_rows(runs: Sequence[Run]) -> list[Row]:
@@ -188,7 +188,7 @@ def _paper_rows(runs: Sequence[Run]) -> list[Row]:
     rows = []
     for start in changes_of(runs[0]["rate"], time_s):
         rate = float(runs[0]["rate"][time_s == start][0])
-        after = settled_after(runs, start)
+        after = settling_time(runs, start)
         rows.append(
             Row(
                 f"step to {rate:,.0f} requests/s, settled after, s",
@@ -204,18 +204,18 @@ def _paper_rows(runs: Sequence[Run]) -> list[Row]:
     drift = [b - a for a, b in zip(before, after_fall, strict=True)]
     return [
         *rows,
-        measured(
+        measure_row(
             "single runs: share of time inside the band once settled",
             None,
-            [_inside(run) for run in runs],
+            [_share_inside(run) for run in runs],
         ),
         _oscillation_row("oscillations of a run", runs),
-        measured(
+        measure_row(
             "actions against the trend, share of all", 0.0, against, float(np.mean(against)) < 0.01
         ),
-        measured("low-capacity share of nodes before scaling in", None, before),
-        measured("its change while scaling in", 0.0, drift, abs(float(np.mean(drift))) <= 0.03),
-        measured(
+        measure_row("low-capacity share of nodes before scaling in", None, before),
+        measure_row("its change while scaling in", 0.0, drift, abs(float(np.mean(drift))) <= 0.03),
+        measure_row(
             "rejected share of requests",
             None,
             [float(r["rejected"][-1] / r["arrived"][-1]) for r in runs],
@@ -223,7 +223,7 @@ def _paper_rows(runs: Sequence[Run]) -> list[Row]:
     ]
 
 
-def _inside(run: Run) -> float:
+def _share_inside(run: Run) -> float:
     """The share of time one run spends inside the band, the adaptation after each step left out."""
     time_s = run["time_s"]
     judged = np.ones(len(time_s), dtype=bool)

@@ -56,7 +56,7 @@ def instance(family: Family, seed: int) -> Problem:
     return problem_of(total, request, group=group, idle_watts=idle, peak_watts=peak)
 
 
-def crowded(family: Family, seed: int, load: float) -> Problem:
+def make_crowded(family: Family, seed: int, load: float) -> Problem:
     """The same nodes and kinds of services, with as many services as ask for this share of CPU or
     memory."""
     rng = generator(seed, "kapellmeister-crowded", family.name)

@@ -79,11 +79,11 @@ def search(
     tasks, nodes = len(packed.request), len(packed.total)
     rows = rng.integers(0, nodes, (literal.population, tasks)).astype(np.int32)
     rows[rng.random(rows.shape) >= literal.assigned] = -1
-    values, bad = _measured(packed, rows, columns)
+    values, bad = _evaluate_rows(packed, rows, columns)
     history = [_range(values)]
     for generation in range(literal.generations):
-        children = _children(rows, bad, nodes, literal, rng)
-        child_values, how_bad = _measured(packed, children, columns)
+        children = _breed(rows, bad, nodes, literal, rng)
+        child_values, how_bad = _evaluate_rows(packed, children, columns)
         rows, values, bad = (
             np.concatenate([rows, children]),
             np.concatenate([values, child_values]),
@@ -97,7 +97,7 @@ def search(
     return SearchOutcome(rows[best], values[best], bad[best], history)
 
 
-def _measured(packed: Packed, rows: Placements, columns: int) -> tuple[Floats, Floats]:
+def _evaluate_rows(packed: Packed, rows: Placements, columns: int) -> tuple[Floats, Floats]:
     values, overloaded = evaluate(packed, rows, False)
     return values[:, :columns], overloaded.astype(np.float64)
 
@@ -107,7 +107,7 @@ def _range(values: Floats) -> dict[str, list[float]]:
     return {name: row.tolist() for name, row in edges.items()}
 
 
-def _children(
+def _breed(
     rows: Placements, bad: Floats, nodes: int, literal: Literal, rng: np.random.Generator
 ) -> Placements:
     count, tasks = rows.shape

@@ -17,7 +17,7 @@ from murmuration.assignment import objectives as of
 from murmuration.assignment.evaluate import evaluate_one
 from murmuration.assignment.objectives import NAMES
 from murmuration.assignment.packed import pack
-from murmuration.assignment.problem import Problem, used
+from murmuration.assignment.problem import Problem, sum_requests
 from murmuration.assignment.search.construct import construct
 from murmuration.assignment.search.fewest import fewest_moves
 from murmuration.base.arrays import Floats, Integers
@@ -25,11 +25,11 @@ from murmuration.experiments.papers.kapellmeister import nsga3 as literal
 from murmuration.experiments.papers.kapellmeister.instances import (
     FAMILIES,
     Family,
-    crowded,
     instance,
+    make_crowded,
 )
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
-from murmuration.planning.changes import with_task
+from murmuration.planning.changes import add_task
 from murmuration.planning.plan import Options, make_plan
 from murmuration.reports.charts import Bars, Chart, Series
 
@@ -241,9 +241,9 @@ def reschedule(settings: ReproductionSettings) -> Reproduction:
 
 
 def _case(seed: int, quick: bool) -> Moved:
-    work = pack(crowded(FAMILIES["A1"], seed, LOAD))
+    work = pack(make_crowded(FAMILIES["A1"], seed, LOAD))
     start = work.restore(construct(work, "kubernetes"))
-    problem = with_task(_with_placement(work.problem, start), _too_large(work.problem, start))
+    problem = add_task(_with_placement(work.problem, start), _too_large(work.problem, start))
     repair = fewest_moves(pack(problem), seed, 0.0)
     fresh = _with_placement(problem, np.full(len(problem.tasks), -1))
     plan = make_plan(fresh, Options(seed=seed, evaluations=150 if quick else 500))
@@ -265,7 +265,7 @@ def _with_placement(problem: Problem, node_of: Integers) -> Problem:
 def _too_large(problem: Problem, node_of: Integers) -> Integers:
     """A request a fifth above what the node with most room has free, as long as some node is that
     large."""
-    free = problem.total - used(problem, node_of)
+    free = problem.total - sum_requests(problem, node_of)
     best = free[(free / problem.total.max(axis=0)).min(axis=1).argmax()]
     return np.asarray(np.minimum((best * 1.2).astype(np.int64), problem.total.max(axis=0)))
 
@@ -291,9 +291,9 @@ def _other_rows(cases: list[Moved]) -> list[Row]:
 
 def _literal_rows(settings: ReproductionSettings) -> list[Row]:
     """The paper's own search, its sixth objective corrected to the containers that moved."""
-    work = pack(crowded(FAMILIES["A1"], settings.seed, LOAD))
+    work = pack(make_crowded(FAMILIES["A1"], settings.seed, LOAD))
     start = work.restore(construct(work, "kubernetes"))
-    problem = with_task(_with_placement(work.problem, start), _too_large(work.problem, start))
+    problem = add_task(_with_placement(work.problem, start), _too_large(work.problem, start))
     shape = literal.Literal(generations=40 if settings.quick else 200, seed=settings.seed)
     outcome = literal.search(pack(problem), shape, moves=True)
     chosen = outcome.values[outcome.trade_off()]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.cluster.allocation_types import NAMES
-from murmuration.experiments.papers.masb.tables import PRESET, scaled
+from murmuration.experiments.papers.masb.tables import PRESET, scale_cell
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Chart, Series
 from murmuration.simulation.engine import run as engine
@@ -28,7 +28,7 @@ def small_scenario(seed: int, hours: float) -> sc.Scenario:
     """The preset with fewer nodes and as much less to do."""
     tables = sc.override(sc.load(PRESET), {"seed": seed, "days": hours / 24.0})
     share = NODES / sum(group["count"] for group in tables["cluster"]["group"])
-    return sc.check(scaled(tables, share, share), f"{PRESET} on {NODES} nodes")
+    return sc.check(scale_cell(tables, share, share), f"{PRESET} on {NODES} nodes")
 
 
 def bulk_figures(scenario: sc.Scenario) -> tuple[list[float], Any]:

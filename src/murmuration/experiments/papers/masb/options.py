@@ -6,9 +6,9 @@ from __future__ import annotations
 from murmuration.experiments.papers.masb.tables import (
     MADE,
     cell,
-    even,
+    evenness,
     execute,
-    scaled,
+    scale_cell,
     shares,
     type_bars,
 )
@@ -31,7 +31,7 @@ def run(settings: ReproductionSettings) -> Reproduction:
     """Idle nodes always scored, stable nodes that off-load, and nodes that do not answer left out
     for a while."""
     base = cell(settings, days=0.5)
-    light = scaled(base, load=LIGHT)
+    light = scale_cell(base, load=LIGHT)
     specs = [
         make_spec("as published", base),
         make_spec("off-loading", sc.override(base, {f"{KEY}.proactive": OFFLOADING})),
@@ -46,8 +46,8 @@ def run(settings: ReproductionSettings) -> Reproduction:
         Row(
             "PA to DA: with off-loading above without",
             "better",
-            f"{even(eager):.2f} against {even(plain):.2f}",
-            holds=even(eager) > even(plain),
+            f"{evenness(eager):.2f} against {evenness(plain):.2f}",
+            holds=evenness(eager) > evenness(plain),
         ),
         Row(
             f"migrations per minute that off-loading costs, at most {OFFLOADING:.0%} of the nodes",
@@ -71,7 +71,7 @@ def run(settings: ReproductionSettings) -> Reproduction:
 
 def unanswered_rows() -> list[Row]:
     """Requests that nobody answers, message by message."""
-    without, with_list = flapping(0), flapping(2)
+    without, with_list = run_flapping(0), run_flapping(2)
     return [
         Row(
             "12 nodes, 4 of them mostly down: requests without an answer, with a list of those "
@@ -89,7 +89,7 @@ def unanswered_rows() -> list[Row]:
     ]
 
 
-def flapping(unanswered_max: int) -> dict[str, float]:
+def run_flapping(unanswered_max: int) -> dict[str, float]:
     """Tasks come all the time, and four of the twelve nodes are down most of the time; returns
     what agents counted."""
     nodes = {f"n{k}": (8_000_000, 16 * GIB) for k in range(12)}

@@ -50,7 +50,7 @@ Summary = dict[str, Any]
 Experiment = Callable[[ReproductionSettings], Reproduction]
 
 
-def scaled(tables: Mapping[str, Any], nodes: float = 1.0, load: float = 1.0) -> dict[str, Any]:
+def scale_cell(tables: Mapping[str, Any], nodes: float = 1.0, load: float = 1.0) -> dict[str, Any]:
     """A cell with this many times the nodes, and this many times the load of the cell as it was."""
     copy = sc.override(tables, {})
     groups = [
@@ -68,7 +68,7 @@ def cell(settings: ReproductionSettings, days: float = 1.0, preset: str = PRESET
     tables = {key: value for key, value in sc.load(preset).items() if key != "variant"}
     share = QUICK_SHARE if settings.quick else 1.0
     length = settings.days or (QUICK_DAYS if settings.quick else days)
-    return sc.override(scaled(tables, share, share), {"seed": settings.seed, "days": length})
+    return sc.override(scale_cell(tables, share, share), {"seed": settings.seed, "days": length})
 
 
 def execute(settings: ReproductionSettings, specs: Sequence[Spec]) -> dict[str, Summary]:
@@ -88,11 +88,11 @@ def shares(cluster: Summary) -> list[float]:
     return [cluster["allocation_types"][name] / cluster["nodes_mean"] for name in NAMES]
 
 
-def overloaded(cluster: Summary) -> float:
+def overload_share(cluster: Summary) -> float:
     return shares(cluster)[-1]
 
 
-def even(cluster: Summary) -> float:
+def evenness(cluster: Summary) -> float:
     """Proportionally filled nodes for each that is not (PA ÷ DA)."""
     types = cluster["allocation_types"]
     return float(types["pa"] / max(types["da"], 1e-9))
@@ -120,19 +120,19 @@ def benchmark(settings: ReproductionSettings) -> Reproduction:
         Row(f"negotiation, {name} nodes", percent(paper), percent(share))
         for name, paper, share in zip(NAMES, MASB, shares(masb), strict=True)
     ]
-    rows.append(Row("negotiation: PA to DA", "3.0", round(even(masb), 2)))
+    rows.append(Row("negotiation: PA to DA", "3.0", round(evenness(masb), 2)))
     for name in BASELINES:
         quantity = f"PA to DA: negotiation above {name} (the paper's Borg: 1.4)"
         rows.append(
             Row(
                 quantity,
                 "higher",
-                f"{even(masb):.2f} against {even(summaries[name]):.2f}",
-                holds=even(masb) > even(summaries[name]),
+                f"{evenness(masb):.2f} against {evenness(summaries[name]):.2f}",
+                holds=evenness(masb) > evenness(summaries[name]),
             )
         )
-        rows.append(Row(f"{name}: overloaded nodes", "—", percent(overloaded(summaries[name]))))
-    rows.append(_within("negotiation: overloaded nodes", 0.0010, overloaded(masb)))
+        rows.append(Row(f"{name}: overloaded nodes", "—", percent(overload_share(summaries[name]))))
+    rows.append(_within("negotiation: overloaded nodes", 0.0010, overload_share(masb)))
     rows.append(_collisions(masb))
     notes = (
         MADE,
@@ -163,7 +163,7 @@ def performance(settings: ReproductionSettings) -> Reproduction:
     """Table 4: more load on the same nodes."""
     base = cell(settings)
     summaries = execute(
-        settings, [make_spec(f"{load:.0%}", scaled(base, load=load)) for load in LOADS]
+        settings, [make_spec(f"{load:.0%}", scale_cell(base, load=load)) for load in LOADS]
     )
     rows = [
         *_overload_rows(summaries, LOADS, "load {}: overloaded nodes", "25 times"),
@@ -184,13 +184,13 @@ def _overload_rows(
         Row(
             words.format(label),
             percent(paper),
-            percent(overloaded(cluster)),
-            holds=overloaded(cluster) < LIMIT if paper < LIMIT else None,
+            percent(overload_share(cluster)),
+            holds=overload_share(cluster) < LIMIT if paper < LIMIT else None,
         )
         for (label, cluster), paper in zip(summaries.items(), papers.values(), strict=True)
     ]
     (first, lowest), *_, (last, highest) = (
-        (label, overloaded(cluster)) for label, cluster in summaries.items()
+        (label, overload_share(cluster)) for label, cluster in summaries.items()
     )
     quantity = f"overloaded share at {last} above that at {first}"
     return [*rows, Row(quantity, growth, _times(highest, lowest), holds=highest > lowest)]
@@ -219,7 +219,7 @@ def compaction(settings: ReproductionSettings) -> Reproduction:
     """Table 5: fewer nodes for the same load."""
     base = cell(settings)
     summaries = execute(
-        settings, [make_spec(f"{size:.0%}", scaled(base, nodes=size)) for size in SIZES]
+        settings, [make_spec(f"{size:.0%}", scale_cell(base, nodes=size)) for size in SIZES]
     )
     rows = _overload_rows(summaries, SIZES, "{} of the nodes: overloaded", "5 times")
     figure = type_bars("Nodes per allocation type as nodes are removed", summaries)
@@ -287,7 +287,7 @@ def scalability(settings: ReproductionSettings) -> Reproduction:
             rows.append(
                 Row(quantity, "flat", f"{share:.2%} ({first:.2%})", holds=abs(share - first) < 0.03)
             )
-        rows.append(_within(f"{name}: overloaded", 0.0007, overloaded(summaries[name])))
+        rows.append(_within(f"{name}: overloaded", 0.0007, overload_share(summaries[name])))
     figure = type_bars("Nodes per allocation type as the cell grows", summaries)
     return Reproduction(
         "masb-scalability", "Table 7: 12.5k to 100k nodes", tuple(rows), (figure,), (MADE,)

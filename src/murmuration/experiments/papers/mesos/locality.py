@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from murmuration.base.random import generator
-from murmuration.experiments.replicates import against_paper, interval, measured, replicate
+from murmuration.experiments.replicates import draw_against_paper, interval, measure_row, replicate
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Bars
 from murmuration.schedulers.offers.frameworks import ElasticFramework, Job, TaskSpec
@@ -82,7 +82,7 @@ class LocalityRun:
 def run(settings: ReproductionSettings) -> Reproduction:
     """Figure 5.7."""
     blocks, runs = (BLOCKS_QUICK, 1) if settings.quick else (BLOCKS, 3)
-    results = replicate(settings, "locality", partial(one, blocks=blocks), runs)
+    results = replicate(settings, "locality", partial(run_once, blocks=blocks), runs)
     title = "Data locality and job duration with delay scheduling (Figure 5.7)"
     notes = NOTES if blocks == BLOCKS else (*NOTES, QUICK_NOTE.format(blocks))
     return Reproduction(
@@ -90,7 +90,7 @@ def run(settings: ReproductionSettings) -> Reproduction:
     )
 
 
-def one(seed: int, blocks: int = BLOCKS) -> dict[str, LocalityRun]:
+def run_once(seed: int, blocks: int = BLOCKS) -> dict[str, LocalityRun]:
     """All scenarios on the same files."""
     rng = generator(seed, "files")
     names = [f"node-{i}" for i in range(NODES)]
@@ -146,22 +146,22 @@ def _rows(results: Sequence[dict[str, LocalityRun]], whole: bool) -> tuple[Row, 
     static, free, one_s, five_s = (interval(values).mean for values in local.values())
     close = abs(interval(faster["5 s delay"]).mean / 1.7 - 1.0) <= 0.15
     return (
-        measured(
+        measure_row(
             "local tasks, static partitions", 0.18, local["static"], abs(static - 0.18) <= 0.03
         ),
-        measured(
+        measure_row(
             "local tasks, offers without delay",
             "more than static",
             local["no delay"],
             free > static,
         ),
-        measured("local tasks, 1 s delay", "above 0.90", local["1 s delay"], one_s > 0.90),
-        measured("local tasks, 5 s delay", 0.95, local["5 s delay"], abs(five_s - 0.95) <= 0.03),
-        measured(
+        measure_row("local tasks, 1 s delay", "above 0.90", local["1 s delay"], one_s > 0.90),
+        measure_row("local tasks, 5 s delay", 0.95, local["5 s delay"], abs(five_s - 0.95) <= 0.03),
+        measure_row(
             "jobs faster than static, 5 s delay", 1.7, faster["5 s delay"], close if whole else None
         ),
-        measured("jobs faster than static, 1 s delay", None, faster["1 s delay"]),
-        measured("jobs faster than static, no delay", None, faster["no delay"]),
+        measure_row("jobs faster than static, 1 s delay", None, faster["1 s delay"]),
+        measure_row("jobs faster than static, no delay", None, faster["no delay"]),
     )
 
 
@@ -172,7 +172,7 @@ def _figures(results: Sequence[dict[str, LocalityRun]]) -> tuple[Bars, Bars]:
     note = "The paper gives no number without delay, and for 1 s says above 90 %."
     bars = (("here", tuple(value.mean for value in took)),)
     return (
-        against_paper(
+        draw_against_paper(
             "Tasks that run where their data is", "local tasks", paper, local, note, y_percent=True
         ),
         Bars("Mean duration of a job", "seconds", tuple(SCENARIOS), bars),

@@ -12,12 +12,12 @@ from murmuration.experiments.papers.mesos.partitioning_master import (
     enter,
     large_tasks,
     lottery_shares,
+    measure_waste,
     short_wait,
     slots,
-    wasted,
 )
 from murmuration.experiments.papers.mesos.partitioning_slots import full_of_long, harmonic, table
-from murmuration.experiments.replicates import Interval, against_paper, interval, replicate
+from murmuration.experiments.replicates import Interval, draw_against_paper, interval, replicate
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Bars, Chart, Series
 
@@ -63,7 +63,7 @@ class Claim:
     holds: Check
 
 
-def near(value: float) -> Check:
+def expect_near(value: float) -> Check:
     def holds(measured: Interval) -> bool | None:
         if abs(measured.mean - value) <= CLOSE * value:
             return True
@@ -74,14 +74,14 @@ def near(value: float) -> Check:
     return holds
 
 
-def at_most(value: float) -> Check:
+def expect_at_most(value: float) -> Check:
     return lambda measured: measured.mean <= value
 
 
 def run(settings: ReproductionSettings) -> Reproduction:
     """Table 4.1 and sections 4.7, 4.8 and 4.10."""
     results = replicate(
-        settings, "dps-model", partial(one, quick=settings.quick), 4 if settings.quick else 12
+        settings, "dps-model", partial(run_once, quick=settings.quick), 4 if settings.quick else 12
     )
     measured = {key: _summary(key, [result[key] for result in results]) for key in results[0]}
     rows = tuple(_row(claim, measured[claim.key]) for claim in _claims())
@@ -96,7 +96,7 @@ def run(settings: ReproductionSettings) -> Reproduction:
     )
 
 
-def one(seed: int, quick: bool = False) -> dict[str, float]:
+def run_once(seed: int, quick: bool = False) -> dict[str, float]:
     """Every quantity once."""
     length = 0.5 if quick else 1.0
     return {
@@ -109,7 +109,7 @@ def one(seed: int, quick: bool = False) -> dict[str, float]:
         "long": full_of_long(seed, 100_000, SLOTS_PER_NODE, LONG_SHARE),
         "wait": short_wait(seed, 0.0, 200.0 * length),
         "wait reserved": short_wait(seed, 1 / SLOTS_PER_NODE, 200.0 * length),
-        **_wasted(seed, 10.0 * length),
+        **_measure_waste(seed, 10.0 * length),
         **_large(seed, 40.0 * length),
     }
 
@@ -146,10 +146,10 @@ def _master(seed: int) -> dict[str, float]:
     return quantities
 
 
-def _wasted(seed: int, horizon: float) -> dict[str, float]:
+def _measure_waste(seed: int, horizon: float) -> dict[str, float]:
     quantities: dict[str, float] = {}
     for largest in LARGEST:
-        mean, peak = wasted(seed, largest, horizon)
+        mean, peak = measure_waste(seed, largest, horizon)
         quantities |= {f"waste {largest}": mean, f"waste most {largest}": peak}
     return quantities
 
@@ -173,39 +173,57 @@ def _claims() -> list[Claim]:
 def _slot_claims() -> list[Claim]:
     log, exact, half = math.log(K), harmonic(K), BETA + 0.5
     claims = [
-        Claim("slots constant ramp_up", "slots: ramp-up, constant (at most T)", 1.0, at_most(1.0)),
-        Claim("slots constant elastic", "slots: completion, elastic, constant", half, near(half)),
+        Claim(
+            "slots constant ramp_up",
+            "slots: ramp-up, constant (at most T)",
+            1.0,
+            expect_at_most(1.0),
+        ),
+        Claim(
+            "slots constant elastic",
+            "slots: completion, elastic, constant",
+            half,
+            expect_near(half),
+        ),
         Claim(
             "slots exponential elastic",
             "slots: completion, elastic, exponential",
             1 + BETA,
-            near(1 + BETA),
+            expect_near(1 + BETA),
         ),
         Claim(
-            "slots constant rigid", "slots: completion, rigid, constant", 1 + BETA, near(1 + BETA)
+            "slots constant rigid",
+            "slots: completion, rigid, constant",
+            1 + BETA,
+            expect_near(1 + BETA),
         ),
         Claim(
             "slots constant rigid_utilisation",
             "slots: utilisation, rigid, constant",
             BETA / half,
-            near(BETA / half),
+            expect_near(BETA / half),
         ),
     ]
     for label, h in (("ln k", log), ("H_k", exact)):
         used = BETA / (h - 1 + BETA)
         claims += [
-            Claim("slots exponential ramp_up", f"slots: ramp-up, exponential, {label}", h, near(h)),
+            Claim(
+                "slots exponential ramp_up",
+                f"slots: ramp-up, exponential, {label}",
+                h,
+                expect_near(h),
+            ),
             Claim(
                 "slots exponential rigid",
                 f"slots: completion, rigid, exponential, {label}",
                 h + BETA,
-                near(h + BETA),
+                expect_near(h + BETA),
             ),
             Claim(
                 "slots exponential rigid_utilisation",
                 f"slots: utilisation, rigid, exponential, {label}",
                 used,
-                near(used),
+                expect_near(used),
             ),
         ]
     return claims
@@ -225,17 +243,17 @@ def _master_claims() -> list[Claim]:
         ("exponential rigid utilisation", "utilisation, rigid, exponential, H_k", b / (b + h - 1)),
     )
     claims = [
-        Claim(f"master {key}", f"master: {text}", value, near(value))
+        Claim(f"master {key}", f"master: {text}", value, expect_near(value))
         for key, text, value in expected
     ]
     ramp = Claim(
         "master constant rigid ramp_up",
         "master: ramp-up, rigid, constant (at most T)",
         1.0,
-        at_most(1.0),
+        expect_at_most(1.0),
     )
     text = "master: completion, elastic, constant, own tasks of length T"
-    return [*claims, ramp, Claim("master coarse", text, b + 0.5, near(b + 0.5))]
+    return [*claims, ramp, Claim("master coarse", text, b + 0.5, expect_near(b + 0.5))]
 
 
 def _preference_claims() -> list[Claim]:
@@ -243,7 +261,7 @@ def _preference_claims() -> list[Claim]:
     for i, weight in enumerate(WEIGHTS):
         share = CONTESTED * weight / sum(WEIGHTS)
         text = f"lottery: of {CONTESTED} contested slots to weight {weight:g} of {sum(WEIGHTS):g}"
-        claims.append(Claim(f"lottery {i}", text, share, near(share)))
+        claims.append(Claim(f"lottery {i}", text, share, expect_near(share)))
     full = LONG_SHARE**SLOTS_PER_NODE
     return [
         *claims,
@@ -251,7 +269,7 @@ def _preference_claims() -> list[Claim]:
             "long",
             "nodes of 8 slots full of long tasks, half of all tasks long (φ^S)",
             full,
-            near(full),
+            expect_near(full),
         ),
         Claim(
             "wait",
@@ -263,7 +281,7 @@ def _preference_claims() -> list[Claim]:
             "wait reserved",
             "the same with one slot of each node reserved for short tasks",
             "short",
-            at_most(0.1),
+            expect_at_most(0.1),
         ),
     ]
 
@@ -272,14 +290,14 @@ def _limit_claims() -> list[Claim]:
     claims = []
     for largest in LARGEST:
         text = f"greatest idle share of a node, tasks up to {largest:g} of it (at most that)"
-        claims.append(Claim(f"waste most {largest}", text, largest, at_most(largest)))
+        claims.append(Claim(f"waste most {largest}", text, largest, expect_at_most(largest)))
     return [
         *claims,
         Claim(
             "large any started",
             "tasks as large as a node that ever started",
             "it may starve",
-            at_most(0.0),
+            expect_at_most(0.0),
         ),
         Claim(
             "large whole started",
@@ -320,7 +338,7 @@ def _ramp_up_figure(seed: int) -> Chart:
 def _lottery_figure(results: list[dict[str, float]]) -> Bars:
     paper = {f"weight {weight:g}": CONTESTED * weight / sum(WEIGHTS) for weight in WEIGHTS}
     runs = [[result[f"lottery {i}"] for result in results] for i in range(len(WEIGHTS))]
-    return against_paper(
+    return draw_against_paper(
         "Contested slots under lottery scheduling (4.7)", "slots held", paper, runs
     )
 

@@ -179,7 +179,7 @@ def short_wait(seed: int, short_share: float, horizon: float) -> float:
     return float(np.mean(waits))
 
 
-def wasted(seed: int, largest: float, horizon: float) -> tuple[float, float]:
+def measure_waste(seed: int, largest: float, horizon: float) -> tuple[float, float]:
     """Mean and greatest share of a node that lies idle under three frameworks with more to run,
     whose tasks take up to `largest` of a node (4.10)."""
     rng = generator(seed, "wasted", str(largest))

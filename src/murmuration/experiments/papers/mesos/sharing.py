@@ -27,11 +27,11 @@ from murmuration.experiments.papers.mesos.sharing_workload import (
     run_once,
 )
 from murmuration.experiments.replicates import (
-    above,
-    against_paper,
-    below,
+    draw_against_paper,
     interval,
-    measured,
+    is_above,
+    is_below,
+    measure_row,
     replicate,
 )
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
@@ -97,7 +97,7 @@ class Replicate:
 def run(settings: ReproductionSettings) -> Reproduction:
     """Tables 5.3 and 5.4, Figures 5.4 to 5.6."""
     part, runs = (QUICK_PART, 1) if settings.quick else (1.0, 5)
-    results = replicate(settings, "sharing", partial(one, part=part), runs)
+    results = replicate(settings, "sharing", partial(run_both, part=part), runs)
     rows = (*_framework_rows(results), *_type_rows(results), *_use_rows(results))
     figures: tuple[Chart | Bars, ...] = (*_speedup_figures(results), *_share_figures(results[0]))
     title = (
@@ -108,7 +108,7 @@ def run(settings: ReproductionSettings) -> Reproduction:
     return Reproduction("sharing", title, rows, figures, notes)
 
 
-def one(seed: int, part: float = 1.0) -> Replicate:
+def run_both(seed: int, part: float = 1.0) -> Replicate:
     work = make_workload(generator(seed, "workload"), part)
     static, shared = (run_once(work, seed, together) for together in (False, True))
 
@@ -135,7 +135,7 @@ def one(seed: int, part: float = 1.0) -> Replicate:
         gather_s=_gather_s(work, shared),
         cpu_gain=_use(shared, ONE_CPU, span_s) / _use(static, ONE_CPU, span_s) - 1.0,
         memory_gain=_use(shared, MEMORY, span_s) / _use(static, MEMORY, span_s) - 1.0,
-        shares={"shared": _binned(shared), "static": _binned(static)},
+        shares={"shared": _bin_shares(shared), "static": _bin_shares(static)},
     )
 
 
@@ -159,7 +159,7 @@ def _use(outcome: SharingOutcome, per_task: dict[str, int], span_s: float) -> fl
     return sum(float(outcome.share(name, span)[0]) * amount for name, amount in per_task.items())
 
 
-def _binned(outcome: SharingOutcome) -> dict[str, tuple[float, ...]]:
+def _bin_shares(outcome: SharingOutcome) -> dict[str, tuple[float, ...]]:
     end = max(outcome.submitted[job] + took for job, took in outcome.took_s.items())
     times = np.arange(0.0, end + BIN_S, BIN_S)
     return {name: tuple(outcome.share(name, times).tolist()) for name in FRAMEWORKS}
@@ -171,7 +171,9 @@ def _framework_rows(results: list[Replicate]) -> list[Row]:
         values = [result.frameworks[name] for result in results]
         means[name] = interval(values).mean
         rows.append(
-            measured(f"speed-up of {name}", paper, values, abs(means[name] / paper - 1.0) <= CLOSE)
+            measure_row(
+                f"speed-up of {name}", paper, values, abs(means[name] / paper - 1.0) <= CLOSE
+            )
         )
     order = sorted(means, key=lambda name: -means[name])
     slower = [name for name in order if means[name] < 1.0]
@@ -187,26 +189,32 @@ def _type_rows(results: list[Replicate]) -> list[Row]:
         values = [result.types[kind.name] for result in results]
         close = abs(interval(values).mean / kind.speedup - 1.0) <= CLOSE
         rows.append(
-            measured(f"speed-up of {kind.name}, {kind.framework}", kind.speedup, values, close)
+            measure_row(f"speed-up of {kind.name}, {kind.framework}", kind.speedup, values, close)
         )
     small, large = (
         [result.small_jobs for result in results],
         [result.large_jobs for result in results],
     )
     rows.append(
-        measured(
-            "speed-up of small Facebook jobs (1 to 3)", "slower: below 1", small, below(1.0, small)
+        measure_row(
+            "speed-up of small Facebook jobs (1 to 3)",
+            "slower: below 1",
+            small,
+            is_below(1.0, small),
         )
     )
     rows.append(
-        measured(
-            "speed-up of large Facebook jobs (4 to 8)", "faster: above 1", large, above(1.0, large)
+        measure_row(
+            "speed-up of large Facebook jobs (4 to 8)",
+            "faster: above 1",
+            large,
+            is_above(1.0, large),
         )
     )
     for kind in present:
         values = [result.static_s[kind.name] for result in results]
         rows.append(
-            measured(
+            measure_row(
                 f"static seconds of {kind.name}, {kind.framework} (set)", kind.static_s, values
             )
         )
@@ -221,16 +229,16 @@ def _use_rows(results: list[Replicate]) -> list[Row]:
     waits = [result.gather_s for result in results]
     alike = abs(interval(waits).mean / PAPER_GATHER_S - 1.0) <= 0.5
     return [
-        measured(
-            "more CPU allocated than in static partitions", "0.10 busier", cpu, above(0.0, cpu)
+        measure_row(
+            "more CPU allocated than in static partitions", "0.10 busier", cpu, is_above(0.0, cpu)
         ),
-        measured(
+        measure_row(
             "more memory allocated than in static partitions",
             "0.17 fuller",
             memory,
-            above(0.0, memory),
+            is_above(0.0, memory),
         ),
-        measured(
+        measure_row(
             "seconds until a gang has its 24 slots (within half)", PAPER_GATHER_S, waits, alike
         ),
     ]
@@ -242,8 +250,8 @@ def _speedup_figures(results: list[Replicate]) -> tuple[Bars, Bars]:
     by_type = [[result.types[name] for result in results] for name in types]
     label = "speed-up (static ÷ shared time)"
     return (
-        against_paper("Speed-up by framework (Table 5.3)", label, PAPER_SPEEDUP, by_framework),
-        against_paper("Speed-up by job type (Table 5.4)", label, types, by_type),
+        draw_against_paper("Speed-up by framework (Table 5.3)", label, PAPER_SPEEDUP, by_framework),
+        draw_against_paper("Speed-up by job type (Table 5.4)", label, types, by_type),
     )
 
 

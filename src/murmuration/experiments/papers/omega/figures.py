@@ -209,7 +209,7 @@ def dps(settings: ReproductionSettings) -> Reproduction:
                 what = f"{name} busyness like multi-path's (within 10 %)"
                 quantity = f"cell {curve.cell}, service job time {at:g} s: {what}"
                 rows.append(_row(quantity, expected, busy, _near(busy, expected)))
-        rows.append(_held(curve))
+        rows.append(_check_held(curve))
     notes = (
         "Busyness beyond what one attempt per job needs comes from attempts on offers too small "
         "for the job: "
@@ -225,7 +225,7 @@ def dps(settings: ReproductionSettings) -> Reproduction:
     return Reproduction("dps", title, tuple(rows), figures, notes)
 
 
-def _held(curve: Curve) -> Row:
+def _check_held(curve: Curve) -> Row:
     first = middle(curve.at(curve.x[0], "batch", "wait_full_s_mean"))
     last = curve.at(curve.x[-1], "batch", "wait_full_s_mean")
     quantity = (

@@ -18,7 +18,7 @@ from murmuration.experiments.papers.swarm.study import (
     line,
     study,
 )
-from murmuration.experiments.replicates import interval, measured
+from murmuration.experiments.replicates import interval, measure_row
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.reports.charts import Chart, Series
 from murmuration.schedulers.swarm.pheromone import LINEAR
@@ -99,7 +99,7 @@ def _three_rows(times: Mapping[int, Steps]) -> list[Row]:
     mean, longest = float(free.mean()), float(both.max())
     return [
         Row("runs that never come to rest", 0, never, holds=never == 0),
-        measured("any node at random: mean time (T)", 150.0, free.tolist(), _alike(mean, 150.0)),
+        measure_row("any node at random: mean time (T)", 150.0, free.tolist(), _alike(mean, 150.0)),
         Row("any node at random: most probable time (T)", 49.0, usual, holds=_alike(usual, 49.0)),
         Row(
             "any node at random: mean ÷ most probable time (a long tail)",
@@ -119,7 +119,9 @@ def _three_rows(times: Mapping[int, Steps]) -> list[Row]:
             ratio["both"],
             holds=_alike(ratio["both"], 5.0),
         ),
-        measured("both rules: mean time (T)", 32.0, both.tolist(), _near(float(both.mean()), 32.0)),
+        measure_row(
+            "both rules: mean time (T)", 32.0, both.tolist(), _near(float(both.mean()), 32.0)
+        ),
         Row("both rules: most probable time (T)", 32.0, likely, holds=likely == 32.0),
         Row("both rules: longest time (T)", 38.0, longest, holds=_near(longest, 38.0)),
     ]
@@ -191,7 +193,7 @@ def distribution(settings: ReproductionSettings) -> Reproduction:
 def _time_row(outcomes: PointOutcomes, point: StudyPoint) -> Row:
     steps, paper = outcomes[point].steps, PAPER_T0[point.filling]
     quantity = f"n(0) = {point.filling}, N = {point.nodes:,}: mean time (T)"
-    return measured(quantity, paper, steps.tolist(), _near(float(steps.mean()), paper))
+    return measure_row(quantity, paper, steps.tolist(), _near(float(steps.mean()), paper))
 
 
 def _tail(outcome: Outcomes, filling: int) -> Row:
@@ -301,7 +303,7 @@ def _search_rows(outcomes: PointOutcomes) -> list[Row]:
     for n in (first, last):
         for name, search, _, _ in LAWS:
             rows.append(
-                measured(
+                measure_row(
                     f"{name}, N = {n:,}: messages per migration",
                     None,
                     _per_migration(outcomes, n, search),
@@ -314,7 +316,7 @@ def _search_rows(outcomes: PointOutcomes) -> list[Row]:
     rows.append(Row(quantity, "O(log N)", highest, holds=highest <= bound))
     for name, search, _, _ in LAWS:
         rows.append(
-            measured(
+            measure_row(
                 f"{name}, N = {last:,}: time to equilibrium without search (T)",
                 None,
                 outcomes[StudyPoint(last, 25, search)].steps.tolist(),

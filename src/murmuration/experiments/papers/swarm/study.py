@@ -12,7 +12,11 @@ from murmuration.base.random import state
 from murmuration.experiments.result import ReproductionSettings
 from murmuration.schedulers.swarm.pheromone import PHEROMONES, QUADRATIC
 from murmuration.schedulers.swarm.search import RING, SEARCHES
-from murmuration.simulation.architectures.swarm.cloud import Outcomes, fewest_migrations, settle
+from murmuration.simulation.architectures.swarm.cloud import (
+    Outcomes,
+    fewest_migrations,
+    run_to_equilibrium,
+)
 
 CAPACITY = 50
 FILLINGS = (49, 25, 1)
@@ -60,7 +64,9 @@ def _chunk(seed: int, point: StudyPoint, first: int, runs: int) -> Outcomes:
         str(first),
     )
     start = np.full(point.nodes, point.filling, dtype=np.int64)
-    return settle(start, CAPACITY, state(seed, "swarm", *names), runs, point.form, point.search)
+    return run_to_equilibrium(
+        start, CAPACITY, state(seed, "swarm", *names), runs, point.form, point.search
+    )
 
 
 def _join_chunks(

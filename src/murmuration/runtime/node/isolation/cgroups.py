@@ -142,7 +142,7 @@ def select_known(folders: Folders, name: str, mounts: str | None = None) -> Fold
     so, inside a mounted hierarchy, reached by no link. Whoever acts as root on a path that was read
     from a file acts on nothing else."""
     mounts = Path("/proc/self/mountinfo").read_text() if mounts is None else mounts
-    places = [Path(place) for kind, _, place, _ in mounted(mounts) if kind in CGROUP_KINDS]
+    places = [Path(place) for kind, _, place, _ in list_mounts(mounts) if kind in CGROUP_KINDS]
     return {
         controller: folder
         for controller, folder in folders.items()
@@ -232,18 +232,20 @@ def hierarchies(mounts: str, own: str) -> list[Hierarchy]:
     for line in own.splitlines():
         _, names, path = line.split(":", 2)
         wanted = set(names.split(",")) - {""}
-        for kind, known, mount, root in mounted(mounts):
+        for kind, known, mount, root in list_mounts(mounts):
             if (kind == "cgroup" and wanted and wanted <= known) or (
                 kind == "cgroup2" and not wanted
             ):
                 result.append(
-                    Hierarchy(tuple(sorted(wanted)), Path(mount), Path(mount) / below(path, root))
+                    Hierarchy(
+                        tuple(sorted(wanted)), Path(mount), Path(mount) / strip_root(path, root)
+                    )
                 )
                 break
     return result
 
 
-def mounted(mounts: str) -> Iterator[tuple[str, set[str], str, str]]:
+def list_mounts(mounts: str) -> Iterator[tuple[str, set[str], str, str]]:
     """Kind, options, mount point and mounted root of every mount."""
     for line in mounts.splitlines():
         words, _, rest = line.partition(" - ")
@@ -251,7 +253,7 @@ def mounted(mounts: str) -> Iterator[tuple[str, set[str], str, str]]:
         yield rest.split()[0], set(rest.split()[-1].split(",")), mount, root
 
 
-def below(path: str, root: str) -> str:
+def strip_root(path: str, root: str) -> str:
     """A place in a hierarchy of which only the part under `root` is mounted."""
     relative = os.path.relpath(path, root)
     return "" if relative.startswith("..") or relative == "." else relative

@@ -89,7 +89,7 @@ class Container(Ending):
         folders = self._cgroups.folders(name)
         environment = {"PATH": DEFAULT_PATH, "MURMUR_TASK": spec.task, **spec.env}
         try:
-            with files.opened(
+            with files.open_folder(
                 spec, files.Record(self.name, spec.task, spec.limits, folders)
             ) as opened:
                 path = self._cgroups.runc_path(name)
@@ -135,7 +135,7 @@ class Container(Ending):
     def clean(self, folder: Path) -> None:
         groups = self._groups(folder, files.record(folder, self.name))
         deadline = time.monotonic() + ENDING_S
-        while files.locked(folder) and time.monotonic() < deadline:
+        while files.is_locked(folder) and time.monotonic() < deadline:
             processes.end_all(lambda: launchers(folder))
             cgroups.end(groups)
         cgroups.end(groups)
@@ -165,7 +165,7 @@ class Container(Ending):
         """The container of a folder, by its groups: running, or ended."""
         order = files.order(folder)
         handle = Handle(task, folder, 0, limits, child=False, order=order, cgroups=folders)
-        while files.locked(folder):
+        while files.is_locked(folder):
             handle.pid = cgroups.first_process(folders) or 0
             if handle.pid:
                 with contextlib.suppress(ProcessLookupError):

@@ -34,7 +34,7 @@ from murmuration.runtime.node.isolation.interface import (
     RunLimits,
     RunSpec,
     StartFailed,
-    checked_name,
+    check_name,
 )
 
 STDOUT, STDERR, STATE, ORDER, WORK = "stdout", "stderr", "state", "order", "work"
@@ -69,7 +69,7 @@ class Files(msgspec.Struct, frozen=True):
 def check(spec: RunSpec) -> None:
     """A task that can be started: a name, a command, an environment that fits, a folder of its
     own."""
-    checked_name(spec.task)
+    check_name(spec.task)
     if not spec.command or not spec.command[0]:
         raise StartFailed("expected a command, got none")
     words = [*spec.command, *spec.env, *spec.env.values()]
@@ -82,7 +82,7 @@ def check(spec: RunSpec) -> None:
 
 
 @contextlib.contextmanager
-def opened(spec: RunSpec, record: Record) -> Iterator[Files]:
+def open_folder(spec: RunSpec, record: Record) -> Iterator[Files]:
     """Take the folder: everything is written and the lock held, or the error says why not. Never
     through a link."""
     fds: list[int] = []
@@ -172,7 +172,7 @@ def state(folder: Path) -> shim.ShimState:
     return shim.read(read_bytes(folder / STATE).decode(errors="replace"))
 
 
-def locked(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Whether a shim, or a launch on its way to one, holds this folder."""
     try:
         with open_plain(folder / STATE) as file:
@@ -188,7 +188,7 @@ def await_state(folder: Path, seconds: float) -> shim.ShimState:
     """What a shim on its way reports first; empty if it ends without a report, or is too slow."""
     deadline = time.monotonic() + seconds
     while True:
-        held, report = locked(folder), state(folder)
+        held, report = is_locked(folder), state(folder)
         if report != shim.ShimState() or not held or time.monotonic() > deadline:
             return report
         time.sleep(0.002)

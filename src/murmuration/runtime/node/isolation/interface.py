@@ -138,7 +138,7 @@ class Isolation(Protocol):
         stays. Repeatable."""
 
 
-def checked_name(task: str) -> str:
+def check_name(task: str) -> str:
     """The name of a task, if it can be the name of a folder and nothing else."""
     if not _NAME.fullmatch(task) or ".." in task:
         raise InputError(
@@ -150,4 +150,4 @@ def checked_name(task: str) -> str:
 
 def task_folder(parent: Path, task: str) -> Path:
     """Where a task of this name lives: always directly in `parent`."""
-    return parent / checked_name(task)
+    return parent / check_name(task)

@@ -63,7 +63,7 @@ class PlainProcess(Ending):
             **spec.env,
             "MURMUR_FOLDER": str(spec.folder),
         }
-        with files.opened(spec, files.Record(self.name, spec.task, spec.limits)) as opened:
+        with files.open_folder(spec, files.Record(self.name, spec.task, spec.limits)) as opened:
             find_program(spec, environment["PATH"])
             data_kb = (spec.limits.memory + HEADROOM) // 1024 if spec.limits.memory else None
             words = shim.arguments(spec.task, str(spec.folder / files.WORK), data_kb, spec.command)
@@ -79,11 +79,11 @@ class PlainProcess(Ending):
             return None
         order = files.order(folder)
         pid = files.await_state(folder, STARTING_S).pid
-        if pid is not None and files.locked(folder):
+        if pid is not None and files.is_locked(folder):
             handle = Handle(record.task, folder, pid, record.limits, child=False, order=order)
             with contextlib.suppress(ProcessLookupError):
                 handle.fileno()
-                if files.locked(
+                if files.is_locked(
                     folder
                 ):  # so the descriptor is of the shim, not of a later process of its number
                     return handle
@@ -135,7 +135,7 @@ class PlainProcess(Ending):
         """Processes of the task that no longer descend from the shim. Those of tasks started by
         this process have become its children."""
         shims = {handle.pid for handle in list(self._running.values())}
-        pids = processes.children(os.getpid()) if adopted_only else processes.all_pids()
+        pids = processes.list_children(os.getpid()) if adopted_only else processes.all_pids()
         mark = processes.mark(folder)
         return [
             pid
@@ -171,7 +171,7 @@ class PlainProcess(Ending):
         if (
             limits.memory
             and memory > limits.memory
-            and sum(map(processes.shared_out, members)) > limits.memory
+            and sum(map(processes.measure_shared, members)) > limits.memory
         ):
             self.kill(handle, 0.0, OUT_OF_MEMORY)
         elif limits.pids and len(members) - 1 > limits.pids:

@@ -68,7 +68,7 @@ def stat(pid: int) -> Stat | None:
     )
 
 
-def shared_out(pid: int) -> int:
+def measure_shared(pid: int) -> int:
     """Bytes of a process in which a page that several share counts in parts."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
         for line in file:
@@ -81,7 +81,7 @@ def all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
-def children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
     if not LISTS_CHILDREN:
         return [other for other in all_pids() if (seen := stat(other)) and seen.parent == pid]
     pids: list[int] = []
@@ -102,7 +102,7 @@ def trees(roots: Iterable[int]) -> set[int]:
         pid = ahead.pop()
         if pid not in members:
             members.add(pid)
-            ahead += children(pid)
+            ahead += list_children(pid)
     return members
 
 
@@ -193,7 +193,7 @@ def reap_orphans(known: Iterable[int]) -> None:
     """Bury adopted processes. A task's are never of this session; children that somebody here
     started are."""
     here = os.getsid(0)
-    for pid in set(children(os.getpid())) - set(known):
+    for pid in set(list_children(os.getpid())) - set(known):
         orphan = stat(pid)
         if orphan and orphan.zombie and orphan.session != here:
             with contextlib.suppress(ChildProcessError):

@@ -13,7 +13,7 @@ from murmuration.simulation.architectures.architecture import Architecture
 from murmuration.simulation.architectures.genetic import batches
 from murmuration.simulation.architectures.genetic.batches import Batches
 from murmuration.simulation.architectures.genetic.settings import SETTINGS
-from murmuration.simulation.architectures.queues.architecture import one_scheduler
+from murmuration.simulation.architectures.queues.architecture import make_one
 from murmuration.simulation.engine import rounds
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.engine.setup import Setup
@@ -98,7 +98,7 @@ def describe(run: Run, row: int) -> tuple[str, ...]:
 GENETIC = Architecture(
     kind="genetic",
     summary="one scheduler, all rows: what has arrived is searched as a batch, and tasks may move",
-    schedulers=one_scheduler,
+    schedulers=make_one,
     advance=advance,
     settings=SETTINGS,
     has_tasks=True,

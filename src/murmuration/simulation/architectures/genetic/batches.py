@@ -20,7 +20,7 @@ from murmuration.schedulers.genetic.steps import STEP, BatchTable
 from murmuration.simulation.architectures.genetic.kernels import gather, move_task, start_jobs
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.build import grow_world
-from murmuration.simulation.engine.policies import compiled_policy
+from murmuration.simulation.engine.policies import compile_policy
 from murmuration.simulation.engine.setup import Setup
 from murmuration.simulation.engine.steps import EVENTS_MAX
 
@@ -135,7 +135,7 @@ def place_batch(setup: Setup, settings: GeneticSettings, world: wd.World, b: Bat
 
 def placement_of(setup: Setup, world: wd.World) -> Place:
     """The scenario's placement as a batch calls it, with the scheduler's generator."""
-    place, score = compiled_policy(setup.placement)
+    place, score = compile_policy(setup.placement)
 
     def place_tasks(room: Amounts, job: int, wanted: int) -> Indices:
         nodes, mask = np.zeros(wanted, np.int32), world.jobs["mask"][job]

@@ -26,6 +26,7 @@ from murmuration.schedulers.negotiation.bulk_selection import choose_movers, cos
 from murmuration.simulation.architectures.negotiation.world import NegotiationArrays
 from murmuration.simulation.engine.moves import begin_move
 from murmuration.simulation.engine.steps import (
+    assume_usage,
     begin_attempt,
     dequeue,
     drop_claim,
@@ -33,7 +34,6 @@ from murmuration.simulation.engine.steps import (
     needs_room,
     room_of,
     start_run,
-    unmeasured,
 )
 from murmuration.simulation.engine.usage import measure_usage
 from murmuration.simulation.engine.world import World
@@ -76,7 +76,7 @@ def place_job(c: Any, job: Any) -> None:
     begin_attempt(c.schedulers, c.jobs, 0, job, c.state[0].now)
     request, production = c.request[job], c.jobs[job].production
     use, mask = c.use[0], mask_of(c.masks, c.jobs, job)
-    unmeasured(request, c.jobs[job].curve, c.state[0].unmeasured, use)
+    assume_usage(request, c.jobs[job].curve, c.state[0].unmeasured, use)
     claimed, outside = 0, c.total.shape[0]
     for _ in range(c.jobs[job].left):
         node, forced = widen(c.jobs[job].recorded), False

@@ -24,7 +24,7 @@ from murmuration.simulation.architectures.offers.world import (
     set_state,
 )
 from murmuration.simulation.architectures.timing import timing_of
-from murmuration.simulation.engine.policies import compile_user_code, compiled_policy
+from murmuration.simulation.engine.policies import compile_policy, compile_user_code
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.engine.setup import NodeChanges
 from murmuration.simulation.scenarios import scenario as sc
@@ -57,7 +57,7 @@ def slots(scenario: sc.Scenario) -> int:
 
 
 @cache
-def compiled_allocator(name: str) -> FirstClass:
+def compile_allocator(name: str) -> FirstClass:
     """The allocator's policy, ours or the user's own."""
     from numba import types
 
@@ -76,8 +76,8 @@ def compiled_allocator(name: str) -> FirstClass:
 
 def advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the loop of offers."""
-    place, score = compiled_policy(run.setup.placement)
-    allocate = compiled_allocator(rules_of(run.setup).allocator)
+    place, score = compile_policy(run.setup.placement)
+    allocate = compile_allocator(rules_of(run.setup).allocator)
     world = cast(OfferWorld, run.world)
     return int(advance_offers(world, place, score, allocate, ask, watch, until))
 

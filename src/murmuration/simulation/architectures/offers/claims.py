@@ -30,7 +30,7 @@ def is_short(state: Records, workloads: Records, jobs: Records, job: int) -> boo
 
 
 @inlined
-def offered_table(w: OfferWorld, scheduler: int, job: int) -> int:
+def fill_offered_table(w: OfferWorld, scheduler: int, job: int) -> int:
     """The rows of an offer and how much of each may be used, as a small table of their own; returns
     its size.
 

@@ -204,7 +204,7 @@ def offer_some(w: OfferWorld, scheduler: int, framework: int) -> None:
 
 
 @helper
-def claimed_of(schedulers: Records, request: Amounts, scheduler: int, r: int) -> Any:
+def count_claimed(schedulers: Records, request: Amounts, scheduler: int, r: int) -> Any:
     """How much of one resource a scheduler has claimed of its offer."""
     if schedulers[scheduler].job < 0 or schedulers[scheduler].optimistic:
         return 0
@@ -224,7 +224,7 @@ def amount_held(
 ) -> Any:
     """How much of one resource is in a scheduler's offer, what it has claimed of it included."""
     if state[0].bulk != scheduler:
-        return set_sum[scheduler, r] + claimed_of(schedulers, request, scheduler, r)
+        return set_sum[scheduler, r] + count_claimed(schedulers, request, scheduler, r)
     # The bulk is what is left: all there is, less what runs, what is listed, and what others claim.
     # Its own claim is not deducted, because it is still part of its offer.
     amount = totals[r] - sums[0, r]
@@ -232,7 +232,7 @@ def amount_held(
         amount -= set_sum[s, r]
     for other in range(schedulers.shape[0]):
         if other != scheduler:
-            amount -= claimed_of(schedulers, request, other, r)
+            amount -= count_claimed(schedulers, request, other, r)
     return amount
 
 

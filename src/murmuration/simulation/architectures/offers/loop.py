@@ -21,8 +21,8 @@ from murmuration.schedulers.offers import allocators
 from murmuration.simulation.architectures.offers.claims import (
     claim_rows,
     drop_offer_claim,
+    fill_offered_table,
     is_short,
-    offered_table,
     return_offer,
     run_ends,
     start_offered,
@@ -49,7 +49,7 @@ from murmuration.simulation.engine.loop import (
     PYTHON,
     arrival_is_next,
     arrive,
-    to_next_event,
+    step_to_event,
 )
 from murmuration.simulation.engine.steps import (
     begin_attempt,
@@ -220,7 +220,7 @@ def decide_offered(w: OfferWorld, scheduler: int, place: Any, score: Any) -> Non
         hide_others(w.free, w.set_rows, w.set_size, w.set_amount, scheduler, +1)
     else:
         # A few rows, or less than all that is free on them: the placement gets a table of its own.
-        size = offered_table(w, scheduler, job)
+        size = fill_offered_table(w, scheduler, job)
         allowed = mask
         if mask.shape[0] > 0:
             allowed = w.offer_mask[:size]
@@ -409,7 +409,7 @@ def advance_offers(
                 revoke(w, looking, job)
             schedule_offer(w.state, w.schedulers, w.workloads, w.event_queue)
             looking = -1
-        why = to_next_event(w, until, needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]))
+        why = step_to_event(w, until, needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]))
         if why != GO_ON:
             return why
         framework = -1

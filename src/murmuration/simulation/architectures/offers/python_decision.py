@@ -8,7 +8,7 @@ from typing import cast
 from murmuration.base.arrays import Amounts, Placement
 from murmuration.base.jit import compiled, loop_kernel
 from murmuration.simulation.architectures.architecture import ShownRows
-from murmuration.simulation.architectures.offers.claims import offered_table
+from murmuration.simulation.architectures.offers.claims import fill_offered_table
 from murmuration.simulation.architectures.offers.holdings import remove
 from murmuration.simulation.architectures.offers.world import OfferWorld
 from murmuration.simulation.engine.python_decision import claim_in_table, claim_nodes
@@ -18,7 +18,7 @@ from murmuration.simulation.engine.run import Run
 @loop_kernel
 def show_offer(w: OfferWorld, scheduler: int) -> int:
     """Fill the small table of the rows offered to a scheduler; returns its size."""
-    return offered_table(w, scheduler, w.schedulers[scheduler].job)
+    return fill_offered_table(w, scheduler, w.schedulers[scheduler].job)
 
 
 @compiled

@@ -151,12 +151,12 @@ def node_to_clear(w: OfferWorld, victim: int, wanted: Amounts, reserved: bool) -
 def clear(w: OfferWorld, victim: int, node: int, wanted: Amounts, reserved: bool) -> None:
     """Kill the victim's tasks on a node, the last started first, until there is room."""
     while not is_enough(w.free[node], long_row(w, node, reserved), wanted):
-        run = newest_on(w, victim, node, reserved)
+        run = find_newest(w, victim, node, reserved)
         kill(w, run, take_slot(w.runs, w.slots, run, node))
 
 
 @inlined
-def newest_on(w: OfferWorld, victim: int, node: int, reserved: bool) -> int:
+def find_newest(w: OfferWorld, victim: int, node: int, reserved: bool) -> int:
     """The run the victim started last among those with a task on this node."""
     newest = -1
     for k in range(w.state[0].scheduled):

@@ -10,35 +10,35 @@ from murmuration.schedulers.architecture import Scheduler
 from murmuration.simulation.architectures.architecture import Architecture
 from murmuration.simulation.architectures.timing import timing_of
 from murmuration.simulation.engine import loop
-from murmuration.simulation.engine.policies import compiled_policy
+from murmuration.simulation.engine.policies import compile_policy
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.scenarios import scenario as sc
 
 
 def advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the plain loop."""
-    place, score = compiled_policy(run.setup.placement)
+    place, score = compile_policy(run.setup.placement)
     return int(loop.advance(run.world, place, score, ask, watch, until))
 
 
-def one_scheduler(scenario: sc.Scenario, workloads: Sequence[str], nodes: int) -> list[Scheduler]:
+def make_one(scenario: sc.Scenario, workloads: Sequence[str], nodes: int) -> list[Scheduler]:
     """One scheduler for everything."""
     timing = timing_of(scenario, workloads)
-    return arch.monolithic(workloads, timing, scenario.scheduler.paths == "single")
+    return arch.make_monolithic(workloads, timing, scenario.scheduler.paths == "single")
 
 
-def one_per_part(scenario: sc.Scenario, workloads: Sequence[str], nodes: int) -> list[Scheduler]:
-    """One scheduler per workload, with rows of its own."""
-    timing = timing_of(scenario, workloads)
-    return arch.partitioned(workloads, timing, scenario.scheduler.partition, nodes)
-
-
-def many_on_one_table(
+def make_one_per_part(
     scenario: sc.Scenario, workloads: Sequence[str], nodes: int
 ) -> list[Scheduler]:
+    """One scheduler per workload, with rows of its own."""
+    timing = timing_of(scenario, workloads)
+    return arch.make_partitioned(workloads, timing, scenario.scheduler.partition, nodes)
+
+
+def make_many(scenario: sc.Scenario, workloads: Sequence[str], nodes: int) -> list[Scheduler]:
     """Any number of schedulers per workload, all rows, committed optimistically."""
     rules = scenario.scheduler
-    return arch.shared_state(
+    return arch.make_shared_state(
         workloads,
         timing_of(scenario, workloads),
         rules.agents,
@@ -50,19 +50,19 @@ def many_on_one_table(
 MONOLITHIC = Architecture(
     kind="monolithic",
     summary="one scheduler, all rows, exclusive",
-    schedulers=one_scheduler,
+    schedulers=make_one,
     advance=advance,
 )
 PARTITIONED = Architecture(
     kind="partitioned",
     summary="one scheduler per workload, its own rows, exclusive",
-    schedulers=one_per_part,
+    schedulers=make_one_per_part,
     advance=advance,
     whole_jobs=True,
 )
 SHARED_STATE = Architecture(
     kind="shared-state",
     summary="any number of schedulers per workload, all rows, committed optimistically",
-    schedulers=many_on_one_table,
+    schedulers=make_many,
     advance=advance,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import cast
 
 from murmuration.simulation.architectures.architecture import Architecture
-from murmuration.simulation.architectures.queues.architecture import one_scheduler
+from murmuration.simulation.architectures.queues.architecture import make_one
 from murmuration.simulation.architectures.swarm.loop import advance_swarm
 from murmuration.simulation.architectures.swarm.settings import SETTINGS, SwarmRules
 from murmuration.simulation.architectures.swarm.world import (
@@ -16,14 +16,14 @@ from murmuration.simulation.architectures.swarm.world import (
     make_groups_gangs,
     make_world,
 )
-from murmuration.simulation.engine.policies import compiled_policy
+from murmuration.simulation.engine.policies import compile_policy
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.scenarios import scenario as sc
 
 
 def advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the loop of a swarm."""
-    place, score = compiled_policy(run.setup.placement)
+    place, score = compile_policy(run.setup.placement)
     return int(advance_swarm(cast(SwarmWorld, run.world), place, score, ask, watch, until))
 
 
@@ -35,7 +35,7 @@ def first_step_s(scenario: sc.Scenario) -> float:
 SWARM = Architecture(
     kind="swarm",
     summary="one scheduler places what arrives; then each task reads its node and those it asks",
-    schedulers=one_scheduler,
+    schedulers=make_one,
     advance=advance,
     settings=SETTINGS,
     change_jobs=make_groups_gangs,

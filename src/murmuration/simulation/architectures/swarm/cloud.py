@@ -310,7 +310,7 @@ class Outcomes(NamedTuple):
     search_time: NDArray[np.int64]
 
 
-def settle(
+def run_to_equilibrium(
     start: NDArray[np.int64],
     capacity: int,
     rng: NDArray[np.uint64],

@@ -29,7 +29,7 @@ from murmuration.simulation.engine.loop import (
     decide,
     launch,
     next_attempt,
-    to_next_event,
+    step_to_event,
 )
 from murmuration.simulation.engine.moves import begin_move, leave_source, migration_ends
 from murmuration.simulation.engine.steps import (
@@ -180,7 +180,7 @@ def advance_swarm(w: SwarmWorld, place: Any, score: Any, ask: int, watch: int, u
         full = needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1]) or agents_need_room(
             w.state, w.event_queue, w.slots
         )
-        why = to_next_event(w, until, full)
+        why = step_to_event(w, until, full)
         if why != GO_ON:
             return why
         if arrival_is_next(w.state, w.jobs, w.event_queue):
