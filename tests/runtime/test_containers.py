@@ -4,14 +4,19 @@ nothing behind."""
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.runtime.clusters import LiveCluster, live_cluster, until
+from tests.runtime.networks import private_network
 
+from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.node.isolation import container
+from murmuration.runtime.node.isolation.network import list_taken_ports
 
 GREEDY = "python3 -c 'x = [bytearray(b\"x\" * (1 << 24)) for _ in range(20)]'"
 
@@ -21,8 +26,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     if reason := container.missing():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("containers")
-    with live_cluster(folder, isolation="runc") as made:
-        yield made
+    with private_network():
+        with live_cluster(folder, isolation="runc") as made:
+            yield made
+        tables = subprocess.run(["nft", "list", "ruleset"], capture_output=True, check=True)
+        assert tables.stdout == b""
     assert groups(folder) == [], "control groups are left"
     assert str(folder) not in Path("/proc/self/mountinfo").read_text()
 
@@ -80,3 +88,40 @@ def test_a_container_outlives_its_agent(cluster: LiveCluster) -> None:
     cluster.client.delete("jobs", "steady")
     assert cluster.wait("steady")["state"] == "killed"
     until(lambda: not groups(cluster.folder))
+
+
+def test_a_container_reaches_neither_the_api_nor_the_door_for_frames(cluster: LiveCluster) -> None:
+    leader = FolderDirectory(cluster.folder).leader()
+    ask = (
+        "import socket, sys\n"
+        "for port in sys.argv[1:]:\n"
+        "    try: socket.create_connection(('127.0.0.1', int(port)), 60); print('reached')\n"
+        "    except ConnectionRefusedError: print('refused')\n"
+    )
+    doors = [str(leader.api.port), str(leader.frames.port)]
+    for name, network, answer in (("own", "own", "refused"), ("shared", "host", "reached")):
+        cluster.submit(name, "python3", "-c", ask, *doors, network=network)
+        assert cluster.wait(name)["code"] == 0
+        assert cluster.output(f"{name}.0").split() == [answer] * 2
+
+
+def test_the_port_of_a_container_is_its_nodes(cluster: LiveCluster) -> None:
+    serve = (
+        "import os, socket\n"
+        "s = socket.create_server(('', int(os.environ['MURMUR_PORT'])))\n"
+        "print(os.environ['MURMUR_PORT'], flush=True)\n"
+        "while True: s.accept()[0].sendall(b'hello')\n"
+    )
+    cluster.submit("served", "python3", "-c", serve, kind="service", count=2, ports=[0])
+    rows = cluster.running("served", 2)
+    until(lambda: all(cluster.output(f"served.{k}") for k in range(2)))
+    ports = {int(cluster.output(f"served.{k}")) for k in range(2)}
+    assert len(ports) == 2
+    for port in ports:
+        with socket.create_connection(("127.0.0.1", port), 60) as connection:
+            assert connection.recv(10) == b"hello"
+    before = cluster.kill(rows[0]["node"])
+    cluster.reborn(rows[0]["node"], before)
+    cluster.client.delete("jobs", "served")
+    assert cluster.wait("served")["state"] == "killed"
+    until(lambda: not list_taken_ports())

@@ -33,6 +33,7 @@ from murmuration.runtime.locks import hold, holder
 from murmuration.runtime.logs import rotate_log
 from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.node.executor import folder_name
+from murmuration.runtime.node.isolation import network
 from murmuration.runtime.node.isolation.choose import list_usable
 from murmuration.runtime.node.isolation.folder import is_locked
 from murmuration.runtime.node.journal import Journal
@@ -316,6 +317,7 @@ def _clean_tasks(node: Path) -> None:
         if is_locked(task) or task.name in unrecorded:
             for isolation in isolations:
                 isolation.clean(task)
+    network.remove(node / "tasks")
 
 
 def bring_down(folder: Path, keep: bool) -> bool:

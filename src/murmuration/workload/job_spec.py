@@ -13,6 +13,7 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean
+from murmuration.base.resources import parse_quantity
 
 COUNT_MAX = 100_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
@@ -55,6 +56,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     #: Ports of the node a task needs for itself; 0 stands for any free one, passed in MURMUR_PORT
     #: and MURMUR_PORTS.
     ports: list[int] = []
+    #: In a container: a network of its own with a way out, or the node's.
+    network: Literal["own", "host"] = "own"
+    #: What a task may have on disk; 0 is no bound.
+    disk: str | int | float = "10Gi"
     time_limit_s: float | None = None
 
 
@@ -148,6 +153,10 @@ def _find_errors(spec: JobSpec) -> Any:
         yield FieldError(
             "time_limit_s", f"expected a number of seconds above 0, got {spec.time_limit_s:g}"
         )
+    try:
+        parse_quantity(spec.disk, "disk")
+    except InputError as error:
+        yield FieldError("disk", str(error).removeprefix("disk: "))
     yield from _restart_problems(spec.restart)
 
 

@@ -3,13 +3,16 @@ left."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.runtime.networks import private_network
 
 from murmuration.runtime.node.isolation import (
     Exit,
@@ -19,6 +22,7 @@ from murmuration.runtime.node.isolation import (
     RunSpec,
     choose,
     container,
+    network,
     processes,
 )
 from murmuration.runtime.node.isolation.interface import task_folder
@@ -67,6 +71,7 @@ class House:
             self.isolation.clean(folder)
         for handle in self.handles:
             handle.close()
+        network.remove(self.base)
 
 
 def until(holds: Callable[[], bool], seconds: float = LIMIT_S) -> None:
@@ -93,7 +98,22 @@ def left_behind(base: Path) -> list[str]:
     groups = [
         place for place, below, _ in os.walk("/sys/fs/cgroup") for name in below if name in names
     ]
-    return [f"process {pid}" for pid in pids + adopted] + mounts + groups
+    return [f"process {pid}" for pid in pids + adopted] + mounts + groups + networks(base)
+
+
+def networks(base: Path) -> list[str]:
+    """Interfaces and tables of the tasks in a folder. The kernel removes an interface some moments
+    after its container."""
+    if network.missing():
+        return []
+    links = {network.link_name(folder) for folder in base.iterdir()}
+    until(lambda: not any(link in show("ip", "link", "show") for link in links))
+    tables = show("nft", "list", "tables").split() if os.geteuid() == 0 else []
+    return [name for name in tables if name == network.table_name(base)]
+
+
+def show(*words: str) -> str:
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
 def is_stranger(pid: int) -> bool:
@@ -118,12 +138,14 @@ def open_isolation(name: str) -> Isolation:
 
 
 def house(name: str, base: Path) -> Iterator[House]:
-    house = House(open_isolation(name), base)
-    try:
-        yield house
-    finally:
-        house.close()
-    assert left_behind(base) == []
+    isolation = open_isolation(name)
+    with private_network() if name == "runc" else contextlib.nullcontext():
+        house = House(isolation, base)
+        try:
+            yield house
+        finally:
+            house.close()
+        assert left_behind(base) == []
 
 
 @pytest.fixture(params=["process", "runc"])

@@ -3,6 +3,7 @@ mount to be seen."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -12,9 +13,17 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.isolation.conftest import House, left_behind, until
+from tests.runtime.networks import private_network
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.node.isolation import Exit, RunLimits, StartFailed, choose, container
+
+
+@pytest.fixture(autouse=True)
+def own_network() -> Iterator[None]:
+    """What these tests start changes nothing in the network of this host."""
+    with contextlib.nullcontext() if container.missing() else private_network():
+        yield
 
 
 def test_what_a_task_writes_stays_in_its_folder(runc: House) -> None:

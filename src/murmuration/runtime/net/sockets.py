@@ -11,7 +11,7 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from murmuration.base.errors import InputError
@@ -84,18 +84,31 @@ def log_accept_errors(loop: asyncio.AbstractEventLoop) -> None:
     loop.set_exception_handler(handle)
 
 
-def find_ports(wanted: Sequence[int]) -> list[int]:
-    """These ports of this host, each 0 replaced by a free one. InputError if one is in use."""
+def find_ports(
+    wanted: Sequence[int], list_taken: Callable[[], Collection[int]] = frozenset
+) -> list[int]:
+    """These ports of this host, each 0 replaced by a free one. InputError if one is in use.
+    `list_taken` tells of those that are in use though nobody listens."""
     ports: list[int] = []
+    taken = list_taken() if wanted else ()
     with contextlib.ExitStack() as held:
         # All stay bound until the last one is known, so that no free port is found twice.
         for port in wanted:
-            listener = held.enter_context(socket.socket())
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind(("", port))
-                listener.listen(1)
-            except OSError as error:
-                raise InputError(f"port {port} is in use") from error
-            ports.append(listener.getsockname()[1])
+            number = 0
+            while not number or (number in taken and not port):
+                listener = held.enter_context(socket.socket())
+                number = _bind(listener, port)
+            if number in taken:
+                raise InputError(f"port {port} is in use")
+            ports.append(number)
     return ports
+
+
+def _bind(listener: socket.socket, port: int) -> int:
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("", port))
+        listener.listen(1)
+    except OSError as error:
+        raise InputError(f"port {port} is in use") from error
+    return int(listener.getsockname()[1])

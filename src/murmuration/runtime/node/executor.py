@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.net.wire import Output
+from murmuration.runtime.node.disk import TOO_MUCH_DISK
 from murmuration.runtime.node.host import NodeHost, ThisHost
 from murmuration.runtime.node.isolation import (
     Handle,
@@ -88,6 +89,7 @@ class Executor:
         self._threads = ThreadPoolExecutor(4, "start") if isolation.is_slow else None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._journal = Journal(folder.parent / "journal")
+        self._disk = self._host.watch_disk(lambda run: self.kill(run, TOO_MUCH_DISK, now=False))
 
     # Another agent was here before.
 
@@ -176,7 +178,8 @@ class Executor:
                 remove_tree(folder)
             self._journal.write(Begun(launch.framework, launch.run, launch.request, ends))
             folder.mkdir(mode=0o700)
-            environment = {**launch.order.environment, **self._ports(launch.order.ports)}
+            given = self._host.find_ports(launch.order.ports)
+            environment = {**launch.order.environment, **name_ports(given)}
         except (OSError, StartFailed, InputError) as error:
             # Nothing of the task was looked at yet, so that it cannot be its fault.
             sentence = _sentence(error)
@@ -188,8 +191,10 @@ class Executor:
             launch.run,
             list(launch.order.command),
             environment,
-            RunLimits(cpu, memory, PIDS_MAX),
+            RunLimits(cpu, memory, PIDS_MAX, launch.order.disk),
             folder,
+            tuple(given),
+            launch.order.host_network,
         )
         if self._threads is None:
             self._started(launch.run, self._try(spec, command.until_s))
@@ -219,14 +224,6 @@ class Executor:
         except (StartFailed, InputError, OSError) as error:
             is_refused = isinstance(error, OSError) or isinstance(error.__cause__, OSError)
             return Exited(spec.task, reason=_sentence(error), started=False, node_fault=is_refused)
-
-    def _ports(self, asked: tuple[int, ...]) -> dict[str, str]:
-        """The environment that names the ports of a task; 0 becomes a free one, and one that is in
-        use is refused."""
-        if not asked:
-            return {}
-        free = self._host.find_ports(asked)
-        return {"MURMUR_PORT": str(free[0]), "MURMUR_PORTS": ",".join(map(str, free))}
 
     def _started(self, run: str, handle: Handle | Exited) -> None:
         if isinstance(handle, Exited):
@@ -293,6 +290,14 @@ class Executor:
                 self.isolation.kill(handle, GRACE_S, TOO_MUCH_OUTPUT)
             if handle.ended is not None or self.isolation.poll(handle) is not None:
                 self._exited(run)
+        if self._disk is not None:
+            self._disk.look(
+                {
+                    run: (handle.folder, handle.limits.disk)
+                    for run, handle in self._handles.items()
+                    if handle.limits.disk and handle.order is None
+                }
+            )
 
     def note_end(self, ended: Ended) -> None:
         """Keep an end until it is recorded; a full disk loses it only if the agent dies too."""
@@ -352,3 +357,10 @@ def output_size(folder: Path) -> int:
         with contextlib.suppress(OSError):
             size += os.lstat(folder / name).st_blocks * 512
     return size
+
+
+def name_ports(ports: Sequence[int]) -> dict[str, str]:
+    """The environment that names the ports of a task."""
+    if not ports:
+        return {}
+    return {"MURMUR_PORT": str(ports[0]), "MURMUR_PORTS": ",".join(map(str, ports))}

@@ -8,13 +8,14 @@ agent on a host of another kind, one in virtual time for example, runs the code 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from murmuration.runtime.net.sockets import find_ports
 from murmuration.runtime.node import watchdog
-from murmuration.runtime.node.isolation import Isolation
+from murmuration.runtime.node.disk import DiskWatch
+from murmuration.runtime.node.isolation import Isolation, network
 from murmuration.runtime.node.isolation.choose import choose
 from murmuration.runtime.options import AgentOptions
 
@@ -35,6 +36,9 @@ class NodeHost(Protocol):
     def isolate(self, options: AgentOptions) -> Isolation:
         """How tasks run here."""
 
+    def watch_disk(self, end: Callable[[str], None]) -> DiskWatch | None:
+        """Who calls `end` for runs that have too much on disk; None if nothing is on a disk."""
+
     def start_watchdog(self, folder: Path, tasks: Path, isolation: Isolation) -> int:
         """A process that fences the node; it replaces the one that may be there."""
 
@@ -50,10 +54,13 @@ class ThisHost:
 
     monotonic = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
-    find_ports = staticmethod(find_ports)
     start_watchdog = staticmethod(watchdog.start_watchdog)
     has_ended = staticmethod(watchdog.has_ended)
     end_watchdog = staticmethod(watchdog.end_watchdog)
+    watch_disk = DiskWatch
+
+    def find_ports(self, wanted: Sequence[int]) -> list[int]:
+        return find_ports(wanted, network.list_taken_ports)
 
     def isolate(self, options: AgentOptions) -> Isolation:
         return choose(options.isolation, Path(options.root), hidden=[Path(options.folder)])

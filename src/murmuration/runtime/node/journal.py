@@ -63,7 +63,13 @@ class Journal:
             for text in path.read_bytes().splitlines():
                 with contextlib.suppress(msgspec.DecodeError):
                     self._take(_decoder.decode(text))
-        self._rewrite()
+        try:
+            self._rewrite()
+        except OSError:
+            if not path.exists():
+                raise
+            # A full disk: the journal that is there goes on.
+            self._file = open_private(path, os.O_WRONLY | os.O_APPEND)
 
     def write(self, line: Line) -> None:
         """Add a line; an OSError says that it is not there."""
@@ -74,7 +80,8 @@ class Journal:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._take(line)
         if self._settled > SETTLED_MAX:
-            self._rewrite()
+            with contextlib.suppress(OSError):  # the line is written; the rest can wait
+                self._rewrite()
 
     def _take(self, line: Line) -> None:
         match line:
@@ -96,8 +103,12 @@ class Journal:
         lines: list[Line] = [*self.begun.values(), *map(Stopping, self.stopping.values())]
         lines += map(Over, self.over.values())
         fresh.unlink(missing_ok=True)
-        with open(fresh, "xb", opener=open_private) as file:
-            file.write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+        try:
+            with open(fresh, "xb", opener=open_private) as file:
+                file.write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
         fresh.replace(self._path)
         if self._file >= 0:
             os.close(self._file)

@@ -47,6 +47,10 @@ LOGGED: dict[str, Any] = {
     **{kind.__name__: kind for kind in _LOGGED},
     **{kind.key: kind for kind in _LOGGED if issubclass(kind, Message)},
 }
+#: The write-ahead log has this much of the disk from the start, so that a task which fills the disk
+#: can be killed: an order is a fact, and a fact must be written.
+RESERVED = 2**24
+PROBE_MARGIN = 2**20
 _MARK = struct.Struct("q")
 ENCODER = msgspec.msgpack.Encoder()
 
@@ -70,6 +74,7 @@ class SqliteStore:
             self._db.executescript(schema.SCHEMA)
             self._migrate()
             last = self.last_number()
+            _reserve(path)
         except (sqlite3.DatabaseError, ValueError) as error:
             raise InputError(f"{path}: expected the store of a cluster: {error}") from error
         if last < marked:
@@ -108,7 +113,11 @@ class SqliteStore:
         return self._epoch
 
     def probe(self, size: int) -> None:
-        """Fail as a write of this size would."""
+        """Fail as a write of this size would, and before the room that is kept for orders is
+        touched."""
+        place = os.statvfs(self._path)
+        if place.f_bavail * place.f_frsize < size + PROBE_MARGIN:
+            raise StoreError("disk is full")
         with _retryable():
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('probe', ?)", ("x" * size,))
             self._db.execute("DELETE FROM meta WHERE key = 'probe'")
@@ -259,6 +268,18 @@ class SqliteStore:
             "ORDER BY number LIMIT ?"
         )
         yield from self._reader.execute(query, (after, limit))
+
+
+def _reserve(path: Path) -> None:
+    """Take room for the write-ahead log. SQLite overwrites it from its beginning, and reads no
+    further than its frames go; what lies beyond is nothing to it."""
+    log = f"{path}-wal"
+    with contextlib.suppress(OSError):
+        descriptor = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.posix_fallocate(descriptor, 0, RESERVED)
+        finally:
+            os.close(descriptor)
 
 
 def _statement(change: memory.Change) -> tuple[str, tuple[Any, ...]]:

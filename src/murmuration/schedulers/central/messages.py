@@ -44,6 +44,10 @@ class Order(msgspec.Struct, frozen=True):
     ports: tuple[int, ...] = ()
     #: How long an emulated executor runs it; a real one does not look.
     duration_s: float | None = None
+    #: The node's network, where it could have one of its own.
+    host_network: bool = False
+    #: Bytes that it may have on disk; 0 is no bound.
+    disk: int = 0
 
 
 class Running(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from murmuration.base.errors import InputError, did_you_mean
-from murmuration.base.resources import Resources
+from murmuration.base.resources import Resources, parse_quantity
 from murmuration.cluster.constraints import Constraint, parse_constraint
 from murmuration.schedulers.central.jobs import JobRecord
 from murmuration.schedulers.central.messages import Order
@@ -33,6 +33,8 @@ def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
         spec.time_limit_s,
         tuple(spec.ports),
         job.duration_s,
+        spec.network == "host",
+        int(parse_quantity(spec.disk, "disk")),
     )
 
 

@@ -1,15 +1,15 @@
 """A container's bundle: what runc reads about one task, and the folders around it.
 
-The root is an overlay: a given folder, or the node's own root, below; what the task writes above.
-It is mounted in a mount namespace that the launch makes for itself, so the node never sees a mount
-and none can be left behind. The task shares the node's network; it has its own processes, mounts
-and shared memory, few of root's powers, and an empty /tmp.
+The root is an overlay: a given folder, or the node's own root, below; what the task writes above
+(`roots.py`). It is mounted in a mount namespace that the launch makes for itself, so the node never
+sees a mount and none can be left behind. The task has its own users, processes, mounts, shared
+memory, network (`network.py`) unless it asks for the node's, few of root's powers, and an empty
+/tmp.
 """
 
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import msgspec
 
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.node.isolation import folder as files
-from murmuration.runtime.node.isolation import seccomp, shim
+from murmuration.runtime.node.isolation import network, roots, seccomp, shim
 from murmuration.runtime.node.isolation.interface import RunLimits, RunSpec
 
 #: Under the task's folder: the bundle, and in it the layers of the overlay.
@@ -58,12 +58,7 @@ MASKED = [
     "/proc/scsi",
     "/sys/firmware",
 ]
-#: Files and folders of a host that no task has to do with.
-SECRETS = ["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers"]
-PRIVATE_IN_HOME = [".murmur", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc"]
 READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
-#: Files about the network that a node's own mounts may hide from an overlay of its root.
-NETWORK_FILES = ("/etc/hosts", "/etc/resolv.conf")
 
 
 def write(
@@ -73,23 +68,32 @@ def write(
     place = spec.folder / BUNDLE
     remove_tree(place)
     place.mkdir(mode=0o700)
-    for name in (ROOT, UPPER, SCRATCH, TMP):
+    for name in (UPPER, SCRATCH, TMP):
         (place / name).mkdir()
-    (place / UPPER).chmod(0o755)
+    first_id = roots.choose_ids(spec.folder, lower)
+    # Only in the node's root lies what the node hides.
+    private = roots.list_private([spec.folder, *hidden]) if lower == Path("/") else []
+    roots.write_upper(place / UPPER, lower, first_id, private)
+    roots.write_network_files(place / UPPER, lower, not spec.host_network)
     (place / TMP).chmod(0o1777)
-    config = configuration(spec, environment, cgroup, lower, [spec.folder, *hidden])
+    for path in (place / UPPER, place / TMP, spec.folder / files.WORK):
+        os.chown(path, first_id, first_id, follow_symlinks=False)
+    config = configuration(spec, environment, cgroup, lower)
     (place / "config.json").write_bytes(msgspec.json.encode(config))
     return place
 
 
 def configuration(
-    spec: RunSpec, environment: dict[str, str], cgroup: str, lower: Path, hidden: Iterable[Path]
+    spec: RunSpec, environment: dict[str, str], cgroup: str, lower: Path
 ) -> dict[str, Any]:
     """runc's configuration of one task (OCI runtime specification)."""
     powers = [f"CAP_{name}" for name in CAPABILITIES]
+    first_id = roots.choose_ids(spec.folder, lower)
+    ids = [{"containerID": 0, "hostID": first_id, "size": roots.IDS}]
+    kinds = ["user", "pid", "mount", "ipc", "uts", "cgroup"]
     return {
         "ociVersion": "1.0.2",
-        "root": {"path": ROOT, "readonly": False},
+        "root": {"path": meeting_point(spec.folder, lower), "readonly": False},
         "process": {
             "terminal": False,
             "user": {"uid": 0, "gid": 0},
@@ -99,28 +103,34 @@ def configuration(
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), powers),
             "noNewPrivileges": True,
         },
-        "mounts": mounts(spec.folder, lower),
+        "mounts": mounts(spec),
+        "hooks": hooks(spec),
         "linux": {
             "cgroupsPath": cgroup,
-            "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "cgroup")],
+            "namespaces": [
+                {"type": kind} for kind in (kinds if spec.host_network else [*kinds, "network"])
+            ],
+            "uidMappings": ids,
+            "gidMappings": ids,
             "resources": resources(spec.limits),
-            # What is masked in the node's root is named as the node names it.
-            "maskedPaths": MASKED + (list_hidden(hidden) if lower == Path("/") else []),
+            "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
             "seccomp": seccomp.make_filter(),
         },
     }
 
 
-def list_hidden(hidden: Iterable[Path]) -> list[str]:
-    """What looks empty of the node's root: what the agent hides, its passwords and host keys, and
-    in every user's home the keys and the usual folder of a cluster. runc skips what is not there,
-    and what a link leads to is hidden too."""
-    homes = {Path(user.pw_dir) for user in pwd.getpwall()} - {Path("/")}
-    private = [home / name for home in sorted(homes) for name in PRIVATE_IN_HOME]
-    host_keys = Path("/etc/ssh").glob("ssh_host_*_key")
-    secrets = [path for path in (*map(Path, SECRETS), *host_keys, *private) if path.exists()]
-    return [str(path) for path in hidden] + sorted({os.path.realpath(path) for path in secrets})
+def meeting_point(folder: Path, lower: Path) -> str:
+    """Where the root is mounted: not in the task's folder, through which no user of the container
+    could go."""
+    return f"{roots.find_meeting_place(folder.resolve(), lower.resolve())}/{ROOT}"
+
+
+def hooks(spec: RunSpec) -> dict[str, Any]:
+    """Without a way out (`network.missing`) a task has its own loopback and nothing else."""
+    if spec.host_network or network.missing():
+        return {}
+    return {"createRuntime": [network.make_hook(spec.folder, spec.ports)]}
 
 
 def resources(limits: RunLimits) -> dict[str, Any]:
@@ -138,10 +148,12 @@ def resources(limits: RunLimits) -> dict[str, Any]:
     return limited
 
 
-def mounts(folder: Path, lower: Path) -> list[dict[str, Any]]:
-    place = folder / BUNDLE
+def mounts(spec: RunSpec) -> list[dict[str, Any]]:
+    place = spec.folder / BUNDLE
     quiet = ["nosuid", "noexec", "nodev"]
-    mounts = [
+    # A sysfs shows a network and is mounted by its owner only: the node's is the node's.
+    system = ("bind", "/sys", ["rbind"]) if spec.host_network else ("sysfs", "sysfs", [])
+    return [
         mount("/proc", "proc", "proc", quiet),
         mount("/dev", "tmpfs", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
         mount(
@@ -152,22 +164,15 @@ def mounts(folder: Path, lower: Path) -> list[dict[str, Any]]:
         ),
         mount("/dev/shm", "tmpfs", "shm", [*quiet, "mode=1777"]),
         mount("/dev/mqueue", "mqueue", "mqueue", quiet),
-        mount("/sys", "sysfs", "sysfs", [*quiet, "ro"]),
+        mount("/sys", system[0], system[1], [*system[2], *quiet, "ro"]),
         # Programs read their own limits here to size themselves.
         mount("/sys/fs/cgroup", "cgroup", "cgroup", [*quiet, "relatime", "ro"]),
         mount("/tmp", "bind", str(place / TMP), ["bind", "nosuid", "nodev"]),
-        mount(WORK_IN_CONTAINER, "bind", str(folder / files.WORK), ["bind", "nosuid", "nodev"]),
+        mount(
+            WORK_IN_CONTAINER, "bind", str(spec.folder / files.WORK), ["bind", "nosuid", "nodev"]
+        ),
     ]
-    for name in NETWORK_FILES:
-        there = lower / name.lstrip("/")
-        if is_plain(Path(name)) and (is_plain(there) or not os.path.lexists(there)):
-            mounts.append(mount(name, "bind", name, ["bind", "ro"]))
-    return mounts
 
 
 def mount(destination: str, kind: str, source: str, options: list[str]) -> dict[str, Any]:
     return {"destination": destination, "type": kind, "source": source, "options": options}
-
-
-def is_plain(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from murmuration.base.errors import InputError, unknown
 from murmuration.runtime.isolations import AUTO, ISOLATIONS
+from murmuration.runtime.node.isolation import network
 from murmuration.runtime.node.isolation.container import Container, missing
 from murmuration.runtime.node.isolation.interface import Isolation, RunLimits, RunSpec, StartFailed
 from murmuration.runtime.node.isolation.plain import PlainProcess
@@ -49,4 +50,5 @@ def works(container: Container, trial: Path) -> bool:
         except StartFailed:
             return False
         container.clean(Path(folder))
+        network.remove(trial)
     return True

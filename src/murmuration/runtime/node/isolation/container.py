@@ -10,6 +10,7 @@ nothing can escape it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.isolations import RUNC
-from murmuration.runtime.node.isolation import bundle, cgroups, processes, shim
+from murmuration.runtime.node.isolation import bundle, cgroups, network, processes, roots, shim
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation.ending import Ending, has_ended
 from murmuration.runtime.node.isolation.interface import (
@@ -39,9 +40,12 @@ LAUNCH_S = 60.0
 #: How long a shim may take for its first report once its launch has ended.
 REPORT_S = 5.0
 ENDING_S = 30.0
-#: Arguments: the bundle, options of the overlay. Descriptor 3, the lock, goes on to the container.
+USER_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
+#: Arguments: the bundle, options of the overlay, where to mount it. Descriptor 3, the lock, goes on
+#: to the container.
 LAUNCH = f"""umask 022; cd "$1" || exit 1
-mount -t overlay overlay -o "$2" {bundle.ROOT} 2>{bundle.LOG} || exit 1
+{{ mount -t tmpfs -o mode=755,size=64k murmur "${{3%/*}}" && mkdir "$3" &&
+mount -t overlay overlay -o "$2" "$3"; }} 2>{bundle.LOG} || exit 1
 exec runc --root {bundle.RUNC} --log {bundle.LOG} --log-format json \\
   run --detach --preserve-fds 1 task"""
 
@@ -53,6 +57,8 @@ def missing(root: Path = Path("/")) -> str:
     for program in ("runc", "unshare", "mount"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
+    if USER_NAMESPACES.exists() and USER_NAMESPACES.read_text().strip() == "0":
+        return f"user namespaces are turned off ({USER_NAMESPACES})"
     if not (root / "bin/sh").exists():
         return f"the root folder {root} has no /bin/sh"
     groups = cgroups.find()
@@ -89,11 +95,12 @@ class Container(Ending):
         folders = self._cgroups.folders(name)
         environment = {"PATH": DEFAULT_PATH, "MURMUR_TASK": spec.task, **spec.env}
         try:
-            with files.open_folder(
-                spec, files.Record(self.name, spec.task, spec.limits, folders)
-            ) as opened:
+            record = files.Record(self.name, spec.task, spec.limits, folders, spec.ports)
+            with files.open_folder(spec, record) as opened:
                 path = self._cgroups.runc_path(name)
                 place = bundle.write(spec, environment, path, self._root, self._hidden)
+                prepare_network(spec)
+                give_outputs(opened, roots.choose_ids(spec.folder, self._root))
                 code = launch(place, opened, self._root)
             report = await_shim(spec.folder) if code == 0 else files.state(spec.folder)
             if code != 0 or report.pid is None:
@@ -133,13 +140,16 @@ class Container(Ending):
         return handle.used
 
     def clean(self, folder: Path) -> None:
-        groups = self._groups(folder, files.record(folder, self.name))
+        record = files.record(folder, self.name)
+        groups = self._groups(folder, record)
         deadline = time.monotonic() + ENDING_S
         while files.is_locked(folder) and time.monotonic() < deadline:
             processes.end_all(lambda: launchers(folder))
             cgroups.end(groups)
         cgroups.end(groups)
         cgroups.remove(groups)
+        if record is not None and record.ports:
+            network.release(folder)
         remove_tree(folder / bundle.BUNDLE)
         files.drop_set_user_bits(folder / files.WORK)
         processes.reap_orphans(())
@@ -195,6 +205,24 @@ def group_name(folder: Path) -> str:
     return f"murmur-{folder.name}-{digest}"
 
 
+def prepare_network(spec: RunSpec) -> None:
+    """What the node must have before a container can have a network."""
+    if spec.host_network:
+        return
+    reason = network.missing()
+    if not reason:
+        network.prepare(spec.folder.parent)
+    elif spec.ports:
+        sentence = f"ports need a network for containers: {reason}"
+        raise StartFailed(sentence) from OSError(errno.ENOSYS, sentence)
+
+
+def give_outputs(opened: files.Files, owner: int) -> None:
+    """A program may open its output again by name (`/dev/stdout`); the state is not its to open."""
+    for descriptor in (opened.stdout, opened.stderr):
+        os.fchown(descriptor, owner, owner)
+
+
 def launch(place: Path, opened: files.Files, lower: Path) -> int:
     """Start the container and wait for the launch, not for the task. Killed before that, we leave
     it to finish."""
@@ -210,6 +238,7 @@ def launch(place: Path, opened: files.Files, lower: Path) -> int:
         "murmur-launch",
         str(place),
         options,
+        bundle.meeting_point(place.parent, lower),
     ]
     environment = {"PATH": os.environ.get("PATH", DEFAULT_PATH), "MURMUR_FOLDER": str(place.parent)}
     # A group of its own, so that no terminal interrupts it; the agent's session, so that nobody

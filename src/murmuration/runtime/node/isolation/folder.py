@@ -56,6 +56,7 @@ class Record(msgspec.Struct, frozen=True):
     task: str
     limits: RunLimits
     cgroups: dict[str, str] = {}
+    ports: tuple[int, ...] = ()
 
 
 class Files(msgspec.Struct, frozen=True):

@@ -37,6 +37,8 @@ class RunLimits(msgspec.Struct, frozen=True):
     cpu: float = 0.0
     memory: int = 0
     pids: int = 0
+    #: Bytes of its folder, which holds all that it writes; the executor looks after it.
+    disk: int = 0
 
 
 class RunSpec(msgspec.Struct, frozen=True):
@@ -48,6 +50,10 @@ class RunSpec(msgspec.Struct, frozen=True):
     env: dict[str, str]
     limits: RunLimits
     folder: Path
+    #: Ports of the node that are this task's.
+    ports: tuple[int, ...] = ()
+    #: The network of the node, not one of its own. Plain processes have no other.
+    host_network: bool = False
 
 
 class Exit(msgspec.Struct, frozen=True):

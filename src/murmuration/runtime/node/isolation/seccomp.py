@@ -69,6 +69,7 @@ REFUSED = [
     "process_vm_readv",
     "process_vm_writev",
     "kcmp",
+    "pidfd_getfd",
     "ptrace",
     "move_pages",
     "migrate_pages",
