@@ -189,7 +189,7 @@ def release(folder: Path) -> None:
     link, table = link_name(folder), table_name(folder.parent)
     keys = [f"{kind} . {port}" for kind, port, owner in _ports(table) if owner == link]
     if keys:
-        _run("nft", "delete", "element", "inet", table, PORTS, "{", ", ".join(keys), "}")
+        _run("nft", f"delete element inet {table} {PORTS} {{ {', '.join(keys)} }}")
 
 
 def list_taken_ports() -> set[int]:
