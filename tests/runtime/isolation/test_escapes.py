@@ -126,7 +126,7 @@ def test_a_pipe_in_place_of_a_file_holds_up_nobody(tmp_path: Path, name: str) ->
         "import sys; from pathlib import Path;"
         "from murmuration.runtime.node.isolation import folder;"
         "place = Path(sys.argv[1]); print(folder.read_bytes(place / sys.argv[2]),"
-        " folder.locked(place), folder.state(place).code, folder.order(place))"
+        " folder.is_locked(place), folder.state(place).code, folder.order(place))"
     )
     shown = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path), name],
