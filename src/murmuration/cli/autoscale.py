@@ -11,7 +11,7 @@ import click
 from murmuration.cli import common
 
 if TYPE_CHECKING:
-    from murmuration.experiments.autoscale import AutoscaleOutcome, AutoscaleSpec
+    from murmuration.experiments.autoscale import AutoscaleOutcome
 
 
 @click.command()
@@ -35,7 +35,8 @@ def autoscale(
 
     SCENARIO is the preset depas, or a TOML file with [autoscaler] and [requests].
     """
-    from murmuration.experiments.autoscale import page, read_specs
+    from murmuration.experiments.autoscale import execute_all, read_specs
+    from murmuration.experiments.pages.autoscale import draw_page
     from murmuration.experiments.pages.write import write_report
     from murmuration.simulation.scenarios.scenario import parse_setting
 
@@ -49,31 +50,21 @@ def autoscale(
     # A scenario without a name is called after what it is.
     name = specs[0].tables.get("name", "autoscale")
     folder = common.results_folder(out, as_json, f"{name}-{names}-seed{first.seed}")
-    outcomes = [_run(spec, len(specs) > 1, folder) for spec in specs]
+    outcomes = execute_all(specs, folder, lambda kind: common.progress(kind, 1.0))
     if folder is not None:
-        write_report(folder, page(outcomes))
+        write_report(folder, draw_page(outcomes))
     _print(outcomes, folder, as_json)
 
 
-def _run(spec: AutoscaleSpec, several: bool, folder: Path | None) -> AutoscaleOutcome:
-    from murmuration.base.files import ready_folder
-    from murmuration.experiments.autoscale import execute
-
-    kind = spec.scenario.autoscaler.kind
-    place = ready_folder(folder / kind) if folder is not None and several else folder
-    with common.progress(kind, 1.0) as update:
-        return execute(spec, place, update)
-
-
 def _print(outcomes: Sequence[AutoscaleOutcome], folder: Path | None, as_json: bool) -> None:
-    from murmuration.experiments.autoscale import overview
+    from murmuration.experiments.pages.autoscale import tabulate
     from murmuration.reports.terminal import comparison_table
 
     summaries = [outcome.summary for outcome in outcomes]
     if as_json:
         common.print_json(summaries[0] if len(summaries) == 1 else {"runs": summaries})
         return
-    common.print_table(comparison_table(*overview(summaries)))
+    common.print_table(comparison_table(*tabulate(summaries)))
     seconds = sum(summary["timing"]["cpu_s"] for summary in summaries)
     common.say(
         f"{summaries[0]['requests']['arrived']:,} requests, {len(summaries)} run(s) in "

@@ -81,53 +81,40 @@ def faults(
 
 
 def _scenario(scenario: Scenario, count: int, as_json: bool) -> None:
-    from murmuration.experiments.live import run_with_faults
+    from murmuration.experiments.faults import has_survived, run_with_faults
 
     outcome = run_with_faults(scenario, count)
     if as_json:
         common.print_json(outcome)
     else:
-        jobs = ", ".join(f"{number:,} {state}" for state, number in outcome["jobs"].items())
-        inflicted = ", ".join(f"{number:,} × {what}" for what, number in outcome["faults"].items())
-        click.echo(f"faults: {inflicted or 'none'}")
-        click.echo(f"{outcome['jobs_submitted']:,} jobs submitted: {jobs}")
-        click.echo(
-            f"{outcome['tasks_run']:,} tasks ran, {outcome['runs_repeated']:,} runs were repeated, "
-            f"{outcome['tasks_run_twice']:,} ran twice at a time; "
-            f"{outcome['processes_left']:,} processes left"
-        )
-    finished = outcome["jobs"] == {"finished": outcome["jobs_submitted"]}
-    if outcome["tasks_run_twice"] or outcome["processes_left"] or not finished:
+        _print_scenario(outcome)
+    if not has_survived(outcome):
         common.say(f"repeat with: {shlex.join(['murmur', *sys.argv[1:]])}")
         sys.exit(1)
 
 
+def _print_scenario(outcome: dict[str, Any]) -> None:
+    jobs = ", ".join(f"{number:,} {state}" for state, number in outcome["jobs"].items())
+    inflicted = ", ".join(f"{number:,} × {what}" for what, number in outcome["faults"].items())
+    click.echo(f"faults: {inflicted or 'none'}")
+    click.echo(f"{outcome['jobs_submitted']:,} jobs submitted: {jobs}")
+    click.echo(
+        f"{outcome['tasks_run']:,} tasks ran, {outcome['runs_repeated']:,} runs were repeated, "
+        f"{outcome['tasks_run_twice']:,} ran twice at a time; "
+        f"{outcome['processes_left']:,} processes left"
+    )
+
+
 def _protocol(protocol: str, schedules: int, seed: int, as_json: bool) -> None:
-    run_schedule = protocols.load_schedule(protocol)
-    runs: list[dict[str, Any]] = []
-    failures: list[str] = []
+    from murmuration.experiments.faults import run_schedules
+
     with common.progress(protocol, schedules) as update:
-        for n in range(schedules):
-            try:
-                runs.append(run_schedule(seed + n))
-            except AssertionError as error:
-                failures.append(str(error))
-            update(n + 1)
-    totals = {
-        key: sum(run[key] for run in runs) for key in (runs[0] if runs else {}) if key != "seed"
-    }
-    document = {
-        "protocol": protocol,
-        "schedules": schedules,
-        "seed": seed,
-        "failures": failures,
-        "totals": totals,
-    }
+        document = run_schedules(protocol, schedules, seed, update)
     if as_json:
         common.print_json(document)
     else:
         _print_protocol(document)
-    if failures:
+    if document["failures"]:
         sys.exit(1)
 
 

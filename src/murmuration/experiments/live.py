@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from murmuration.base.errors import InputError
-from murmuration.base.random import generator
 from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.master.settings import live_settings
@@ -25,8 +21,6 @@ from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOption
 from murmuration.runtime.store.sqlite import read_log
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob, TaskPlaced
-from murmuration.schedulers.offers.messages import MASTER
-from murmuration.simulation.messages.central import CentralCluster
 from murmuration.simulation.messages.central_replay import (
     Replay,
     joins,
@@ -38,8 +32,6 @@ from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 from murmuration.workload.nodes import NodeTable
 
-#: Agents have joined by then.
-START_S = 5.0
 NODES_MAX, TASKS_MAX = 10_000, 100_000
 #: How long a job waits for ends that are overdue.
 LATE_S = 60.0
@@ -66,9 +58,9 @@ def drive(scenario: sc.Scenario, speed: float, tell: Tell = lambda text: None) -
     """Run a scenario on a live master of its own, `speed` times as fast as it is written."""
     nodes = make_nodes(scenario.cluster)
     jobs = submissions(make_jobs(scenario, nodes.resources), speed)
-    _check_size(scenario, nodes, jobs)
+    check_size(scenario, nodes, jobs)
     with tempfile.TemporaryDirectory(prefix="murmur-live-") as folder:
-        options = _options(scenario, nodes, folder)
+        options = master_options(scenario, nodes, folder)
         settings = live_settings(options)[0]
         simulated = rehearse(settings, scenario.seed, nodes, jobs)
         tell(f"{len(jobs)} jobs over {jobs[-1][0]:.1f} s on {len(nodes)} emulated nodes")
@@ -80,7 +72,7 @@ def drive(scenario: sc.Scenario, speed: float, tell: Tell = lambda text: None) -
     return _compare_runs(scenario.name, jobs, simulated.placed, placed, again, wall_s)
 
 
-def _check_size(
+def check_size(
     scenario: sc.Scenario, nodes: NodeTable, jobs: list[tuple[float, SubmitJob]]
 ) -> None:
     tasks = sum(event.spec.count for _, event in jobs)
@@ -95,7 +87,7 @@ def _check_size(
         )
 
 
-def _options(scenario: sc.Scenario, nodes: NodeTable, folder: str) -> MasterOptions:
+def master_options(scenario: sc.Scenario, nodes: NodeTable, folder: str) -> MasterOptions:
     extra = list(nodes.resources.names[2:])
     kind, placement = scenario.scheduler.kind, scenario.scheduler.placement
     return MasterOptions(
@@ -155,70 +147,4 @@ def _compare_runs(
         "replayed": again.decisions,
         "replay_agrees": again.agrees,
         "timing": {"wall_s": wall_s},
-    }
-
-
-def run_with_faults(scenario: sc.Scenario, count: int) -> dict[str, Any]:
-    """A scenario through the live master and its node agents in virtual time, while so many faults
-    happen.
-
-    Masters and node agents crash and come back, and nodes are cut off, at random moments for up to
-    twice the time after which a node agent ends its tasks. Faults end with the last submission;
-    what must hold is counted at the end.
-    """
-    nodes = make_nodes(scenario.cluster)
-    jobs = submissions(make_jobs(scenario, nodes.resources))
-    _check_size(scenario, nodes, jobs)
-    options = _options(scenario, nodes, "")
-    rng = generator(scenario.seed, "faults")
-    cluster = CentralCluster(
-        live_settings(options)[0],
-        {join.node: join.total for join in joins(nodes)},
-        scenario.seed,
-        rng,
-        attributes={join.node: join.attributes for join in joins(nodes)},
-    )
-    driver, timeout_s = cluster.driver, options.agent_timeout_s
-    for at_s, event in jobs:
-        driver.at(START_S + at_s, cluster.submit_surely, event.spec, event.duration_s)
-    horizon = START_S + jobs[-1][0]
-    inflicted = [_inflict(cluster, horizon, 2.0 * timeout_s, rng) for _ in range(count)]
-    longest = max(event.duration_s or 0.0 for _, event in jobs)
-    driver.at(horizon + 2.0 * timeout_s, driver.start, MASTER)
-    driver.run(horizon + 5.0 * timeout_s + 10.0 * longest)
-    return _report_survival(scenario.name, cluster, len(jobs), Counter(inflicted))
-
-
-def _inflict(
-    cluster: CentralCluster, horizon: float, longest_s: float, rng: np.random.Generator
-) -> str:
-    """One fault, drawn at random."""
-    driver, names = cluster.driver, list(cluster.hosts)
-    node = names[int(rng.random() * len(names))]
-    at, lasts = START_S + float(rng.random()) * (horizon - START_S), float(rng.random()) * longest_s
-    kinds = ("master crashed", "node agent crashed", "node cut off")
-    kind = kinds[int(rng.random() * len(kinds))]
-    if kind == "node cut off":
-        driver.at(at, cluster.connections.isolate, node, True)
-        driver.at(at + lasts, cluster.connections.isolate, node, False)
-    else:
-        driver.at(at, driver.crash, MASTER if kind == "master crashed" else node, lasts)
-    return kind
-
-
-def _report_survival(
-    name: str, cluster: CentralCluster, jobs: int, faults: Counter[str]
-) -> dict[str, Any]:
-    assert cluster.master is not None
-    ended = Counter(job.status or "open" for job in cluster.master.jobs.jobs.values())
-    tasks = {span.run.rpartition(".")[0] for span in cluster.spans}
-    return {
-        "scenario": name,
-        "faults": dict(faults),
-        "jobs_submitted": jobs,
-        "jobs": dict(ended),
-        "tasks_run": len(tasks),
-        "runs_repeated": len(cluster.spans) - len(tasks),
-        "tasks_run_twice": len(cluster.overlaps),
-        "processes_left": sum(len(host.processes) for host in cluster.hosts.values()),
     }

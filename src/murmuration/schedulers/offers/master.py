@@ -407,10 +407,13 @@ class Master:
         """Frameworks that need offers, are below their guarantee, have none to answer and no node
         being cleared."""
         ledger = self.ledger
-        for position, name in enumerate(self.clients):
+        for position, (name, client) in enumerate(self.clients.items()):
+            # The cheap question first: this is asked after every event, heartbeats included, and
+            # most frameworks need nothing most of the time.
+            if not client.needs or name in self.cleared.values():
+                continue
             share = (ledger.allocated[position] / np.maximum(ledger.total, 1)).max(initial=0.0)
-            busy = ledger.offered[position].any() or name in self.cleared.values()
-            if self.clients[name].needs and not busy and share < self.guaranteed[position]:
+            if share < self.guaranteed[position] and not ledger.offered[position].any():
                 yield name
 
     def _revoke(self) -> None:

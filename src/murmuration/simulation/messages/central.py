@@ -333,6 +333,15 @@ class CentralCluster:
             self.submit(spec, duration_s)
         self.driver.at(self.driver.now + 1.0, self.submit_surely, spec, duration_s)
 
+    def is_quiet(self, jobs: int) -> bool:
+        """Whether the master knows so many jobs, all of them have ended for good, and no host runs
+        anything. Messages and leases may still be under way."""
+        if self.master is None or not self.driver.has_sent_all(MASTER):
+            return False
+        known = self.master.jobs.jobs.values()
+        ended = len(known) >= jobs and all(job.status for job in known)
+        return ended and not any(host.processes for host in self.hosts.values())
+
     # What really runs.
 
     def began(self, node: str, run: str, ports: Sequence[int] = ()) -> None:
