@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from murmuration.cli import common
 from murmuration.simulation.messages import protocols
 
 if TYPE_CHECKING:
+    from murmuration.experiments.faults import Figures
     from murmuration.simulation.scenarios.scenario import Scenario
 
 PROTOCOLS = tuple(protocols.PROTOCOLS)
@@ -93,7 +94,7 @@ def _scenario(scenario: Scenario, count: int, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _print_scenario(outcome: dict[str, Any]) -> None:
+def _print_scenario(outcome: Figures) -> None:
     jobs = ", ".join(f"{number:,} {state}" for state, number in outcome["jobs"].items())
     inflicted = ", ".join(f"{number:,} × {what}" for what, number in outcome["faults"].items())
     click.echo(f"faults: {inflicted or 'none'}")
@@ -118,7 +119,7 @@ def _protocol(protocol: str, schedules: int, seed: int, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _print_protocol(document: dict[str, Any]) -> None:
+def _print_protocol(document: Figures) -> None:
     schedules, seed, failures = document["schedules"], document["seed"], document["failures"]
     click.echo(
         f"{document['protocol']}: {schedules - len(failures):,} of {schedules:,} fault schedules "

@@ -24,6 +24,8 @@ from murmuration.simulation.messages.central_replay import joins, submissions
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 
+#: The figures of a run, as JSON shows them.
+Figures = dict[str, Any]
 #: Agents have joined by then.
 START_S = 5.0
 
@@ -33,11 +35,11 @@ def run_schedules(
     schedules: int,
     seed: int,
     update: Callable[[int], None] = lambda count: None,
-) -> dict[str, Any]:
+) -> Figures:
     """Run so many fault schedules of a protocol, from this seed on. A schedule that breaks a rule
     does not end the others: `failures` has its sentence, and `totals` counts those that passed."""
     run_schedule = protocols.load_schedule(protocol)
-    passed: list[dict[str, Any]] = []
+    passed: list[Figures] = []
     failures: list[str] = []
     for n in range(schedules):
         try:
@@ -55,7 +57,7 @@ def run_schedules(
     }
 
 
-def run_with_faults(scenario: sc.Scenario, count: int) -> dict[str, Any]:
+def run_with_faults(scenario: sc.Scenario, count: int) -> Figures:
     """A scenario through the live master and its node agents in virtual time, while so many faults
     happen.
 
@@ -123,7 +125,7 @@ def _inflict(
 
 def _report_survival(
     name: str, cluster: CentralCluster, jobs: int, faults: Counter[str]
-) -> dict[str, Any]:
+) -> Figures:
     assert cluster.master is not None
     ended = Counter(job.status or "open" for job in cluster.master.jobs.jobs.values())
     tasks = {span.run.rpartition(".")[0] for span in cluster.spans}
@@ -139,7 +141,7 @@ def _report_survival(
     }
 
 
-def has_survived(outcome: dict[str, Any]) -> bool:
+def has_survived(outcome: Figures) -> bool:
     """Whether every job finished, no task ran twice at a time and nothing is left running."""
     finished = outcome["jobs"] == {"finished": outcome["jobs_submitted"]}
     return finished and not outcome["tasks_run_twice"] and not outcome["processes_left"]
