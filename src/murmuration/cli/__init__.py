@@ -48,7 +48,9 @@ LIVE = (
     "master",
     "agent",
 )
-COMMANDS = STUDY + LIVE
+#: A cluster that is not ours; the commands below it lie in `cli/kube`.
+FOREIGN = ("kube",)
+COMMANDS = STUDY + LIVE + FOREIGN
 #: Commands that share a module.
 MODULES = {"compact": "capacity", "grow": "capacity"}
 
@@ -71,7 +73,8 @@ class Commands(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Studies and the commands of a live cluster apart."""
         limit = formatter.width - 6 - max(map(len, COMMANDS))
-        for title, names in (("Studies", STUDY), ("A live cluster", LIVE)):
+        sections = (("Studies", STUDY), ("A live cluster", LIVE), ("Kubernetes", FOREIGN))
+        for title, names in sections:
             commands = [(name, self.get_command(context, name)) for name in names]
             rows = [
                 (name, command.get_short_help_str(limit)) for name, command in commands if command

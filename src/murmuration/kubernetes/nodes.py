@@ -90,8 +90,9 @@ class NodeMasks:
     def __init__(self, things: Sequence[Object], nodes: Sequence[NodeEntry]) -> None:
         self.nodes = nodes
         self.everywhere: Flags = np.ones(len(nodes), dtype=np.bool_)
-        given = np.array([bool(node.amounts) for node in nodes], dtype=np.bool_)
-        self.open: Flags = np.array([is_open(t) for t in things], dtype=np.bool_) & given
+        #: The nodes that say what they have.
+        self.given: Flags = np.array([bool(node.amounts) for node in nodes], dtype=np.bool_)
+        self.open: Flags = np.array([is_open(t) for t in things], dtype=np.bool_) & self.given
         kinds: dict[bytes, tuple[list[Object], list[int]]] = {}
         for k, thing in enumerate(things):
             taints = taints_of(thing)

@@ -61,7 +61,7 @@ def _own_labels(task: TaskEntry, term: Term) -> dict[str, str | None]:
     return {key: task.labels.get(key) for key in keys}
 
 
-def _selector(task: TaskEntry, term: Term) -> Term | None:
+def selector_of(task: TaskEntry, term: Term) -> Term | None:
     """The label selector of a term, with what it takes from the labels of the pod that has it."""
     selector = term.get("labelSelector")
     if selector is None:
@@ -93,12 +93,12 @@ class RuleMaker:
     def _targets(self, task: TaskEntry, term: Term, where: str) -> Indices:
         """The pods an affinity term speaks of."""
         spaces = self.namespaces.of_term(term, namespace_of(task.source), where)
-        return self.index.select(_selector(task, term), spaces, where)
+        return self.index.select(selector_of(task, term), spaces, where)
 
     def _apart(self) -> list[Rule]:
         rules = []
         for holders, terms in self._group(
-            lambda task: [[term] for term in terms_of(task, "podAntiAffinity")], _affinity_key
+            lambda task: [[term] for term in terms_of(task, "podAntiAffinity")], affinity_key
         ):
             first, key = self.tasks[holders[0]], str(terms[0]["topologyKey"])
             where = f"pod {first.name}: podAntiAffinity"
@@ -112,7 +112,7 @@ class RuleMaker:
         """One rule for each term, all of them about the pods that every term selects."""
         rules = []
         for holders, terms in self._group(
-            lambda task: [terms_of(task, "podAffinity")], _affinity_key
+            lambda task: [terms_of(task, "podAffinity")], affinity_key
         ):
             first = self.tasks[holders[0]]
             where = f"pod {first.name}: podAffinity"
@@ -133,25 +133,19 @@ class RuleMaker:
         return rules
 
     def _spread(self) -> list[Rule]:
-        groups = self._group(lambda task: [[term] for term in spreads_of(task)], _spread_key)
+        groups = self._group(lambda task: [[term] for term in spreads_of(task)], spread_key)
         return [self._one_spread(holders, terms[0]) for holders, terms in groups]
 
     def _one_spread(self, holders: list[int], term: Term) -> Rule:
         first, key = self.tasks[holders[0]], str(term["topologyKey"])
         where = f"pod {first.name}: topology spread"
-        spec = first.source.get("spec") or {}
-        counted = self.nodes.everywhere.copy()
         for each in {str(other["topologyKey"]) for other in spreads_of(first)}:
             self._keep_to(holders, each)
-            counted &= self.nodes.labelled(each)
-        if (term.get("nodeAffinityPolicy") or "Honor") == "Honor":
-            counted &= self.nodes.affinity(spec, where)
-        if (term.get("nodeTaintsPolicy") or "Ignore") == "Honor":
-            counted &= self.nodes.tolerated(spec.get("tolerations") or [])
+        counted = counted_nodes(self.nodes, first, term, where)
         domains = self._domains(key, counted)
         # With fewer domains than it wants, the emptiest counts as empty: as if there were one more.
         extra = 1 if int(domains.max(initial=-1)) + 1 < (term.get("minDomains") or 0) else 0
-        found = self.index.select(_selector(first, term), [namespace_of(first.source)], where)
+        found = self.index.select(selector_of(first, term), [namespace_of(first.source)], where)
         stay = [k for k in found.tolist() if not _is_leaving(self.tasks[k])]
         targets = np.array(stay, dtype=np.int64)
         skew = int(term.get("maxSkew", 1))
@@ -177,12 +171,7 @@ class RuleMaker:
         nodes alike and share one array."""
         mark = (key, b"" if counted is None else counted.tobytes())
         if mark not in self.domains:
-            values: dict[str, int] = {}
-            domains = np.full(len(self.nodes.nodes), -1, dtype=np.int64)
-            for k, node in enumerate(self.nodes.nodes):
-                if key in node.labels and (counted is None or counted[k]):
-                    domains[k] = values.setdefault(node.labels[key], len(values))
-            self.domains[mark] = domains
+            self.domains[mark] = domains_by(self.nodes, key, counted)
         return self.domains[mark]
 
     def _keep_to(self, holders: list[int], key: str) -> None:
@@ -200,17 +189,41 @@ class RuleMaker:
             self.tasks[k].wants = narrowed
 
 
+def counted_nodes(nodes: NodeMasks, task: TaskEntry, term: Term, where: str) -> Flags:
+    """The nodes whose pods a spread constraint counts: they have every label the pod spreads over,
+    and are open to it as far as the constraint says."""
+    spec = task.source.get("spec") or {}
+    counted = nodes.everywhere.copy()
+    for key in {str(other["topologyKey"]) for other in spreads_of(task)}:
+        counted &= nodes.labelled(key)
+    if (term.get("nodeAffinityPolicy") or "Honor") == "Honor":
+        counted &= nodes.affinity(spec, where)
+    if (term.get("nodeTaintsPolicy") or "Ignore") == "Honor":
+        counted &= nodes.tolerated(spec.get("tolerations") or [])
+    return counted
+
+
+def domains_by(nodes: NodeMasks, key: str, counted: Flags | None = None) -> Indices:
+    """Which part of the cluster each node is in by a label; −1 without it."""
+    values: dict[str, int] = {}
+    domains = np.full(len(nodes.nodes), -1, dtype=np.int64)
+    for k, node in enumerate(nodes.nodes):
+        if key in node.labels and (counted is None or counted[k]):
+            domains[k] = values.setdefault(node.labels[key], len(values))
+    return domains
+
+
 def _is_leaving(task: TaskEntry) -> bool:
     return bool(task.source["metadata"].get("deletionTimestamp"))
 
 
-def _affinity_key(task: TaskEntry, terms: list[Term]) -> Key:
+def affinity_key(task: TaskEntry, terms: list[Term]) -> Key:
     """What makes two pods' terms the same rule: namespace, terms, and the labels they take from
     the pod itself."""
     return [namespace_of(task.source), terms, [_own_labels(task, term) for term in terms]]
 
 
-def _spread_key(task: TaskEntry, terms: list[Term]) -> Key:
+def spread_key(task: TaskEntry, terms: list[Term]) -> Key:
     """The same, and whatever of the pod decides which nodes are counted."""
     spec = task.source.get("spec") or {}
     node_affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
@@ -218,4 +231,4 @@ def _spread_key(task: TaskEntry, terms: list[Term]) -> Key:
     counted = [spec.get("nodeSelector") or {}, node_affinity, keys]
     if terms[0].get("nodeTaintsPolicy") == "Honor":
         counted.append(spec.get("tolerations") or [])
-    return [*_affinity_key(task, terms), counted]
+    return [*affinity_key(task, terms), counted]

@@ -56,8 +56,8 @@ def snapshot_of(
             "the cluster is empty: expected Node objects (kubectl get nodes,pods,pdb -A), found "
             f"{', '.join(sorted(kinds))}"
         )
-    reader = _reader(kinds, add)
-    pods = [pod for pod in kinds.get("Pod", ()) if _alive(pod)]
+    reader = make_reader(kinds, add)
+    pods = [pod for pod in kinds.get("Pod", ()) if is_alive(pod)]
     pods += reader.daemons_of_added(pods)
     every = [reader.task(pod) for pod in pods]
     _distinct("pod", [task.name for task in every])
@@ -83,7 +83,7 @@ def _distinct(what: str, names: Sequence[str]) -> None:
         raise InputError(f"{what} {twice}: is in the snapshot twice")
 
 
-def _alive(pod: Object) -> bool:
+def is_alive(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
 
 
@@ -163,7 +163,7 @@ class Reader:
         return masks
 
 
-def _reader(kinds: dict[str, list[Object]], add: Sequence[str]) -> Reader:
+def make_reader(kinds: dict[str, list[Object]], add: Sequence[str] = ()) -> Reader:
     """Read the nodes, with those added, and what volumes and devices they have."""
     things = list(kinds["Node"])
     nodes = [node_entry(thing) for thing in things]

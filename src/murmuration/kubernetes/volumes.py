@@ -165,7 +165,7 @@ class Volumes:
             if "ReadWriteOncePod" in modes:
                 whole = np.zeros(nodes, dtype=np.int64)
                 rules.append(Rule(APART, f"claim {name} is for one pod", members, members, whole))
-            elif modes == {"ReadWriteOnce"} and self._is_attached(claim):
+            elif modes == {"ReadWriteOnce"} and self.is_attached(claim):
                 for k in users:
                     if tasks[k].node and not tasks[k].pinned:
                         tasks[k].pinned, tasks[k].wants = SHARED, "pinned"
@@ -181,7 +181,7 @@ class Volumes:
                     users.setdefault(f"{namespace_of(task.source)}/{name}", []).append(k)
         return {name: sorted(set(of_claim)) for name, of_claim in users.items()}
 
-    def _is_attached(self, claim: Object) -> bool:
+    def is_attached(self, claim: Object) -> bool:
         """Volumes of a driver are attached to a node; network folders and the like are not."""
         volume = self.volumes.get(str((claim.get("spec") or {}).get("volumeName") or ""))
         spec = (volume or {}).get("spec") or {}

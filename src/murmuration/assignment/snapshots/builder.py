@@ -84,9 +84,13 @@ def problem_from(snapshot: Snapshot) -> Problem:
     if not nodes:
         raise InputError("the cluster is empty: the snapshot has no nodes")
     where = {node.name: index for index, node in enumerate(nodes)}
-    resources = _resources_of(nodes, tasks)
-    total = _amounts(resources, [(f"node {node.name}", node.amounts) for node in nodes], math.floor)
-    request = _amounts(resources, [(f"pod {task.name}", task.amounts) for task in tasks], math.ceil)
+    resources = resources_of(nodes, tasks)
+    total = amounts_table(
+        resources, [(f"node {node.name}", node.amounts) for node in nodes], math.floor
+    )
+    request = amounts_table(
+        resources, [(f"pod {task.name}", task.amounts) for task in tasks], math.ceil
+    )
     classes: dict[Hashable, int] = {}
     class_of = [classes.setdefault(task.wants, len(classes)) for task in tasks]
     everywhere = np.ones(len(nodes), dtype=np.bool_)
@@ -139,7 +143,7 @@ def _other_resources(tasks: Sequence[TaskEntry]) -> list[str]:
     return sorted(asked - {"cpu", "memory"})
 
 
-def _resources_of(nodes: Sequence[NodeEntry], tasks: Sequence[TaskEntry]) -> Resources:
+def resources_of(nodes: Sequence[NodeEntry], tasks: Sequence[TaskEntry]) -> Resources:
     """The columns, each in a unit that fits what the nodes have of it."""
     names = ("cpu", "memory", *_other_resources(tasks))
     largest = [
@@ -154,7 +158,7 @@ def _resources_of(nodes: Sequence[NodeEntry], tasks: Sequence[TaskEntry]) -> Res
     return Resources(names, (float(MICRO), 1.0, *other))
 
 
-def _amounts(
+def amounts_table(
     resources: Resources,
     rows: Sequence[tuple[str, Mapping[str, str | float]]],
     towards: Callable[[float], int],
