@@ -95,7 +95,7 @@ class _Details(msgspec.Struct):
     retryAfterSeconds: int = 0  # noqa: N815
 
 
-class _Status(msgspec.Struct):
+class _ErrorStatus(msgspec.Struct):
     message: str = ""
     reason: str = ""
     details: _Details | None = None
@@ -227,9 +227,9 @@ def _decode(body: bytes) -> Object:
 def _refuse(answer: Answer) -> NoReturn:
     """Raise what the server said."""
     try:
-        status = msgspec.json.decode(answer.body, type=_Status)
+        status = msgspec.json.decode(answer.body, type=_ErrorStatus)
     except msgspec.DecodeError:
-        status = _Status(answer.body[:200].decode(errors="replace").strip())
+        status = _ErrorStatus(answer.body[:200].decode(errors="replace").strip())
     wait = answer.headers.get("retry-after", "")
     retry_s = float(wait) if wait.isdigit() else None
     if retry_s is None and status.details is not None and status.details.retryAfterSeconds:

@@ -71,7 +71,7 @@ class TokenFile:
         return self.header() != f"Bearer {before}"
 
 
-class _Status(msgspec.Struct):
+class _ExecStatus(msgspec.Struct):
     token: str = ""
     clientCertificateData: str = ""  # noqa: N815 - names of the API
     clientKeyData: str = ""  # noqa: N815
@@ -79,7 +79,7 @@ class _Status(msgspec.Struct):
 
 
 class _ExecCredential(msgspec.Struct):
-    status: _Status
+    status: _ExecStatus
 
 
 @dataclass
@@ -92,10 +92,10 @@ class Program:
     hint: str = ""
     #: What is told to a program that wants to know of the cluster.
     cluster: Mapping[str, object] | None = None
-    _status: _Status | None = None
+    _status: _ExecStatus | None = None
     _ends_s: float = field(default=float("-inf"))
 
-    def status(self) -> _Status:
+    def status(self) -> _ExecStatus:
         if self._status is None or time.time() > self._ends_s - EARLY_S:
             self._status = self._run()
             ends = self._status.expirationTimestamp
@@ -110,7 +110,7 @@ class Program:
         before, self._status = self._status, None
         return self.status() != before
 
-    def _run(self) -> _Status:
+    def _run(self) -> _ExecStatus:
         name = self.command[0]
         spec: dict[str, object] = {"interactive": False}
         if self.cluster is not None:
