@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.files import why_failed
-from murmuration.kubernetes.api.credentials import Credentials, Fixed, Program, TokenFile, basic
+from murmuration.kubernetes.api.credentials import ApiCredentials, Fixed, Program, TokenFile, basic
 from murmuration.kubernetes.api.http import Server
 from murmuration.kubernetes.objects import Object
 
@@ -26,7 +26,7 @@ class Access:
     """A server, who we are to it, and the namespace we start from."""
 
     server: Server
-    credentials: Credentials
+    credentials: ApiCredentials
     namespace: str
     #: What messages call it: the context of a kubeconfig, or the pod's account.
     name: str
@@ -147,7 +147,7 @@ def _server(cluster: Object, beside: Path, where: str) -> Server:
     return Server(parts.hostname, port, tls, name, parts.path.rstrip("/"))
 
 
-def _credentials(user: Object, beside: Path, cluster: Object, where: str) -> Credentials:
+def _credentials(user: Object, beside: Path, cluster: Object, where: str) -> ApiCredentials:
     if user.get("exec"):
         return _program(user["exec"], cluster, beside, where)
     if user.get("tokenFile"):
@@ -184,7 +184,7 @@ def _program(given: Object, cluster: Object, beside: Path, where: str) -> Progra
 
 
 def _show_certificate(
-    tls: ssl.SSLContext, user: Object, beside: Path, credentials: Credentials, where: str
+    tls: ssl.SSLContext, user: Object, beside: Path, credentials: ApiCredentials, where: str
 ) -> None:
     """Let a certificate say who we are, if there is one."""
     certificate = _content(user, "client-certificate", beside, where)

@@ -101,7 +101,7 @@ class _ErrorStatus(msgspec.Struct):
     details: _Details | None = None
 
 
-class Client:
+class ApiClient:
     """One cluster, asked as one user."""
 
     def __init__(self, access: Access, connections: int = 32) -> None:
@@ -111,7 +111,7 @@ class Client:
     def close(self) -> None:
         self.pool.close()
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> ApiClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -198,7 +198,7 @@ class Client:
         content: str = "application/json",
         timeout_s: float = ANSWER_S,
     ) -> bytes:
-        """One request; what is no success raises. Credentials that have run out are renewed
+        """One request; what is no success raises. ApiCredentials that have run out are renewed
         once."""
         answer = await self.pool.request(method, path, self._headers(content), body, timeout_s)
         if answer.status == 401 and self.access.credentials.renew():

@@ -26,7 +26,7 @@ EXEC_S = 60.0
 EARLY_S = 30.0
 
 
-class Credentials(Protocol):
+class ApiCredentials(Protocol):
     """What stands in the header `authorization`."""
 
     def header(self) -> str | None:

@@ -48,7 +48,7 @@ class Server:
     path: str = ""
 
 
-class Connection(asyncio.Protocol):
+class ApiConnection(asyncio.Protocol):
     """One connection; at most one request is under way."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         self.answered = False
         self._parts: list[bytes] = []
         self._done: asyncio.Future[None] | None = None
-        self._stream: Stream | None = None
+        self._stream: LineStream | None = None
         self._parser = httptools.HttpResponseParser(self)
 
     # What the event loop calls.
@@ -104,7 +104,9 @@ class Connection(asyncio.Protocol):
 
     # What the pool calls.
 
-    def ask(self, head: bytes, body: bytes, stream: Stream | None = None) -> asyncio.Future[None]:
+    def ask(
+        self, head: bytes, body: bytes, stream: LineStream | None = None
+    ) -> asyncio.Future[None]:
         """Send a request; the answer is complete, or its stream has begun, when this is done."""
         assert self.transport is not None
         self.answer, self._parts, self.answered = Answer(), [], False
@@ -133,11 +135,11 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
 
-class Stream:
+class LineStream:
     """The lines of an answer that does not end. Reading from the server pauses while too much waits
     to be taken."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ApiConnection) -> None:
         self._connection = connection
         self._rest = b""
         self._lines: list[bytes] = []
@@ -188,9 +190,9 @@ class Pool:
 
     def __init__(self, server: Server, limit: int = CONNECTIONS_MAX) -> None:
         self._server = server
-        self._idle: list[Connection] = []
+        self._idle: list[ApiConnection] = []
         self._slots = asyncio.Semaphore(limit)
-        self._streams: set[Connection] = set()
+        self._streams: set[ApiConnection] = set()
         self._host = f"{server.host}:{server.port}"
 
     async def request(
@@ -222,11 +224,11 @@ class Pool:
 
     async def stream(
         self, path: str, headers: dict[str, str], timeout_s: float = ANSWER_S
-    ) -> tuple[Answer, Stream]:
+    ) -> tuple[Answer, LineStream]:
         """A request whose answer comes line by line, on a connection of its own; the body is in the
         answer if its status is not 200."""
         connection = await self._open()
-        stream = Stream(connection)
+        stream = LineStream(connection)
         head = self._head("GET", path, headers, b"")
         self._streams = {each for each in self._streams if each.is_open} | {connection}
         try:
@@ -248,18 +250,18 @@ class Pool:
             lines.append(f"content-length: {len(body)}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
-    async def _connect(self) -> tuple[Connection, bool]:
+    async def _connect(self) -> tuple[ApiConnection, bool]:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_open:
                 return connection, True
         return await self._open(), False
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> ApiConnection:
         server, loop = self._server, asyncio.get_running_loop()
         name = (server.name or server.host) if server.tls is not None else None
         opening = loop.create_connection(
-            Connection, server.host, server.port, ssl=server.tls, server_hostname=name
+            ApiConnection, server.host, server.port, ssl=server.tls, server_hostname=name
         )
         try:
             # Not `wait_for`: before 3.12 it may swallow that we are cancelled.
@@ -271,7 +273,7 @@ class Pool:
         return connection
 
     async def _await(
-        self, connection: Connection, done: asyncio.Future[None], timeout_s: float
+        self, connection: ApiConnection, done: asyncio.Future[None], timeout_s: float
     ) -> None:
         """Wait for an answer. A timer of the loop is cheaper than a task for each request."""
         loop = asyncio.get_running_loop()
