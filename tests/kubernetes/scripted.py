@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from murmuration.kubernetes.api.access import Access
-from murmuration.kubernetes.api.client import ApiClient
+from murmuration.kubernetes.api.client import KubeClient
 from murmuration.kubernetes.api.credentials import Fixed
 from murmuration.kubernetes.api.http import Server
 
@@ -89,12 +89,12 @@ class Scripted:
 
 
 @asynccontextmanager
-async def scripted(handler: Handler) -> AsyncIterator[tuple[Scripted, ApiClient]]:
+async def scripted(handler: Handler) -> AsyncIterator[tuple[Scripted, KubeClient]]:
     """A scripted server on loopback and a client of it."""
     script = Scripted(handler)
     server = await asyncio.start_server(script.serve, "127.0.0.1", 0)
     script.port = server.sockets[0].getsockname()[1]
-    client = ApiClient(script.access())
+    client = KubeClient(script.access())
     try:
         yield script, client
     finally:

@@ -17,9 +17,9 @@ from murmuration.kubernetes.api.access import find_access
 from murmuration.kubernetes.api.client import (
     NODES,
     PODS,
-    ApiClient,
     ApiError,
     Kind,
+    KubeClient,
     Listed,
     explain,
 )
@@ -29,19 +29,19 @@ from murmuration.kubernetes.api.snapshot import read_cluster
 Result = TypeVar("Result")
 
 
-def ask(config: Path, work: Callable[[ApiClient], Awaitable[Result]]) -> Result:
+def ask(config: Path, work: Callable[[KubeClient], Awaitable[Result]]) -> Result:
     async def run() -> Result:
-        async with ApiClient(find_access(config)) as client:
+        async with KubeClient(find_access(config)) as client:
             return await work(client)
 
     return asyncio.run(run())
 
 
-async def version(client: ApiClient) -> str:
+async def version(client: KubeClient) -> str:
     return str((await client.get("/version"))["gitVersion"])
 
 
-async def count_nodes(client: ApiClient) -> int:
+async def count_nodes(client: KubeClient) -> int:
     return len((await client.list_all(NODES)).items)
 
 
@@ -101,18 +101,18 @@ def test_the_account_of_a_pod(plane: ControlPlane, monkeypatch: pytest.MonkeyPat
     async def run() -> int:
         access = find_access(account=account)
         assert access.namespace == "shop"
-        async with ApiClient(access) as client:
+        async with KubeClient(access) as client:
             return await count_nodes(client)
 
     assert asyncio.run(run()) == 7
 
 
-def refusal(plane: ControlPlane, user: dict[str, str], work: Callable[[ApiClient], object]) -> str:
+def refusal(plane: ControlPlane, user: dict[str, str], work: Callable[[KubeClient], object]) -> str:
     """What a person reads when the server refuses."""
     access = find_access(plane.write_kubeconfig(user, "other"))
 
     async def run() -> str:
-        async with ApiClient(access) as client:
+        async with KubeClient(access) as client:
             try:
                 await work(client)  # type: ignore[misc]
             except ApiError as error:
@@ -128,7 +128,7 @@ def test_an_expired_token_and_a_missing_right_are_one_sentence(plane: ControlPla
     assert 'nobody may not list nodes; it needs a ClusterRole with apiGroups [""], ' in sentence
     assert 'resources ["nodes"], verbs ["list"]' in sentence
 
-    async def bind(client: ApiClient) -> None:
+    async def bind(client: KubeClient) -> None:
         await client.create(PODS.path("default", "p", "binding"), {})
 
     sentence = refusal(plane, {"token": "nobody-token"}, bind)
@@ -173,7 +173,7 @@ def test_following_goes_on_when_the_server_comes_back(plane: ControlPlane) -> No
     def on_changes(kind: Kind, changes: list[Change]) -> None:
         names.update(str(c.thing["metadata"]["name"]) for c in changes)  # type: ignore[index]
 
-    async def work(client: ApiClient) -> None:
+    async def work(client: KubeClient) -> None:
         follower = asyncio.create_task(Follower(client, PODS, on_list, on_changes).run())
 
         async def create(name: str) -> None:

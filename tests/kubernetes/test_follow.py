@@ -9,7 +9,7 @@ import pytest
 from tests.kubernetes.scripted import Call, Handler, listing, scripted, thing
 
 from murmuration.kubernetes.api import follow
-from murmuration.kubernetes.api.client import PODS, ApiClient, ApiError, Kind, Listed
+from murmuration.kubernetes.api.client import PODS, ApiError, Kind, KubeClient, Listed
 from murmuration.kubernetes.api.follow import Change, Follower
 from murmuration.kubernetes.api.http import UnreachableError
 
@@ -185,7 +185,7 @@ def test_what_will_not_go_away_is_raised(status: int) -> None:
         run(handle, {"a"})
 
 
-def with_client(handler: Handler, work: Callable[[ApiClient], object]) -> None:
+def with_client(handler: Handler, work: Callable[[KubeClient], object]) -> None:
     async def go() -> None:
         async with scripted(handler) as (_, client):
             await work(client)  # type: ignore[misc]
@@ -202,7 +202,7 @@ def test_pages_of_a_list_are_of_one_moment() -> None:
             assert call.query["resourceVersionMatch"] == "Exact"
             await call.answer(200, listing(9, thing("a", 3), more="next"))
 
-    async def work(client: ApiClient) -> None:
+    async def work(client: KubeClient) -> None:
         listed = await client.list_at(PODS, "9")
         assert [name_of(item) for item in listed.items] == ["a", "b"]
         assert listed.items[0]["kind"] == "Pod"
@@ -219,7 +219,7 @@ def test_a_page_that_is_too_old_begins_the_list_again() -> None:
         else:
             await call.answer(200, listing(12, thing("c", 3), thing("d", 4)))
 
-    async def work(client: ApiClient) -> None:
+    async def work(client: KubeClient) -> None:
         listed = await client.list_all(PODS)
         assert (listed.version, len(listed.items)) == ("12", 2)
 
@@ -238,7 +238,7 @@ def test_a_kept_connection_that_was_closed_is_replaced_for_reading_only() -> Non
         else:
             await call.answer(200, {"ok": calls})
 
-    async def work(client: ApiClient) -> None:
+    async def work(client: KubeClient) -> None:
         assert (await client.get("/a"))["ok"] == 1
         assert (await client.get("/a"))["ok"] == 3
         with pytest.raises(UnreachableError):
@@ -253,7 +253,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for() -> None:
     async def handle(call: Call) -> None:
         await asyncio.sleep(WAIT_S)
 
-    async def work(client: ApiClient) -> None:
+    async def work(client: KubeClient) -> None:
         with pytest.raises(UnreachableError, match=r"no answer for 0\.1 s"):
             await client.ask("GET", "/a", timeout_s=0.1)
 
@@ -267,7 +267,7 @@ def test_the_server_says_how_long_to_wait() -> None:
         else:
             await call.refuse(429, "later", details={"retryAfterSeconds": 3})
 
-    async def work(client: ApiClient) -> None:
+    async def work(client: KubeClient) -> None:
         for path, wait_s in (("/header", 7.0), ("/body", 3.0)):
             with pytest.raises(ApiError) as refused:
                 await client.get(path)
@@ -281,7 +281,7 @@ def test_what_is_no_http_is_a_broken_server() -> None:
         call.writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
         await call.writer.drain()
 
-    async def work(client: ApiClient) -> None:
+    async def work(client: KubeClient) -> None:
         with pytest.raises(UnreachableError, match="no HTTP"):
             await client.get("/a")
 

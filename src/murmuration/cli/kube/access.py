@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from murmuration.kubernetes.api.access import find_access
-from murmuration.kubernetes.api.client import ApiClient, ApiError, explain
+from murmuration.kubernetes.api.client import ApiError, KubeClient, explain
 from murmuration.kubernetes.api.http import UnreachableError
 
 Result = TypeVar("Result")
@@ -27,14 +27,14 @@ CONTEXT = click.option("--context", metavar="NAME", help="A context of the kubec
 def with_client(
     kubeconfig: Path | None,
     context: str | None,
-    work: Callable[[ApiClient], Awaitable[Result]],
+    work: Callable[[KubeClient], Awaitable[Result]],
     connections: int = 32,
 ) -> Result:
     """Do something with a cluster; a refusal that reaches here is one sentence."""
     access = find_access(kubeconfig, context)
 
     async def run() -> Result:
-        async with ApiClient(access, connections) as client:
+        async with KubeClient(access, connections) as client:
             return await work(client)
 
     try:

@@ -101,7 +101,7 @@ class _ErrorStatus(msgspec.Struct):
     details: _Details | None = None
 
 
-class ApiClient:
+class KubeClient:
     """One cluster, asked as one user."""
 
     def __init__(self, access: Access, connections: int = 32) -> None:
@@ -111,7 +111,7 @@ class ApiClient:
     def close(self) -> None:
         self.pool.close()
 
-    async def __aenter__(self) -> ApiClient:
+    async def __aenter__(self) -> KubeClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:

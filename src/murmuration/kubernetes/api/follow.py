@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from murmuration.kubernetes.api.client import ApiClient, ApiError, Kind, Listed
+from murmuration.kubernetes.api.client import ApiError, Kind, KubeClient, Listed
 from murmuration.kubernetes.api.http import UnreachableError
 from murmuration.kubernetes.objects import Object
 
@@ -49,7 +49,7 @@ class _GoneError(Exception):
 class Follower:
     """Follows one kind. `on_list` gets everything there is, `on_changes` what changed since."""
 
-    client: ApiClient
+    client: KubeClient
     kind: Kind
     on_list: Callable[[Kind, Listed], None]
     on_changes: Callable[[Kind, list[Change]], None]

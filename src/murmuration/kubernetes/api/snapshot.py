@@ -22,9 +22,9 @@ from murmuration.kubernetes.api.client import (
     REPLICA_SETS,
     STATEFUL_SETS,
     VOLUMES,
-    ApiClient,
     ApiError,
     Kind,
+    KubeClient,
     Listed,
 )
 from murmuration.kubernetes.objects import Object
@@ -64,7 +64,7 @@ def without_managers(thing: Object) -> Object:
     return {**thing, "metadata": metadata}
 
 
-async def served_versions(client: ApiClient, group: str) -> list[str]:
+async def served_versions(client: KubeClient, group: str) -> list[str]:
     """The versions of a group that a server has; none if it has not the group."""
     try:
         answer = await client.get(f"/apis/{group}")
@@ -75,12 +75,12 @@ async def served_versions(client: ApiClient, group: str) -> list[str]:
     return [str(each["version"]) for each in answer.get("versions") or ()]
 
 
-async def budgets_of(client: ApiClient) -> Kind:
+async def budgets_of(client: KubeClient) -> Kind:
     """The disruption budgets in the version this server has."""
     return BUDGETS if "v1" in await served_versions(client, BUDGETS.group) else OLD_BUDGETS
 
 
-async def read_cluster(client: ApiClient) -> ClusterRead:
+async def read_cluster(client: KubeClient) -> ClusterRead:
     """Nodes, and everything else as it was when they were read."""
     kinds = [*ALWAYS, await budgets_of(client)]
     if versions := await served_versions(client, DEVICES):
@@ -95,7 +95,7 @@ async def read_cluster(client: ApiClient) -> ClusterRead:
     raise AssertionError("not reached")
 
 
-async def _read_once(client: ApiClient, kinds: list[Kind]) -> ClusterRead:
+async def _read_once(client: KubeClient, kinds: list[Kind]) -> ClusterRead:
     nodes = await client.list_all(NODES)
     read = ClusterRead(nodes.version, list(nodes.items))
     for part in await asyncio.gather(*(_part(client, k, nodes.version, read) for k in kinds)):
@@ -103,7 +103,7 @@ async def _read_once(client: ApiClient, kinds: list[Kind]) -> ClusterRead:
     return read
 
 
-async def _part(client: ApiClient, kind: Kind, version: str, read: ClusterRead) -> Listed:
+async def _part(client: KubeClient, kind: Kind, version: str, read: ClusterRead) -> Listed:
     try:
         return await client.list_at(kind, version)
     except ApiError as error:
