@@ -66,7 +66,7 @@ EXPERIMENTS = {
     ),
     "kapellmeister-schedule": PaperEntry(
         "Kapellmeister, figures 12 and 13: placed by NSGA-III against Kubernetes",
-        "kapellmeister",
+        "kapellmeister.placement",
         "schedule",
     ),
     "kapellmeister-reschedule": PaperEntry(

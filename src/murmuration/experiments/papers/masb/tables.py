@@ -50,11 +50,18 @@ Summary = dict[str, Any]
 Experiment = Callable[[ReproductionSettings], Reproduction]
 
 
-def scale_cell(tables: Mapping[str, Any], nodes: float = 1.0, load: float = 1.0) -> dict[str, Any]:
-    """A cell with this many times the nodes, and this many times the load of the cell as it was."""
+def scale_cell(
+    tables: Mapping[str, Any], nodes: float = 1.0, load: float = 1.0, smallest: int = 1
+) -> dict[str, Any]:
+    """A cell with this many times the nodes, and this many times the load of the cell as it was.
+
+    Every kind of node keeps at least `smallest`: a small cell has all kinds of the large one, or,
+    with 0, loses the rare ones, where one of each would distort the mix.
+    """
     copy = sc.override(tables, {})
     groups = [
-        {**group, "count": round(group["count"] * nodes)} for group in copy["cluster"]["group"]
+        {**group, "count": max(smallest, round(group["count"] * nodes))}
+        for group in copy["cluster"]["group"]
     ]
     copy["cluster"]["group"] = [group for group in groups if group["count"] > 0]
     for workload in copy["workload"].values():
