@@ -17,12 +17,14 @@ from murmuration.placement.registry import NAMES
 
 KINDS = ("monolithic", "partitioned", "offers", "shared-state")
 SUMMARY = {
+    "version",
     "scenario",
     "scheduler",
     "seed",
     "days",
     "path",
     "events",
+    "makespan_s",
     "workloads",
     "schedulers",
     "cluster",
@@ -33,12 +35,23 @@ WORKLOAD = {
     "jobs_scheduled",
     "jobs_abandoned",
     "jobs_queued",
+    "jobs_finished",
+    "jobs_not_started",
     "tasks_placed",
     "attempts_mean",
     "wait_s_mean",
+    "wait_s_p50",
     "wait_s_p90",
+    "wait_s_p95",
+    "wait_s_p99",
+    "wait_first_attempt_s_mean",
+    "wait_first_attempt_s_p90",
     "wait_full_s_mean",
     "wait_full_s_p90",
+    "turnaround_s_mean",
+    "turnaround_s_p95",
+    "slowdown_mean",
+    "slowdown_p95",
     "busy_fraction",
     "busy_wasted_fraction",
     "conflict_fraction",
@@ -46,6 +59,9 @@ WORKLOAD = {
 }
 CLUSTER = {
     "nodes_mean",
+    "nodes_in_use_mean",
+    "imbalance_mean",
+    "fragmentation_mean",
     "tasks_running_mean",
     "required",
     "guaranteed",
@@ -187,7 +203,7 @@ def test_compare_as_json(murmur: Murmur) -> None:
     document = json.loads(
         murmur("compare", "small.toml", "-s", "machine,offers,offers", "--json", "--jobs", "1").out
     )
-    assert set(document) == {"runs"}
+    assert set(document) == {"runs", "verdict"}
     assert [run["scheduler"] for run in document["runs"]] == ["machine", "offers"], (
         "named twice it runs once"
     )

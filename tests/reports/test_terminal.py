@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import math
+import re
 
 import numpy as np
 import pytest
-from rich.console import Console
-from rich.table import Table
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
 
 from murmuration.reports.formats import tick_label
 from murmuration.reports.terminal import comparison_table, human, percent, verdict_table
@@ -66,9 +69,9 @@ def test_tick_label_percent() -> None:
     assert tick_label(0.5, as_percent=True) == "50\u00a0%"
 
 
-def shown(table: Table) -> str:
+def shown(table: RenderableType, width: int = 120) -> str:
     out = io.StringIO()
-    Console(file=out, width=120, force_terminal=True, color_system="standard").print(table)
+    Console(file=out, width=width, force_terminal=True, color_system="standard").print(table)
     return out.getvalue()
 
 
@@ -76,7 +79,30 @@ def test_comparison_table() -> None:
     table = comparison_table(["name", "wait"], [["[bold]a", 1.23456], ["b", None]], "Runs")
     text = shown(table)
     assert "[bold]a" in text and "1.235" in text and "—" in text and "Runs" in text
-    assert [column.justify for column in table.columns] == ["left", "right"]
+    assert re.search(r"^b +—", text, re.M), "text on the left, figures on the right"
+
+
+ROW = ["shared-state-machine-all-or-nothing", 127_962, 0.2345, "25.15\u00a0%", 1_234_567.0, 3]
+HEADINGS = ["scheduler", "jobs", "wait s", "busy", "p99", "left"]
+
+
+@given(st.integers(min_value=20, max_value=200), st.permutations(HEADINGS[1:]))
+def test_no_figure_is_ever_cut(width: int, order: list[str]) -> None:
+    """Whatever the width, a column is there as a whole or named below the table."""
+    text = shown(comparison_table(HEADINGS, [ROW], drop_first=order[:2]), width)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert all(cell_len(line) <= width for line in plain.splitlines())
+    table, _, missing = " ".join(plain.split()).partition("no room for: ")
+    for heading, cell in zip(HEADINGS[1:], ROW[1:], strict=True):
+        listed = heading in missing.split(", ")
+        whole = rf"(?<![\d.,]){re.escape(' '.join(human(cell).split()))}(?![\d.,])"
+        assert listed != bool(re.search(whole, table.split("─")[-1]))
+
+
+def test_what_is_dropped_first() -> None:
+    text = shown(comparison_table(HEADINGS, [ROW], drop_first=["jobs"]), 60)
+    assert "127,962" not in text and "no room for: jobs" in text
+    assert "no room for" not in shown(comparison_table(HEADINGS, [ROW]), 200)
 
 
 def test_verdict_table() -> None:

@@ -49,7 +49,7 @@ def test_each_figure_of_a_workload(tmp_path: Path) -> None:
     assert (a["tasks_placed"], a["attempts_mean"], a["wait_s_mean"], a["wait_full_s_mean"]) == (
         3,
         1.0,
-        0.0,
+        1.0,
         1.0,
     )
     assert (a["busy_fraction"], a["busy_wasted_fraction"], a["conflict_fraction"]) == (
@@ -60,9 +60,15 @@ def test_each_figure_of_a_workload(tmp_path: Path) -> None:
     assert (b["tasks_placed"], b["attempts_mean"], b["wait_s_mean"], b["wait_full_s_mean"]) == (
         3,
         5.0,
-        0.0,
+        3.0,
         15.0,
     )
+    assert a["wait_first_attempt_s_mean"] == b["wait_first_attempt_s_mean"] == 0.0
+    # a ends at 11 s and b at 25 s, after ten seconds of work each.
+    assert (a["jobs_finished"], a["turnaround_s_mean"]) == (1, 11.0)
+    assert (b["jobs_finished"], b["turnaround_s_mean"]) == (1, 25.0)
+    assert (a["slowdown_mean"], b["slowdown_mean"]) == (pytest.approx(1.1), pytest.approx(2.5))
+    assert ended.summary["makespan_s"] == 25.0
     # The attempts that found nothing count in neither; the one with a conflict was wasted.
     assert (b["busy_fraction"], b["busy_wasted_fraction"]) == (
         pytest.approx(0.06),
@@ -119,19 +125,49 @@ def test_offered_resources_are_counted_while_they_are_locked(tmp_path: Path) -> 
     assert ended.summary["cluster"]["offered_fraction"] == pytest.approx(0.2)
 
 
-def test_percentiles_are_of_the_jobs_that_were_tried(tmp_path: Path) -> None:
-    """Ten jobs at once, two seconds each: waits of 0, 2, … 18 s; nine tenths of them wait up to
-    16.2 s."""
+def test_percentiles_of_waits(tmp_path: Path) -> None:
+    """Ten jobs at once, two seconds each: tried after 0, 2, … 18 s and started two seconds later;
+    nine tenths are tried within 16.2 s."""
     story = Story(tmp_path, nodes=10, seconds=100)
     for k in range(10):
         story.job(f"j{k}", "w")
     workload = story.run("monolithic", job_time_s=2.0).summary["workloads"]["w"]
-    assert workload["wait_s_mean"] == pytest.approx(9.0) and workload[
-        "wait_s_p90"
-    ] == pytest.approx(16.2)
+    assert workload["wait_first_attempt_s_mean"] == pytest.approx(9.0)
+    assert workload["wait_first_attempt_s_p90"] == pytest.approx(16.2)
+    starts = np.arange(2.0, 21.0, 2.0)
+    assert workload["wait_s_mean"] == pytest.approx(starts.mean())
+    for percent in (50, 90, 95, 99):
+        assert workload[f"wait_s_p{percent}"] == pytest.approx(np.percentile(starts, percent))
     assert workload["wait_full_s_mean"] == pytest.approx(11.0) and workload[
         "wait_full_s_p90"
     ] == pytest.approx(18.2)
+
+
+def test_a_job_that_never_starts_has_waited_until_the_end(tmp_path: Path) -> None:
+    """One node, taken for ever by the first job: the second has waited all hundred seconds."""
+    story = Story(tmp_path, nodes=1, cpu=4, seconds=100)
+    story.job("filler", "w", cpu=4.0, lasts=1000.0)
+    story.job("second", "v", cpu=4.0)
+    ended = story.run("monolithic", job_time_s=2.0).summary
+    waiting = ended["workloads"]["v"]
+    assert (waiting["jobs_not_started"], waiting["jobs_finished"]) == (1, 0)
+    assert waiting["wait_s_mean"] == pytest.approx(100.0)
+    assert waiting["turnaround_s_mean"] is None and ended["makespan_s"] is None
+    assert ended["workloads"]["w"]["jobs_not_started"] == 0
+
+
+def test_fragmentation_and_imbalance(tmp_path: Path) -> None:
+    """Four nodes of four CPUs, three tasks of three CPUs: one CPU is left on three of them and four
+    on the last. All seven in one place would hold two such tasks; as they lie, one fits."""
+    story = Story(tmp_path, nodes=4, cpu=4, seconds=100)
+    for k in range(3):
+        story.job(f"j{k}", "w", cpu=3.0, lasts=1000.0)
+    cluster = story.run("monolithic", job_time_s=0.001).summary["cluster"]
+    # The first of the 169 samples is taken before anything runs.
+    share = 168 / 169
+    assert cluster["fragmentation_mean"] == pytest.approx(0.5 * share, rel=1e-3)
+    assert cluster["imbalance_mean"] == pytest.approx(np.std([0.75] * 3 + [0.0]) * share, rel=1e-3)
+    assert cluster["nodes_in_use_mean"] == pytest.approx(3 * share, rel=1e-3)
 
 
 def test_a_job_tried_too_often_is_abandoned(tmp_path: Path) -> None:

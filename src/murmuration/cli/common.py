@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from murmuration.experiments.specs import Spec, Study
+    from murmuration.reports.terminal import FittingTable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -173,7 +174,7 @@ def print_json(document: object) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
-def print_table(table: Table) -> None:
+def print_table(table: Table | FittingTable) -> None:
     """A rich table on standard output, as wide as it needs when that is no terminal."""
     from rich.console import Console
 

@@ -44,6 +44,7 @@ def compare(
     from murmuration.cli.studies import print_summaries, run_with_progress
     from murmuration.experiments.pages.write import write_comparison
     from murmuration.experiments.specs import assign_folders, replicate_seeds, variant_specs
+    from murmuration.experiments.statistics import combine_by_label
 
     study = common.read_study(scenario, settings, seed, days)
     specs = variant_specs(study, common.split_names(schedulers))
@@ -51,7 +52,8 @@ def compare(
     specs = replicate_seeds(specs, replicas)
     if folder is not None:
         specs = assign_folders(specs, folder)
-    summaries = run_with_progress("comparing", specs, workers, on, resume)
+    runs = run_with_progress("comparing", specs, workers, on, resume)
+    summaries = combine_by_label(runs)
     if folder is not None:
-        write_comparison(folder, study.name, specs, summaries)
-    print_summaries(summaries, folder, as_json)
+        write_comparison(folder, study.name, specs, summaries, runs)
+    print_summaries(summaries, runs, folder, as_json)

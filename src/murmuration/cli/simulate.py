@@ -111,14 +111,16 @@ def _replicas(
     from murmuration.cli.studies import print_summaries, run_with_progress
     from murmuration.experiments.pages.write import write_comparison
     from murmuration.experiments.specs import assign_folders, replicate_seeds
+    from murmuration.experiments.statistics import combine_by_label
 
     specs = replicate_seeds([spec], replicas)
     if folder is not None:
         specs = assign_folders(specs, folder)
-    summaries = run_with_progress("simulating", specs, workers, None, resume)
+    runs = run_with_progress("simulating", specs, workers, None, resume)
+    summaries = combine_by_label(runs)
     if folder is not None:
-        write_comparison(folder, spec.scenario.name, specs, summaries)
-    print_summaries(summaries, folder, as_json)
+        write_comparison(folder, spec.scenario.name, specs, summaries, runs)
+    print_summaries(summaries, runs, folder, as_json)
 
 
 def _print(summary: Summary, folder: Path | None, as_json: bool) -> None:

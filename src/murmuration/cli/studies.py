@@ -1,5 +1,5 @@
-"""What the commands that run scenarios share: many runs behind one progress bar, and the table
-that is printed of them."""
+"""What the commands that run scenarios share: many runs behind one progress bar, and the tables
+that are printed of them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 from murmuration.cli import common
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from murmuration.experiments.runs import Summary
     from murmuration.experiments.specs import Spec
+    from murmuration.reports.terminal import FittingTable
 
 
 def run_with_progress(
     title: str, specs: list[Spec], workers: int | None, on: str | None, resume: bool
 ) -> list[Summary]:
-    """Run the specs behind a progress bar that counts runs; replicas of a run become one summary
-    with intervals."""
-    from murmuration.experiments import parallel, statistics
+    """Run the specs behind a progress bar that counts runs."""
+    from murmuration.experiments import parallel
 
     with common.progress(title, len(specs)) as update:
         finished: list[int] = []
@@ -30,53 +28,112 @@ def run_with_progress(
             update(len(finished))
 
         try:
-            summaries = parallel.run_all(specs, workers or common.cores(), on, resume, done)
+            return parallel.run_all(specs, workers or common.cores(), on, resume, done)
         except KeyboardInterrupt:
             common.say(
                 "stopping: runs under way are finished first, and --resume goes on from there"
             )
             raise
-    return statistics.combine_by_label(summaries)
 
 
-def print_summaries(summaries: list[Summary], folder: Path | None, as_json: bool) -> None:
-    """Several summaries as one table, or as one document."""
+def print_summaries(
+    summaries: list[Summary], runs: list[Summary], folder: Path | None, as_json: bool
+) -> None:
+    """Several summaries as tables with a verdict, or as one document. `runs` are the same before
+    replicas were combined."""
+    from murmuration.experiments.verdict import judge
+
+    verdict = judge(runs)
     if as_json:
-        common.print_json({"runs": summaries})
+        common.print_json({"runs": summaries, "verdict": verdict})
         return
     common.print_table(terminal_table(summaries))
+    print()
+    common.print_table(cluster_table(summaries))
+    for sentence in verdict:
+        print(sentence)
     common.say_report(folder)
 
 
-def terminal_table(summaries: list[Summary]) -> Table:
-    """One row per scheduler and workload: narrow enough for a terminal."""
+#: The figures of each workload: what the column is called, the key, and whether it is a share.
+WORKLOAD_COLUMNS = (
+    ("jobs", "jobs_submitted", False),
+    ("not started", "jobs_not_started", False),
+    ("wait s", "wait_s_mean", False),
+    ("p50", "wait_s_p50", False),
+    ("p95", "wait_s_p95", False),
+    ("p99", "wait_s_p99", False),
+    ("placed s", "wait_full_s_mean", False),
+    ("slowdown", "slowdown_mean", False),
+    ("turnaround s", "turnaround_s_mean", False),
+    ("busy", "busy_fraction", True),
+    ("conflicts", "conflict_fraction", False),
+    ("attempts", "attempts_mean", False),
+    ("wasted", "busy_wasted_fraction", True),
+    ("first try s", "wait_first_attempt_s_mean", False),
+)
+#: On a narrow terminal these go before any that stands to their left.
+SPARE = ("first try s", "wasted", "attempts", "turnaround s", "p50", "p99", "conflicts")
+
+
+def terminal_table(summaries: list[Summary]) -> FittingTable:
+    """One row per scheduler and workload."""
     from murmuration.reports.terminal import comparison_table
 
-    columns = ["scheduler", "workload", "jobs", "wait s", "p90 s", "full s"]
-    columns += ["attempts", "busy", "wasted", "conflicts", "left"]
     rows = [
         [summary["scheduler"] if index == 0 else "", name, *_cells(workload)]
         for summary in summaries
         for index, (name, workload) in enumerate(summary["workloads"].items())
     ]
-    return comparison_table(columns, rows)
+    titles = [title for title, _, _ in WORKLOAD_COLUMNS]
+    return comparison_table(["scheduler", "workload", *titles], rows, drop_first=SPARE)
 
 
 def _cells(workload: dict[str, Any]) -> list[object]:
-    """The figures of one workload; of replicas the means."""
-    from murmuration.experiments.statistics import middle
-    from murmuration.reports.terminal import percent
+    """The figures of one workload, with their intervals where there are replicas."""
+    cells = [_cell(workload[key], share) for _, key, share in WORKLOAD_COLUMNS]
+    if workload["saturated"]:
+        cells[1] = f"{cells[1]} saturated"
+    return cells
 
-    figures = {key: middle(value) for key, value in workload.items()}
-    left = figures["jobs_queued"] + figures["jobs_abandoned"]
+
+def cluster_table(summaries: list[Summary]) -> FittingTable:
+    """One row per scheduler: what its placement made of the cluster."""
+    from murmuration.reports.terminal import comparison_table
+
+    columns = ["scheduler", "nodes in use", "CPU", "memory", "fragmentation", "imbalance"]
+    columns += ["migrations/min", "makespan s", "CPU s"]
+    return comparison_table(columns, [_cluster_cells(summary) for summary in summaries])
+
+
+def _cluster_cells(summary: Summary) -> list[object]:
+    cluster = summary["cluster"]
     return [
-        figures["jobs_submitted"],
-        figures["wait_s_mean"],
-        figures["wait_s_p90"],
-        figures["wait_full_s_mean"],
-        figures["attempts_mean"],
-        percent(figures["busy_fraction"], 2),
-        percent(figures["busy_wasted_fraction"], 2),
-        figures["conflict_fraction"],
-        f"{left:g} saturated" if workload["saturated"] else left,
+        summary["scheduler"],
+        _cell(cluster["nodes_in_use_mean"]),
+        *(_cell(cluster["required"].get(name), share=True) for name in ("cpu", "memory")),
+        _cell(cluster["fragmentation_mean"], share=True),
+        _cell(cluster["imbalance_mean"], share=True),
+        _cell(cluster["migrations_per_min"]),
+        _cell(summary["makespan_s"]),
+        _cell(summary.get("timing", {}).get("cpu_s")),
     ]
+
+
+def _cell(figure: Any, share: bool = False) -> object:
+    """A figure; the mean of replicas with half the width of its 95 % interval."""
+    from murmuration.experiments.statistics import middle
+    from murmuration.reports.terminal import human, percent
+
+    mean = middle(figure)
+    if not isinstance(figure, dict) or figure.get("low") is None or figure["high"] == figure["low"]:
+        return percent(mean) if share else _whole(mean)
+    half = (figure["high"] - figure["low"]) / 2
+    if share:
+        return f"{100 * mean:.1f}\u00a0±\u00a0{100 * half:.1f}\u00a0%"
+    return f"{human(mean)}\u00a0±\u00a0{human(float(f'{half:.2g}'))}"
+
+
+def _whole(value: object) -> object:
+    """A count that is a mean of equal counts is shown as a count."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

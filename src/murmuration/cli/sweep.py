@@ -45,6 +45,7 @@ def sweep(
     from murmuration.cli.studies import print_summaries, run_with_progress
     from murmuration.experiments.pages.write import write_sweep
     from murmuration.experiments.specs import assign_folders, grid_specs, replicate_seeds
+    from murmuration.experiments.statistics import combine_by_label
 
     study = common.read_study(scenario, settings, seed, days)
     grid = common.parse_axes(axes)
@@ -58,7 +59,8 @@ def sweep(
     specs = replicate_seeds(specs, replicas)
     if folder is not None:
         specs = assign_folders(specs, folder)
-    summaries = run_with_progress("sweeping", specs, workers, on, resume)
+    runs = run_with_progress("sweeping", specs, workers, on, resume)
+    summaries = combine_by_label(runs)
     if folder is not None:
         write_sweep(folder, study.name, grid, summaries)
-    print_summaries(summaries, folder, as_json)
+    print_summaries(summaries, runs, folder, as_json)

@@ -268,4 +268,7 @@ def read_stored_summary(spec: Spec) -> Summary | None:
     if read_stored_tables(folder) != {"label": spec.label, "tables": dict(spec.tables)}:
         return None
     summary: Summary = files.read_json(folder / snapshots.SUMMARY)
+    # Figures of another version mean something else; the run is made again.
+    if summary.get("version") != snapshots.SUMMARY_VERSION:
+        return None
     return {**summary, **_run_varied(spec), "timing": files.read_json(folder / snapshots.TIMING)}

@@ -63,7 +63,7 @@ def interval(values: Sequence[float]) -> dict[str, float | int | None]:
     return {"mean": mean, "low": mean - half, "high": mean + half, "n": n}
 
 
-SAME = ("scenario", "scheduler", "days", "path", "vary", "notes")
+SAME = ("version", "scenario", "scheduler", "days", "path", "vary", "notes")
 
 
 def combine(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:

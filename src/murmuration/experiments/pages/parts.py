@@ -23,8 +23,8 @@ Columns = dict[str, list[float]]
 Curves = Mapping[str, tuple[list[float], list[float]]]
 DAY_S = 86_400.0
 FOOTER = (
-    f"Murmuration {__version__}. Wait: submission to the start of the first attempt. Busyness: "
-    "time spent on attempts. "
+    f"Murmuration {__version__}. Wait: submission to the start of the job's first task; a job that "
+    "has not started counts with the time it has waited so far. Busyness: time spent on attempts. "
     "Conflict fraction: failed ÷ successful job transactions."
 )
 

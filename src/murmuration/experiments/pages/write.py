@@ -10,7 +10,9 @@ from murmuration.experiments.capacity import CapacityQuestion, Walk, document
 from murmuration.experiments.pages import capacity, comparison, single, sweep
 from murmuration.experiments.pages.parts import Summary, read_series, series_of
 from murmuration.experiments.runs import RunOutcome
+from murmuration.experiments.runs import Summary as RunSummary
 from murmuration.experiments.specs import Spec
+from murmuration.experiments.verdict import judge
 from murmuration.reports.page import Page, render
 from murmuration.simulation.results import snapshots
 
@@ -27,13 +29,18 @@ def write_single(folder: Path, outcome: RunOutcome) -> None:
 
 
 def write_comparison(
-    folder: Path, name: str, specs: Sequence[Spec], summaries: Sequence[Summary]
+    folder: Path,
+    name: str,
+    specs: Sequence[Spec],
+    summaries: Sequence[Summary],
+    runs: Sequence[RunSummary],
 ) -> None:
     """The report and the summary of several schedulers; of replicas the first is drawn over
     time."""
     first = {spec.label: spec.folder for spec in reversed(specs) if spec.folder is not None}
     series = {spec.label: read_series(first[spec.label]) for spec in specs}
-    write_report(folder, comparison.comparison(f"{name}: comparison", summaries, series))
+    title = f"{name}: comparison"
+    write_report(folder, comparison.comparison(title, summaries, series, judge(runs)))
     _write_summaries(folder, summaries)
 
 

@@ -221,7 +221,8 @@ def _job_rows(setup: Setup, mask: Indices) -> Records:
         jobs.gang,
         jobs.production,
     )
-    rows["first"] = rows["full"] = np.nan
+    for time in ("first", "started", "full", "ended"):
+        rows[time] = np.nan
     rows["behind"] = -1
     rows["curve"], rows["recorded"] = jobs.curve, find_recorded_rows(jobs, setup.nodes)
     rows["scheduler"] = setup.owner * setup.slots

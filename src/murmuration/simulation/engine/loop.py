@@ -15,6 +15,7 @@ from murmuration.cluster.task_rows import mask_of
 from murmuration.schedulers.admission import NEVER
 from murmuration.simulation.engine.churn import change_node
 from murmuration.simulation.engine.event_queue import pop, schedule
+from murmuration.simulation.engine.sampling import pass_time
 from murmuration.simulation.engine.steps import (
     begin_attempt,
     commit_claim,
@@ -25,7 +26,6 @@ from murmuration.simulation.engine.steps import (
     finish_job,
     needs_room,
     next_job,
-    pass_time,
     room_of,
     settle_claim,
     start_run,

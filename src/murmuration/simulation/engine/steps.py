@@ -29,7 +29,6 @@ import numpy as np
 from murmuration.base.arrays import (
     Amounts,
     Counts,
-    Floats,
     Placement,
     Records,
     SmallIntegers,
@@ -37,7 +36,7 @@ from murmuration.base.arrays import (
 )
 from murmuration.base.jit import helper, inlined
 from murmuration.base.rows import give_back, take
-from murmuration.cluster import allocation_types, transactions
+from murmuration.cluster import transactions
 from murmuration.schedulers.admission import ABANDONED, SCHEDULED, WAITING
 from murmuration.simulation.engine.event_queue import schedule
 from murmuration.simulation.engine.world import (
@@ -45,11 +44,6 @@ from murmuration.simulation.engine.world import (
     JOB_RETURNS,
     KIND_MASK,
     NODE_CHANGES,
-    S_OFFERED,
-    S_RESOURCES,
-    S_RUNNING,
-    S_TIME,
-    S_TYPES,
     TASKS_END,
     USED_NOW,
     World,
@@ -57,7 +51,6 @@ from murmuration.simulation.engine.world import (
 
 commit = helper(transactions.commit)
 policy_room = helper(transactions.policy_room)
-allocation_type = helper(allocation_types.allocation_type)
 
 #: Room in the event queue that one step may need.
 EVENTS_MAX = 8
@@ -291,6 +284,9 @@ def start_run(w: World, scheduler: int, accepted: int, lasts: float) -> None:
     w.runs[run].job = job
     w.runs[run].count = accepted
     w.runs[run].started = w.state[0].now
+    # A job that lost all its tasks and starts again has started before.
+    if np.isnan(w.jobs[job].started):
+        w.jobs[job].started = w.state[0].now
     w.runs[run].slot = fill_slots(
         w.slots, w.state, w.claim[scheduler], w.schedulers[scheduler].claimed
     )
@@ -450,8 +446,17 @@ def end_run(w: World, run: int) -> None:
     if w.tasks.shape[0] > 0:
         tasks_disappear(w, run)
     free_slots(w.slots, w.state, room_of(w, job), slot, w.request[job])
+    count_ended(w.jobs, job, ended, w.state[0].now)
     close_run(w.runs, w.state, run)
     account(w.sums, w.held, w.state, w.jobs, w.request, job, -ended)
+
+
+@helper
+def count_ended(jobs: Records, job: int, ended: int, now: float) -> None:
+    """Tasks of a job came to their end. A run may have lost all of its tasks before."""
+    if ended > 0:
+        jobs[job].done += ended
+        jobs[job].ended = now
 
 
 @helper
@@ -493,75 +498,6 @@ def is_exhausted(state: Records, jobs: Records, job: int) -> bool:
     return bool(
         0 < state[0].attempts_max <= jobs[job].attempts or 0 < state[0].empty_max <= jobs[job].empty
     )
-
-
-@inlined
-def pass_time(w: World, until: float) -> None:
-    """Take the samples due before `until`, and add up what holds until then."""
-    # Samples come before what happens at the same time: each shows the cluster as it stood until
-    # then. Nothing changes between two events, so it does not matter that they are taken late.
-    while w.state[0].sample_at <= until and w.state[0].sampled < w.samples.shape[0]:
-        sample(w)
-    add_up(w.sums, w.sums_s, w.state, until)
-
-
-@helper
-def add_up(sums: Amounts, sums_s: Floats, state: Records, until: float) -> None:
-    elapsed = until - state[0].last
-    if elapsed > 0.0:
-        for kind in range(sums.shape[0]):
-            for r in range(sums.shape[1]):
-                sums_s[kind, r] += sums[kind, r] * elapsed
-        state[0].nodes_s += state[0].nodes * elapsed
-        state[0].running_s += state[0].running * elapsed
-        state[0].offered_s += state[0].offered * elapsed
-        state[0].last = until
-
-
-@inlined
-def sample(w: World) -> None:
-    """One row of the time series: the cluster as it stands."""
-    row = w.samples[w.state[0].sampled]
-    row[S_TIME] = w.state[0].sample_at
-    row[S_RUNNING] = w.state[0].running
-    row[S_OFFERED] = w.state[0].offered
-    count_types(w.total, w.free, w.guaranteed, row)
-    sample_sums(w.sums, w.workloads, w.busy, w.schedulers, row)
-    w.state[0].sampled += 1
-    # Rounding must not put the last sample after the end.
-    w.state[0].sample_at = min(w.state[0].sampled * w.state[0].sample_step, w.state[0].horizon)
-
-
-@helper
-def count_types(total: Amounts, free: Amounts, guaranteed: Amounts, row: Floats) -> None:
-    """The allocation types of all nodes that are there, by what their tasks use (or require, where
-    that is not measured)."""
-    for i in range(total.shape[0]):
-        idle, there = True, False
-        for r in range(total.shape[1]):
-            idle &= free[i, r] == total[i, r]
-            there |= total[i, r] > 0
-        if there:
-            row[S_TYPES + allocation_type(total[i], free[i], guaranteed[i], idle)] += 1.0
-
-
-@helper
-def sample_sums(
-    sums: Amounts, workloads: Records, busy: Times, schedulers: Records, row: Floats
-) -> None:
-    at = S_RESOURCES
-    for r in range(sums.shape[1]):
-        for kind in range(sums.shape[0]):
-            row[at] = sums[kind, r]
-            at += 1
-    for workload in range(workloads.shape[0]):
-        row[at] = busy[workload, :, 0].sum()
-        row[at + 1] = workloads[workload].commits_ok
-        row[at + 2] = workloads[workload].commits_failed
-        row[at + 3] = workloads[workload].tasks_placed
-        at += 4
-    for scheduler in range(schedulers.shape[0]):
-        row[at + scheduler] = schedulers[scheduler].queued
 
 
 @helper

@@ -48,17 +48,23 @@ STATUS = ("waiting", "scheduled", "abandoned", "never")
 REQUIRED, GUARANTEED, USED_NOW = range(3)
 # Columns of a sample, before those per resource, per workload and per scheduler (queued).
 S_TIME, S_RUNNING, S_OFFERED, S_TYPES = 0, 1, 2, 3
-S_RESOURCES = S_TYPES + 6
+S_IMBALANCE, S_FRAGMENTATION = S_TYPES + 6, S_TYPES + 7
+S_RESOURCES = S_FRAGMENTATION + 1
 S_PER_WORKLOAD = ("busy_s", "commits_ok", "commits_failed", "tasks_placed")
 
 JOB = np.dtype(
     [
         ("submit", "f8"),
         ("duration", "f8"),
+        # Start of the first attempt; commit of the first and of the last task; last end of a task.
         ("first", "f8"),
-        ("full", "f8"),  # start of the first attempt; commit of the last task
+        ("started", "f8"),
+        ("full", "f8"),
+        ("ended", "f8"),
+        # Tasks in all, still to place, and ended.
         ("tasks", "i8"),
         ("left", "i8"),
+        ("done", "i8"),
         ("workload", "i4"),
         ("scheduler", "i4"),
         ("level", "i4"),

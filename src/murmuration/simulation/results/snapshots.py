@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from murmuration.simulation.engine.run import Run
 
 SUMMARY, TIMING, SCENARIO, SNAPSHOT = "summary.json", "timing.json", "scenario.json", "snapshot.npz"
+#: Goes up when a key of the summary changes its meaning.
+SUMMARY_VERSION = 2
 JOBS, SERIES = "jobs.parquet", "series.parquet"
 TICKS, USAGE, DECISIONS, ERRORS = "ticks.csv", "usage.csv", "decisions.csv", "errors.log"
 

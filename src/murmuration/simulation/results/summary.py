@@ -8,27 +8,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import Floats, Records
 from murmuration.cluster import allocation_types
 from murmuration.schedulers.admission import ABANDONED, NEVER, SCHEDULED
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.run import Run
+from murmuration.simulation.results.snapshots import SUMMARY_VERSION
 
 Summary = dict[str, Any]
 #: A workload is saturated if more than this share of its jobs (and more than a handful) is still
 #: waiting at the end.
 SATURATED_SHARE, SATURATED_JOBS = 0.01, 5
+#: Work shorter than this counts as this long in a slowdown, as is usual (bounded slowdown).
+SHORT_S = 10.0
 
 
 def summary(run: Run, label: str) -> Summary:
     """The summary of a run at its horizon; times are kept apart."""
     scenario, world = run.setup.scenario, run.world
     return {
+        "version": SUMMARY_VERSION,
         "scenario": scenario.name,
         "scheduler": label,
         "seed": scenario.seed,
         "days": scenario.days,
         "path": run.path,
         "events": int(world.state["events"][0]),
+        "makespan_s": _makespan(run),
         "workloads": {
             name: _workload(run, index) for index, name in enumerate(run.setup.jobs.workloads)
         },
@@ -38,6 +44,14 @@ def summary(run: Run, label: str) -> Summary:
     }
 
 
+def _makespan(run: Run) -> float | None:
+    """First submission to last end; None while tasks are still running or waiting."""
+    jobs = run.world.jobs
+    if not len(jobs) or (jobs["done"] < jobs["tasks"]).any():
+        return None
+    return float(jobs["ended"].max() - jobs["submit"].min())
+
+
 def _workload(run: Run, index: int) -> Summary:
     world, counts = run.world, run.world.workloads[index]
     jobs = world.jobs[(world.jobs["workload"] == index) & _mask_submitted(run)]
@@ -45,19 +59,18 @@ def _workload(run: Run, index: int) -> Summary:
     abandoned = int(np.isin(jobs["status"], (ABANDONED, NEVER)).sum())
     queued = len(jobs) - scheduled - abandoned
     tried = jobs["attempts"][jobs["attempts"] > 0]
-    wait, full = jobs["first"] - jobs["submit"], jobs["full"] - jobs["submit"]
     ok, failed = int(counts["commits_ok"]), int(counts["commits_failed"])
     return {
         "jobs_submitted": len(jobs),
         "jobs_scheduled": scheduled,
         "jobs_abandoned": abandoned,
         "jobs_queued": queued,
+        "jobs_finished": int((jobs["done"] == jobs["tasks"]).sum()),
+        "jobs_not_started": int(np.isnan(jobs["started"]).sum()),
         "tasks_placed": int(counts["tasks_placed"]),
         "attempts_mean": _mean(tried),
-        "wait_s_mean": _mean(wait[~np.isnan(wait)]),
-        "wait_s_p90": _p90(wait[~np.isnan(wait)]),
-        "wait_full_s_mean": _mean(full[~np.isnan(full)]),
-        "wait_full_s_p90": _p90(full[~np.isnan(full)]),
+        **_waits(jobs, run.horizon_s),
+        **_turnarounds(jobs),
         "busy_fraction": float(world.busy[index, :, 0].sum() / run.horizon_s),
         "busy_wasted_fraction": float(world.busy[index, :, 1].sum() / run.horizon_s),
         "conflict_fraction": failed / ok if ok else None,
@@ -69,12 +82,45 @@ def _mask_submitted(run: Run) -> NDArray[np.bool_]:
     return np.arange(len(run.world.jobs)) < int(run.world.state["arrived"][0])
 
 
-def _mean(values: NDArray[Any]) -> float | None:
+def _waits(jobs: Records, horizon_s: float) -> Summary:
+    """How long jobs waited: for their work to start, for the first attempt to place them, and for
+    their last task to be placed.
+
+    A job that has not started by the end counts with the time it has waited so far. Left out, it
+    would make the scheduler that starts nothing look like the fastest.
+    """
+    started = np.where(np.isnan(jobs["started"]), horizon_s, jobs["started"]) - jobs["submit"]
+    first, full = jobs["first"] - jobs["submit"], jobs["full"] - jobs["submit"]
+    return {
+        **_spread("wait_s", started, (50, 90, 95, 99)),
+        **_spread("wait_first_attempt_s", first[~np.isnan(first)], (90,)),
+        **_spread("wait_full_s", full[~np.isnan(full)], (90,)),
+    }
+
+
+def _turnarounds(jobs: Records) -> Summary:
+    """Of the jobs that came to their end: submission to end, and how many times longer that took
+    than the work itself."""
+    finished = jobs[jobs["done"] == jobs["tasks"]]
+    turnaround = finished["ended"] - finished["submit"]
+    work = np.maximum(finished["duration"], SHORT_S)
+    return {
+        **_spread("turnaround_s", turnaround, (95,)),
+        **_spread("slowdown", np.maximum(turnaround / work, 1.0), (95,)),
+    }
+
+
+def _spread(name: str, values: Floats, percents: tuple[int, ...]) -> Summary:
+    """The mean and some percentiles, under keys that begin with `name`."""
+    if not len(values):
+        return {f"{name}_{what}": None for what in ("mean", *(f"p{p}" for p in percents))}
+    quantiles = np.quantile(values, [p / 100 for p in percents])
+    named = {f"{name}_p{p}": float(q) for p, q in zip(percents, quantiles, strict=True)}
+    return {f"{name}_mean": float(values.mean()), **named}
+
+
+def _mean(values: Floats) -> float | None:
     return float(values.mean()) if len(values) else None
-
-
-def _p90(values: NDArray[Any]) -> float | None:
-    return float(np.quantile(values, 0.9)) if len(values) else None
 
 
 def _schedulers(run: Run) -> Summary:
@@ -94,11 +140,13 @@ def _cluster(run: Run) -> Summary:
     used = mean[wd.USED_NOW] if run.setup.has_usage else mean[wd.REQUIRED]
     # Where usage is measured, the tasks of time 0 are placed after the first sample.
     first = 1 if run.setup.has_usage and world.state["sampled"][0] > 1 else 0
-    types = world.samples[first : world.state["sampled"][0], wd.S_TYPES : wd.S_RESOURCES].mean(
-        axis=0
-    )
+    means = world.samples[first : world.state["sampled"][0]].mean(axis=0)
+    types = means[wd.S_TYPES : wd.S_IMBALANCE]
     return {
         "nodes_mean": _nodes_mean(run),
+        "nodes_in_use_mean": float(types.sum() - types[allocation_types.IDLE]),
+        "imbalance_mean": float(means[wd.S_IMBALANCE]),
+        "fragmentation_mean": float(means[wd.S_FRAGMENTATION]),
         "tasks_running_mean": float(world.state["running_s"][0] / seconds),
         "required": {name: float(mean[wd.REQUIRED, r]) for r, name in enumerate(names)},
         "guaranteed": {name: float(mean[wd.GUARANTEED, r]) for r, name in enumerate(names)},
@@ -139,7 +187,10 @@ def job_table(run: Run) -> dict[str, NDArray[Any]]:
         "attempts": rows["attempts"].astype(np.int64),
         "conflicts": rows["conflicts"].astype(np.int64),
         "first_attempt_s": rows["first"],
+        "start_s": rows["started"],
         "scheduled_s": rows["full"],
+        "end_s": np.where(rows["done"] == rows["tasks"], rows["ended"], np.nan),
+        "duration_s": rows["duration"],
         "status": np.array(wd.STATUS, dtype=np.str_)[rows["status"]],
     }
 
@@ -157,6 +208,8 @@ def series(run: Run) -> dict[str, NDArray[np.float64]]:
     }
     for kind, name in enumerate(allocation_types.NAMES):
         table[f"nodes.{name}"] = rows[:, wd.S_TYPES + kind]
+    table["imbalance"] = rows[:, wd.S_IMBALANCE]
+    table["fragmentation"] = rows[:, wd.S_FRAGMENTATION]
     at = wd.S_RESOURCES
     for r, name in enumerate(names):
         table[f"required.{name}"] = rows[:, at + wd.REQUIRED] / capacity[:, r]

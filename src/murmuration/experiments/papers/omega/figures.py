@@ -28,6 +28,8 @@ MODES = {
         "scheduler.transaction": "all-or-nothing",
     },
 }
+#: The papers' wait: submission to the start of the first attempt.
+WAIT = "wait_first_attempt_s_mean"
 #: A queue this close to saturation does not reach its steady state within a week.
 SETTLED_LOAD = 0.95
 #: How far a mean may be from the formula: a tenth, or the confidence interval if that is wider.
@@ -51,7 +53,7 @@ def _near(figure: Any, expected: float) -> bool:
 
 def _wait_and_busy(shown: Sequence[Curve], x_label: str) -> tuple[Any, ...]:
     return (
-        mc.chart("Mean job wait time", "seconds", x_label, shown, "wait_s_mean", True),
+        mc.chart("Mean job wait time", "seconds", x_label, shown, WAIT, True),
         mc.chart("Scheduler busyness", "share of time", x_label, shown, "busy_fraction", False),
     )
 
@@ -61,7 +63,10 @@ def _single_rows(curve: Curve) -> list[Row]:
     rows, met, predicted = [], [], []
     for x in curve.x:
         streams = mc.streams(curve.cell, {"batch": x, "service": x})
-        expected, figure = theory.mean_wait(streams), curve.at(x, "batch", "wait_s_mean")
+        expected, figure = (
+            theory.mean_wait(streams),
+            curve.at(x, "batch", WAIT),
+        )
         if theory.load(streams) < SETTLED_LOAD:
             quantity = f"cell {curve.cell}, job time {x:g} s: mean wait (s) = Pollaczek–Khinchine"
             rows.append(_row(quantity, expected, figure, _near(figure, expected)))
@@ -103,8 +108,8 @@ def mss_multi(settings: ReproductionSettings) -> Reproduction:
     for fast, slow in zip(multi, single, strict=True):
         for at in (1.0, 10.0):
             wait, before = (
-                fast.at(at, "batch", "wait_s_mean"),
-                middle(slow.at(at, "batch", "wait_s_mean")),
+                fast.at(at, "batch", WAIT),
+                middle(slow.at(at, "batch", WAIT)),
             )
             quantity = (
                 f"cell {fast.cell}, job time {at:g} s: batch wait (s) well below "
@@ -131,8 +136,8 @@ def mss_multi(settings: ReproductionSettings) -> Reproduction:
 
 def _blocking(curve: Curve) -> Row:
     first, last = (
-        middle(curve.at(curve.x[0], "batch", "wait_s_mean")),
-        curve.at(curve.x[-1], "batch", "wait_s_mean"),
+        middle(curve.at(curve.x[0], "batch", WAIT)),
+        curve.at(curve.x[-1], "batch", WAIT),
     )
     quantity = (
         f"cell {curve.cell}: batch jobs still stuck behind service jobs: "
@@ -146,7 +151,10 @@ def _multi_formula(curve: Curve) -> list[Row]:
     rows = []
     for x in (1.0, 10.0):
         streams = mc.streams(curve.cell, {"batch": 0.1, "service": x})
-        expected, figure = theory.mean_wait(streams), curve.at(x, "batch", "wait_s_mean")
+        expected, figure = (
+            theory.mean_wait(streams),
+            curve.at(x, "batch", WAIT),
+        )
         quantity = (
             f"cell {curve.cell}, service job time {x:g} s: mean wait (s) = Pollaczek–Khinchine"
         )
@@ -179,7 +187,10 @@ def _arrival_rows(curve: Curve) -> list[Row]:
     rows, saturated, predicted = [], [], []
     for x in curve.x:
         streams = mc.streams(curve.cell, {"batch": 0.1, "service": 0.1}, x)
-        expected, figure = theory.mean_wait(streams), curve.at(x, "batch", "wait_s_mean")
+        expected, figure = (
+            theory.mean_wait(streams),
+            curve.at(x, "batch", WAIT),
+        )
         if theory.load(streams) < 0.9:
             quantity = f"cell {curve.cell}, arrivals × {x:g}: mean wait (s) = Pollaczek–Khinchine"
             rows.append(_row(quantity, expected, figure, _near(figure, expected)))
@@ -247,8 +258,8 @@ def rss(settings: ReproductionSettings) -> Reproduction:
             next(c for c in shown if c.cell == cell and c.label == label) for label in labels
         )
         for at in (1.0, 10.0):
-            wait = shared.at(at, "batch", "wait_s_mean")
-            others = [middle(c.at(at, "batch", "wait_s_mean")) for c in (offers, multi)]
+            wait = shared.at(at, "batch", WAIT)
+            others = [middle(c.at(at, "batch", WAIT)) for c in (offers, multi)]
             quantity = (
                 f"cell {cell}, service job time {at:g} s: batch wait (s) no longer than "
                 "offers' and multi-path's"

@@ -19,7 +19,7 @@ from murmuration.simulation.architectures.offers.holdings import (
     remove,
 )
 from murmuration.simulation.architectures.offers.world import OfferWorld
-from murmuration.simulation.engine.steps import account, close_run, start_run
+from murmuration.simulation.engine.steps import account, close_run, count_ended, start_run
 
 
 @helper
@@ -140,5 +140,6 @@ def run_ends(w: OfferWorld, run: int) -> None:
         following = w.slots[slot].next
         end_one(w, job, slot)
         slot = following
+    count_ended(w.jobs, job, ended, w.state[0].now)
     close_run(w.runs, w.state, run)
     account(w.sums, w.held, w.state, w.jobs, w.request, job, -ended)

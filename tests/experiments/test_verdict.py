@@ -1,0 +1,59 @@
+"""A comparison ends in sentences that say by how much, and how sure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from murmuration.experiments.verdict import compare, judge
+
+
+def run(scheduler: str, wait: float | None, nodes: float = 10.0, unstarted: int = 0) -> Any:
+    workload = {"wait_s_mean": wait, "slowdown_mean": 2.0}
+    counts = {"jobs_not_started": unstarted, "jobs_submitted": 14}
+    cluster = {
+        "nodes_in_use_mean": nodes,
+        "fragmentation_mean": 0.25,
+        "imbalance_mean": 0.5,
+        "migrations_per_min": 0.0,
+    }
+    return {"scheduler": scheduler, "workloads": {"w": workload | counts}, "cluster": cluster}
+
+
+def test_differences_are_paired_by_seed() -> None:
+    """Seeds differ much more than schedulers do; SciPy's paired interval is the oracle."""
+    rng = np.random.default_rng(1)
+    base = rng.uniform(10.0, 1000.0, 8)
+    other = base - 20.0 + rng.normal(0.0, 1.0, 8)
+    ours = next(compare([run("b", wait) for wait in other], [run("a", wait) for wait in base]))
+    bounds = stats.ttest_rel(other, base).confidence_interval(0.95)
+    assert ours.name == "wait" and ours.low is not None and ours.high is not None
+    assert ours.low * base.mean() == pytest.approx(bounds.low, rel=1e-3)
+    assert ours.high * base.mean() == pytest.approx(bounds.high, rel=1e-3)
+    assert not ours.is_equal
+
+
+def test_a_sentence_names_what_differs_and_what_does_not() -> None:
+    waits = (10.0, 11.0, 12.0)
+    runs = [run("a", wait) for wait in waits] + [run("b", 0.9 * wait) for wait in waits]
+    (sentence,) = judge(runs)
+    assert sentence.startswith("b against a (3 seeds): 10.0% less wait (95 % interval")
+    assert "equal in slowdown, nodes in use" in sentence and "migrations" not in sentence
+
+
+def test_jobs_that_never_started_come_first() -> None:
+    (sentence,) = judge([run("a", 10.0), run("b", 0.1, unstarted=14)])
+    start = "b against a (one seed, so without an interval): 14 of 14 jobs never started"
+    assert sentence.startswith(start)
+
+
+def test_noise_is_no_difference() -> None:
+    runs = [run("a", 10.0), run("a", 20.0), run("b", 20.0), run("b", 10.5)]
+    assert "no difference in wait" in judge(runs)[0]
+
+
+def test_nothing_to_compare() -> None:
+    assert judge([]) == [] and judge([run("a", 1.0)]) == []
