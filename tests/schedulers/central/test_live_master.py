@@ -285,6 +285,19 @@ def test_a_killed_job_is_still_killed_after_a_restart() -> None:
     assert [stop.run for stop in sent(said, Stop)] == ["job.0.1"]
 
 
+def test_a_clock_that_was_set_back_does_not_make_tasks_wait() -> None:
+    """A task that failed an hour ahead of now waits for its back-off of one second, not for an
+    hour."""
+    failed = StoredRun(0, 1, "n0", "waiting", failures=1, ended_s=3600.0)
+    cluster = Cluster()
+    cluster.tell(Recover(1, 1, (StoredJob(spec(), 1, 3600.0, runs=(failed,)),)), now=10.0)
+    cluster.join("n0")
+    cluster.tell(Wake(), now=10.9)
+    assert cluster.launched == {}
+    cluster.tell(Wake(), now=11.1)
+    assert list(cluster.launched) == ["job.0.2"]
+
+
 # Schedulers from outside.
 
 

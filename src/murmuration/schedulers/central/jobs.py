@@ -362,8 +362,7 @@ class JobTable:
         task.state = CentralTaskState.WAITING
         job.waiting[task.index] = None
         self.queue[job.name] = job
-        if task.ready_s > task.ended_s:
-            heapq.heappush(self._timers, task.ready_s)
+        heapq.heappush(self._timers, task.ready_s)
 
     def _unwait(self, job: JobRecord, task: TaskRecord) -> None:
         job.waiting.pop(task.index, None)
@@ -406,15 +405,17 @@ class JobTable:
 
     # A master that starts again.
 
-    def recover(self, stored: Iterable[tuple[StoredJob, Vector, tuple[Constraint, ...]]]) -> None:
+    def recover(
+        self, stored: Iterable[tuple[StoredJob, Vector, tuple[Constraint, ...]]], now: float
+    ) -> None:
         """Take up what the store has. Runs that had not ended hold their place until their node is
         heard of."""
         for job, request, constraints in stored:
             self._serial = max(self._serial, job.serial)
-            self._recover_job(job, request, constraints)
+            self._recover_job(job, request, constraints, now)
 
     def _recover_job(
-        self, stored: StoredJob, request: Vector, constraints: tuple[Constraint, ...]
+        self, stored: StoredJob, request: Vector, constraints: tuple[Constraint, ...], now: float
     ) -> None:
         tasks = [TaskRecord(index, run=stored.first_run) for index in range(stored.spec.count)]
         job = JobRecord(
@@ -432,7 +433,7 @@ class JobTable:
         )
         self.jobs[job.name] = job
         for run in stored.runs:
-            _fill(tasks[run.index], run, job.spec)
+            _fill(tasks[run.index], run, job.spec, now)
         for task in tasks:
             if task.state in ACTIVE:
                 self._hold(job, task)
@@ -452,7 +453,7 @@ class JobTable:
             self.ended[job.name] = job
 
 
-def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec) -> None:
+def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec, now: float) -> None:
     task.state, task.run, task.node, task.reason = (
         CentralTaskState(run.status),
         run.run,
@@ -462,7 +463,8 @@ def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec) -> None:
     task.code, task.failures, task.losses = run.code, run.failures, run.losses
     task.stopped_for = run.stopped_for
     task.placed_s, task.started_s, task.ended_s = run.placed_s, run.started_s, run.ended_s
-    task.ready_s = run.ended_s
+    # The clock may have been set back since: nobody waits longer than from now.
+    task.ready_s = min(run.ended_s, now)
     if task.state is CentralTaskState.WAITING and not run.stopped_for:
         lost = lost_backoff_s(spec, run.losses)
         task.ready_s += lost if run.losses or not run.failures else backoff_s(spec, run.failures)

@@ -231,7 +231,7 @@ class CentralMaster:
 
     def _on_recover(self, event: Recover) -> None:
         self._begin(event.seed, event.epoch)
-        self.jobs.recover((job, *self.check(job.spec)) for job in event.jobs)
+        self.jobs.recover(((job, *self.check(job.spec)) for job in event.jobs), self._now)
         self.draining = set(event.draining)
         self.leases.expect((task.node for _, task in self.jobs.runs.values()), self._now)
 
