@@ -208,7 +208,7 @@ class VirtualIsolation:
         files.check(spec)
         if self._host.world.now < self._host.sick_until_s:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(spec.folder))
-        with files.opened(spec, files.Record(self.name, spec.task, spec.limits)) as opened:
+        with files.open_folder(spec, files.Record(self.name, spec.task, spec.limits)) as opened:
             task = self._host.begin(spec, os.dup(opened.state))
         return VirtualHandle(spec.task, spec.folder, task.pid, spec.limits)
 
