@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -114,6 +114,9 @@ class VirtualHost:
     def isolate(self, options: AgentOptions) -> Isolation:
         return self.isolation
 
+    def watch_disk(self, end: Callable[[str], None]) -> None:
+        """Nothing of a task is on a disk."""
+
     def start_watchdog(self, folder: Path, tasks: Path, isolation: Isolation) -> int:
         self.end_watchdog(folder)
         loop = start_loop(self.world, self.name)
@@ -160,10 +163,9 @@ class VirtualHost:
     def begin(self, spec: RunSpec, state: int) -> VirtualTask:
         self._pids += 1
         rng = self.world.rng
-        ports = tuple(map(int, filter(None, spec.env.get("MURMUR_PORTS", "").split(","))))
         is_deaf = rng.random() < 0.3
         task = VirtualTask(
-            spec.task, spec.folder, self._pids, state, self.world.now, ports, is_deaf
+            spec.task, spec.folder, self._pids, state, self.world.now, spec.ports, is_deaf
         )
         os.write(state, f"pid {task.pid}\n".encode())
         self.tasks[spec.folder] = task
