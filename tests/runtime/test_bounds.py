@@ -71,7 +71,7 @@ def test_a_pipe_in_place_of_output_is_no_output(tmp_path: Path) -> None:
     executor = Executor(tmp_path / "tasks", choose("process"), set, lambda _: None)
     (tmp_path / "tasks/a.0.1").mkdir()
     os.mkfifo(tmp_path / "tasks/a.0.1/stdout")
-    assert executor.read("a.0.1", "stdout", 0, 100).wrong == "no output of a.0.1 is kept"
+    assert executor.read("a.0.1", "stdout", 0, 100).error == "no output of a.0.1 is kept"
 
 
 def test_a_flood_of_connections_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -43,9 +43,9 @@ def knows(node: Array, size: int, wanted: int) -> bool:
     return links > 0
 
 
-def put(views: Views, owner: int, at: int, node: int, born: int, work: float) -> None:
+def put(views: Views, owner: int, at: int, node: int, created: int, work: float) -> None:
     views.node[owner, at] = node
-    views.about[owner, at].born = born
+    views.about[owner, at].created = created
     views.about[owner, at].work = work
 
 
@@ -57,21 +57,21 @@ def drop(views: Views, owner: int, at: int) -> None:
         owner,
         at,
         views.node[owner, last],
-        views.about[owner, last].born,
+        views.about[owner, last].created,
         views.about[owner, last].work,
     )
     views.size[owner] = last
 
 
-def take(views: Views, owner: int, at: int, node: int, born: int, work: float) -> None:
+def take(views: Views, owner: int, at: int, node: int, created: int, work: float) -> None:
     """Accept a link not known yet: into free room, else in place of the one at `at` that was given
     away."""
     size = views.size[owner]
     if size < views.node.shape[1]:
-        put(views, owner, size, node, born, work)
+        put(views, owner, size, node, created, work)
         views.size[owner] = size + 1
     elif at >= 0:
-        put(views, owner, at, node, born, work)
+        put(views, owner, at, node, created, work)
 
 
 def meet(views: Views, owner: int, other: int, now: int, work: float) -> None:
@@ -95,11 +95,11 @@ def step_round(at: int, step: int, size: int) -> int:
 def oldest(about: Array, size: int) -> int:
     """The position of the oldest link. The earliest birth first, without branches, so that the loop
     is vectorised."""
-    earliest = about[0].born
+    earliest = about[0].created
     for k in range(size):
-        earliest = min(earliest, about[k].born)
+        earliest = min(earliest, about[k].created)
     at = 0
-    while about[at].born != earliest:
+    while about[at].created != earliest:
         at += 1
     return at
 
@@ -157,11 +157,15 @@ def trade(views: Views, a: int, at: int, b: int, to: int, to_a: bool, to_b: bool
     Only a view with room takes a link for nothing.
     """
     room_a, room_b = views.size[a] < views.node.shape[1], views.size[b] < views.node.shape[1]
-    node_a, born_a, work_a = views.node[a, at], views.about[a, at].born, views.about[a, at].work
+    node_a, created_a, work_a = (
+        views.node[a, at],
+        views.about[a, at].created,
+        views.about[a, at].work,
+    )
     if to_a and (room_a or to_b):
-        take(views, a, at, views.node[b, to], views.about[b, to].born, views.about[b, to].work)
+        take(views, a, at, views.node[b, to], views.about[b, to].created, views.about[b, to].work)
     if to_b and (room_b or to_a):
-        take(views, b, to, node_a, born_a, work_a)
+        take(views, b, to, node_a, created_a, work_a)
 
 
 def introduce(views: Views, work: Array, owner: int, other: int, to: int, now: int) -> None:
@@ -170,13 +174,13 @@ def introduce(views: Views, work: Array, owner: int, other: int, to: int, now: i
     if knows(views.node[other], views.size[other], owner):
         return
     if views.size[other] > 0:
-        node, born, heard = (
+        node, created, heard = (
             views.node[other, to],
-            views.about[other, to].born,
+            views.about[other, to].created,
             views.about[other, to].work,
         )
         if not knows(views.node[owner], views.size[owner], node):
-            take(views, owner, -1, node, born, heard)
+            take(views, owner, -1, node, created, heard)
     take(views, other, to, owner, now, work[owner])
 
 
@@ -231,7 +235,11 @@ def join(views: Views, up: Array, newcomer: int, introducer: int, now: int, rng:
         else:
             k = int(next_double(rng) * size)
             meet(
-                views, newcomer, views.node[at, k], views.about[at, k].born, views.about[at, k].work
+                views,
+                newcomer,
+                views.node[at, k],
+                views.about[at, k].created,
+                views.about[at, k].work,
             )
             put(views, at, k, newcomer, now, 0.0)
 

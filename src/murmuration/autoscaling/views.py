@@ -13,7 +13,7 @@ Array = NDArray[Any]
 DEGREE_MAX = 128
 #: What a node knows about a neighbour: the round of the link's birth, and the work it heard of
 #: (requests/s).
-ABOUT = np.dtype([("born", "i4"), ("work", "f4")], align=True)
+ABOUT = np.dtype([("created", "i4"), ("work", "f4")], align=True)
 
 
 class Views(NamedTuple):
@@ -60,7 +60,7 @@ def connect(views: Views, nodes: int, work: Array, rng: np.random.Generator) -> 
     shifts = 1 + rng.permutation(nodes - 1)[:degree] if nodes > 1 else np.empty(0, np.int64)
     for k, shift in enumerate(shifts):
         views.node[order, k] = np.roll(order, -shift)
-    views.about["born"][:nodes] = -rng.integers(0, max(degree, 1), (nodes, views.about.shape[1]))
+    views.about["created"][:nodes] = -rng.integers(0, max(degree, 1), (nodes, views.about.shape[1]))
     views.size[:nodes] = degree
     if degree > 0:
         views.about["work"][:nodes, :degree] = work[views.node[:nodes, :degree]]

@@ -57,7 +57,7 @@ def _objectives(plan: Plan) -> Section:
     note = (
         f"* what the search made small; the change is against {base}. Kubernetes' and "
         "first-fit's placements are made "
-        "from nothing: everything that may move is placed anew."
+        "from nothing: everything that may move is placed again."
     )
     meanings = ReportTable(
         "What the names mean", ("objective", "meaning"), [[n, MEANINGS[n]] for n in of.NAMES]

@@ -31,7 +31,7 @@ class _Rows:
         self._columns = np.zeros(rows, ABOUT)
         self.views = Views(
             np.zeros(rows, np.int32),
-            # Kernels write `about[k].born`; plain Python needs a record array for that.
+            # Kernels write `about[k].created`; plain Python needs a record array for that.
             self._columns.view(np.recarray),
             np.zeros(len(self.names), np.int32),
             np.zeros(len(self.names), np.int32),
@@ -51,17 +51,17 @@ class _Rows:
         links = links[: self.views.node.shape[1]]
         count = len(links)
         self.views.node[row, :count] = [self.number(k.node, k.capacity) for k in links]
-        self._columns["born"][row, :count] = [-k.age for k in links]
+        self._columns["created"][row, :count] = [-k.age for k in links]
         self._columns["work"][row, :count] = [k.work for k in links]
         self.views.size[row] = count
 
     def read(self, row: int) -> list[Link]:
         count = int(self.views.size[row])
-        born, work = (self._columns[name][row, :count].tolist() for name in ("born", "work"))
+        created, work = (self._columns[name][row, :count].tolist() for name in ("created", "work"))
         numbers = self.views.node[row, :count].tolist()
         return [
             Link(self.names[k], self.capacities[k], w, -b)
-            for k, b, w in zip(numbers, born, work, strict=True)
+            for k, b, w in zip(numbers, created, work, strict=True)
         ]
 
 

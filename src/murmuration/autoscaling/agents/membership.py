@@ -36,12 +36,12 @@ from murmuration.base.arrays import RandomState
 
 @dataclass(slots=True)
 class Neighbour:
-    """A link as its owner keeps it: `born` counts the owner's rounds."""
+    """A link as its owner keeps it: `created` counts the owner's rounds."""
 
     node: str
     capacity: int
     work: float
-    born: int
+    created: int
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +78,7 @@ class Membership:
 
     def links(self) -> list[Link]:
         """The links as they are told to others."""
-        return [Link(n.node, n.capacity, n.work, self._round - n.born) for n in self.neighbours]
+        return [Link(n.node, n.capacity, n.work, self._round - n.created) for n in self.neighbours]
 
     def knows(self, node: str) -> bool:
         return any(n.node == node for n in self.neighbours)

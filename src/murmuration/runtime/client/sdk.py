@@ -72,9 +72,9 @@ class OutsideScheduler:
             raise no_cluster(self.folder) from error
         self._socket.sendall(encode(Hello(credentials.token, "scheduler", name), request=1))
         answer = self._await(HelloAnswer)
-        if answer.wrong:
+        if answer.error:
             self.close()
-            raise InputError(f"scheduler {name!r}: {answer.wrong}")
+            raise InputError(f"scheduler {name!r}: {answer.error}")
         self._names: tuple[str, ...] = answer.resources
         self.send(Register(name, weight, guaranteed))
 

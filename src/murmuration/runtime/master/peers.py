@@ -242,8 +242,8 @@ class Peers:
         except (TimeoutError, ConnectionError) as error:
             raise Refusal(503, f"{node} did not answer") from error
         assert isinstance(part, Output)
-        if part.wrong:
-            raise Refusal(404, part.wrong)
+        if part.error:
+            raise Refusal(404, part.error)
         return part
 
 

@@ -2,7 +2,7 @@
 
 Frames are typed and their speaker is known to be connected; here the content is looked at. A node
 that breaks these rules is not believed in anything, because a number that is too large or a run of
-another node would go into the books of all.
+another node would be counted against all.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Hello(WireMessage, frozen=True):
 class HelloAnswer(WireMessage, frozen=True):
     """Empty if welcome; with the names of the cluster's resources."""
 
-    wrong: str = ""
+    error: str = msgspec.field(default="", name="wrong")
     resources: tuple[str, ...] = ()
 
 
@@ -56,11 +56,11 @@ class ReadOutput(WireMessage, frozen=True):
 
 
 class Output(WireMessage, frozen=True):
-    """The part, and how long the file is; `wrong` says why there is none."""
+    """The part, and how long the file is; `error` says why there is none."""
 
     data: bytes = b""
     size: int = 0
-    wrong: str = ""
+    error: str = msgspec.field(default="", name="wrong")
 
 
 class DropRuns(WireMessage, frozen=True):

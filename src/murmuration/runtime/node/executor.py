@@ -3,6 +3,17 @@
 Each run has a folder of its own with its output and what the isolation knows of it; what was
 ordered and how it ended is in the journal of the node. A node agent that starts again finds
 everything there.
+
+Two records, because each alone leaves a hole. The journal is written before the folder is made, so
+a run that was ordered is known even if the agent dies before its process starts; the folder is what
+the process itself leaves behind, so a run that ended while no agent was there is known too. `find`
+lays one beside the other: in the journal and running, it goes on; in the journal and ended, its end
+is told now; in the journal without a folder, it was never started and is lost; a folder without an
+entry is output that is kept for a while.
+
+Nothing here decides. The state machine (`schedulers/central/node_agent.py`) says what to start and
+what to end, and is told what happened; this class may be slow, refuse or fail, but a run that it
+was asked to start always leads to exactly one `Exited` or one `Started` and later one `Exited`.
 """
 
 from __future__ import annotations
@@ -166,6 +177,8 @@ class Executor:
             # The agent was suspended after it had decided; the run may go elsewhere by now.
             self._tell(Exited(launch.run, reason=AWAY))
             return
+        # Before anything of the task is touched: journal, folder, ports. A failure up to here is
+        # the node's, and the master may try the task elsewhere at once.
         try:
             folder = task_folder(self.folder, folder_name(launch.framework, launch.run))
             ends = None if command.ends_s == float("inf") else command.ends_s
@@ -217,6 +230,9 @@ class Executor:
     def _try(self, spec: RunSpec, until_s: float) -> Handle | Exited:
         """Start a run, unless its lease is over. A command that is no program is the fault of its
         task; what the operating system refuses is its node's."""
+        # Asked again here, on the thread that starts: a start may have waited for its turn behind
+        # others, and a task that starts after its lease may run twice, because the master has given
+        # it to another node by then.
         if self._host.monotonic() >= until_s:
             return Exited(spec.task, reason=AWAY)
         try:
@@ -237,6 +253,8 @@ class Executor:
         if handle.ended is not None:
             self._exited(run)
             return
+        # A descriptor of the process (pidfd), not its number: numbers are used again, and a signal
+        # by number could hit a stranger. It becomes readable when the process ends.
         try:
             asyncio.get_running_loop().add_reader(handle.fileno(), self._exited, run)
         except ProcessLookupError:
@@ -268,6 +286,8 @@ class Executor:
         del self._handles[run]
         handle.close()
         exited = self._exit(run, handle.folder, end)
+        # Clean first, tell afterwards: once the master knows of the end it may place something else
+        # here, and a port or an amount of memory that is still held would fail that task.
         if self._threads is None:
             self.isolation.clean(handle.folder)
             self._tell(exited)
@@ -285,6 +305,8 @@ class Executor:
 
     def poll(self) -> None:
         """Once a second: graces end, limits are watched, and ends that nobody noticed are."""
+        # A copy, because `_exited` takes entries out. One that is told to stop already keeps its
+        # first reason.
         for run, handle in list(self._handles.items()):
             if handle.order is None and output_size(handle.folder) > OUTPUT_MAX:
                 self.isolation.kill(handle, GRACE_S, TOO_MUCH_OUTPUT)
@@ -337,9 +359,9 @@ class Executor:
                 data = os.pread(file.fileno(), max(0, min(size, 2**20)), offset)
                 return Output(data, os.fstat(file.fileno()).st_size)
         except InputError as error:
-            return Output(wrong=str(error))
+            return Output(error=str(error))
         except (OSError, OverflowError):
-            return Output(wrong=f"no output of {run} is kept")
+            return Output(error=f"no output of {run} is kept")
 
 
 def _sentence(error: Exception) -> str:

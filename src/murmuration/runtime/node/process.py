@@ -155,8 +155,8 @@ class Hosted:
             case Do(act):
                 self._do(act)
             case Send(_, Heartbeat() as beat):
-                told = msgspec.structs.replace(beat, usage=self._usage)
-                self._process.send(told, self.agent.node)
+                report = msgspec.structs.replace(beat, usage=self._usage)
+                self._process.send(report, self.agent.node)
             case Send(_, message):
                 self._process.send(message, self.agent.node)
 
@@ -306,10 +306,10 @@ class AgentProcess:
                 credentials.client_tls,
             )
             answer = await connection.ask(Hello(credentials.token, "agent"))
-        if not isinstance(answer, HelloAnswer) or answer.wrong:
+        if not isinstance(answer, HelloAnswer) or answer.error:
             connection.abort()
             raise InputError(
-                answer.wrong if isinstance(answer, HelloAnswer) else "that is no master"
+                answer.error if isinstance(answer, HelloAnswer) else "that is no master"
             )
         self._connection = connection
         self._session = self._next_session()

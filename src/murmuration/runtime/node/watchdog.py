@@ -62,7 +62,7 @@ class Lease:
 
 class FencedRuns:
     """The file with the names of the folders whose runs a watchdog has ended. Names, not times: a
-    clock that counts from the host's start begins anew with it."""
+    clock that counts from the host's start begins again with it."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FENCED

@@ -3,6 +3,17 @@ deducting as it goes.
 
 The policy is the one a simulation would run, by the same name. What a policy cannot see, such as
 the tasks of other jobs on a node, becomes the mask of rows a job may use.
+
+A round works on a copy of the free amounts and deducts as it plans, because nothing is decided yet:
+the plan goes to the ledger as one transaction for each job, and only what the ledger accepts
+becomes a fact. Between plan and answer the table cannot change, so a refusal is a rule of the
+ledger that the plan did not know (a share that is kept for short tasks, say), and the tasks simply
+wait on.
+
+The queue is not blocked by its head. A job that finds no room is passed over, and with it all that
+ask for the same under the same constraints: in a full cluster ten thousand waiting tasks cost one
+look for each kind. Jobs with rules about other tasks are never passed over in that way, since what
+is planned for the jobs before them can make room for them.
 """
 
 from __future__ import annotations
@@ -88,6 +99,7 @@ class Round:
 
     def place(self, job: JobRecord, tasks: list[TaskRecord]) -> list[tuple[TaskRecord, int]]:
         """The rows for the tasks of one job; of a gang all or none."""
+        # Only a gang is ever taken back whole, so only a gang pays for the copy.
         before = self.rows.free.copy() if job.spec.gang else self.rows.free
         placements: list[tuple[TaskRecord, int]] = []
         try:
@@ -111,6 +123,9 @@ class Round:
             return []
         rows = [int(row) for row in decide(self.placement, view, job_view(job, count), self.rng)]
         request = np.array(job.request, dtype=np.int64)
+        # A policy of the user's own may answer anything. It is checked here, once for all tasks of
+        # the answer: the ledger would refuse the whole transaction without saying whose fault it
+        # is.
         taken = np.bincount(rows, minlength=len(view.names))[:, None] * request
         if (taken > self.rows.free).any():
             node = view.names[int((taken > self.rows.free).any(axis=1).argmax())]
@@ -173,6 +188,8 @@ class Round:
             rules.append(
                 ("its port is taken", _mask(not any(held[p] for p in fixed) for held in self.ports))
             )
+        # Last: the fewest tasks are counted among the rows that all other rules leave, or a value
+        # that the job cannot use would keep all others waiting for it.
         if spec.spread:
             rules.append(
                 (f"spread over {spec.spread}", self._spread(job, _all(rules, len(attributes))))

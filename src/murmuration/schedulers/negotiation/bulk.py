@@ -4,6 +4,17 @@ It calls the same rules, scores and selection as the message-level agents (`node
 Messages of one round are answered from the table as it stood when the round began; only the last
 check, when a task sets out, sees what others have taken in the meantime, and finding the room gone
 is a collision.
+
+Three tables of one cluster are at work, each older than the next, because agents know different
+things. A *broker* recommends from `views`: what nodes last reported, up to a report period old, and
+of nodes of other brokers what was last exchanged. A *candidate* answers from `asked`, the table at
+the start of the round: all questions of a round are under way together, and no answer may know what
+another task has got meanwhile. The *target* checks once more against `free` and `unreserved` as
+they are now. Merging any two of them would hide the very thing that is simulated: recommendations
+that are out of date and nodes that several tasks choose at once.
+
+Everything is written into arrays that were made once (`Cell`): a round on 100,000 nodes negotiates
+for some thousand tasks, and a kernel that allocated for each would spend its time on that.
 """
 
 from __future__ import annotations
@@ -213,7 +224,10 @@ def see(c: Cell, view: int, node: int) -> None:
         total, free = c.total[node, r], c.free[node, r]
         present |= total > 0
         idle &= free == total
+        # Divided once for each report, multiplied for each of the many tasks a broker is asked
+        # about until the next one.
         c.inverse[node, r] = 1.0 / total if total > 0 else 0.0
+        # A share below zero is a resource the node does not have: scores leave it out.
         c.views[view, node, r] = (total - free) / total if total > 0 else -1.0
         c.unguaranteed_views[view, node, r] = total - c.guaranteed[node, r]
         c.loads[r] = c.views[view, node, r]
@@ -290,6 +304,7 @@ def value_in_view(
 @inlined
 def enlist(c: Cell, kind: int, node: int, value: float, size: int, sum_: float) -> float:
     """A node that suits joins those that may be drawn; returns the sum of their weights."""
+    # Running sums, so that one of them is drawn by a binary search (`first_above`).
     sum_ += weight(value, kind)
     c.pool[0, size] = node
     c.weights[0, size] = sum_
@@ -318,6 +333,9 @@ def gather(
     if reported:
         size, sum_ = score_underused(c, kind, source, mask, request, use, production)
     limit, forced = limit + size, 0
+    # From a random place on, not from the first row: a broker that always began at the same nodes
+    # would recommend the same few to everybody. It stops as soon as it has enough, so that an
+    # answer costs about as many scores as `limit` on a cluster with room, however large it is.
     for k in range(n):
         node = start + k if start + k < n else start + k - n
         if node == source or (mask.shape[0] > 0 and not mask[node]):
@@ -335,6 +353,8 @@ def gather(
             size += 1
             if size >= limit:
                 break
+        # Nodes that could hold the task if they were empty, for the last resort. They fill the
+        # same row from its other end: both lists together are never longer than all nodes.
         elif forced < c.settings[0].candidates and fits_at_all(c.total[node], request):
             c.pool[0, c.pool.shape[1] - 1 - forced] = node
             forced += 1
@@ -410,6 +430,8 @@ def ask(c: Cell, kind: int, count: int, request: Amounts, use: Amounts, producti
                 total, free = c.total[node, r], c.asked[0, node, r]
                 idle &= free == total
                 c.loads[r] = (total - free + amounts[r]) * c.inverse[node, r] if total > 0 else -1.0
+            # The score without the task is wanted by the kinds that rate a gain. It is computed
+            # from the same loads by taking the task out again: the buffer is one row.
             with_task = base_score(kind, c.loads)
             for r in range(request.shape[0]):
                 if c.total[node, r] > 0:
@@ -434,6 +456,7 @@ def draw_target(c: Cell, count: int) -> int:
         left -= c.values[at]
         at += 1
     node = c.candidates[at]
+    # The last one takes its place, so that whoever is refused can draw again from those left.
     c.candidates[at] = c.candidates[count - 1]
     c.values[at] = c.values[count - 1]
     return int(node)

@@ -4,6 +4,15 @@ A node that is overloaded selects tasks by the same search as a message-level no
 (`selection`); with the option of section 9 some stable nodes give one task away to be filled more
 evenly. The result is a list of movers in random order, for agents act at the same time. Nothing
 moves here: whoever runs the round negotiates for each mover (`bulk.negotiate`) and carries it out.
+
+All nodes choose before any task moves. If one node's choice were carried out before the next node
+looked, a node could choose tasks that have just arrived from a neighbour, and the result would
+depend on the order of rows.
+
+There is no list of the tasks of a node in the world, because nothing else needs one. It is made
+here, for the marked nodes only, in one pass over all tasks (`list_tasks`), as chains through
+`first` and `next`: on a cluster of which one node in a hundred is overloaded that pass is what
+choosing costs.
 """
 
 from __future__ import annotations
@@ -59,6 +68,9 @@ def mark_overloaded(c: Cell) -> int:
     for node in range(c.total.shape[0]):
         over = False
         for r in range(c.total.shape[1]):
+            # Two kinds of overload: more in use than there is, or more guaranteed to production
+            # tasks than there is. What is on its way out counts as gone, or a node would choose
+            # new tasks in every round until the first transfer ends.
             over |= (
                 c.free[node, r] + c.outgoing[node, r] < 0
                 or c.unreserved[node, r] + c.reserved_outgoing[node, r] < 0
@@ -93,6 +105,7 @@ def select_tasks(c: Cell, node: int, movers: int) -> int:
         c.costs[:count],
         c.flags[1, :count],
     )
+    # The rows behind those of the tasks are free, and serve as buffers of the search.
     work = SelectionBuffers(c.amounts[count], c.amounts[count + 1], c.loads, c.listed, c.flags[2])
     used, guaranteed = c.amounts[count + 2], c.amounts[count + 3]
     for r in range(used.shape[0]):
@@ -119,6 +132,8 @@ def select_tasks(c: Cell, node: int, movers: int) -> int:
     c.progress[0].selections += 1
     c.progress[0].stuck += 1 if fitness == 0.0 else 0
     log(c, SELECTION, node, -1, count, 0, 0, fitness)
+    # A fitness of zero is a set that does not relieve the node; half a relief would pay for
+    # transfers and leave the node overloaded, so then nobody leaves.
     for k in range(count):
         if fitness > 0.0 and c.flags[3, k]:
             c.movers[movers] = c.listing[k]
@@ -182,6 +197,7 @@ def mark_uneven(c: Cell, count: int) -> int:
 def uneven_task(c: Cell, node: int) -> int:
     """The option of section 9: a stable node that is filled unevenly gives away the one task whose
     leaving improves its score most for what it costs; -1 for none."""
+    # Above zero only: a task whose leaving makes the node less even stays, however cheap it is.
     best, chosen = 0.0, -1
     fill_loads(c, node, -1)
     before = sras(c.loads)

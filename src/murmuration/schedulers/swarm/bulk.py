@@ -4,6 +4,16 @@ The rules are those of the message-level agents (`pheromone`, `destinations`); h
 to every task of a cluster in turn. A function that decides returns the node a task wants to go to,
 −1 for none. Whoever runs the step moves the task and then calls `renew` for both nodes, so that the
 next task decides on what is true by then.
+
+What is kept of a node and what is looked up. A task's decision reads one number of its node, the
+pheromone; that number rests on the node's fullness and on its smallest and largest task, which
+would cost a walk over all tasks. So these two are measured once, at the beginning of a step
+(`measure`), and only fullness and pheromone follow each move. A node that has lost its smallest
+task in this step is thus judged by one that has gone; in the next step it is not.
+
+Fullness is by the *least* dominant resource (eq. 2), overload by the *dominant* one: a node suffers
+as soon as one resource is short. `look_at` computes both and remembers by which resource, because
+the size of a task must be measured by the same one.
 """
 
 from __future__ import annotations
@@ -53,6 +63,8 @@ attractive = helper(pheromone.attractive)
 def measure(c: SwarmTable) -> None:
     """At the beginning of a step: the smallest and largest task of each node, its pheromone, its
     place in the order."""
+    # Three passes in this order: sizes of tasks need the resource that `look_at` chooses, and the
+    # pheromone needs the sizes.
     for node in range(c.total.shape[0]):
         look_at(c, node)
     c.nodes[SMALLEST] = 1.0
@@ -120,6 +132,8 @@ def strategy_now(c: SwarmTable) -> int:
 def wants_to_leave(c: SwarmTable, node: int, request: Amounts) -> Any:
     """One agent draws against the pheromone of its node (eqs. 24 and 25)."""
     p = c.nodes[PHEROMONE, node]
+    # Without a draw: at rest nearly all nodes have no pheromone, and a step costs no random
+    # numbers for their tasks.
     if p <= 0.0:
         return False
     if c.rules[0].size_weighted:
@@ -166,6 +180,7 @@ def count_mates(slots: Records, tasks: Records, leader: int, node: int) -> tuple
 def find_gathering_place(c: SwarmTable, leader: int, job: int, mask: Flags) -> Any:
     """The node of a mate that attracts most and has room for the others, −1 for none."""
     rest, best, place = c.rows[GROUP], 0.0, -1
+    # Groups are small, so counting the mates of every mate's node anew is cheaper than a table.
     slot = leader
     while slot >= 0:
         node = c.slots[slot].node

@@ -4,6 +4,13 @@ searches for such a node.
 Both searches see the same nodes. The order by fullness also spares the simulator most of the ring:
 levels that leave no room, or lie below what the rule of the fuller node asks, hold no answer, so
 only the nodes between are looked at.
+
+The shortcut may not change an answer, so its bounds are loose on purpose. A level is a step of
+fullness by the dominant resource, while the rules look at amounts; between the two lies rounding
+and the choice of the resource. `search` therefore widens the range by the least and the most that
+the request can add to any node, and by one step more (`slack`). Whatever lies in the range is then
+asked by the exact rule, `is_suitable`; whatever lies outside could not have passed it. Messages are
+counted as the real search would send them, not as the simulator looks.
 """
 
 from __future__ import annotations
@@ -108,6 +115,8 @@ def search_ring(
     ring: the same node."""
     nodes = c.total.shape[0]
     nearest = nodes
+    # Nodes in the range come in order of fullness, not of the ring, so all of them must be asked
+    # before the nearest is known; along the ring one may stop at the first that suits.
     if 4 * (end - begin) < nodes:
         for k in range(begin, end):
             away = (c.order[ORDER, k] - source) % nodes
@@ -156,6 +165,8 @@ def relevel(c: SwarmTable, node: int) -> None:
     used = c.rows[USED]
     fill_used(c.total, c.free, c.outgoing, node, used)
     to = as_level(dominant(used, c.total[node], c.rows[COUNTED]), c.first.shape[0] - 1)
+    # One step of the order is an exchange with the node at the border of its level, in constant
+    # time; a migration moves a node by a few levels at most, and nothing is sorted again.
     while c.order[LEVEL, node] < to:
         step_up(c.order[LEVEL], c.order[ORDER], c.order[PLACE], c.first, node)
     while c.order[LEVEL, node] > to:

@@ -69,6 +69,9 @@ def step_at(times: Array, time: float) -> int:
 def take_slot(f: AutoscaleWorld) -> int:
     """A row for a new node, −1 if there is none."""
     state = f.state
+    # Rows of nodes that are gone are used again in the order in which they went, and only after a
+    # while: views of other nodes may still hold the row's number, and gossip would take the new
+    # node for the old one.
     if state[0].gone_head < state[0].gone_tail:
         slot = f.gone[state[0].gone_head % f.gone.shape[0]]
         if f.nodes[slot].gone_at + REUSE_S <= state[0].now:
@@ -93,6 +96,8 @@ def starting(types: Array) -> int:
 def add_node(f: AutoscaleWorld, kind: int, parent: int) -> None:
     """Rent a node; it is ready after the start-up delay."""
     slot = -1
+    # Nodes that are starting count: between a decision and its effect lie minutes, in which every
+    # other node decides too.
     if f.state[0].live + starting(f.types) < f.rules[0].nodes_max:
         slot = take_slot(f)
     if slot < 0:
@@ -103,6 +108,7 @@ def add_node(f: AutoscaleWorld, kind: int, parent: int) -> None:
     node.counted, node.running, node.queued = 0, 0, 0
     f.capacity[slot] = f.types[kind].capacity
     f.types[kind].starting += 1
+    # Paid for from the order on, not from when it is ready.
     pay(f.state)
     f.state[0].price += f.types[kind].price
     f.state[0].added += 1
@@ -165,7 +171,10 @@ def node_ready(f: AutoscaleWorld, slot: int) -> None:
 def take_out_of_service(f: AutoscaleWorld, slot: int) -> None:
     """No longer counted, no longer sent anything."""
     f.up[slot] = False
+    # Its next decision stays in the event queue; the loop drops one whose time is not this.
     f.nodes[slot].decides_at = NEVER
+    # `live` is a list without gaps, so that one of them is drawn by a single random number: the
+    # last takes the place of the one that goes.
     last = f.live[f.state[0].live - 1]
     f.live[f.nodes[slot].place] = last
     f.nodes[last].place = f.nodes[slot].place
@@ -195,6 +204,7 @@ def node_gone(f: AutoscaleWorld, slot: int) -> None:
 def node_leaves(f: AutoscaleWorld, slot: int) -> None:
     """A node takes no more requests, finishes those it has, and is given back. The last few may not
     go."""
+    # DEPAS nodes decide alone and could all decide to leave in the same cycle.
     if f.state[0].live <= f.rules[0].nodes_min:
         return
     take_out_of_service(f, slot)

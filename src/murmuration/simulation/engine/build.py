@@ -1,4 +1,14 @@
-"""From a scenario to a world: the arrays a run starts from."""
+"""From a scenario to a world: the arrays a run starts from.
+
+A world is arrays and nothing else, because of three readers: compiled kernels cannot follow Python
+objects, a snapshot is the arrays written to a file, and two runs are equal if their arrays are.
+Tables of records (`world.JOB`, `RUN`, `SLOT`, ...) hold what belongs together; lists within them
+are linked by row numbers, with −1 as their end. Unused rows of runs and slots are one such list
+too, the free list, whose head is in `state`: taking a row and giving it back are two assignments.
+
+Sizes are powers of two from a generous start, so that a run seldom has to stop for more room; what
+is too small grows by `grow_world`, which doubles.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +84,9 @@ def make_world(setup: Setup, free: Amounts, masks: Flags, mask: Indices) -> wd.W
 
 def _sizes(setup: Setup) -> tuple[int, int]:
     """Room for how many running tasks, and for how many transactions and events, to begin with."""
+    # Twice the widest job: a kernel asks for room before a step, and one step may start a whole
+    # job. Room for the jobs that are there at time zero, or the first seconds of a full cluster
+    # would be spent on growing.
     jobs = setup.jobs
     at_start = jobs.submit_s <= 0.0
     room = max(
@@ -291,6 +304,8 @@ def _workload_rows(setup: Setup) -> Records:
 
 def grow_world(world: wd.World) -> wd.World:
     """The same world with twice the room for running tasks, transactions and events."""
+    # Row numbers stay valid: new rows are appended, linked among themselves, and the last of them
+    # leads to what was still free. The free list then begins with the new rows.
     rows, slots, state = len(world.runs), len(world.slots), world.state
     more_runs = _link_rows(wd.RUN, "slot", rows, 2 * rows, int(state["run_free"][0]))
     more_slots = _link_rows(wd.SLOT, "next", slots, 2 * slots, int(state["slot_free"][0]))

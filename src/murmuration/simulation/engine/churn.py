@@ -3,6 +3,11 @@ zeros.
 
 When a node leaves, its tasks are lost and their jobs place them again; what was claimed on it but
 had not started is placed again too.
+
+Rows are never added or removed: every node that will ever be there has a row from the start, and
+one that is away has a total of zero, so no placement can choose it. That keeps masks, sequence
+numbers and claims valid over a change, and "free" stays what it always is, total minus what is
+taken: it may be negative for the moment between the resize and the loss of the tasks.
 """
 
 from __future__ import annotations
@@ -60,6 +65,9 @@ def resize(w: World, node: int, total: Amounts) -> tuple[bool, bool]:
 @inlined
 def drop_claims(w: World, node: int) -> None:
     """What exclusive schedulers have claimed of the node but not committed yet is void."""
+    # Optimistic schedulers hold no room: their commit meets a row without room and is refused by
+    # the ordinary rule. An exclusive scheduler's room is in the table already, and nobody checks it
+    # again at the commit, so it has to be taken out here. −1 in a claim is a task without a node.
     for scheduler in range(w.schedulers.shape[0]):
         job = w.schedulers[scheduler].job
         if job >= 0 and not w.schedulers[scheduler].optimistic:
@@ -73,6 +81,9 @@ def drop_claims(w: World, node: int) -> None:
 def lose_tasks(w: World, node: int) -> None:
     """Every task on the node is lost. Scheduling the return of a job may move a run to a later
     place in the event queue, where it is looked at again and has nothing left to lose."""
+    # There is no list of the tasks of a node: it would cost something at every start and end, and
+    # nodes leave rarely. Every run that is not over has one event in the queue, so the queue is
+    # the list of all runs.
     k = -1
     while k + 1 < w.state[0].scheduled:
         k += 1
@@ -89,6 +100,7 @@ def lose_of_run(w: World, run: int, node: int) -> int:
     job = w.runs[run].job
     before, slot, lost = -1, w.runs[run].slot, 0
     while slot >= 0:
+        # Read before the task ends: its slot then joins the list of free slots by the same field.
         following = w.slots[slot].next
         there = w.slots[slot].node == node
         if (
@@ -144,6 +156,9 @@ def end_task(w: World, job: int, slot: int) -> None:
 @inlined
 def return_tasks(w: World, job: int, lost: int) -> None:
     """A job gets its lost tasks back to place again."""
+    # A job with tasks left is in a queue or under way already and will meet these there. One that
+    # had placed everything comes back by an event of its own and not directly: a step asks at most
+    # one scheduler what it does next, and one node may give tasks back to jobs of many.
     if w.jobs[job].left == 0:
         w.jobs[job].full = np.nan
         w.jobs[job].status = WAITING

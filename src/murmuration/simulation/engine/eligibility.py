@@ -35,6 +35,9 @@ def job_masks(
     partition = np.where(
         np.array([scheduler.rows is not None for scheduler in schedulers])[owner], owner, -1
     )
+    # A mask has an entry for each node, and there may be a million jobs: jobs that ask for the same
+    # share one. A mask that allows everything is not kept at all (−1), so that the kernels' usual
+    # case reads no mask.
     first, which = distinct_rows([jobs.constraint, picked, partition])
     masks: list[Flags] = []
     index = []
@@ -55,6 +58,8 @@ def distinct_rows(columns: Sequence[Column]) -> tuple[Indices, Indices]:
     """One row of each kind, and the kind of every row, where a kind is a combination of values."""
     kind = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
+        # Renumbered after every column: the product of all counts of values could exceed 64 bits,
+        # the product of the kinds so far and one column cannot.
         values, code = np.unique(column, return_inverse=True)
         kind = np.unique(kind * len(values) + code.ravel(), return_inverse=True)[1].ravel()
     return np.unique(kind, return_index=True)[1], kind
@@ -80,6 +85,10 @@ def find_infeasible(admission: Admission, whole_jobs: bool) -> dict[int, Never]:
 
     `whole_jobs`: all tasks of a job must fit at once, as those of a gang must anywhere.
     """
+    # Three sieves, each slower and finer than the one before: kinds of jobs instead of jobs; of
+    # those, the kinds that no single node holds (`_doubtful`), by whole arrays; and only for what
+    # is left the exact question, with its sentence, for each job. Of a kind the job with the most
+    # tasks is asked first: if it can run, all others can.
     nodes, jobs, free, masks, mask = admission[1:]
     whole = jobs.gang | whole_jobs
     first, which = distinct_rows([*jobs.request.T, mask, whole])

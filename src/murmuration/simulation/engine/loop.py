@@ -3,6 +3,16 @@
 Architectures that use it differ only in data: which scheduler has which jobs, which rows its masks
 allow, and whether it commits optimistically. `advance` runs until something that only Python can do
 is due, and says what.
+
+An event is one of four things: a job arrives, an attempt ends, the tasks of a transaction end, or
+something outside changes (a node, a usage, a job that comes back). Only the first two and a job
+that comes back can give a scheduler something to do, so every step ends in the same question, and
+for at most one scheduler: is it idle, and is anything in its queue? That is why there is no event
+"scheduler begins": a scheduler begins in the same step in which it could.
+
+Time is not a variable of the loop but a field of the world, as is everything else that outlives a
+step. The kernel can therefore return between any two steps and be called again, on the same arrays
+or on copies of them read from a snapshot, without a difference in a single bit.
 """
 
 from __future__ import annotations
@@ -52,6 +62,9 @@ COMPILED, PYTHON, ONE_JOB = range(3)
 def next_time(state: Records, jobs: Records, event_queue: Records) -> float:
     """When the next event happens."""
     arrived = state[0].arrived
+    # Arrivals are a sorted column and never enter the event queue: a million jobs that are known
+    # from the start would make every operation of the heap dearer. Past the last one, a time
+    # beyond the horizon stands for "none".
     at = jobs[arrived].submit if arrived < jobs.shape[0] else state[0].horizon + 1.0
     if state[0].scheduled > 0 and event_queue[0].time < at:
         return float(event_queue[0].time)
@@ -82,7 +95,13 @@ def arrive(state: Records, schedulers: Records, queue: SmallIntegers, jobs: Reco
 
 @inlined
 def launch(w: World, scheduler: int) -> None:
-    """The claim is made: the scheduler is busy until its decision time is over."""
+    """The claim is made: the scheduler is busy until its decision time is over.
+
+    The decision was made on the table as it is now, and takes effect when the decision time is
+    over. Between the two lies what the architectures are compared by: an exclusive scheduler keeps
+    its claim out of everybody's sight, an optimistic one gives it back at once and finds out at
+    the end whether somebody else took it.
+    """
     settle_claim(w, scheduler)
     ends = w.state[0].now + decision_time(w.times, w.jobs, scheduler, w.schedulers[scheduler].job)
     schedule(w.event_queue, w.state, ends, ATTEMPT_ENDS, scheduler)
@@ -152,12 +171,16 @@ def step_to_event(w: World, until: float, full: bool) -> int:
     horizon (then time passes to that), past `until`, or the arrays are too full for it."""
     time, horizon = next_time(w.state, w.jobs, w.event_queue), w.state[0].horizon
     why = GO_ON
+    # The order matters. A run that is over must say so even where its arrays are full, and a pause
+    # must not grow them, or a run in pieces would have larger arrays than a run in one.
     if time > horizon:
         why = FINISHED
     elif time > until:
         why = PAUSED
     elif full:
         why = GROW
+    # At a pause no time passes: sums over time are products of a level and a length, and cutting a
+    # length in two can change the last bit of the sum.
     if why in (GO_ON, FINISHED):
         pass_time(w, min(time, horizon))
     if why == GO_ON:
@@ -182,8 +205,13 @@ def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float
 
     Pausing leaves no trace: a run in one piece and a run in many give the same world.
     """
+    # A decision that Python made since the last call: its claim is in place, and is launched here
+    # exactly as one of a compiled placement would have been.
     deciding = w.state[0].pending
     while True:
+        # Launching is the first thing in a turn, not the last, so that one line does it for both
+        # kinds of placement: after DECIDE the kernel has returned and comes back here. The event it
+        # schedules has room: the check of the turn that decided asked for it.
         if deciding >= 0:
             launch(w, deciding)
             deciding = -1

@@ -3,6 +3,14 @@ until then.
 
 Every function takes any named set of arrays that has the fields it touches: a whole world, or the
 part of it that an architecture passes on.
+
+Four sums have to stay right while a task is on its way, and each function here changes exactly the
+sums of one node. `free` is what is not in use (or not requested, where nothing is measured) and
+counts the task on both nodes. `unreserved` is the same for what production tasks are guaranteed.
+`guaranteed` is what non-production tasks leave of a node. `outgoing` is what is about to leave a
+node: free + outgoing is what the node will have, and that is what an agent looks at when it asks
+whether it must give away still more. Without it an overloaded node would choose new tasks in every
+round of the minutes a transfer takes, until it was empty.
 """
 
 from __future__ import annotations
@@ -47,6 +55,8 @@ def enter(c: Any, job: int, slot: int, node: int) -> None:
         take(c.free, node, c.request[job])
     if c.jobs[job].production:
         give_back(c.guaranteed, node, c.request[job])
+    # A row that got fuller conflicts with whoever decided on it before. One that got emptier does
+    # not, so `leave` counts nothing.
     c.sequence[node] += 1
 
 
@@ -69,6 +79,9 @@ def begin_move(c: Any, slot: int, to: int, ends: float) -> None:
     depart(c, job, slot, source, 1)
     c.slots[slot].node = to
     c.tasks[slot].source = source
+    # The end of the move names the slot and this number. A slot is used again by other tasks, and
+    # a task may be sent back before the event comes up: an event whose number is not the slot's is
+    # about a move that is over, and removing it from the middle of a heap would cost more.
     c.tasks[slot].serial += 1
     schedule(
         c.event_queue, c.state, ends, MIGRATION_ENDS, (c.tasks[slot].serial << SLOT_BITS) | slot

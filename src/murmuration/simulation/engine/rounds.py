@@ -3,6 +3,12 @@ wait for the next round.
 
 Agents that negotiate and batches that are searched differ in what they do when a round is due,
 which is not in here.
+
+A round is an event like any other, so what happens at the same instant is ordered: events that were
+scheduled before the round are dispatched before it, and agents see their effect. The kernel stops
+*after* it has taken the round off the queue and scheduled the next one (`ACT`); whoever acts may
+schedule ends of migrations and runs, and calls again. A run that pauses and one that acts are told
+apart by what `advance_rounds` returns, never by the time.
 """
 
 from __future__ import annotations
@@ -53,6 +59,9 @@ def dispatch(w: World, round_s: float) -> bool:
 @inlined
 def tasks_end(c: World, run: int) -> None:
     """The tasks of a run end; one under way leaves both its nodes."""
+    # `end_run` gives back the room on the node a task counts on, which is the destination once it
+    # has set out. Its room on the source must be given back first, while its slot still says which
+    # node that is; the event of the migration's end stays in the queue and finds nothing to do.
     slot = c.runs[run].slot
     while slot >= 0:
         if c.tasks[slot].source >= 0:

@@ -4,6 +4,11 @@ stop and resume.
 Three seams. `prepare` makes a run at time zero; `advance` moves it on to a time, a decision or the
 horizon, and leaves no trace of where it stopped; `finish` goes to the horizon in pieces. What is
 particular to an architecture is asked of its value (`architectures/architecture.py`).
+
+Everything that is decided once is decided in `prepare`, in an order that is part of the result:
+inputs first, since every scheduler must meet the same jobs and nodes; then who schedules what; then
+which rows a job may use, which depends on its scheduler's partition; then which jobs can never run,
+which depends on the rows. The world is made last and is from then on the only thing that changes.
 """
 
 from __future__ import annotations
@@ -80,7 +85,8 @@ def prepare(scenario: sc.Scenario) -> Run:
     schedulers = tuple(architecture.schedulers(scenario, jobs.workloads, len(nodes.names)))
     owner = assign_jobs(schedulers, jobs.workloads, jobs.workload)
     masks, mask = job_masks(scenario, nodes, jobs, schedulers, owner)
-    # What is free once every node is there.
+    # What is free once every node is there. A job is infeasible only if it would not fit even then:
+    # one that waits for a node which joins tomorrow is merely waiting.
     max_free = free + (changes.max_total - changes.start)
     admission = Admission(scenario, nodes, jobs, max_free, masks, mask)
     infeasible = find_infeasible(admission, architecture.whole_jobs)
@@ -150,6 +156,9 @@ def _policy(scenario: sc.Scenario) -> tuple[Placement, sc.Scenario]:
 def advance(run: Run, until_s: float = np.inf, watch: int = -1) -> int:
     """Advance a run past a time, to the horizon, or to the next attempt of job `watch`; says why it
     stopped."""
+    # Samples are taken just *before* their instant: the kernel runs up to the largest time below
+    # it. What happens at that very instant then falls into the next sample in every run, whether
+    # it is advanced in one piece or in many.
     while run.measured is not None:
         at = measured.due(run.measured, run.world)
         if at > min(until_s, run.horizon_s):
@@ -168,6 +177,8 @@ def _advance_to(run: Run, until_s: float, watch: int) -> int:
     while True:
         why = architecture.advance(run, ask, watch, until_s)
         if why == loop.GROW:
+            # Kernels allocate nothing; they stop before an event that could need more rows than
+            # there are. The architecture's own arrays grow with the world, never apart from it.
             run.world = grow_world(run.world)
             run.state = architecture.grow_state(run.state, run.world)
         elif why == rounds.ACT and architecture.act is not None:

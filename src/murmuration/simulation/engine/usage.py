@@ -1,5 +1,14 @@
 """What tasks use, measured periodically: each follows its curve, and its node's row follows the
-task."""
+task.
+
+With usage, `free` means "not in use" instead of "not requested", and may be negative: nothing stops
+tasks from using more than a node has, which is the overload that negotiation is there to relieve.
+What is guaranteed to production tasks is kept apart, in `unreserved`, and never depends on usage.
+
+A measurement is one event for the whole cluster, not one for each task. A curve is constant between
+two of its points, so most tasks have not changed since the last measurement and cost one
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +41,8 @@ def follow(
     one."""
     for r in range(use.shape[0]):
         now = max(int(request[r] * share[r]), 1) if request[r] > 0 else 0
+        # Only the difference is written, so that no sum over all tasks of a node is ever needed,
+        # and integers make the sums exact however often that happens.
         change = now - use[r]
         use[r] = now
         free[node, r] -= change

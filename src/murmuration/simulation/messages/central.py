@@ -140,7 +140,7 @@ class HostParty(Party):
         agent = CentralNodeAgent(
             self.name, self.name, self._total, dict(self._attributes), timeout_s
         )
-        found = [
+        running = [
             Found(start.launch.framework, run, start.launch.request, start.ends_s)
             for run, start in self.journal.items()
             if run in self.processes
@@ -151,7 +151,7 @@ class HostParty(Party):
             if run not in self.processes and run not in memory.ended
         ]
         now = self._driver.clock(self.name)
-        agent.find(found, [*memory.ended.values(), *untold], now, memory.stopping)
+        agent.find(running, [*memory.ended.values(), *untold], now, memory.stopping)
         return agent
 
     def _trace(self, run: str, stop: RunStopping | None) -> Ended:
@@ -223,7 +223,7 @@ class HostParty(Party):
         self._sick_s = self._driver.now + seconds
 
     def reboot(self, seconds: float) -> None:
-        """The host goes down with everything on it, and its clock starts anew."""
+        """The host goes down with everything on it, and its clock starts at zero again."""
         if self._driver.is_gone(self.name):
             return
         self._driver.crash(self.name)

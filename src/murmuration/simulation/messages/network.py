@@ -139,6 +139,8 @@ class Network:
             faults.loss or faults.duplication or faults.jitter_s or faults.partitions
         ):
             return [now + faults.delay_s]
+        # A partition takes what is *sent* during it. What was under way when it began arrives: that
+        # is the message from before the cut that protocols forget.
         if self.cut(sender, to, now) or self._rng.random() < faults.loss:
             self.lost += 1
             return []
@@ -193,7 +195,18 @@ class _Connection:
 
 class OrderedNetwork(Network):
     """A network of ordered connections. `faults` has the partitions; a message takes between the
-    two times of `delay_s`, drawn evenly."""
+    two times of `delay_s`, drawn evenly.
+
+    It is what TCP gives two processes and no more: while a connection stands, messages arrive in
+    order; when it breaks, what was under way is lost, and nobody knows how much of it was. Both
+    sides hear of the break, but each at a time of its own and up to `notice_s` late, so that one
+    may have dialled again and spoken before the other knows that the old connection is gone.
+    Numbered sessions tell the two apart; most of the hard schedules are made of that overlap.
+
+    Only dialers connect (node agents dial, a master listens), and all of them look for their
+    listener at the same beat (`redial_s`): drawing a time for each would cost an event per dialer
+    and second for nothing that a protocol could tell.
+    """
 
     def __init__(
         self,
@@ -277,6 +290,8 @@ class OrderedNetwork(Network):
 
     def _break(self, pair: Pair) -> None:
         connection = self._open.pop(pair)
+        # One that is down hears nothing, and if it is up again before the notice comes it is
+        # another life, which has never heard of the connection.
         for name, peer in (pair, pair[::-1]):
             if self._driver.is_up(name):
                 later = self._driver.now + self._notice_s * float(self._rng.random())

@@ -111,7 +111,7 @@ class Version2:
                 )
                 return
             except OSError as error:
-                if error.errno != errno.EBUSY or not left:  # somebody was born meanwhile
+                if error.errno != errno.EBUSY or not left:  # a process was forked meanwhile
                     raise
 
     def _step_down(self) -> None:

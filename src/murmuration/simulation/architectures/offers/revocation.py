@@ -4,6 +4,17 @@ below its own (5.2.3).
 Whom to revoke is the rule of `schedulers/offers/clearing`, as for the message-level master; here it
 is applied to the runs of a world, and for as many tasks as the framework is owed. What is free but
 on offer counts as room: it comes back by itself.
+
+Tasks are killed one node at a time. For each task that is owed the search is: a node that has room
+already; else a victim (a framework furthest above its guarantee) and a node where killing some of
+its tasks makes enough room without taking the victim below its own guarantee. Room that was found
+is *promised*, that is, counted out of the table while more is looked for, or the same free gap
+would be found for every task; at the end all promises are taken back, and the ordinary offers hand
+the room out. Nothing is reserved for the framework: if another takes the room first, it starves on
+and may revoke again, but not before time has passed.
+
+Scratch space is borrowed from arrays that are only in use while an offer is made (`offer_free`,
+`offer_mask`, `offer_total`) and from the framework's own claim: it is idle, so it has none.
 """
 
 from __future__ import annotations
@@ -38,6 +49,8 @@ def revoke(w: OfferWorld, scheduler: int, job: int) -> None:
     same tasks without end.
     """
     framework = scheduler // w.state[0].slots
+    # Where part of a node is kept for short tasks, a long one needs room outside that part too,
+    # and killing a short task makes none for it.
     reserved = w.long_free.shape[0] > 0 and not is_short(w.state, w.workloads, w.jobs, job)
     wanted, tasks, promised = w.offer_total[0], 0, 0
     if w.workloads[framework].revoked_at < w.state[0].now:
@@ -72,6 +85,8 @@ def make_room(w: OfferWorld, framework: int, wanted: Amounts, reserved: bool) ->
         count_on_nodes(w, victim, reserved)
         node = node_to_clear(w, victim, wanted, reserved)
     if node >= 0:
+        # The framework has refused offers since nothing in them was large enough. That is about to
+        # change, so it is asked again from the first one.
         clear(w, victim, node, wanted, reserved)
         w.workloads[framework].refusals = 0
     return node
@@ -126,7 +141,11 @@ def count_on_nodes(w: OfferWorld, victim: int, reserved: bool) -> None:
 @inlined
 def node_to_clear(w: OfferWorld, victim: int, wanted: Amounts, reserved: bool) -> int:
     """Of the nodes that can be cleared, the one where the victim started something last; −1 for
-    none."""
+    none.
+
+    The last started loses the least work. Runs that began no later than the best so far are
+    skipped without a look at their tasks.
+    """
     chosen, latest = -1, -1.0
     for k in range(w.state[0].scheduled):
         run = run_at(w, k, victim, reserved)
