@@ -1,189 +1,176 @@
-"""Break the live cluster on purpose, one way at a time, and see whether a test notices.
+"""Break the code on purpose, one way at a time, and see whether a test notices.
 
-Each mutant is a small change of the source in a copy of the repository; the tests named with it
-must fail there. `python scripts/mutants.py` runs all, `python scripts/mutants.py NAME …` some; the
-exit code is 1 if one survives.
+`python scripts/mutants.py live` runs the mutants of `scripts/mutants/live.toml`, `… live NAME …`
+some of them; the exit code is 1 if one survives that is not said to be equivalent. A set is a file
+of its own:
+
+    [environment]              # for the tests
+    SCHEDULES = "150"
+
+    [suites]                   # named lists of arguments of pytest, each tried in turn
+    faults = ["tests/simulation/test_central_faults.py"]
+
+    [[files]]
+    path = "src/murmuration/…"
+    suites = ["faults", "units"]
+    [[files.mutants]]
+    name = "leases never end"
+    before = "if now < self.due:"     # text that is there once
+    after = "if True:"
+    equivalent = ""                   # why no test can notice, if none can
+
+All run in one copy of the repository, so that what was compiled for one is there for the next.
+`--suite NAME` tries that suite only, `--table` prints the outcome as a table for the docs.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 ROOT = Path(__file__).resolve().parent.parent
+SETS = ROOT / "scripts" / "mutants"
+COPIED = ("src", "tests", "pyproject.toml", "examples", "docs", "scripts", "benchmarks")
 TIMEOUT_S = 900
-FAULTS = "tests/simulation/test_central_faults.py"
-CENTRAL = "tests/schedulers/central"
-STORE = "tests/runtime/test_store_damage.py tests/runtime/test_store.py"
-DRIVE = "tests/runtime/test_drive.py tests/runtime/test_notes.py"
-SCHEDULERS = "src/murmuration/schedulers/central"
-RUNTIME = "src/murmuration/runtime"
 
 
-class Mutant(NamedTuple):
-    """One way to be wrong: in this file, this text becomes that one."""
+class Mutant(msgspec.Struct, forbid_unknown_fields=True):
+    """One way to be wrong: this text becomes that one."""
 
     name: str
-    file: str
     before: str
     after: str
-    tests: str
+    equivalent: str = ""
 
 
-MUTANTS = (
-    Mutant(
-        "sent before written",
-        f"{RUNTIME}/drive.py",
-        "self._batch.effects.append(effect)",
-        "self._release([effect])",
-        DRIVE,
-    ),
-    Mutant(
-        "answered before written",
-        f"{RUNTIME}/drive.py",
-        "self._batch.waiting += [done] if done is not None else []",
-        "done is None or done.set_result(0)",
-        DRIVE,
-    ),
-    Mutant(
-        "synchronous off",
-        f"{RUNTIME}/store/sqlite.py",
-        "PRAGMA synchronous = FULL",
-        "PRAGMA synchronous = OFF",
-        STORE,
-    ),
-    Mutant(
-        "row sums not looked at",
-        f"{RUNTIME}/store/sqlite.py",
-        "if sums[-1] != written:",
-        "if False:",
-        STORE,
-    ),
-    Mutant(
-        "TaskStopping not stored",
-        f"{SCHEDULERS}/memory.py",
-        'yield Patch("tasks", (job, index), {"stopped_for": reason})',
-        "return",
-        CENTRAL,
-    ),
-    Mutant(
-        "TaskPlaced not stored",
-        f"{SCHEDULERS}/memory.py",
-        'yield Put("tasks", (job, index), {**row, **times})',
-        "return",
-        FAULTS,
-    ),
-    Mutant(
-        "orders after the lease are obeyed",
-        f"{SCHEDULERS}/node_agent.py",
-        "if self.leaving or now >= self._leased_until_s:",
-        "if self.leaving:",
-        f"{FAULTS} {CENTRAL}",
-    ),
-    Mutant(
-        "why a run stops is not noted",
-        f"{SCHEDULERS}/node_agent.py",
-        "self._out.append(Note(RunStopping(run, asked, reason)))",
-        "pass",
-        f"{FAULTS} {CENTRAL}",
-    ),
-    Mutant(
-        "ends are not told again",
-        f"{SCHEDULERS}/node_agent.py",
-        "if record.ended is not None)",
-        "if False)",
-        f"{FAULTS} {CENTRAL}",
-    ),
-    Mutant(
-        "lost counts as failure",
-        f"{SCHEDULERS}/jobs.py",
-        "if status in (Status.LOST, Status.REVOKED):",
-        "if status is Status.REVOKED:",
-        f"{FAULTS} {CENTRAL}",
-    ),
-    Mutant(
-        "losses do not back off",
-        f"{SCHEDULERS}/jobs.py",
-        "return 0.0 if losses <= 1 else backoff_s(spec, losses - 1)",
-        "return 0.0",
-        CENTRAL,
-    ),
-    Mutant(
-        "ports are kept",
-        f"{SCHEDULERS}/jobs.py",
-        "self.ports[task.node] -= Counter(port for port in job.spec.ports if port)",
-        "pass",
-        f"{FAULTS} {CENTRAL}",
-    ),
-    Mutant(
-        "no margin",
-        f"{SCHEDULERS}/leases.py",
-        "return self.agent_timeout_s + self.margin_s",
-        "return self.agent_timeout_s",
-        f"{FAULTS} {CENTRAL}",
-    ),
-    Mutant(
-        "leases never end",
-        f"{SCHEDULERS}/leases.py",
-        "if now < self.due:",
-        "if True:",
-        f"{FAULTS} {CENTRAL}",
-    ),
-    Mutant(
-        "unwell nodes get tasks",
-        f"{SCHEDULERS}/master.py",
-        "and name not in self.resting",
-        "",
-        CENTRAL,
-    ),
-)
+class MutatedFile(msgspec.Struct, forbid_unknown_fields=True):
+    path: str
+    suites: list[str]
+    mutants: list[Mutant]
 
 
-def is_noticed(mutant: Mutant) -> bool:
-    """Whether a test fails in a copy of the repository that has the mutant."""
-    with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / "copy"
-        for name in ("src", "tests", "pyproject.toml", "examples", "docs"):
+class MutantSet(msgspec.Struct, forbid_unknown_fields=True):
+    suites: dict[str, list[str]]
+    files: list[MutatedFile]
+    environment: dict[str, str] = {}
+
+
+class Outcome(msgspec.Struct):
+    """Which suite noticed a mutant, if one did, and after how long."""
+
+    mutant: Mutant
+    suite: str
+    seconds: float
+
+    @property
+    def is_fine(self) -> bool:
+        return bool(self.suite or self.mutant.equivalent)
+
+
+class Bench:
+    """A copy of the repository in which one mutant after the other is tried."""
+
+    def __init__(self, place: Path, chosen: MutantSet) -> None:
+        self._copy, self._chosen = place / "copy", chosen
+        for name in COPIED:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+                # Compiled kernels come along: they know the text they were compiled from.
+                shutil.copytree(source, self._copy / name, symlinks=True)
             else:
-                shutil.copy(source, copy / name)
-        file = copy / mutant.file
-        text = file.read_text()
+                shutil.copy(source, self._copy / name)
+        if (ROOT.parent / "shared").exists():
+            (place / "shared").symlink_to(ROOT.parent / "shared")
+
+    def try_out(self, file: MutatedFile, mutant: Mutant, suites: list[str]) -> Outcome:
+        path = self._copy / file.path
+        text = path.read_text()
         if text.count(mutant.before) != 1:
-            raise SystemExit(f"{mutant.name}: {mutant.file} has changed; write the mutant anew")
-        file.write_text(text.replace(mutant.before, mutant.after))
-        return not _tests_pass(copy, mutant.tests.split())
+            raise SystemExit(
+                f"{mutant.name}: expected its text once in {file.path}, "
+                f"got it {text.count(mutant.before)} times; write the mutant anew"
+            )
+        began = time.monotonic()
+        path.write_text(text.replace(mutant.before, mutant.after))
+        try:
+            noticed = next((suite for suite in suites if not self._passes(suite)), "")
+        finally:
+            path.write_text(text)
+        return Outcome(mutant, noticed, time.monotonic() - began)
+
+    def _passes(self, suite: str) -> bool:
+        words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *self._chosen.suites[suite]]
+        environment = {
+            **os.environ,
+            **self._chosen.environment,
+            "PYTHONPATH": str(self._copy / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        try:
+            result = subprocess.run(
+                [sys.executable, *words],
+                cwd=self._copy,
+                env=environment,
+                capture_output=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        if result.returncode not in (0, 1):
+            raise SystemExit(f"pytest {' '.join(words[2:])}: {result.stdout.decode()[-2000:]}")
+        return result.returncode == 0
 
 
-def _tests_pass(copy: Path, tests: list[str]) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
-    try:
-        result = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, timeout=TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return result.returncode == 0
+def read_set(name: str) -> MutantSet:
+    path = SETS / f"{name}.toml"
+    if not path.exists():
+        known = ", ".join(sorted(file.stem for file in SETS.glob("*.toml")))
+        raise SystemExit(f"{name!r}: expected a set of mutants, one of {known}")
+    return msgspec.toml.decode(path.read_bytes(), type=MutantSet)
 
 
-def main(names: list[str]) -> int:
-    chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
-    survivors = []
-    for mutant in chosen:
-        noticed = is_noticed(mutant)
-        survivors += [] if noticed else [mutant.name]
-        print(f"{'noticed ' if noticed else 'SURVIVES'}  {mutant.name}", flush=True)
-    print(f"{len(chosen) - len(survivors)} of {len(chosen)} were noticed")
+def print_table(outcomes: list[Outcome]) -> None:
+    print("| mutant | noticed by | s |\n|---|---|---|")
+    for outcome in outcomes:
+        by = outcome.suite or f"equivalent: {outcome.mutant.equivalent}"
+        print(f"| {outcome.mutant.name} | {by} | {outcome.seconds:.0f} |")
+
+
+def run(name: str, names: list[str], suite: str, table: bool) -> int:
+    chosen, outcomes = read_set(name), list[Outcome]()
+    with tempfile.TemporaryDirectory() as place:
+        bench = Bench(Path(place), chosen)
+        for file in chosen.files:
+            suites = [each for each in file.suites if suite in ("", each)]
+            for mutant in file.mutants:
+                if not names or mutant.name in names:
+                    outcome = bench.try_out(file, mutant, suites)
+                    outcomes.append(outcome)
+                    word = outcome.suite or ("equivalent" if outcome.is_fine else "SURVIVES")
+                    print(f"{word:<10} {outcome.seconds:>4.0f} s  {mutant.name}", flush=True)
+    for each in chosen.suites:
+        print(f"{sum(outcome.suite == each for outcome in outcomes)} noticed by {each}")
+    survivors = sum(not outcome.is_fine for outcome in outcomes)
+    print(f"{survivors} of {len(outcomes)} survive")
+    if table:
+        print_table(outcomes)
     return 1 if survivors else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("set")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--suite", default="")
+    parser.add_argument("--table", action="store_true")
+    arguments = parser.parse_args()
+    sys.exit(run(arguments.set, arguments.names, arguments.suite, arguments.table))

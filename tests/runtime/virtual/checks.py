@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.runtime.virtual.cluster import MASTER_HOST, Span, VirtualCluster
-from tests.runtime.virtual.faults import LEASE_S
+from tests.runtime.virtual.faults import GANG, LEASE_S
 from tests.runtime.virtual.hosts import CODE
 
 from murmuration.runtime.master.settings import lease_margin_s
@@ -22,6 +22,7 @@ from murmuration.runtime.store.sqlite import SqliteStore
 from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.messages import (
+    JobSubmitted,
     NodeDraining,
     NodeIsLost,
     Recover,
@@ -58,6 +59,7 @@ def check(cluster: VirtualCluster) -> list[str]:
         *losses_are_explained(cluster, facts),
         *ends_are_heard(cluster, facts),
         *drained_nodes_get_nothing(facts),
+        *gangs_start_whole(facts),
     ]
 
 
@@ -122,6 +124,8 @@ def jobs_ended_as_they_must(cluster: VirtualCluster) -> Iterator[str]:
             # A kill may have been noted, and its master gone before it could answer.
             unanswered = {"killed"} if job.counts()[CentralTaskState.KILLED] else set()
             wanted = {"failed" if code else "finished"} | unanswered
+            if name == GANG and cluster.gone and len(job.waiting) == job.spec.count:
+                wanted.add("")  # there may be no room for it any more
         if job.status not in wanted:
             yield f"{name} is {job.status or 'open'} with {counts}, expected {sorted(wanted)}"
         if job.status == "failed" and job.code != code:
@@ -190,7 +194,8 @@ def ends_are_heard(cluster: VirtualCluster, facts: list[Dated]) -> Iterator[str]
     }
     for name, job in cluster.master.jobs.jobs.items():
         code = int(job.spec.environment.get(CODE, "0"))
-        ends_max = 1 + (job.spec.restart.retries or 0) if code else 1
+        times = sum(isinstance(d.fact, JobSubmitted) and d.fact.job == name for d in facts)
+        ends_max = times * (1 + (job.spec.restart.retries or 0) if code else 1)
         for task in job.tasks:
             heard = [
                 span
@@ -224,3 +229,18 @@ def drained_nodes_get_nothing(facts: list[Dated]) -> Iterator[str]:
                 (draining.add if on else draining.discard)(node)
             case TaskPlaced(job, index, run, node) if node in draining:
                 yield f"{job}.{index}.{run} was placed on {node}, which is draining"
+
+
+def gangs_start_whole(facts: list[Dated]) -> Iterator[str]:
+    """The first runs of a gang are placed together."""
+    sizes: dict[str, int] = {}
+    placed: Counter[tuple[str, float]] = Counter()
+    for dated in facts:
+        match dated.fact:
+            case JobSubmitted(job, spec=spec) if spec.gang and job not in sizes:
+                sizes[job] = spec.count
+            case TaskPlaced(job, _, 1) if job in sizes:
+                placed[job, dated.at_s] += 1
+    for (job, at_s), tasks in placed.items():
+        if tasks != sizes[job]:
+            yield f"{tasks} of {sizes[job]} tasks of the gang {job} were placed at {at_s:.3f} s"

@@ -58,7 +58,8 @@ class Witnessed:
     """What really happened."""
 
     spans: list[Span] = field(default_factory=list)
-    starts: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
+    #: The names of all runs: none is used twice.
+    runs: set[str] = field(default_factory=set)
     broken: list[str] = field(default_factory=list)
     #: Jobs whose submission was answered for; and kills, with the last run each task had by then.
     submitted: set[str] = field(default_factory=set)
@@ -242,6 +243,17 @@ class VirtualCluster:
             self.ask(SubmitJob(spec), answered)
         self.world.after(1.0, self.submit_surely, spec)
 
+    def submit_again(self, spec: JobSpec) -> None:
+        """The name of a job that has ended may be used again."""
+        job = self.master.jobs.jobs.get(spec.name) if self.master is not None else None
+        if job is not None and job.status:
+            self.seen.killed = {
+                task: run
+                for task, run in self.seen.killed.items()
+                if task.rpartition(".")[0] != spec.name
+            }
+            self.ask(SubmitJob(spec), lambda: None)
+
     def kill(self, job: str, index: int | None) -> None:
         """A client that kills a job or a task; if it is answered, no task may start anew."""
         master = self.master
@@ -274,11 +286,13 @@ class VirtualCluster:
     def began(self, node: str, task: VirtualTask) -> None:
         name, _, number = task.run.rpartition(".")
         job, _, index = name.rpartition(".")
+        if task.run in self.seen.runs:
+            self.seen.broken.append(f"{task.run} began a second time, on {node}")
+        self.seen.runs.add(task.run)
         other = self.running.get(name)
         if other is not None:
             self.seen.broken.append(f"{other.run} ran still when {task.run} began on {node}")
         self.running[name] = task
-        self.seen.starts.setdefault(name, []).append((self.world.now, node))
         query = "SELECT run FROM tasks WHERE job = ? AND idx = ?"
         stored = self.stored(query, job, int(index))
         if not stored or stored[0][0] < int(number):

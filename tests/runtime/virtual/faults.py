@@ -22,6 +22,8 @@ LEASE_S = 6.0
 #: The agent looks for its watchdog once a second; it may be late.
 UNWATCHED_S = 2.5
 HOUR_S = 3600.0
+#: The job that may never find its room.
+GANG = "gang"
 
 
 def draw(seed: int, folder: Path) -> VirtualCluster:
@@ -38,7 +40,7 @@ def draw(seed: int, folder: Path) -> VirtualCluster:
     cluster.network.doubling = rng.choice([0.0, 0.0, 0.05])
     draw_clients(cluster, rng)
     # From calm, where nothing may be lost at all, to very bad.
-    for _ in range(rng.choice([0, 1, 2, 4, 8, 14])):
+    for _ in range(rng.choice([0, 1, 2, 4, 8, 12])):
         cluster.world.at(rng.uniform(1.0, FAULTS_S), Faults(cluster, rng).strike)
     return cluster
 
@@ -52,6 +54,10 @@ def draw_clients(cluster: VirtualCluster, rng: random.Random) -> None:
         if rng.random() < 0.3:
             index = rng.randrange(spec.count) if rng.random() < 0.5 else None
             at(begins + rng.expovariate(0.1), cluster.kill, spec.name, index)
+        if rng.random() < 0.3:
+            at(begins + rng.uniform(5.0, 60.0), cluster.submit_again, spec)
+    if rng.random() < 0.4:
+        at(rng.uniform(0.5, FAULTS_S), cluster.submit_surely, draw_gang(rng))
     for name in cluster.hosts:
         if rng.random() < 0.3:
             at(rng.uniform(0, FAULTS_S), cluster.drain, name, True, rng.random() < 0.5)
@@ -78,6 +84,19 @@ def draw_job(name: str, rng: random.Random) -> JobSpec:
     )
 
 
+def draw_gang(rng: random.Random) -> JobSpec:
+    """One that needs more than one node, so that there may be room for a part of it."""
+    return JobSpec(
+        name=GANG,
+        command=["x"],
+        count=3,
+        gang=True,
+        resources={"cpu": 0.9, "memory": "100M"},
+        environment={LASTS: str(rng.uniform(0.5, 15.0))},
+        restart=Restart(backoff_max_s=4.0),
+    )
+
+
 class Faults:
     """What may go wrong with a cluster, one thing at a time."""
 
@@ -85,9 +104,12 @@ class Faults:
         self.cluster, self.rng = cluster, rng
         self.world, self.network = cluster.world, cluster.network
 
-    def strike(self) -> None:
-        name = self.rng.choice(list(self.cluster.hosts))
+    def strike(self, name: str = "") -> None:
+        """Misfortunes seldom come singly: the next one may hit the same node."""
+        name = name or self.rng.choice(list(self.cluster.hosts))
         self.rng.choice(FAULTS)(self, name, self.cluster.hosts[name])
+        if self.rng.random() < 0.4 and self.world.now < FAULTS_S:
+            self.world.after(self.rng.uniform(0.0, LEASE_S / 2), self.strike, name)
 
     def note(self, host: str, seconds: float = 0.0) -> None:
         self.cluster.seen.faults.append((self.world.now, self.world.now + seconds, host))

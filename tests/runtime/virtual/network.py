@@ -29,7 +29,7 @@ class End(asyncio.Transport):
         self.other: End | None = None
         #: What is on its way to the other end; None is the end.
         self._way: deque[bytes | None] = deque()
-        self._busy_s = 0.0
+        self._busy_s = self._stalled_until_s = 0.0
         #: Nothing that is written arrives any more.
         self._is_broken = self._is_closed = False
         self._written = 0
@@ -76,8 +76,12 @@ class End(asyncio.Transport):
         if not self._way:
             return
         assert self.other is not None
+        world = self._network.world
         if self._network.is_cut(self.loop.host, self.other.loop.host):
-            self._network.world.after(RETRY_S, self._arrive)
+            world.after(RETRY_S, self._arrive)
+            return
+        if world.now < self._stalled_until_s:
+            world.at(self._stalled_until_s, self._arrive)
             return
         self.other.loop.call_soon(self.other._receive, self._way.popleft())
 
@@ -96,12 +100,13 @@ class End(asyncio.Transport):
         self.loop.call_soon(self.protocol.connection_lost, error)
 
     def break_off(self, drops: bool, notice_s: float) -> None:
-        """Nothing more arrives at the other end, but that this has ended; what is on its way may
-        be dropped."""
+        """Nothing more arrives at the other end, but that this has ended; what is on its way is
+        dropped, or comes late, when the other side may have another connection already."""
         if self._is_broken:
             return
         if drops:
             self._way.clear()
+        self._stalled_until_s = self._network.world.now + notice_s
         self._push(None, notice_s)
         self._is_broken = True
 

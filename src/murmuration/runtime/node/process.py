@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import secrets
 import signal
@@ -54,6 +55,8 @@ LOOK_S = 1.0
 RECONNECT_S = 0.1
 RECONNECT_MAX_S = 1.0
 LEAVE_S = 10.0
+#: How long tasks may run that are found without a lease.
+FIRST_LEASE_S = 60.0
 CONNECT_S = 5.0
 #: A run that waits for its start is asked for its output again after this.
 START_S = 0.05
@@ -92,6 +95,7 @@ class Hosted:
     ) -> None:
         self._process, self._host = process, process.host
         self._lease: Lease | None = None
+        self._leased_until_s = math.inf
         #: Starts that wait, runs that are to end at once, and what was measured last.
         self._starts: deque[Start] = deque()
         self._doomed: dict[str, str] = {}
@@ -120,7 +124,10 @@ class Hosted:
         self._lease = Lease(folder)
         fenced = FencedRuns(folder)
         self.executor = Executor(folder / "tasks", isolation, fenced.read, self.tell, host)
-        self._lease.write(host.monotonic() + 60.0)
+        # What an earlier agent left may run for as long as its lease says, and not a lease longer
+        # for every agent that starts.
+        self._leased_until_s = min(self._lease.read(), host.monotonic() + FIRST_LEASE_S)
+        self._lease.write(self._leased_until_s)
         self.folder = folder
         host.end_watchdog(folder)
         fenced.keep(self.executor.unsettled)
@@ -130,7 +137,8 @@ class Hosted:
     def begin(self) -> None:
         """Find what an agent before this one has left."""
         runs, ended = self.executor.find()
-        self.agent.find(runs, ended, self._host.monotonic(), self.executor.stopping)
+        now, stopping = self._host.monotonic(), self.executor.stopping
+        self.agent.find(runs, ended, now, stopping, self._leased_until_s)
         self.executor.watch_found()
         self._driver.start()
 

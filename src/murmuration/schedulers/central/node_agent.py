@@ -246,9 +246,11 @@ class CentralNodeAgent:
         ended: Iterable[Ended],
         now: float,
         stopping: Mapping[str, RunStopping] | None = None,
+        leased_until_s: float = math.inf,
     ) -> None:
         """Take up what an agent before this one left: runs that go on, ends that were not recorded
-        yet, and what runs were told to stop for. Those are told once more, at once."""
+        yet, and what runs were told to stop for. Those are told once more, at once. The lease under
+        which they run is the one that the other agent had."""
         for run in runs:
             record = RunRecord(run.framework, run.request, RunPhase.RUNNING)
             self.runs[run.run] = record
@@ -260,7 +262,7 @@ class CentralNodeAgent:
                 heapq.heappush(self._limits, (ends_s, run.run))
         for end in ended:
             self.runs[end.run] = RunRecord(end.framework, (), RunPhase.ENDED, ended=end)
-        self.lease_s = now + self.agent_timeout_s
+        self.lease_s = min(now + self.agent_timeout_s, leased_until_s)
 
     @property
     def _no_master(self) -> str:

@@ -151,7 +151,8 @@ class HostParty(Party):
             if run not in self.processes and run not in memory.ended
         ]
         now = self._driver.clock(self.name)
-        agent.find(running, [*memory.ended.values(), *untold], now, memory.stopping)
+        ended = [*memory.ended.values(), *untold]
+        agent.find(running, ended, now, memory.stopping, self.lease_s)
         return agent
 
     def _trace(self, run: str, stop: RunStopping | None) -> Ended:
