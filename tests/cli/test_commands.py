@@ -46,6 +46,7 @@ WORKLOAD = {
     "wait_s_p99",
     "wait_first_attempt_s_mean",
     "wait_first_attempt_s_p90",
+    "wait_full_jobs",
     "wait_full_s_mean",
     "wait_full_s_p90",
     "turnaround_s_mean",

@@ -21,22 +21,13 @@ def test_more_load_overloads_more_nodes_and_few_of_them() -> None:
 
 
 def test_nodes_are_filled_more_evenly_than_without_migration_and_fewer_are_overloaded() -> None:
-    found = {row.quantity: row for row in masb.benchmark(QUICK).rows}
-    above = {
-        name.split("above ")[1].split(" ")[0]: row.holds
-        for name, row in found.items()
-        if "above" in name
-    }
-    # Spreading by load from a fresh table of all nodes leaves them more even still.
-    assert above == {
-        "best-fit": True,
-        "shared-state": True,
-        "kubernetes-balanced": True,
-        "kubernetes": False,
-    }
+    rows = {row.quantity: row for row in masb.benchmark(QUICK).rows}
+    above = [row for name, row in rows.items() if "negotiation above" in name]
+    # Every baseline ran its workload, or its row would not be judged.
+    assert [row.holds for row in above] == [True] * len(masb.BASELINES)
     least = min(
         float(str(row.measured)[:-1])
-        for name, row in found.items()
+        for name, row in rows.items()
         if name.endswith(": overloaded nodes")
     )
-    assert float(str(found["negotiation, overloaded nodes"].measured)[:-1]) < least
+    assert float(str(rows["negotiation, overloaded nodes"].measured)[:-1]) < least

@@ -37,6 +37,7 @@ class Job:
     attempts: int = 0
     empty: int = 0
     conflicts: int = 0
+    stuck: int = 0
     status: str = "waiting"
 
     def result(self) -> tuple[Any, ...]:
@@ -55,6 +56,9 @@ class Agent:
     rows: NDArray[np.bool_]
     rng: np.random.Generator
     queue: list[Job] = field(default_factory=list)
+    #: Jobs that found no room, and after how many attempts each is tried again.
+    aside: list[tuple[int, Job]] = field(default_factory=list)
+    tried: int = 0
     busy: bool = False
 
 
@@ -194,16 +198,32 @@ class Reference:
             job.status = "never"
 
     def wait(self, job: Job) -> None:
-        """To the tail of the queue, behind the jobs of the same priority."""
-        agent = self.owner[job.row]
+        """To the tail of the queue, behind the jobs of the same priority; one that found no room
+        lets all have a turn that wait now, if some of them are of lower priority."""
+        agent, priority = self.owner[job.row], self.list.priority
+        lower = [other for other in agent.queue if priority[other.row] < priority[job.row]]
+        if job.stuck and lower and self.rules.unplaced == "next":
+            agent.aside.append((agent.tried + len(agent.queue), job))
+        else:
+            self.insert(agent, job)
+        self.next(agent)
+
+    def insert(self, agent: Agent, job: Job) -> None:
         priority = self.list.priority
         at = sum(priority[other.row] >= priority[job.row] for other in agent.queue)
         agent.queue.insert(at, job)
-        self.next(agent)
 
     def next(self, agent: Agent) -> None:
-        if agent.busy or not agent.queue:
+        if agent.busy:
             return
+        alone = not agent.queue
+        back = [entry for entry in agent.aside if alone or entry[0] <= agent.tried]
+        agent.aside = [entry for entry in agent.aside if entry not in back]
+        for _, job in back:
+            self.insert(agent, job)
+        if not agent.queue:
+            return
+        agent.tried += 1
         job = agent.queue.pop(0)
         agent.busy = True
         job.attempts += 1
@@ -237,10 +257,13 @@ class Reference:
         began: float,
     ) -> None:
         self.events += 1
+        self.over_policy = False
         accepted = (
             self.commit(job, chosen, seen) if self.rules.kind == "shared-state" else list(chosen)
         )
         self.count(job, len(chosen), len(accepted), self.now - began)
+        full = not len(chosen) or self.over_policy
+        job.stuck = job.stuck + 1 if full and not accepted else 0
         if self.rules.kind != "shared-state":
             np.add.at(self.sequence, chosen, 1)
         if accepted:
@@ -262,6 +285,7 @@ class Reference:
         atomic = atomic or bool(self.list.gang[job.row])
         free, accepted = self.free.copy(), []
         room = self.policy_room(job)
+        self.over_policy = room < len(chosen)
         for node, before in list(zip(chosen, seen, strict=True))[:room]:
             stale = self.rules.conflict == "machine" and self.sequence[node] != before
             if not stale and (free[node] >= request).all():
@@ -279,9 +303,12 @@ class Reference:
         total, request = self.nodes.total.sum(axis=0), self.list.request[job.row]
         taken, room = sum(self.held.values()), len(self.list) * 1000
         for r in np.flatnonzero(request):
-            own = policy.quota * total[r] - self.held[self.name(job)][r]
-            shared = (1.0 - policy.headroom) * total[r] - np.asarray(taken)[r]
-            room = min(room, int(own // request[r]), int(shared // request[r]))
+            if policy.quota is not None:
+                own = policy.quota * total[r] - self.held[self.name(job)][r]
+                room = min(room, int(own // request[r]))
+            if policy.headroom is not None:
+                shared = (1.0 - policy.headroom) * total[r] - np.asarray(taken)[r]
+                room = min(room, int(shared // request[r]))
         return max(room, 0)
 
     def start(self, job: Job, nodes: list[int]) -> None:
@@ -305,12 +332,18 @@ class Reference:
         elif 0 < rules.attempts_max <= job.attempts or 0 < rules.empty_attempts_max <= job.empty:
             job.status = "abandoned"
         else:
-            delay = (
-                max(rules.retry_s, IDLE_RETRY_S)
-                if accepted == 0 and spent == 0.0
-                else rules.retry_s
-            )
+            delay = self.delay(job, accepted == 0 and spent == 0.0)
             if delay > 0.0:
                 self.at(self.now + delay, lambda: self.wait(job))
             else:
                 self.wait(job)
+
+    def delay(self, job: Job, instant: bool) -> float:
+        """How long a job stays away from its queue after an attempt that left some of it."""
+        rules = self.rules
+        if rules.unplaced == "back-off" and job.stuck:
+            delay = max(rules.retry_s, IDLE_RETRY_S)
+            for _ in range(job.stuck - 1):
+                delay = max(delay, min(2 * delay, rules.retry_max_s))
+            return delay
+        return max(rules.retry_s, IDLE_RETRY_S) if instant else rules.retry_s

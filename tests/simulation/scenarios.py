@@ -105,6 +105,7 @@ def scheduler(draw: Draw, kinds: list[Tables]) -> Tables:
         "retry_s": draw.some(0.0, 0.0, 0.5),
         "attempts_max": draw.some(0, 3, 20),
         "empty_attempts_max": draw.some(0, 2, 10),
+        **draw.some({}, {}, {"unplaced": "back-off", "retry_max_s": draw.some(0.5, 4.0, 9.0)}),
     }
 
 

@@ -47,11 +47,15 @@ def print_summaries(
     if as_json:
         common.print_json({"runs": summaries, "verdict": verdict})
         return
+    from murmuration.experiments.unplaced import warnings
+
     common.print_table(terminal_table(summaries))
     print()
     common.print_table(cluster_table(summaries))
     for sentence in verdict:
         print(sentence)
+    for warning in warnings(summaries):
+        common.say(f"warning: {warning}")
     common.say_report(folder)
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from murmuration.base.arrays import Amounts, Counts, Indices
 
+#: A quota or a headroom that is not set limits nothing.
+UNLIMITED = -1.0
+
 
 def commit(
     free: Amounts,
@@ -67,13 +70,16 @@ def policy_room(
 ) -> int:
     """How many more tasks of this size a workload may take: a quota on its share of each
     resource, and a share of the whole cluster that it must leave free for others (6.2.2: the
-    meta-scheduler's policy, checked at commit)."""
+    meta-scheduler's policy, checked at commit). Either may be `UNLIMITED`."""
     room = 2**31 - 1
     for r in range(request.shape[0]):
         if request[r] > 0:
             # Limits in whole units, so that a tenth of ten is one although a float is a little
             # less.
-            quota_left = int(quota * total[r] + 0.5) - held[r]
-            shared = int((1.0 - headroom) * total[r] + 0.5) - taken[r]
-            room = min(room, quota_left // request[r], shared // request[r])
+            if quota >= 0.0:
+                quota_left = int(quota * total[r] + 0.5) - held[r]
+                room = min(room, quota_left // request[r])
+            if headroom >= 0.0:
+                shared = int((1.0 - headroom) * total[r] + 0.5) - taken[r]
+                room = min(room, shared // request[r])
     return max(room, 0)

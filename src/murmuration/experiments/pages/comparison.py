@@ -20,6 +20,7 @@ from murmuration.experiments.pages.parts import (
     rate,
 )
 from murmuration.experiments.statistics import middle
+from murmuration.experiments.unplaced import warnings
 from murmuration.reports.charts import Bars, Chart
 from murmuration.reports.formats import percent
 from murmuration.reports.page import Page, ReportTable, Section
@@ -33,8 +34,10 @@ def comparison(
 ) -> Page:
     """The report of several schedulers on one workload."""
     columns, rows = overview(summaries)
-    note = "A mean wait over a saturated queue only grows with the run."
-    table = ReportTable("Each scheduler on the same jobs", columns, rows, note)
+    note = ". ".join(
+        ["A mean wait over a saturated queue only grows with the run", *warnings(summaries)]
+    )
+    table = ReportTable("Each scheduler on the same jobs", columns, rows, f"{note}.")
     return Page(
         title=title,
         subtitle="Schedulers side by side on one workload",

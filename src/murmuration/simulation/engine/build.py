@@ -20,6 +20,7 @@ from murmuration.base.arrays import Amounts, Column, Flags, Indices, RandomState
 from murmuration.base.errors import InputError
 from murmuration.base.random import state
 from murmuration.base.resources import Resources
+from murmuration.cluster.transactions import UNLIMITED
 from murmuration.placement.kernels import draw_first_fit, feasible, place_from
 from murmuration.schedulers.admission import NEVER
 from murmuration.simulation.engine import world as wd
@@ -131,6 +132,7 @@ def _measures(setup: Setup, taken: Amounts) -> dict[str, Column]:
         "workloads": _workload_rows(setup),
         "busy": np.zeros((workloads, schedulers, 2)),
         "held": np.zeros((workloads, resources), np.int64),
+        "held_used": np.zeros((workloads, resources), np.int64),
         "sums": np.stack([taken, np.zeros_like(taken), taken]),
         "sums_s": np.zeros((3, resources)),
         "samples": np.zeros((_samples(setup), columns)),
@@ -206,6 +208,8 @@ def _state(setup: Setup, room: int, running: int) -> Records:
         "slots_left": room,
         "running": running,
         "retry_s": scheduler.retry_s,
+        "back_off": scheduler.unplaced == "back-off",
+        "retry_max_s": scheduler.retry_max_s,
         "attempts_max": scheduler.attempts_max,
         "empty_max": scheduler.empty_attempts_max,
         "slots": setup.slots,
@@ -254,7 +258,7 @@ def find_recorded_rows(jobs: JobList, nodes: NodeTable) -> Indices:
 
 def _scheduler_rows(setup: Setup) -> Records:
     rows = np.zeros(len(setup.schedulers) * setup.slots, wd.SCHEDULER)
-    rows["job"] = -1
+    rows["job"] = rows["aside"] = rows["aside_last"] = -1
     for name in ("optimistic", "machine", "atomic"):
         values = [getattr(scheduler, name) for scheduler in setup.schedulers]
         rows[name] = np.repeat(values, setup.slots)
@@ -298,7 +302,9 @@ def _workload_rows(setup: Setup) -> Records:
     rows = np.zeros(len(setup.jobs.workloads), wd.WORKLOAD)
     for row, name in zip(rows, setup.jobs.workloads, strict=True):
         policy = setup.scenario.scheduler.policy.get(name, sc.PolicySettings())
-        row["quota"], row["headroom"] = policy.quota, policy.headroom
+        for limit in ("quota", "headroom"):
+            value = getattr(policy, limit)
+            row[limit] = UNLIMITED if value is None else value
     return rows
 
 

@@ -5,7 +5,7 @@ events compare equal and the heap has one result, whatever shape it has inside. 
 of event in its low bits and the subject (a scheduler, a run, a job) above them; `state.scheduled`
 counts the events that are in the queue.
 
-A kernel cannot enlarge the array. Whoever schedules relies on `steps.needs_room`, which is asked
+A kernel cannot enlarge the array. Whoever schedules relies on `needs_room`, which is asked
 before each event whether the next step could need more room than there is.
 """
 
@@ -15,7 +15,15 @@ from typing import Any
 
 from murmuration.base.arrays import Records
 from murmuration.base.jit import helper
-from murmuration.simulation.engine.world import KIND_BITS
+from murmuration.simulation.engine.world import (
+    AGENTS_ACT,
+    KIND_BITS,
+    KIND_MASK,
+    NODE_CHANGES,
+)
+
+#: Room in the event queue that one step may need.
+EVENTS_MAX = 8
 
 
 @helper
@@ -71,3 +79,36 @@ def pop(event_queue: Records, state: Records) -> Any:
             return what
         swap(event_queue, at, child)
         at = child
+
+
+@helper
+def needs_room(state: Records, runs: Records, event_queue: Records, tasks: int) -> bool:
+    """Whether a step that starts this many tasks could outgrow the arrays.
+
+    Asked before every event, because a kernel cannot make room in the middle of one. It may say yes
+    too early, never too late: growing changes no result.
+    """
+    # Two unused runs must be left: one for this step, and one more so that the list has a head.
+    spare = state[0].run_free
+    needed = state[0].scheduled + EVENTS_MAX
+    if state[0].scheduled > 0 and event_queue[0].what & KIND_MASK == NODE_CHANGES:
+        # Every run may lose tasks that its job places again, and each of these jobs returns by an
+        # event of its own.
+        needed += state[0].scheduled
+    return bool(
+        state[0].slots_left < tasks
+        or needed > event_queue.shape[0]
+        or spare < 0
+        or runs[spare].slot < 0
+    )
+
+
+@helper
+def agents_need_room(state: Records, event_queue: Records, slots: Records) -> bool:
+    """Whether a step in which every task moves could outgrow the event queue."""
+    if state[0].scheduled == 0 or event_queue[0].what & KIND_MASK != AGENTS_ACT:
+        return False
+    return bool(
+        state[0].scheduled + slots.shape[0] - state[0].slots_left + EVENTS_MAX
+        > event_queue.shape[0]
+    )

@@ -22,11 +22,12 @@ from typing import Any
 from murmuration.base.arrays import Records, SmallIntegers
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.cluster.task_rows import mask_of
-from murmuration.schedulers.admission import NEVER
+from murmuration.schedulers.admission import ABANDONED, NEVER, WAITING
 from murmuration.simulation.engine.churn import change_node
-from murmuration.simulation.engine.event_queue import pop, schedule
+from murmuration.simulation.engine.event_queue import needs_room, pop, schedule
 from murmuration.simulation.engine.sampling import pass_time
 from murmuration.simulation.engine.steps import (
+    IDLE_RETRY_S,
     begin_attempt,
     commit_claim,
     decision_time,
@@ -34,7 +35,7 @@ from murmuration.simulation.engine.steps import (
     end_run,
     enqueue,
     finish_job,
-    needs_room,
+    is_exhausted,
     next_job,
     room_of,
     settle_claim,
@@ -136,12 +137,87 @@ def attempt_ends(w: World, scheduler: int) -> None:
     """The decision time is over: commit, and see what is left of the job."""
     job = w.schedulers[scheduler].job
     spent = w.state[0].now - w.schedulers[scheduler].started
+    refusals = w.workloads[w.jobs[job].workload].policy_refusals
     accepted = commit_claim(w, scheduler)
     if accepted > 0:
         start_run(w, scheduler, accepted, w.jobs[job].duration)
     w.schedulers[scheduler].job = -1
     w.state[0].events += 1
-    finish_job(w, job, accepted, spent)
+    # A conflict is no sign that there is no room: the next attempt may succeed at once.
+    refused = w.workloads[w.jobs[job].workload].policy_refusals > refusals
+    if accepted == 0 and (w.schedulers[scheduler].claimed == 0 or refused):
+        w.jobs[job].stuck += 1
+        retry_later(w, job, spent)
+    else:
+        w.jobs[job].stuck = 0
+        finish_job(w, job, accepted, spent)
+
+
+@inlined
+def retry_later(w: World, job: int, spent: float) -> None:
+    """A job that found no room is abandoned, or returns: after a while, or when others have been
+    tried."""
+    if is_exhausted(w.state, w.jobs, job):
+        w.jobs[job].status = ABANDONED
+    else:
+        w.jobs[job].status = WAITING
+        delay = retry_delay(w.state, w.jobs[job].stuck, spent)
+        if delay > 0.0:
+            schedule(w.event_queue, w.state, w.state[0].now + delay, JOB_RETURNS, job)
+        else:
+            requeue(w.state, w.schedulers, w.queue, w.jobs, job)
+
+
+@helper
+def retry_delay(state: Records, stuck: int, spent: float) -> float:
+    """How long a job that found no room stays away: with back-off twice as long each time."""
+    delay = float(state[0].retry_s)
+    # An attempt that took no time and changed nothing would be repeated at the same instant without
+    # end.
+    if spent == 0.0 or state[0].back_off:
+        delay = max(delay, IDLE_RETRY_S)
+    if state[0].back_off:
+        delay = min(delay * 2.0 ** min(stuck - 1, 60), max(delay, state[0].retry_max_s))
+    return delay
+
+
+@helper
+def requeue(
+    state: Records, schedulers: Records, queue: SmallIntegers, jobs: Records, job: int
+) -> None:
+    """A job returns to its queue. One that found no room would, at the head of its priority, be
+    tried again and again before all of lower priority: it stands aside until its scheduler has
+    made as many attempts as jobs are waiting now."""
+    scheduler = jobs[job].scheduler
+    waits_lower = False
+    for level in range(jobs[job].level + 1, queue.shape[1]):
+        waits_lower |= queue[scheduler, level, 0] >= 0
+    if jobs[job].stuck == 0 or state[0].back_off or not waits_lower:
+        enqueue(schedulers, queue, jobs, job)
+        return
+    jobs[job].behind = -1
+    jobs[job].returns = schedulers[scheduler].tried + schedulers[scheduler].queued
+    last = schedulers[scheduler].aside_last
+    if last < 0:
+        schedulers[scheduler].aside = job
+    else:
+        jobs[last].behind = job
+    schedulers[scheduler].aside_last = job
+
+
+@helper
+def readmit(schedulers: Records, queue: SmallIntegers, jobs: Records, scheduler: int) -> None:
+    """Those that stood aside long enough, or that nobody else waits with, are in the queue again.
+    They went aside in the order in which they may return: an attempt takes one job off a queue, so
+    `tried + queued` never falls."""
+    job, alone = schedulers[scheduler].aside, next_job(queue, scheduler) < 0
+    while job >= 0 and (alone or jobs[job].returns <= schedulers[scheduler].tried):
+        following = jobs[job].behind
+        enqueue(schedulers, queue, jobs, job)
+        job = following
+    schedulers[scheduler].aside = job
+    if job < 0:
+        schedulers[scheduler].aside_last = -1
 
 
 @inlined
@@ -153,7 +229,7 @@ def dispatch(w: World) -> int:
     if kind == TASKS_END:
         end_run(w, subject)
     elif kind == JOB_RETURNS:
-        enqueue(w.schedulers, w.queue, w.jobs, subject)
+        requeue(w.state, w.schedulers, w.queue, w.jobs, subject)
         scheduler = w.jobs[subject].scheduler
     elif kind == USAGE_CHANGES:
         usage_changes(w)
@@ -192,8 +268,13 @@ def step_to_event(w: World, until: float, full: bool) -> int:
 def next_attempt(w: World, scheduler: int) -> int:
     """An idle scheduler with something in its queue begins an attempt; returns the job, or −1."""
     job = -1
-    if scheduler >= 0 and w.schedulers[scheduler].job < 0 and next_job(w.queue, scheduler) >= 0:
-        job = dequeue(w.schedulers, w.queue, w.jobs, scheduler)
+    if scheduler >= 0 and w.schedulers[scheduler].job < 0:
+        if w.schedulers[scheduler].aside >= 0:
+            readmit(w.schedulers, w.queue, w.jobs, scheduler)
+        if next_job(w.queue, scheduler) >= 0:
+            job = dequeue(w.schedulers, w.queue, w.jobs, scheduler)
+    if job >= 0:
+        w.schedulers[scheduler].tried += 1
         begin_attempt(w.schedulers, w.jobs, scheduler, job, w.state[0].now)
     return job
 

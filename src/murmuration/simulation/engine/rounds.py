@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from murmuration.base.jit import inlined, loop_kernel
 from murmuration.simulation.engine.churn import change_node
-from murmuration.simulation.engine.event_queue import pop, schedule
+from murmuration.simulation.engine.event_queue import agents_need_room, needs_room, pop, schedule
 from murmuration.simulation.engine.loop import GO_ON, arrival_is_next, arrive, step_to_event
 from murmuration.simulation.engine.moves import leave_source, migration_ends
-from murmuration.simulation.engine.steps import agents_need_room, end_run, enqueue, needs_room
+from murmuration.simulation.engine.steps import end_run, enqueue
 from murmuration.simulation.engine.usage import usage_changes
 from murmuration.simulation.engine.world import (
     AGENTS_ACT,

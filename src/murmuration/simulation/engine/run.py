@@ -82,7 +82,8 @@ def prepare(scenario: sc.Scenario) -> Run:
     jobs = architecture.change_jobs(scenario, jobs)
     for problem in unknown_workloads(scenario.scheduler, jobs.workloads):
         raise InputError(problem)
-    schedulers = tuple(architecture.schedulers(scenario, jobs.workloads, len(nodes.names)))
+    shared_out = _without_idle_parts(scenario, jobs)
+    schedulers = tuple(architecture.schedulers(shared_out, jobs.workloads, len(nodes.names)))
     owner = assign_jobs(schedulers, jobs.workloads, jobs.workload)
     masks, mask = job_masks(scenario, nodes, jobs, schedulers, owner)
     # What is free once every node is there. A job is infeasible only if it would not fit even then:
@@ -112,6 +113,16 @@ def prepare(scenario: sc.Scenario) -> Run:
     return run
 
 
+def _without_idle_parts(scenario: sc.Scenario, jobs: JobList) -> sc.Scenario:
+    """The scenario with no share of the nodes for workloads that have no jobs, unless it says
+    otherwise."""
+    present = set(np.unique(jobs.workload).tolist())
+    idle = {name: 0.0 for code, name in enumerate(jobs.workloads) if code not in present}
+    partition = idle | scenario.scheduler.partition
+    scheduler = msgspec.structs.replace(scenario.scheduler, partition=partition)
+    return msgspec.structs.replace(scenario, scheduler=scheduler)
+
+
 Inputs = tuple[NodeTable, JobList, Amounts, NodeChanges]
 _made: dict[bytes, Inputs] = {}
 
@@ -127,7 +138,10 @@ def _inputs(scenario: sc.Scenario) -> Inputs:
         jobs = make_jobs(scenario, nodes.resources)
         _made.clear()
         nodes, events = keep_share(
-            nodes, make_events(scenario.cluster, nodes), scenario.cluster.keep, scenario.seed
+            nodes,
+            make_events(scenario.cluster, nodes, sc.trace_start(scenario)),
+            scenario.cluster.keep,
+            scenario.seed,
         )
         changes = node_changes(nodes, events)
         free = prefill_nodes(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from murmuration.base.arrays import Amounts, Floats, Records, Times
 from murmuration.base.jit import helper, inlined
 from murmuration.cluster import allocation_types, evenness
+from murmuration.simulation.engine.steps import room_of
 from murmuration.simulation.engine.world import (
     S_FRAGMENTATION,
     S_IMBALANCE,
@@ -52,13 +53,29 @@ def sample(w: World) -> None:
     row[S_TIME] = w.state[0].sample_at
     row[S_RUNNING] = w.state[0].running
     row[S_OFFERED] = w.state[0].offered
+    # An exclusive scheduler keeps what it has claimed while it decides; nothing runs there yet.
+    set_claims_aside(w, 1)
     count_types(w.total, w.free, w.guaranteed, row)
     row[S_IMBALANCE] = imbalance(w.total, w.free)
     row[S_FRAGMENTATION] = fragmentation(w.total, w.free, w.sums, w.state[0].running)
+    set_claims_aside(w, -1)
     sample_sums(w.sums, w.workloads, w.busy, w.schedulers, row)
     w.state[0].sampled += 1
     # Rounding must not put the last sample after the end.
     w.state[0].sample_at = min(w.state[0].sampled * w.state[0].sample_step, w.state[0].horizon)
+
+
+@inlined
+def set_claims_aside(w: World, sign: int) -> None:
+    """Give back what is claimed but not committed (1), or take it again (−1)."""
+    for scheduler in range(w.schedulers.shape[0]):
+        job = w.schedulers[scheduler].job
+        if job >= 0 and not w.schedulers[scheduler].optimistic:
+            room = room_of(w, job)
+            for k in range(w.schedulers[scheduler].claimed):
+                if w.claim[scheduler, k] >= 0:
+                    for r in range(room.shape[1]):
+                        room[w.claim[scheduler, k], r] += sign * w.request[job, r]
 
 
 @helper

@@ -62,7 +62,11 @@ def node_changes(nodes: NodeTable, events: NodeEvents | None) -> NodeChanges:
         return NodeChanges(nodes.total, np.empty(0), np.empty(0, np.int64), nodes.total[:0])
     start = np.where(absent(events, nodes.names)[:, None], 0, nodes.total)
     total = np.where((events.kind == REMOVE)[:, None], 0, events.total)
-    return NodeChanges(start, events.time_s, rows_of(events, nodes.names), total)
+    rows, later = rows_of(events, nodes.names), events.time_s >= 0.0
+    # What happened before the run begins is how it begins; of one node the last change counts.
+    for row, size in zip(rows[~later], total[~later], strict=True):
+        start[row] = size
+    return NodeChanges(start, events.time_s[later], rows[later], total[later])
 
 
 @dataclass(frozen=True)

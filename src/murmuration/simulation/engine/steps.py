@@ -40,10 +40,9 @@ from murmuration.cluster import transactions
 from murmuration.schedulers.admission import ABANDONED, SCHEDULED, WAITING
 from murmuration.simulation.engine.event_queue import schedule
 from murmuration.simulation.engine.world import (
-    AGENTS_ACT,
+    GUARANTEED,
     JOB_RETURNS,
-    KIND_MASK,
-    NODE_CHANGES,
+    REQUIRED,
     TASKS_END,
     USED_NOW,
     World,
@@ -52,8 +51,6 @@ from murmuration.simulation.engine.world import (
 commit = helper(transactions.commit)
 policy_room = helper(transactions.policy_room)
 
-#: Room in the event queue that one step may need.
-EVENTS_MAX = 8
 #: A job that took no time and found no room comes back after this long.
 IDLE_RETRY_S = 1.0
 
@@ -252,7 +249,17 @@ def commit_shared(w: World, scheduler: int, job: int, claimed: int) -> int:
     workload, request = w.jobs[job].workload, w.request[job]
     atomic = w.schedulers[scheduler].atomic or w.jobs[job].gang
     quota, headroom = w.workloads[workload].quota, w.workloads[workload].headroom
-    room = policy_room(w.held[workload], w.sums[0], w.totals, request, quota, headroom)
+    # Where what is not used is given away, quota and headroom are about what is used as well, but
+    # for production tasks, whose requests are guaranteed.
+    held, taken = w.held[workload], w.sums[REQUIRED]
+    if w.unreserved.shape[0] > 0 and w.state[0].reclaim:
+        taken = w.sums[GUARANTEED]
+        if not w.jobs[job].production:
+            taken = w.sums[USED_NOW]
+            if quota >= 0.0:
+                sum_used(w, workload)
+                held = w.held_used[workload]
+    room = policy_room(held, taken, w.totals, request, quota, headroom)
     if room < claimed:
         w.workloads[workload].policy_refusals += 1
         if atomic:
@@ -272,6 +279,17 @@ def commit_shared(w: World, scheduler: int, job: int, claimed: int) -> int:
         machine,
         atomic,
     )
+
+
+@inlined
+def sum_used(w: World, workload: int) -> None:
+    """Add up what all tasks of a workload use: only where a quota asks, for it takes as long as
+    there are tasks."""
+    for r in range(w.held_used.shape[1]):
+        w.held_used[workload, r] = 0
+        for slot in range(w.state[0].slots_high):
+            if w.tasks[slot].job >= 0 and w.jobs[w.tasks[slot].job].workload == workload:
+                w.held_used[workload, r] += w.task_used[slot, r]
 
 
 @inlined
@@ -500,34 +518,3 @@ def is_exhausted(state: Records, jobs: Records, job: int) -> bool:
     )
 
 
-@helper
-def needs_room(state: Records, runs: Records, event_queue: Records, tasks: int) -> bool:
-    """Whether a step that starts this many tasks could outgrow the arrays.
-
-    Asked before every event, because a kernel cannot make room in the middle of one. It may say yes
-    too early, never too late: growing changes no result.
-    """
-    # Two unused runs must be left: one for this step, and one more so that the list has a head.
-    spare = state[0].run_free
-    needed = state[0].scheduled + EVENTS_MAX
-    if state[0].scheduled > 0 and event_queue[0].what & KIND_MASK == NODE_CHANGES:
-        # Every run may lose tasks that its job places again, and each of these jobs returns by an
-        # event of its own.
-        needed += state[0].scheduled
-    return bool(
-        state[0].slots_left < tasks
-        or needed > event_queue.shape[0]
-        or spare < 0
-        or runs[spare].slot < 0
-    )
-
-
-@helper
-def agents_need_room(state: Records, event_queue: Records, slots: Records) -> bool:
-    """Whether a step in which every task moves could outgrow the event queue."""
-    if state[0].scheduled == 0 or event_queue[0].what & KIND_MASK != AGENTS_ACT:
-        return False
-    return bool(
-        state[0].scheduled + slots.shape[0] - state[0].slots_left + EVENTS_MAX
-        > event_queue.shape[0]
-    )

@@ -72,9 +72,11 @@ JOB = np.dtype(
         ("attempts", "i4"),
         ("empty", "i4"),
         ("conflicts", "i4"),
+        ("stuck", "i4"),  # attempts in a row that found no room
         ("behind", "i4"),  # the job behind this one in its queue, −1 at the tail
         ("curve", "i4"),
         ("recorded", "i4"),
+        ("returns", "i8"),  # it stands aside until its scheduler has made so many attempts
         ("gang", "?"),
         ("production", "?"),
         ("status", "i1"),
@@ -87,7 +89,11 @@ SCHEDULER = np.dtype(
         ("started", "f8"),
         ("queued", "i8"),
         ("claimed", "i8"),
+        ("tried", "i8"),  # attempts begun
         ("job", "i4"),  # of the attempt under way, −1 when idle
+        # The first and the last job that stand aside for those of lower priority.
+        ("aside", "i4"),
+        ("aside_last", "i4"),
         (
             "optimistic",
             "?",
@@ -147,6 +153,8 @@ STATE = np.dtype(
         ("offered", "i8"),
         ("pending", "i8"),  # the scheduler whose decision Python must make, −1 for none
         ("retry_s", "f8"),
+        ("retry_max_s", "f8"),
+        ("back_off", "?"),
         ("attempts_max", "i8"),
         ("empty_max", "i8"),
         # Offers: what is being made, who has the bulk, settings, counts.
@@ -248,6 +256,8 @@ class World(NamedTuple):
     workloads: Records
     busy: Times
     held: Amounts
+    #: What a workload's tasks used when its quota was last checked.
+    held_used: Amounts
     sums: Amounts
     sums_s: Floats
     samples: Floats

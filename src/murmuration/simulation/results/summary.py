@@ -94,6 +94,7 @@ def _waits(jobs: Records, horizon_s: float) -> Summary:
     return {
         **_spread("wait_s", started, (50, 90, 95, 99)),
         **_spread("wait_first_attempt_s", first[~np.isnan(first)], (90,)),
+        "wait_full_jobs": int((~np.isnan(full)).sum()),
         **_spread("wait_full_s", full[~np.isnan(full)], (90,)),
     }
 

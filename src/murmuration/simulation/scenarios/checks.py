@@ -37,7 +37,7 @@ def _problems(scenario: sc.Scenario) -> Iterator[str]:
     yield from _cluster(scenario.cluster)
     names: list[str] | None = None
     if sc.is_replay(scenario.workload):
-        sc.replay(scenario)
+        yield from check_number("workload.start_s", sc.replay(scenario).start_s, low=0.0)
     else:
         names = list(sc.generators(scenario))
         for name, generator in sc.generators(scenario).items():
@@ -97,6 +97,7 @@ def _usage(key: str, usage: sc.UsageSettings) -> Iterator[str]:
 
 def _scheduler(scheduler: sc.SchedulerSettings, workloads: list[str] | None) -> Iterator[str]:
     yield from check_number("scheduler.retry_s", scheduler.retry_s, low=0.0)
+    yield from check_number("scheduler.retry_max_s", scheduler.retry_max_s, above=0.0)
     yield from check_number("scheduler.usage_s", scheduler.usage_s, low=1.0)
     yield from check_number("scheduler.attempts_max", scheduler.attempts_max, low=0, high=WHOLE_MAX)
     yield from check_number(
@@ -119,13 +120,17 @@ def _scheduler(scheduler: sc.SchedulerSettings, workloads: list[str] | None) -> 
             f"{sum(scheduler.partition.values()):g}"
         )
     for name, policy in scheduler.policy.items():
-        yield from check_number(f"scheduler.policy.{name}.quota", policy.quota, above=0.0, high=1.0)
-        yield from check_number(
-            f"scheduler.policy.{name}.headroom", policy.headroom, low=0.0, high=1.0
-        )
+        yield from _policy(f"scheduler.policy.{name}", policy)
     for table in settings_tables().values():
         yield from table.find_problems(scheduler.settings_of(table.struct), scheduler)
     yield from unknown_workloads(scheduler, workloads) if workloads is not None else ()
+
+
+def _policy(key: str, policy: sc.PolicySettings) -> Iterator[str]:
+    if policy.quota is not None:
+        yield from check_number(f"{key}.quota", policy.quota, above=0.0, high=1.0)
+    if policy.headroom is not None:
+        yield from check_number(f"{key}.headroom", policy.headroom, low=0.0, high=1.0)
 
 
 def unknown_workloads(scheduler: sc.SchedulerSettings, workloads: Collection[str]) -> Iterator[str]:

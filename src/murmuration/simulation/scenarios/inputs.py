@@ -40,13 +40,18 @@ def make_nodes(cluster: sc.ClusterSettings) -> NodeTable:
     return add_later_nodes(nodes, _read_events(cluster.events), cluster.events)
 
 
-def make_events(cluster: sc.ClusterSettings, nodes: NodeTable) -> NodeEvents | None:
-    """What happens to these nodes, in seconds from the start of the run. A node whose first event
+def make_events(
+    cluster: sc.ClusterSettings, nodes: NodeTable, start_s: float = 0.0
+) -> NodeEvents | None:
+    """What happens to these nodes, in seconds from the start of the run, which is `start_s` into
+    the trace; what happened before it has a negative time. A node whose first event
     is ADD is absent until then; a node is added only when absent, removed or resized only when
     there."""
     parts = [_group_events(cluster, nodes)] if cluster.group else []
     if cluster.events is not None:
-        parts.append(align_resources(_read_events(cluster.events), nodes.resources, cluster.events))
+        recorded = _read_events(cluster.events)
+        recorded = replace(recorded, time_s=recorded.time_s - start_s)
+        parts.append(align_resources(recorded, nodes.resources, cluster.events))
     parts = [events for events in parts if len(events)]
     return drop_redundant(join_events(parts), nodes) if parts else None
 
@@ -160,7 +165,8 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
     """The jobs submitted before the horizon, with requests in the columns of the cluster."""
     seconds = scenario.days * DAY_S
     if sc.is_replay(scenario.workload):
-        jobs = read_replay(sc.replay(scenario), scenario.seed, resources)
+        replay = sc.replay(scenario)
+        jobs = begin_at(read_replay(replay, scenario.seed, resources), replay)
     else:
         # In the order of their names, as a job list read from a file has them: replayed, it gives
         # the same run.
@@ -176,6 +182,18 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
     if len(jobs) == 0:
         raise InputError(f"{scenario.name}: no job is submitted within {scenario.days:g} days")
     return jobs
+
+
+def begin_at(jobs: JobList, replay: sc.ReplaySettings) -> JobList:
+    """The jobs submitted from `start_s` on, which is time 0 of the run; with `initial` also those
+    that would be running then, for the rest of their time."""
+    if replay.start_s == 0.0:
+        return jobs
+    submit, end = jobs.submit_s - replay.start_s, jobs.submit_s + jobs.duration_s - replay.start_s
+    running = (submit < 0.0) & (end > 0.0)
+    duration = np.where(running, end, jobs.duration_s)
+    shifted = replace(jobs, submit_s=np.maximum(submit, 0.0), duration_s=duration)
+    return shifted.select((submit >= 0.0) | (running & replay.initial))
 
 
 def read_replay(replay: sc.ReplaySettings, seed: int, resources: Resources) -> JobList:

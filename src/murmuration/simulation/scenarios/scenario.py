@@ -108,10 +108,10 @@ class DecisionTime(ScenarioTable, frozen=True):
 
 class PolicySettings(ScenarioTable, frozen=True):
     """Checked when a workload's transaction commits: its quota, and the share of the cluster it
-    must leave free."""
+    must leave free. What is not set is not checked."""
 
-    quota: float = 1.0
-    headroom: float = 0.0
+    quota: float | None = None
+    headroom: float | None = None
 
 
 class SchedulerSettings(ScenarioTable, frozen=True):
@@ -124,6 +124,8 @@ class SchedulerSettings(ScenarioTable, frozen=True):
     paths: Literal["single", "multi"] = "multi"
     agents: dict[str, int] = {}
     retry_s: float = 0.0
+    unplaced: Literal["next", "back-off"] = "next"
+    retry_max_s: float = 60.0
     usage_s: float = 60.0
     reclaim: bool = False
     attempts_max: int = 0
@@ -157,9 +159,10 @@ class Scenario(ScenarioTable, frozen=True):
 class ReplaySettings(ScenarioTable, frozen=True):
     """The `[workload]` table when it names a job list instead of generators. `usage` is a file of
     what the jobs use, `initial` keeps the jobs that were there before a trace began, `strict` stops
-    at the first row that makes no sense."""
+    at the first row that makes no sense. The run begins `start_s` into the trace."""
 
     trace: str
+    start_s: float = 0.0
     usage: str | None = None
     multiply: float = 1.0
     initial: bool = False
@@ -393,6 +396,11 @@ def is_picky(scenario: Scenario) -> bool:
     return not is_replay(scenario.workload) and any(
         g.picky > 0.0 for g in generators(scenario).values()
     )
+
+
+def trace_start(scenario: Scenario) -> float:
+    """How far into its trace a run begins; 0 with generators."""
+    return replay(scenario).start_s if is_replay(scenario.workload) else 0.0
 
 
 def replay(scenario: Scenario) -> ReplaySettings:

@@ -8,6 +8,7 @@ from murmuration.experiments.papers.masb.tables import (
     cell,
     evenness,
     execute,
+    on_runs,
     scale_cell,
     shares,
     type_bars,
@@ -42,7 +43,7 @@ def run(settings: ReproductionSettings) -> Reproduction:
     plain, eager = summaries["as published"], summaries["off-loading"]
     few, fewer = summaries["light load"], summaries["light load, idle nodes shared"]
     more = eager["migrations_per_min"] - plain["migrations_per_min"]
-    rows = [
+    judged = [
         Row(
             "PA to DA: with off-loading above without",
             "better",
@@ -61,8 +62,8 @@ def run(settings: ReproductionSettings) -> Reproduction:
             f"{shares(fewer)[0]:.2%} against {shares(few)[0]:.2%}",
             holds=shares(fewer)[0] < shares(few)[0],
         ),
-        *unanswered_rows(),
     ]
+    rows = [*(on_runs(row, summaries) for row in judged), *unanswered_rows()]
     figure = type_bars("Nodes per allocation type", summaries)
     return Reproduction(
         "masb-options", "Section 9: what the paper leaves to do", tuple(rows), (figure,), (MADE,)

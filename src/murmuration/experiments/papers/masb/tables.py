@@ -12,6 +12,7 @@ from murmuration.cluster.allocation_types import NAMES
 from murmuration.experiments import parallel
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.specs import Spec, make_spec
+from murmuration.experiments.unplaced import describe_unplaced, refuse
 from murmuration.reports.charts import Bars
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -45,6 +46,9 @@ MADE = (
     "The cell is generated: the real mix of nodes, tasks drawn to the paper's totals and "
     "spikes; not the task trace."
 )
+
+#: Beside the figures of a cluster: what of its workload did not run, in words.
+UNPLACED = "unplaced"
 
 Summary = dict[str, Any]
 Experiment = Callable[[ReproductionSettings], Reproduction]
@@ -87,7 +91,15 @@ def execute(settings: ReproductionSettings, specs: Sequence[Spec]) -> dict[str, 
         settings.progress("runs", len(done) / len(specs))
 
     summaries = parallel.run_all(list(specs), settings.workers, done=tell)
-    return {spec.label: summary["cluster"] for spec, summary in zip(specs, summaries, strict=True)}
+    return {
+        spec.label: {**summary["cluster"], UNPLACED: describe_unplaced(summary)}
+        for spec, summary in zip(specs, summaries, strict=True)
+    }
+
+
+def on_runs(row: Row, summaries: Mapping[str, Summary], *labels: str) -> Row:
+    """A row that rests on these runs, or on all of them."""
+    return refuse(row, {label: summaries[label][UNPLACED] for label in labels or summaries})
 
 
 def shares(cluster: Summary) -> list[float]:
@@ -124,23 +136,28 @@ def benchmark(settings: ReproductionSettings) -> Reproduction:
     summaries = execute(settings, specs)
     masb = summaries["negotiation"]
     rows = [
-        Row(f"negotiation, {name} nodes", percent(paper), percent(share))
+        on_runs(
+            Row(f"negotiation, {name} nodes", percent(paper), percent(share)),
+            summaries,
+            "negotiation",
+        )
         for name, paper, share in zip(NAMES, MASB, shares(masb), strict=True)
     ]
-    rows.append(Row("negotiation: PA to DA", "3.0", round(evenness(masb), 2)))
+    ratio = Row("negotiation: PA to DA", "3.0", round(evenness(masb), 2))
+    rows.append(on_runs(ratio, summaries, "negotiation"))
     for name in BASELINES:
         quantity = f"PA to DA: negotiation above {name} (the paper's Borg: 1.4)"
-        rows.append(
-            Row(
-                quantity,
-                "higher",
-                f"{evenness(masb):.2f} against {evenness(summaries[name]):.2f}",
-                holds=evenness(masb) > evenness(summaries[name]),
-            )
+        higher = Row(
+            quantity,
+            "higher",
+            f"{evenness(masb):.2f} against {evenness(summaries[name]):.2f}",
+            holds=evenness(masb) > evenness(summaries[name]),
         )
-        rows.append(Row(f"{name}: overloaded nodes", "—", percent(overload_share(summaries[name]))))
-    rows.append(_within("negotiation: overloaded nodes", 0.0010, overload_share(masb)))
-    rows.append(_collisions(masb))
+        rows.append(on_runs(higher, summaries, "negotiation", name))
+        share = Row(f"{name}: overloaded nodes", "—", percent(overload_share(summaries[name])))
+        rows.append(on_runs(share, summaries, name))
+    last = (_within("negotiation: overloaded nodes", 0.0010, overload_share(masb)), _collisions(masb))
+    rows += [on_runs(row, summaries, "negotiation") for row in last]
     notes = (
         MADE,
         "The paper's other column is Borg's own placement, recorded in the trace; here four "
@@ -188,11 +205,15 @@ def _overload_rows(
     """The overloaded share at each size, within the limit where the paper is; and that the last
     exceeds the first."""
     rows = [
-        Row(
-            words.format(label),
-            percent(paper),
-            percent(overload_share(cluster)),
-            holds=overload_share(cluster) < LIMIT if paper < LIMIT else None,
+        on_runs(
+            Row(
+                words.format(label),
+                percent(paper),
+                percent(overload_share(cluster)),
+                holds=overload_share(cluster) < LIMIT if paper < LIMIT else None,
+            ),
+            summaries,
+            label,
         )
         for (label, cluster), paper in zip(summaries.items(), papers.values(), strict=True)
     ]
@@ -200,7 +221,8 @@ def _overload_rows(
         (label, overload_share(cluster)) for label, cluster in summaries.items()
     )
     quantity = f"overloaded share at {last} above that at {first}"
-    return [*rows, Row(quantity, growth, _times(highest, lowest), holds=highest > lowest)]
+    more = Row(quantity, growth, _times(highest, lowest), holds=highest > lowest)
+    return [*rows, on_runs(more, summaries, first, last)]
 
 
 def _times(value: float, of: float) -> str:
@@ -265,6 +287,7 @@ def migration_cost(settings: ReproductionSettings) -> Reproduction:
                 holds=cost[gain] > SEVERAL * cost[plain],
             )
         )
+    rows = [on_runs(row, summaries) for row in rows]
     moves = ", ".join(
         f"{cluster['migrations_per_min']:.0f} migrations by {label}"
         for label, cluster in summaries.items()
@@ -295,6 +318,7 @@ def scalability(settings: ReproductionSettings) -> Reproduction:
                 Row(quantity, "flat", f"{share:.2%} ({first:.2%})", holds=abs(share - first) < 0.03)
             )
         rows.append(_within(f"{name}: overloaded", 0.0007, overload_share(summaries[name])))
+    rows = [on_runs(row, summaries) for row in rows]
     figure = type_bars("Nodes per allocation type as the cell grows", summaries)
     return Reproduction(
         "masb-scalability", "Table 7: 12.5k to 100k nodes", tuple(rows), (figure,), (MADE,)
@@ -303,7 +327,8 @@ def scalability(settings: ReproductionSettings) -> Reproduction:
 
 def spikes(settings: ReproductionSettings) -> Reproduction:
     """Table 2: how often a node's load rises by more than a threshold within a minute."""
-    summary = execute(settings, [make_spec("negotiation", cell(settings, 0.25))])["negotiation"]
+    summaries = execute(settings, [make_spec("negotiation", cell(settings, 0.25))])
+    summary = summaries["negotiation"]
     scale = CELLS[PRESET] / summary["nodes_mean"]
     rows = []
     measured = [value * scale for value in summary["spikes_per_min"]]
@@ -315,6 +340,7 @@ def spikes(settings: ReproductionSettings) -> Reproduction:
         rows.append(
             Row(f"most in one minute, {threshold:.0%}", float(peak), round(peak_here * scale))
         )
+    rows = [on_runs(row, summaries) for row in rows]
     notes = (
         MADE,
         "The peaks of the trace are events of the whole cell, which the generator does not make.",

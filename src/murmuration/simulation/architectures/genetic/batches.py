@@ -20,9 +20,9 @@ from murmuration.schedulers.genetic.steps import STEP, BatchTable
 from murmuration.simulation.architectures.genetic.kernels import gather, move_task, start_jobs
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.build import grow_world
+from murmuration.simulation.engine.event_queue import EVENTS_MAX
 from murmuration.simulation.engine.policies import compile_policy
 from murmuration.simulation.engine.setup import Setup
-from murmuration.simulation.engine.steps import EVENTS_MAX
 
 MEMORY = 1
 

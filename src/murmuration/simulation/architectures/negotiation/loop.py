@@ -24,6 +24,7 @@ from murmuration.schedulers.negotiation.bulk import (
 )
 from murmuration.schedulers.negotiation.bulk_selection import choose_movers, cost_of, widen
 from murmuration.simulation.architectures.negotiation.world import NegotiationArrays
+from murmuration.simulation.engine.event_queue import needs_room
 from murmuration.simulation.engine.moves import begin_move
 from murmuration.simulation.engine.steps import (
     assume_usage,
@@ -31,7 +32,6 @@ from murmuration.simulation.engine.steps import (
     dequeue,
     drop_claim,
     finish_job,
-    needs_room,
     room_of,
     start_run,
 )

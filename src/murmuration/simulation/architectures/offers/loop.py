@@ -41,7 +41,7 @@ from murmuration.simulation.architectures.offers.world import (
     OFFER_TIMES_OUT,
     OfferWorld,
 )
-from murmuration.simulation.engine.event_queue import pop, schedule
+from murmuration.simulation.engine.event_queue import needs_room, pop, schedule
 from murmuration.simulation.engine.loop import (
     DECIDE,
     GO_ON,
@@ -58,7 +58,6 @@ from murmuration.simulation.engine.steps import (
     enqueue,
     finish_job,
     leave_queue,
-    needs_room,
     next_job,
     nth_job,
     settle_claim,

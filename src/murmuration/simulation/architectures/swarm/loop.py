@@ -17,7 +17,7 @@ from murmuration.schedulers.swarm.bulk import decide_alone, decide_together, mea
 from murmuration.schedulers.swarm.bulk_table import BUSY_UNTIL, PHEROMONE, SwarmTable
 from murmuration.simulation.architectures.swarm.world import SwarmWorld
 from murmuration.simulation.engine.churn import change_node
-from murmuration.simulation.engine.event_queue import pop, schedule
+from murmuration.simulation.engine.event_queue import agents_need_room, needs_room, pop, schedule
 from murmuration.simulation.engine.loop import (
     DECIDE,
     GO_ON,
@@ -29,14 +29,12 @@ from murmuration.simulation.engine.loop import (
     decide,
     launch,
     next_attempt,
+    requeue,
     step_to_event,
 )
 from murmuration.simulation.engine.moves import begin_move, leave_source, migration_ends
 from murmuration.simulation.engine.steps import (
-    agents_need_room,
     end_run,
-    enqueue,
-    needs_room,
 )
 from murmuration.simulation.engine.usage import usage_changes
 from murmuration.simulation.engine.world import (
@@ -161,7 +159,7 @@ def dispatch(w: SwarmWorld) -> int:
     elif kind == NODE_CHANGES:
         change_node(w, subject)
     elif kind == JOB_RETURNS:
-        enqueue(w.schedulers, w.queue, w.jobs, subject)
+        requeue(w.state, w.schedulers, w.queue, w.jobs, subject)
         scheduler = w.jobs[subject].scheduler
     else:
         attempt_ends(w, subject)
