@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from murmuration.experiments.pages.parts import Summary
 from murmuration.experiments.result import Row
 from murmuration.experiments.statistics import middle
 
-Summary = Mapping[str, Any]
 #: More than this share of a workload's jobs, and more than a handful: jobs that came just before
 #: the end are waiting in every run.
 LEFT_SHARE, LEFT_JOBS = 0.01, 5
