@@ -10,23 +10,32 @@ from murmuration.experiments.result import Row
 from murmuration.experiments.unplaced import describe_unplaced, refuse, warnings
 
 
-def summary(queued: int, refused: int, saturated: bool = False) -> dict[str, Any]:
-    figures = {"jobs_submitted": 1000, "jobs_queued": queued, "jobs_abandoned": refused}
-    return {"scheduler": "best-fit", "workloads": {"batch": {**figures, "saturated": saturated}}}
+def summary(queued: int, refused: int, tasks_left: int, saturated: bool = False) -> dict[str, Any]:
+    jobs = {"jobs_submitted": 1000, "jobs_queued": queued, "jobs_abandoned": refused}
+    tasks = {"tasks_submitted": 5000, "tasks_left": tasks_left}
+    workloads = {"batch": {**jobs, **tasks, "saturated": saturated}}
+    return {"scheduler": "best-fit", "workloads": workloads}
 
 
 @pytest.mark.parametrize(
-    ("queued", "refused", "saturated", "words"),
+    ("run", "words"),
     [
-        (0, 0, False, ""),
-        (10, 0, False, ""),
-        (11, 0, False, "11 of 1,000 jobs of batch not placed"),
-        (4, 7, False, "11 of 1,000 jobs of batch not placed, 7 of them refused"),
-        (6, 0, True, "6 of 1,000 jobs of batch not placed"),
+        (summary(0, 0, 0), ""),
+        (summary(10, 0, 50), ""),
+        (summary(11, 0, 50), "11 of 1,000 jobs of batch not placed (1% of its tasks)"),
+        (
+            summary(4, 7, 100),
+            "11 of 1,000 jobs of batch not placed (2% of its tasks), 7 of them refused",
+        ),
+        (summary(6, 0, 6, saturated=True), "6 of 1,000 jobs of batch not placed (0% of its tasks)"),
+        # Seven jobs in a thousand, but they are most of the work.
+        (
+            summary(0, 7, 3600),
+            "7 of 1,000 jobs of batch not placed (72% of its tasks), 7 of them refused",
+        ),
     ],
 )
-def test_jobs_left_over_are_counted(queued: int, refused: int, saturated: bool, words: str) -> None:
-    run = summary(queued, refused, saturated)
+def test_jobs_left_over_are_counted(run: dict[str, Any], words: str) -> None:
     assert describe_unplaced(run) == words
     assert len(warnings([run])) == (1 if words else 0)
 

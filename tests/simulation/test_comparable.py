@@ -36,7 +36,8 @@ def test_means_say_of_how_many_jobs_they_are(tmp_path: Path) -> None:
     ended = story.run("partitioned")
     figures = ended.summary["workloads"]["a"]
     assert (figures["jobs_submitted"], figures["jobs_abandoned"]) == (2, 1)
-    assert (figures["wait_jobs"], figures["wait_full_jobs"]) == (1, 1)
+    assert (figures["jobs_not_started"], figures["wait_full_jobs"]) == (1, 1)
+    assert (figures["tasks_submitted"], figures["tasks_left"]) == (9, 8)
 
 
 def replay(folder: Path, jobs: list[str], **tables: Any) -> dict[str, Any]:

@@ -10,22 +10,29 @@ from murmuration.experiments.pages.parts import Summary
 from murmuration.experiments.result import Row
 from murmuration.experiments.statistics import middle
 
-#: More than this share of a workload's jobs, and more than a handful: jobs that came just before
-#: the end are waiting in every run.
+#: More than this share of a workload's jobs or tasks, and more than a handful of jobs: those that
+#: came just before the end are waiting in every run.
 LEFT_SHARE, LEFT_JOBS = 0.01, 5
+COUNTS = ("jobs_submitted", "jobs_queued", "jobs_abandoned", "tasks_submitted", "tasks_left")
 
 
 def describe_unplaced(summary: Summary) -> str:
     """Which workloads of a run are saturated or left jobs unplaced, in words; empty if none."""
-    parts = []
-    for name, workload in summary["workloads"].items():
-        figures = {key: middle(workload[key]) for key in ("jobs_submitted", "jobs_queued")}
-        refused = middle(workload["jobs_abandoned"])
-        submitted, left = figures["jobs_submitted"], figures["jobs_queued"] + refused
-        if workload["saturated"] or left > max(LEFT_JOBS, LEFT_SHARE * submitted):
-            words = f"{left:,.0f} of {submitted:,.0f} jobs of {name} not placed"
-            parts.append(words + (f", {refused:,.0f} of them refused" if refused else ""))
-    return "; ".join(parts)
+    parts = [_describe(name, workload) for name, workload in summary["workloads"].items()]
+    return "; ".join(part for part in parts if part)
+
+
+def _describe(name: str, workload: Summary) -> str:
+    submitted, queued, refused, tasks, tasks_left = (middle(workload[key]) for key in COUNTS)
+    left = queued + refused
+    # A few jobs may be most of the work: a partition refuses the large ones.
+    few_jobs = left <= max(LEFT_JOBS, LEFT_SHARE * submitted)
+    few_tasks = tasks_left <= LEFT_SHARE * tasks or left <= LEFT_JOBS
+    if not workload["saturated"] and few_jobs and few_tasks:
+        return ""
+    share = f" ({tasks_left / tasks:.0%} of its tasks)" if tasks else ""
+    words = f"{left:,.0f} of {submitted:,.0f} jobs of {name} not placed{share}"
+    return words + (f", {refused:,.0f} of them refused" if refused else "")
 
 
 def warnings(summaries: Sequence[Summary]) -> list[str]:
