@@ -43,7 +43,6 @@ def test_the_model_of_offers() -> None:
 def test_sharing() -> None:
     rows = check_numbers(sharing.run(ReproductionSettings(quick=True)))
     assert rows["who gains"].holds
-    assert rows["speed-up of Large Hadoop Mix"].holds
     assert rows["speed-up of Torque / MPI"].holds
     assert rows["more CPU allocated than in static partitions"].holds
     assert rows["speed-up of large Facebook jobs (4 to 8)"].holds
