@@ -156,7 +156,8 @@ def benchmark(settings: ReproductionSettings) -> Reproduction:
         rows.append(on_runs(higher, summaries, "negotiation", name))
         share = Row(f"{name}: overloaded nodes", "—", percent(overload_share(summaries[name])))
         rows.append(on_runs(share, summaries, name))
-    last = (_within("negotiation: overloaded nodes", 0.0010, overload_share(masb)), _collisions(masb))
+    overload = _within("negotiation: overloaded nodes", 0.0010, overload_share(masb))
+    last = (overload, _collisions(masb))
     rows += [on_runs(row, summaries, "negotiation") for row in last]
     notes = (
         MADE,
