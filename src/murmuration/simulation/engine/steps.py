@@ -516,5 +516,3 @@ def is_exhausted(state: Records, jobs: Records, job: int) -> bool:
     return bool(
         0 < state[0].attempts_max <= jobs[job].attempts or 0 < state[0].empty_max <= jobs[job].empty
     )
-
-
