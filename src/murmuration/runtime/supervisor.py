@@ -311,12 +311,14 @@ def _clean_tasks(node: Path) -> None:
     unrecorded = {
         folder_name(begun.framework, run) for run, begun in Journal(node / "journal").begun.items()
     }
-    isolations = list_usable()
-    for task in (node / "tasks").glob("*"):
-        # What has ended was cleaned by its agent; what was to start is in the journal.
-        if is_locked(task) or task.name in unrecorded:
-            for isolation in isolations:
-                isolation.clean(task)
+    # What has ended was cleaned by its agent; what was to start is in the journal.
+    tasks = [
+        task for task in (node / "tasks").glob("*") if is_locked(task) or task.name in unrecorded
+    ]
+    for isolation in list_usable() if tasks else ():
+        isolation.kill_all(tasks)
+        for task in tasks:
+            isolation.clean(task)
     network.remove(node / "tasks")
 
 

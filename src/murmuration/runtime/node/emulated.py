@@ -4,7 +4,7 @@ scenario live."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.node.executor import Tell
@@ -41,8 +41,9 @@ class EmulatedExecutor:
     def kill(self, run: str, reason: str, now: bool) -> None:
         self._end(run, None, 15)
 
-    def poll(self) -> None:
+    def poll_each(self) -> Iterator[None]:
         """There is nothing to look at."""
+        return iter(())
 
     def kill_all(self, runs: Iterable[str]) -> None:
         for run in runs:

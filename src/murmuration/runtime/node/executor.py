@@ -23,7 +23,7 @@ import contextlib
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -305,13 +305,23 @@ class Executor:
 
     def poll(self) -> None:
         """Once a second: graces end, limits are watched, and ends that nobody noticed are."""
+        for _ in self.poll_each():
+            pass
+
+    def poll_each(self) -> Iterator[None]:
+        """The same, one run after the other: with many of them a heartbeat shall come between."""
         # A copy, because `_exited` takes entries out. One that is told to stop already keeps its
         # first reason.
         for run, handle in list(self._handles.items()):
+            if self._handles.get(run) is not handle:
+                continue
             if handle.order is None and output_size(handle.folder) > OUTPUT_MAX:
                 self.isolation.kill(handle, GRACE_S, TOO_MUCH_OUTPUT)
             if handle.ended is not None or self.isolation.poll(handle) is not None:
                 self._exited(run)
+            else:
+                self.isolation.usage(handle)
+            yield
         if self._disk is not None:
             self._disk.look(
                 {
@@ -345,11 +355,8 @@ class Executor:
     # Looking.
 
     def usage(self) -> dict[str, tuple[float, int]]:
-        return {
-            run: self.isolation.usage(handle)
-            for run, handle in self._handles.items()
-            if handle.ended is None
-        }
+        """As of the last look at each."""
+        return {run: handle.used for run, handle in self._handles.items() if handle.ended is None}
 
     def read(self, run: str, stream: str, offset: int, size: int) -> Output:
         """A part of a run's output; never through a link, never outside the folder."""

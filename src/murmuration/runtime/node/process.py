@@ -142,12 +142,13 @@ class Hosted:
         self.executor.watch_found()
         self._driver.start()
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Once a second: at the tasks, and at the watchdog, which must not be gone. What was
         measured goes with the next heartbeat, which does not wait for measuring."""
         if self._lease is not None:
             self._lease.beat(self._host.monotonic())
-        self.executor.poll()
+        for _ in self.executor.poll_each():
+            await asyncio.sleep(0)
         self._usage = self.executor.usage()
         if isinstance(self.executor, Executor) and self._host.has_ended(self._watchdog):
             log.warning("the watchdog was gone")
@@ -285,7 +286,7 @@ class AgentProcess:
         while True:
             await asyncio.sleep(LOOK_S)
             for hosted in self._hosted.values():
-                hosted.look()
+                await hosted.look()
 
     # The connection.
 

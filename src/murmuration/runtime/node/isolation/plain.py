@@ -54,9 +54,13 @@ class PlainProcess(Ending):
         processes.become_parent()
         self._running: dict[Path, Handle] = {}
         self._reaped_s = 0.0
+        #: Folders whose processes, these, were all killed in one pass: nobody need look for them
+        #: again, which takes a look at every process of the host.
+        self._killed: dict[Path, set[int]] = {}
 
     def start(self, spec: RunSpec) -> Handle:
         files.check(spec)
+        self._killed.pop(spec.folder, None)
         environment = {
             "PATH": DEFAULT_PATH,
             "MURMUR_TASK": spec.task,
@@ -104,7 +108,9 @@ class PlainProcess(Ending):
         return None
 
     def kill_all(self, folders: Sequence[Path]) -> None:
-        processes.kill_marked({processes.mark(folder) for folder in folders})
+        killed = processes.kill_marked({processes.mark(folder) for folder in folders})
+        if killed is not None:
+            self._killed.update({folder: killed[processes.mark(folder)] for folder in folders})
 
     def usage(self, handle: Handle) -> tuple[float, int]:
         if not handle.ended and time.monotonic() >= handle.watched + FRESH_S:
@@ -117,6 +123,7 @@ class PlainProcess(Ending):
             self._end(handle)
             self._finish(handle)
         self._end_strays(folder, adopted_only=handle is not None and handle.child)
+        self._killed.pop(folder, None)
         self._reap()
 
     def _others(self, handle: Handle) -> set[int]:
@@ -147,6 +154,8 @@ class PlainProcess(Ending):
         processes.end_all(lambda: self._members(handle))
 
     def _end_strays(self, folder: Path, adopted_only: bool = False) -> None:
+        if folder in self._killed and processes.await_ends(self._killed[folder]):
+            return
         processes.end_all(lambda: processes.trees(self._strays(folder, adopted_only)))
 
     def _finish(self, handle: Handle) -> Exit:

@@ -13,7 +13,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 OPEN_FILES_MAX = 2**16
 ENDING_ROUNDS = 1000
+AWAIT_S = 1.0
 KILLING_ROUNDS = 5
 
 
@@ -152,20 +153,45 @@ def end_all(find: Callable[[], set[int]]) -> None:
         time.sleep(0.002)
 
 
-def kill_marked(marks: Collection[str]) -> None:
+def kill_marked(marks: Collection[str]) -> dict[str, set[int]] | None:
     """SIGKILL to every process that carries one of the marks, and to all in their sessions: a look
-    at every process of the host, and again while that finds more."""
-    wanted, killed = {os.fsencode(mark) for mark in marks}, set[int]()
+    at every process of the host, and again while that finds more. The processes of each mark, or
+    None if they multiply faster than that."""
+    wanted = {os.fsencode(mark): mark for mark in marks}
+    killed: dict[str, set[int]] = {mark: set() for mark in marks}
     for _ in range(KILLING_ROUNDS):
-        own = os.getpid()
-        sessions = {pid: known.session for pid in all_pids() if (known := stat(pid))}
-        carriers = {pid for pid in sessions if pid != own and marks_of(pid) & wanted}
-        ended = {sessions[pid] for pid in carriers} - {os.getsid(0)}
-        members = carriers | {pid for pid, session in sessions.items() if session in ended}
-        send(members - {own}, signal.SIGKILL)
-        if members <= killed:
-            return
-        killed |= members
+        members = _find_marked(wanted)
+        send(members, signal.SIGKILL)
+        if all(pid in killed[mark] for pid, mark in members.items()):
+            return killed
+        for pid, mark in members.items():
+            killed[mark].add(pid)
+    return None
+
+
+def _find_marked(wanted: Mapping[bytes, str]) -> dict[int, str]:
+    """The processes that carry one of these marks, and those in their sessions, each with its
+    mark; never this one, nor its session for its own sake."""
+    own = os.getpid()
+    sessions = {pid: known.session for pid in all_pids() if pid != own and (known := stat(pid))}
+    carriers: dict[int, str] = {}
+    for pid in sessions:
+        mark = next(iter(marks_of(pid) & wanted.keys()), None)
+        if mark is not None:
+            carriers[pid] = wanted[mark]
+    led = {sessions[pid]: mark for pid, mark in carriers.items() if sessions[pid] != os.getsid(0)}
+    others = {pid: led[session] for pid, session in sessions.items() if session in led}
+    return others | carriers
+
+
+def await_ends(pids: Iterable[int]) -> bool:
+    """Wait a while for processes that were killed; whether all have ended."""
+    deadline = time.monotonic() + AWAIT_S
+    while any(map(runs, pids)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
 
 
 def marks_of(pid: int) -> set[bytes]:
