@@ -194,6 +194,7 @@ class VirtualCluster:
         del self.agents[name]
         assert loop is not None and hosted._lease is not None
         loop.kill()
+        self.hosts[name].dies_at = None
         executor = hosted.executor
         assert isinstance(executor, Executor)
         hosted._lease.close()

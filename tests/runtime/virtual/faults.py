@@ -157,6 +157,17 @@ class Faults:
             if seconds > UNWATCHED_S:
                 self._leave_alone(host, seconds)
 
+    def kill_within(self, name: str, host: VirtualHost) -> None:
+        """The agent is killed in the middle of its next start."""
+
+        def kill() -> None:
+            self.kill_agent(name, host)
+            self.cluster.kill_agent(name)  # also if it is no time to be away for long
+            self.world.after(0.5, self.cluster.start_agent, name)
+
+        self.note(name, FAULTS_S)
+        host.dies_at = self.rng.choice(["ports", "start", "locked", "begun"]), kill
+
     def end_agent(self, name: str, host: VirtualHost) -> None:
         if self._is_awake(host):
             self.note(name, LEASE_S)
@@ -230,7 +241,8 @@ FAULTS: tuple[Callable[[Faults, str, VirtualHost], None], ...] = (
     Faults.end_master,
     Faults.pause_master,
     Faults.kill_agent,
-    Faults.kill_agent,
+    Faults.kill_within,
+    Faults.kill_within,
     Faults.end_agent,
     Faults.pause_agent,
     Faults.pause_agent,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.runtime.virtual.network import VirtualNetwork
-from tests.runtime.virtual.world import VirtualLoop, World, start_loop
+from tests.runtime.virtual.world import Killed, VirtualLoop, World, start_loop
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.node.isolation import folder as files
@@ -80,6 +80,8 @@ class VirtualHost:
         self.sick_until_s = -1.0
         #: Until when its watchdog may not be there, and until when its agent.
         self.unwatched_until_s = self.alone_until_s = -1.0
+        #: Where its agent is to be killed next, in the middle of a start, and what does it.
+        self.dies_at: tuple[str, Callable[[], None]] | None = None
         self.agent: VirtualLoop | None = None
         self.watchdog: VirtualLoop | None = None
         self._watchdog: Watchdog | None = None
@@ -104,7 +106,15 @@ class VirtualHost:
         """What the wall clock shows beyond the world's time."""
         return EPOCH_S + self._set_s
 
+    def reach(self, point: str) -> None:
+        """Its agent has come to this point of a start."""
+        if self.dies_at is not None and self.dies_at[0] == point:
+            (_, kill), self.dies_at = self.dies_at, None
+            kill()
+            raise Killed
+
     def find_ports(self, wanted: Sequence[int]) -> list[int]:
+        self.reach("ports")
         used = {port for task in self.tasks.values() for port in task.ports}
         for port in wanted:
             if port in used:
@@ -208,10 +218,13 @@ class VirtualIsolation:
 
     def start(self, spec: RunSpec) -> Handle:
         files.check(spec)
+        self._host.reach("start")
         if self._host.world.now < self._host.sick_until_s:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(spec.folder))
         with files.open_folder(spec, files.Record(self.name, spec.task, spec.limits)) as opened:
+            self._host.reach("locked")
             task = self._host.begin(spec, os.dup(opened.state))
+        self._host.reach("begun")
         return VirtualHandle(spec.task, spec.folder, task.pid, spec.limits)
 
     def recover(self, folder: Path) -> Handle | None:

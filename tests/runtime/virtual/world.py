@@ -13,6 +13,7 @@ fall before, between or after.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import heapq
 import random
@@ -24,6 +25,10 @@ from typing import Any
 THREAD_S = 0.02
 #: No timer is shorter.
 TICK_S = 1e-6
+
+
+class Killed(SystemExit):
+    """A process is killed in the middle of a call; nothing below may catch it."""
 
 
 class World:
@@ -110,7 +115,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self.is_paused:
             self._held.append(handle)
             return
-        self.inside(handle._run)
+        with contextlib.suppress(Killed):
+            self.inside(handle._run)
 
     # What asyncio asks of a loop.
 

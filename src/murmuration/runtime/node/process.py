@@ -176,9 +176,9 @@ class Hosted:
                 if len(self._starts) == 1:
                     asyncio.get_running_loop().call_soon(self._start_next)
             case Kill(run, reason, True):
-                self._doomed[run] = reason
-                if len(self._doomed) == 1:
+                if not self._doomed:
                     asyncio.get_running_loop().call_soon(self._end_doomed)
+                self._doomed[run] = reason
             case Kill(run, reason):
                 self.executor.kill(run, reason, False)
             case Leased(until_s):
