@@ -152,7 +152,8 @@ def run(name: str, names: list[str], suite: str, table: bool) -> int:
         for file in chosen.files:
             suites = [each for each in file.suites if suite in ("", each)]
             for mutant in file.mutants:
-                if not names or mutant.name in names:
+                # A letter and a number in front of a name is enough.
+                if not names or mutant.name in names or mutant.name.split()[0] in names:
                     outcome = bench.try_out(file, mutant, suites)
                     outcomes.append(outcome)
                     word = outcome.suite or ("equivalent" if outcome.is_fine else "SURVIVES")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from murmuration.simulation.messages.central_faults import draw_cluster, run_sch
 from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, VirtualDriver
 
 
-@pytest.mark.parametrize("seed", range(1, 41))
+@pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("SCHEDULES", "40"))))
 def test_random_schedules(seed: int) -> None:
     figures = run_schedule(seed)
     assert figures["tasks_ended"] > 0 and figures["messages"] > 100

@@ -212,6 +212,12 @@ class Faults:
         self.network.isolated.add(name)
         self.world.after(seconds, self.network.isolated.discard, name)
 
+    def cut_off_unwatched(self, name: str, host: VirtualHost) -> None:
+        """Its watchdog hangs, and its agent has no master: it must end its tasks itself."""
+        if self._is_awake(host) and self.world.now >= host.alone_until_s:
+            self.pause_watchdog(name, host)
+            self.cut_off(name, host)
+
     # Hosts.
 
     def reboot(self, name: str, host: VirtualHost) -> None:
@@ -251,7 +257,8 @@ FAULTS: tuple[Callable[[Faults, str, VirtualHost], None], ...] = (
     Faults.reset,
     Faults.reset,
     Faults.cut_off,
-    Faults.cut_off,
+    Faults.cut_off_unwatched,
+    Faults.cut_off_unwatched,
     Faults.reboot,
     Faults.die,
     Faults.fall_sick,

@@ -133,6 +133,7 @@ class HostParty(Party):
         self._unwatched_s = self._sick_s = -math.inf
         #: Counts the starts of the host; what was under way in an earlier one is void.
         self._boots = 0
+        self.reboots_s: list[float] = []
 
     def start(self, memory: NodeMemory, life: int) -> CentralNodeAgent:
         """An agent starts and finds what the one before it has left."""
@@ -229,6 +230,7 @@ class HostParty(Party):
             return
         self._driver.crash(self.name)
         self._boots += 1
+        self.reboots_s.append(self._driver.now)
         for run in list(self.processes):
             self._cluster.ended(self.name, run, self.processes.pop(run), None)
         self.lease_s, self._watched = math.inf, False
@@ -296,9 +298,6 @@ class CentralCluster:
         #: The ports that are in use on each node, by run; and those that two runs used at once.
         self.ports: dict[tuple[str, int], str] = {}
         self.port_clashes: list[str] = []
-        #: Nodes that crash, restart or are cut off for so long that what ended well there may have
-        #: to be run again.
-        self.unsteady: set[str] = set()
         #: Whether starting and ending processes takes time.
         self.is_slow = faults is not None
         self.connections = OrderedNetwork(rng, lambda name: MASTER, faults)

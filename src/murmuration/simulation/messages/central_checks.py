@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from murmuration.schedulers.agent import Effect, Message
+from murmuration.schedulers.agent import Effect, Message, Note
 from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord
-from murmuration.schedulers.central.messages import JOBS, Launch
+from murmuration.schedulers.central.messages import JOBS, Launch, NodeIsLost
 from murmuration.schedulers.offers.messages import MASTER
-from murmuration.simulation.messages.central import CODE, CentralCluster
+from murmuration.simulation.messages.central import CODE, CentralCluster, Span
 from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
 
 
@@ -142,16 +142,35 @@ class OrdersAreCarriedOut(ClusterChecker):
 
 
 class NothingIsRepeated(ClusterChecker):
-    """A task that ended well on a node that has told so since is not run once more."""
+    """A task that ended well is not run once more, whoever crashes: only a node that the master
+    gave up in between, or that rebooted, may have taken the news with it."""
+
+    def __init__(self, cluster: CentralCluster) -> None:
+        super().__init__(cluster)
+        self._given_up: list[tuple[str, float]] = []
+
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
+        for effect in effects if name == MASTER else ():
+            if isinstance(effect, Note) and isinstance(effect.fact, NodeIsLost):
+                self._given_up.append((effect.fact.node, driver.now))
 
     def end(self, driver: VirtualDriver) -> None:
-        done: Counter[str] = Counter()
-        for span in self.cluster.spans:
-            if span.code == 0 and span.node not in self.cluster.unsteady:
-                done[span.run.rpartition(".")[0]] += 1
-        again = sorted(task for task, times in done.items() if times > 1)
-        if again:
-            raise BrokenError(f"these tasks ended well and were run again: {again}")
+        well = [span for span in self.cluster.spans if span.code == 0]
+        for span in well:
+            task = span.run.rpartition(".")[0]
+            for later in self.cluster.spans:
+                is_again = later.run.rpartition(".")[0] == task and later.start_s > span.start_s
+                if is_again and not self._is_excused(span, later.start_s):
+                    raise BrokenError(f"{span.run} ended well, and {later.run} was run after it")
+
+    def _is_excused(self, span: Span, until_s: float) -> bool:
+        reboots = [(span.node, at_s) for at_s in self.cluster.hosts[span.node].reboots_s]
+        return any(
+            node == span.node and span.start_s <= at_s <= until_s
+            for node, at_s in (*self._given_up, *reboots)
+        )
 
 
 CHECKERS = (

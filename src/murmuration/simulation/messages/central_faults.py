@@ -2,12 +2,12 @@
 while, then calm.
 
 Masters and node agents crash, at any point of a write too, and come back; nodes die; connections
-break and partitions come and go; parties are suspended for longer than a lease; messages come
-twice; every host has a clock of its own, and those of node agents jump forwards. (Backwards they do
-not, but for a reboot: an agent's clock is monotonic, and a lease can be kept by no other.) Hosts
-reboot, and lose what ran; watchdogs die apart from their agents; for a while a host can start
-nothing; starting and killing take time. Clients submit jobs that end well or fail, gangs, jobs with
-ports; they kill jobs and single tasks, and drain nodes, at once or not.
+break, and bring late what was under way; partitions come and go; parties are suspended for longer
+than a lease; messages come twice; every host has a clock of its own, and those of node agents jump
+forwards. (Backwards they do not, but for a reboot: an agent's clock is monotonic, and a lease can
+be kept by no other.) Hosts reboot, and lose what ran; watchdogs die apart from their agents; for a
+while a host can start nothing; starting and killing take time. Clients submit jobs that end well or
+fail, gangs, jobs with ports; they kill jobs and single tasks, and drain nodes, at once or not.
 
 What must hold is in `central_checks.py`.
 """
@@ -60,7 +60,7 @@ def draw_cluster(seed: int, disk: Disks | None = None) -> CentralCluster:
     cluster = CentralCluster(settings, nodes, seed, rng, faults, disk, clocks=clocks)
     cluster.driver.checkers += [check(cluster) for check in CHECKERS]
     _draw_clients(cluster, rng)
-    _draw_host_faults(cluster, rng, faults)
+    _draw_host_faults(cluster, rng)
     return cluster
 
 
@@ -79,6 +79,7 @@ def draw_central_faults(rng: np.random.Generator, nodes: list[str]) -> FaultSett
     )
     return FaultSettings(
         duplication=doubles,
+        late=float(rng.choice([0.0, 0.5, 0.9])),
         partitions=base.partitions,
         crashes=base.crashes,
         end_s=FAULTS_S,
@@ -87,19 +88,12 @@ def draw_central_faults(rng: np.random.Generator, nodes: list[str]) -> FaultSett
     )
 
 
-def _draw_host_faults(
-    cluster: CentralCluster, rng: np.random.Generator, faults: FaultSettings
-) -> None:
+def _draw_host_faults(cluster: CentralCluster, rng: np.random.Generator) -> None:
     """Hosts reboot or can start nothing for a while; watchdogs die."""
     driver = cluster.driver
-    cluster.unsteady |= {crash.name for crash in faults.crashes}
-    cluster.unsteady |= {name for part in faults.partitions for name in cluster.hosts}
-    cluster.unsteady |= {pause.name for pause in faults.pauses}
-    cluster.unsteady |= {jump.name for jump in faults.jumps}
-    for name, host in cluster.hosts.items():
+    for host in cluster.hosts.values():
         if rng.random() < 0.2:
             driver.at(float(rng.uniform(0, FAULTS_S)), host.reboot, float(rng.exponential(10.0)))
-            cluster.unsteady.add(name)
         if rng.random() < 0.3:
             sick_s = float(rng.exponential(10.0))
             driver.at(float(rng.uniform(0, FAULTS_S)), host.fall_sick, sick_s)

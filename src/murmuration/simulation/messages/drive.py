@@ -279,12 +279,19 @@ class VirtualDriver:
         for arrives in self.network.arrivals(sender, send.to, self.queue.now):
             self.queue.post(arrives, self._deliver, sender, send.to, send.message, line)
 
-    def _deliver(self, sender: str, to: str, message: Message, line: int) -> None:
-        # A connection that has broken since takes with it what was under way.
-        if self.network.line(sender, to) == line:
+    def _deliver(
+        self, sender: str, to: str, message: Message, line: int, late_to: int | None = None
+    ) -> None:
+        """A connection that has broken since takes with it what was under way, or brings it late
+        to the same life of the other side: its buffer goes with a process."""
+        life = self.life(to)
+        if self.network.line(sender, to) == line or late_to == life:
             if not isinstance(message, self._seats[to].party.hears):
                 raise BrokenError(f"{sender} sends {to} a {message.key}, which it may not hear")
             self.tell(to, message)
+        elif late_to is None and (seconds := self.network.late_s(line)) is not None:
+            at = self.queue.now + seconds
+            self.queue.post(at, self._deliver, sender, to, message, line, life)
 
     def _write(self, seat: _Seat, facts: Sequence[tuple[Message, float]]) -> None:
         disk = seat.party.disk

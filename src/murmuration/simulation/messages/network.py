@@ -10,7 +10,8 @@ any run can be repeated.
 dialer without a connection tries again every `redial_s`, to the party that `where` names at that
 moment, if both are up and nothing lies between them. When a connection breaks nothing passes any
 more in either direction, at once; but each side hears of it in its own time, up to `notice_s`
-later, and goes on talking to nobody until then.
+later, and goes on talking to nobody until then. What was under way when it broke is lost, or, with
+`late` among the faults, comes seconds later all the same: it lay in a buffer.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 
 Pair = tuple[str, str]
+#: What a broken connection delivers late comes within this.
+LATE_S = 20.0
 
 
 class Partition(msgspec.Struct, frozen=True):
@@ -79,6 +82,8 @@ class FaultSettings(msgspec.Struct, frozen=True):
     end_s: float = math.inf
     pauses: tuple[Pause, ...] = ()
     jumps: tuple[Jump, ...] = ()
+    #: The share of broken connections whose messages under way arrive all the same, late.
+    late: float = 0.0
 
 
 def draw_faults(
@@ -127,6 +132,10 @@ class Network:
         """The connection a message takes; what is under way arrives only if it is still the same
         then. Here there are none, and everything takes line 0."""
         return 0
+
+    def late_s(self, line: int) -> float | None:
+        """How much later the messages of a line that has broken arrive; None if they do not."""
+        return None
 
     def drop(self, name: str) -> None:
         """A party has crashed, and its connections with it."""
@@ -226,6 +235,8 @@ class OrderedNetwork(Network):
         #: Dialers that know that they have no connection, in the order in which they try.
         self._idle: dict[str, None] = {}
         self._isolated: set[str] = set()
+        #: The connections whose messages arrive although they are broken, and how late.
+        self._late: dict[int, float] = {}
 
     def attach(self, driver: VirtualDriver) -> None:
         self._driver = driver
@@ -243,6 +254,9 @@ class OrderedNetwork(Network):
     def line(self, sender: str, to: str) -> int:
         connection = self._between(sender, to)
         return connection.session if connection is not None else -1
+
+    def late_s(self, line: int) -> float | None:
+        return self._late.get(line)
 
     def arrivals(self, sender: str, to: str, now: float) -> list[float]:
         self.sent += 1
@@ -290,6 +304,8 @@ class OrderedNetwork(Network):
 
     def _break(self, pair: Pair) -> None:
         connection = self._open.pop(pair)
+        if self.faults.late and self._rng.random() < self.faults.late:
+            self._late[connection.session] = LATE_S * float(self._rng.random())
         # One that is down hears nothing, and if it is up again before the notice comes it is
         # another life, which has never heard of the connection.
         for name, peer in (pair, pair[::-1]):
