@@ -103,11 +103,36 @@ def test_a_run_with_nowhere_to_go_just_stops(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+def processes() -> dict[int, int]:
+    """Every process that runs, and its parent."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if state != "Z":
+            parents[int(stat.parent.name)] = int(parent)
+    return parents
+
+
+def children(pid: int) -> set[int]:
+    return {child for child, parent in processes().items() if parent == pid}
+
+
+def wait_until_gone(pids: set[int]) -> None:
+    while pids & processes().keys():
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "number"), [("1", signal.SIGINT), ("2", signal.SIGINT), ("2", signal.SIGTERM)]
+)
 def test_a_sweep_keeps_what_is_finished(
-    start: Callable[..., subprocess.Popen[str]], tmp_path: Path, jobs: str
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path, jobs: str, number: signal.Signals
 ) -> None:
-    """After Ctrl-C the finished runs stay, and --resume makes the rest."""
+    """After Ctrl-C or SIGTERM the finished runs stay, no process does, and --resume makes the
+    rest."""
     (tmp_path / "slow.py").write_text(SLOW.replace("PAUSE", "0.01"))
     values = ",".join(map(str, range(20, 20 + RUNS)))
     short = ("--days", "0.005", "--set", "scheduler.placement=slow:Slow")
@@ -118,16 +143,19 @@ def test_a_sweep_keeps_what_is_finished(
         return len(list((tmp_path / "grid").glob("*/summary.json")))
 
     until(lambda: finished() >= 1, process)
-    os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 130, err
+    workers = children(process.pid)
+    os.kill(process.pid, number)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 128 + number, err
+    assert "nodes=" in out, "what is finished is shown"
+    wait_until_gone(workers)
     assert (
         "--resume goes on from there" in err
         and err.rstrip().endswith("murmur: stopped")
         and "Traceback" not in err
     )
     kept = {path: path.read_bytes() for path in (tmp_path / "grid").glob("*/summary.json")}
-    assert 1 <= len(kept) < RUNS, "at most those under way are finished after Ctrl-C"
+    assert 1 <= len(kept) < RUNS, "the rest is not waited for"
     times = {path: path.stat().st_mtime_ns for path in kept}
     process = start(*sweep, "--jobs", jobs, "--out", "grid", "--resume", "--json")
     out, err = process.communicate(timeout=LIMIT_S)
@@ -136,6 +164,20 @@ def test_a_sweep_keeps_what_is_finished(
     assert all(path.stat().st_mtime_ns == times[path] for path in kept), (
         "finished runs are not run again"
     )
+
+
+def test_workers_end_when_their_parent_is_killed(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    placement = ("--set", "scheduler.placement=slow:Slow", "--days", "1")
+    process = start(
+        "sweep", "small.toml", *placement, "--vary", "cluster.nodes=20,21", "--jobs", "2"
+    )
+    until((tmp_path / "begun").exists, process)
+    workers = children(process.pid)
+    process.kill()
+    process.communicate(timeout=LIMIT_S)
+    wait_until_gone(workers)
 
 
 def test_half_a_run_is_no_result(murmur: Murmur, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+import signal
 import sys
 import traceback
 from typing import NoReturn
@@ -100,8 +101,17 @@ def murmur() -> None:
     """A cluster scheduler you can prove before you run it."""
 
 
+class _TerminateError(KeyboardInterrupt):
+    """SIGTERM ends a command as Ctrl-C does."""
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise _TerminateError
+
+
 def main() -> None:
     """The entry point: bad input is one sentence and exit code 2."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         sys.exit(murmur(prog_name="murmur", standalone_mode=False))
     except InputError as error:
@@ -115,8 +125,10 @@ def main() -> None:
         fail(f"{error.format_message().rstrip('.')}; see {command} --help", 2)
     except click.ClickException as error:
         fail(error.format_message(), 2)
-    except (KeyboardInterrupt, click.Abort):
-        fail("stopped", 130)
+    except (KeyboardInterrupt, click.Abort) as stop:
+        # The command is ending already; a second Ctrl-C would only show where.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        fail("stopped", 143 if isinstance(stop, _TerminateError) else 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

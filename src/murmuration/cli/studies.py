@@ -21,19 +21,27 @@ def run_with_progress(
     from murmuration.experiments import parallel
 
     with common.progress(title, len(specs)) as update:
-        finished: list[int] = []
+        finished: dict[int, Summary] = {}
 
         def done(index: int, summary: Summary) -> None:
-            finished.append(index)
+            finished[index] = summary
             update(len(finished))
 
         try:
             return parallel.run_all(specs, workers or common.cores(), on, resume, done)
-        except KeyboardInterrupt:
-            common.say(
-                "stopping: runs under way are finished first, and --resume goes on from there"
-            )
-            raise
+        except KeyboardInterrupt as error:
+            stop = error
+    _print_finished([finished[index] for index in sorted(finished)], len(specs))
+    raise stop
+
+
+def _print_finished(summaries: list[Summary], count: int) -> None:
+    """What there is when a command is stopped."""
+    from murmuration.experiments.statistics import combine_by_label
+
+    if summaries:
+        common.print_table(terminal_table(combine_by_label(summaries)))
+    common.say(f"{len(summaries)} of {count} runs are finished; --resume goes on from there")
 
 
 def print_summaries(

@@ -51,14 +51,15 @@ def _on_processes(todo: Numbered, workers: int) -> Iterator[tuple[int, Summary]]
     """Fresh processes (not forks: libraries with threads do not survive one), each kept for many
     runs.
 
-    No more runs are handed out than there are processes: after Ctrl-C only those under way are
-    waited for.
+    When this process is stopped the runs under way are stopped with it: each takes as long as it
+    takes, and whoever stops a command wants it to end. Their folders say that they are not
+    complete.
     """
     import multiprocessing
     from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
     pool = ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_follow_parent
     )
     queue, under_way = iter(_spread_kernels(todo)), dict[Future[Summary], int]()
 
@@ -73,6 +74,10 @@ def _on_processes(todo: Numbered, workers: int) -> Iterator[tuple[int, Summary]]
             hand_out(len(ended))
             for future in ended:
                 yield under_way.pop(future), future.result()
+    except BaseException:
+        for child in multiprocessing.active_children():
+            child.kill()
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -89,11 +94,23 @@ def _spread_kernels(todo: Numbered) -> Numbered:
     return first + rest
 
 
-def _ignore_interrupts() -> None:
-    """A worker leaves Ctrl-C to the process that started it."""
+def _follow_parent() -> None:
+    """A worker leaves Ctrl-C to the process that started it, and ends when that one is gone,
+    however it went."""
+    import multiprocessing
+    import os
     import signal
+    import threading
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only workers follow"
+
+    def end_with(parent: multiprocessing.process.BaseProcess) -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
 
 
 def _on_ray(todo: Numbered, address: str) -> Iterator[tuple[int, Summary]]:
