@@ -128,7 +128,9 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort) as stop:
         # The command is ending already; a second Ctrl-C would only show where.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        fail("stopped", 143 if isinstance(stop, _TerminateError) else 130)
+        # Click raises its own exception in place of the one of the signal.
+        terminated = isinstance(stop.__cause__ or stop, _TerminateError)
+        fail("stopped", 143 if terminated else 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
