@@ -81,6 +81,7 @@ def test_a_run_that_is_interrupted_goes_on(
     assert process.returncode == 130, err
     assert out == "" and "--resume goes on" in err and err.rstrip().endswith("murmur: stopped")
     assert {path.name for path in (tmp_path / "parts").iterdir()} == {
+        "command.json",
         "scenario.json",
         "snapshot.npz",
     }

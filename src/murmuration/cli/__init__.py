@@ -28,6 +28,8 @@ STUDY = (
     "autoscale",
     "plan",
     "trace",
+    "list",
+    "init",
     "why",
     "replay",
     "rehearse",
@@ -53,7 +55,9 @@ LIVE = (
 FOREIGN = ("kube",)
 COMMANDS = STUDY + LIVE + FOREIGN
 #: Commands that share a module.
-MODULES = {"compact": "capacity", "grow": "capacity"}
+MODULES = {"compact": "capacity", "grow": "capacity", "list": "listing"}
+#: A command whose function cannot have its name.
+FUNCTIONS = {"list": "list_names"}
 
 
 class Commands(click.Group):
@@ -67,7 +71,7 @@ class Commands(click.Group):
             return None
         room = "murmuration.cli.live" if name in LIVE else "murmuration.cli"
         module = importlib.import_module(f"{room}.{MODULES.get(name, name)}")
-        command = getattr(module, name)
+        command = getattr(module, FUNCTIONS.get(name, name))
         assert isinstance(command, click.Command)
         return command
 

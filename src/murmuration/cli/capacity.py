@@ -61,6 +61,7 @@ class How:
     out: Path | None
     resume: bool
     as_json: bool
+    changes: common.Changes
 
 
 @click.command()
@@ -99,7 +100,12 @@ def compact(
 
     study = common.read_study(scenario, settings, seed, days)
     question = CapacityQuestion("compact", step, limit, waiting)
-    answer(question, study, schedulers, How(workers, out, resume, as_json))
+    answer(
+        question,
+        study,
+        schedulers,
+        How(workers, out, resume, as_json, common.Changes(settings, days)),
+    )
 
 
 @click.command()
@@ -138,7 +144,12 @@ def grow(
 
     study = common.read_study(scenario, settings, seed, days)
     question = CapacityQuestion("grow", step, limit, waiting)
-    answer(question, study, schedulers, How(workers, out, resume, as_json))
+    answer(
+        question,
+        study,
+        schedulers,
+        How(workers, out, resume, as_json, common.Changes(settings, days)),
+    )
 
 
 def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) -> None:
@@ -150,7 +161,8 @@ def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) 
     check(question)
     names = common.split_names(schedulers)
     specs = variant_specs(study, names) if names else [study.base]
-    folder = common.results_folder(how.out, how.as_json, f"{study.name}-{question.kind}")
+    name = f"{study.name}-{question.kind}"
+    folder = common.study_folder(how.out, how.as_json, name, specs, how.changes)
     walks = [_walk(spec, question, how, folder) for spec in specs]
     if folder is not None:
         write_walks(folder, study.name, question, walks)

@@ -3,12 +3,13 @@ go."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -73,6 +74,13 @@ ON = click.option(
 MANY_RUNS = (SET, SEED, DAYS, REPLICAS, JOBS, ON, OUT, RESUME, JSON)
 
 
+class Changes(NamedTuple):
+    """How a command line changes a scenario."""
+
+    settings: Sequence[str] = ()
+    days: float | None = None
+
+
 def with_options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
     """Several options at once, in the order in which `--help` shows them."""
 
@@ -116,6 +124,26 @@ def results_folder(out: Path | None, as_json: bool, default: str) -> Path | None
     from murmuration.base.files import check_folder
 
     return check_folder(out if out is not None else Path("runs") / default)
+
+
+def study_folder(
+    out: Path | None, as_json: bool, name: str, specs: Sequence[Spec], how: Changes
+) -> Path | None:
+    """Where the results of these runs go. Without `--out` results of other runs are never
+    replaced: the folder gets another name."""
+    from murmuration.experiments import record
+
+    made = record.record_command(shlex.join(["murmur", *sys.argv[1:]]), specs)
+    folder = results_folder(out, as_json, record.name_folder(name, how.settings, how.days))
+    if folder is None:
+        return None
+    if out is None:
+        folder = record.choose_folder(folder, made)
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    record.write_record(folder, made)
+    # A command that fails before its first result leaves nothing.
+    click.get_current_context().call_on_close(lambda: record.forget(folder, missing))
+    return folder
 
 
 def cores() -> int:

@@ -48,7 +48,8 @@ def compare(
 
     study = common.read_study(scenario, settings, seed, days)
     specs = variant_specs(study, common.split_names(schedulers))
-    folder = common.results_folder(out, as_json, f"{study.name}-compare")
+    changes = common.Changes(settings, days)
+    folder = common.study_folder(out, as_json, f"{study.name}-compare", specs, changes)
     specs = replicate_seeds(specs, replicas)
     if folder is not None:
         specs = assign_folders(specs, folder)

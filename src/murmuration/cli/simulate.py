@@ -65,7 +65,8 @@ def simulate(
     _check_use(stop_after, resume, replicas, check, out is None and as_json)
     spec = common.choose_spec(common.read_study(scenario, settings, seed, days), scheduler)
     label, checked = spec.label.replace(":", "."), spec.scenario
-    folder = common.results_folder(out, as_json, f"{checked.name}-{label}-seed{checked.seed}")
+    name = f"{checked.name}-{label}-seed{checked.seed}"
+    folder = common.study_folder(out, as_json, name, [spec], common.Changes(settings, days))
     if replicas > 1:
         _replicas(spec, replicas, folder, workers, resume, as_json)
         return

@@ -55,7 +55,8 @@ def sweep(
             "scheduler.decision.service.job_time_s=1,10"
         )
     specs = grid_specs(study, grid)
-    folder = common.results_folder(out, as_json, f"{study.name}-sweep")
+    changes = common.Changes(settings, days)
+    folder = common.study_folder(out, as_json, f"{study.name}-sweep", specs, changes)
     specs = replicate_seeds(specs, replicas)
     if folder is not None:
         specs = assign_folders(specs, folder)

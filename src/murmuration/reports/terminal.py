@@ -54,7 +54,15 @@ class FittingTable:
         shown = list(range(len(self.columns)))
         while len(shown) > 1 and _total(widths, shown) > options.max_width:
             shown.remove(self._least_important(shown))
+        self._widen(widths, shown, options.max_width)
         yield self._table(shown, widths)
+
+    def _widen(self, widths: list[int], shown: Sequence[int], room: int) -> None:
+        """Give what is left of the terminal to text that had to be wrapped."""
+        for index in shown:
+            spare = room - _total(widths, shown)
+            wanted = self._natural_width(index) - widths[index]
+            widths[index] += max(min(spare, wanted), 0)
 
     def _table(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
         table = _empty(self.title)
@@ -76,10 +84,13 @@ class FittingTable:
     def _width(self, index: int, room: int) -> int:
         """As wide as the widest number or word of the heading; names may take a third of the
         terminal before they are wrapped."""
-        cells = max((cell_len(clean(human(row[index]))) for row in self.rows), default=1)
+        cells = self._natural_width(index)
         if not self._is_numeric(index):
             cells = min(cells, max(room // 3, 12))
         return max(cells, *(cell_len(word) for word in clean(self.columns[index]).split()), 1)
+
+    def _natural_width(self, index: int) -> int:
+        return max((cell_len(clean(human(row[index]))) for row in self.rows), default=1)
 
     def _least_important(self, shown: Sequence[int]) -> int:
         for name in self.drop_first:

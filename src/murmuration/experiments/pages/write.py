@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from murmuration.base import files
 from murmuration.experiments.capacity import CapacityQuestion, Walk, document
 from murmuration.experiments.pages import capacity, comparison, single, sweep
 from murmuration.experiments.pages.parts import Summary, read_series, series_of
+from murmuration.experiments.record import read_record
 from murmuration.experiments.runs import RunOutcome
 from murmuration.experiments.runs import Summary as RunSummary
 from murmuration.experiments.specs import Spec
@@ -20,6 +22,10 @@ REPORT = "report.html"
 
 
 def write_report(folder: Path, page: Page) -> None:
+    """The page, with the command that made it in its last line."""
+    made = read_record(folder)
+    if made is not None:
+        page = replace(page, footer=f"{page.footer} Made by: {made.command}")
     files.write_text(folder / REPORT, render(page))
 
 
