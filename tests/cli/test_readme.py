@@ -23,7 +23,6 @@ LIMIT_S = 1800
 #: Commands that take minutes are run with these arguments added.
 SHORTER = {
     "murmur compare omega-a": "--days 0.002",
-    "murmur simulate omega-a -s shared-state": "--days 0.1",
     "murmur compare omega-a -s offers,shared-state,monolithic-multi": "--days 0.1",
     "murmur sweep omega-a --vary scheduler.decision.service.job_time_s=0.1,1,10,100": "--days 0.1",
     "murmur autoscale depas -s depas,threshold,oracle": "--set seconds=60",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from murmuration.experiments.verdict import compare, judge
+from murmuration.experiments.pages.verdict import compare, judge
 
 
 def run(scheduler: str, wait: float | None, nodes: float = 10.0, unstarted: int = 0) -> Any:

@@ -54,8 +54,13 @@ LIVE = (
 #: A cluster that is not ours; the commands below it lie in `cli/kube`.
 FOREIGN = ("kube",)
 COMMANDS = STUDY + LIVE + FOREIGN
-#: Commands that share a module.
-MODULES = {"compact": "capacity", "grow": "capacity", "list": "listing"}
+#: Commands whose module has another name.
+MODULES = {
+    "compact": "capacity",
+    "grow": "capacity",
+    "list": "start.listing",
+    "init": "start.init",
+}
 #: A command whose function cannot have its name.
 FUNCTIONS = {"list": "list_names"}
 

@@ -49,7 +49,7 @@ def print_summaries(
 ) -> None:
     """Several summaries as tables with a verdict, or as one document. `runs` are the same before
     replicas were combined."""
-    from murmuration.experiments.verdict import judge
+    from murmuration.experiments.pages.verdict import judge
 
     verdict = judge(runs)
     if as_json:

@@ -10,11 +10,11 @@ from murmuration.base import files
 from murmuration.experiments.capacity import CapacityQuestion, Walk, document
 from murmuration.experiments.pages import capacity, comparison, single, sweep
 from murmuration.experiments.pages.parts import Summary, read_series, series_of
+from murmuration.experiments.pages.verdict import judge
 from murmuration.experiments.record import read_record
 from murmuration.experiments.runs import RunOutcome
 from murmuration.experiments.runs import Summary as RunSummary
 from murmuration.experiments.specs import Spec
-from murmuration.experiments.verdict import judge
 from murmuration.reports.page import Page, render
 from murmuration.simulation.results import snapshots
 

@@ -22,7 +22,7 @@ def list_names(kind: str | None, as_json: bool) -> None:
       murmur list presets
       murmur list keys
     """
-    from murmuration.experiments.listing import LISTS
+    from murmuration.cli.start.names import LISTS
     from murmuration.reports.terminal import comparison_table
 
     chosen = [name for name in KINDS if name == kind or (kind is None and name != "keys")]

@@ -1,0 +1,1 @@
+"""Where to begin: what has a name, and files to start from."""
