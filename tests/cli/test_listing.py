@@ -61,7 +61,7 @@ def test_a_template_is_valid_toml(murmur: Murmur, tmp_path: Path, kind: str, nam
 def test_the_scenario_and_the_policy_run(murmur: Murmur, tmp_path: Path) -> None:
     murmur("init", "scenario", "mine.toml")
     murmur("init", "policy", "own.py")
-    sizes = ("--days", "0.01", "--set", "cluster.nodes=20", "--json")
+    sizes = ("--days", "0.01", "--set", "cluster.nodes=20", "--json", "--jobs", "1")
     document = json.loads(murmur("compare", "mine.toml", *sizes, "-s", "packed,own:pack").out)
     assert [run["scheduler"] for run in document["runs"]] == ["packed", "own:pack"]
 
