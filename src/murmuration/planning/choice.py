@@ -1,4 +1,4 @@
-"""Which placement of a front a plan takes, and what a search for one starts from.
+"""Which placement of a front a plan takes.
 
 A placement is worth what the *order* of its moves ends in: some moves wait for each other, and a
 plan that loses them may save nothing. So the best rows of the front are put in order one after the
@@ -7,7 +7,7 @@ other, and the first whose moves can all be made is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,25 +18,20 @@ from murmuration.assignment.moves import MoveOrder, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import Work, pack
 from murmuration.assignment.problem import Problem, new_violations
-from murmuration.assignment.search.consolidate import consolidate, worth_of
 from murmuration.assignment.search.construct import construct
 from murmuration.assignment.search.ejection import make_room
 from murmuration.assignment.search.fewest import Fewest
-from murmuration.assignment.search.gains import best_moves, keep_at_home
+from murmuration.assignment.search.gains import keep_at_home
 from murmuration.assignment.search.search import Search
+from murmuration.assignment.search.seeds import OF_MOVES
 from murmuration.assignment.search.selection import rank_by_knee, rank_fronts, rank_rows, sov
 from murmuration.base.arrays import Flags, Floats, Indices, Integers, Placement
-from murmuration.base.random import state as random_state
 
 if TYPE_CHECKING:
     from murmuration.planning.plan import Options
 
 #: Rows of the front whose moves are put in order before the best of them is taken as it is.
 ORDERED_MAX = 12
-#: Placements of a path of single moves that a search starts from.
-PATH_MAX = 48
-#: Objectives that count moves: the present placement has none, so more of them is not worse.
-OF_MOVES = ("moves", "megabytes")
 
 
 def add_moves(problem: Problem, wanted: Sequence[Objective]) -> tuple[Objective, ...]:
@@ -53,56 +48,6 @@ def reference_placement(work: Work) -> Indices:
     if (work.problem.node_of >= 0).any():
         return work.problem.node_of
     return work.restore(construct(work, "kubernetes"))
-
-
-def seed_placements(search: Search, begin: Placement, reference: Floats) -> list[Placement]:
-    """Placements near the present one: nodes emptied one by one, and the best single moves."""
-    if not (search.work.problem.node_of >= 0).any():
-        return []
-    moves_max = dict(search.settings.limits).get(of.MOVES, np.inf)
-    return [
-        *_consolidate(search, begin, moves_max),
-        *_thin(list(_best_moves(search, begin, reference, moves_max))),
-    ]
-
-
-def _thin(path: list[Placement]) -> list[Placement]:
-    """A path of single moves in fewer steps: the first ones all, then wider and wider apart."""
-    rows = np.unique(np.geomspace(1, max(len(path), 1), PATH_MAX).astype(int)) - 1
-    return [path[k] for k in rows.tolist()] if path else []
-
-
-def _consolidate(search: Search, begin: Placement, moves_max: float) -> list[Placement]:
-    """Placements with fewer nodes in use, if that is wanted."""
-    work, weight = search.work, {o.name: o.weight for o in search.objectives}
-    power = weight.get("power", 0.0) if work.packed.power_off else 0.0
-    worth = worth_of(work.packed, weight.get("nodes", 0.0), weight.get("cost", 0.0), power)
-
-    def is_reachable(x: Placement) -> bool:
-        return search.is_allowed(x) and not order_moves(work, work.restore(x)).blocked
-
-    rng = random_state(search.settings.seed, "plan", "consolidate")
-    stages = consolidate(
-        work.packed, begin, worth, moves_max, rng, is_reachable, search.settings.stopped
-    )
-    return stages[-PATH_MAX:]
-
-
-def _best_moves(
-    search: Search, begin: Placement, reference: Floats, moves_max: float
-) -> Iterable[Placement]:
-    """The best single moves, an objective weighed by its share of the present value."""
-    counted = [
-        k for k, o in enumerate(search.objectives) if o.index >= 0 and o.name not in OF_MOVES
-    ]
-    weights = np.zeros(of.COUNT)
-    for k in counted:
-        objective = search.objectives[k]
-        weights[objective.index] = objective.weight / (abs(reference[k]) or 1.0)
-    columns = np.array([search.objectives[k].index for k in counted], dtype=np.int64)
-    if not len(columns):
-        return []
-    return best_moves(search.work.packed, begin, weights, columns, moves_max)
 
 
 def show_front(search: Search, wanted: int) -> tuple[Floats, Integers]:

@@ -18,13 +18,13 @@ from murmuration.assignment.reasons import why_unplaced
 from murmuration.assignment.search.construct import BASELINES, construct
 from murmuration.assignment.search.fewest import Fewest, fewest_moves
 from murmuration.assignment.search.search import Search, Settings
+from murmuration.assignment.search.seeds import seed_placements
 from murmuration.base.arrays import Floats, Indices, Integers
 from murmuration.planning import pymoo_peer
 from murmuration.planning.choice import (
     add_moves,
     choose,
     reference_placement,
-    seed_placements,
     show_front,
 )
 from murmuration.planning.nodes import Kept, why_kept

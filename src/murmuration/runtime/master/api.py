@@ -117,7 +117,6 @@ class Api:
         except (msgspec.DecodeError, RecursionError) as error:
             raise Refusal(400, f"expected a job as JSON: {error}") from error
         event = SubmitJob(spec, _number(request, "duration_s", 0.0) or None)
-        self._master.check(spec)
         if request.query_params.get("dry_run") == "1":
             return reply(an.render_explanation(self._reading.try_job(event)))
         return await self._submit(event, len(body))

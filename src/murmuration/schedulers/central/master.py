@@ -200,10 +200,10 @@ class CentralMaster:
 
     def never(self, spec: JobSpec) -> Never | None:
         """Why a job can never run on the nodes that are known, or None. Without nodes nothing can
-        be said."""
+        be said. A field that cannot be read is refused, as by `check`."""
+        request, constraints = self.check(spec)
         if not self.nodes:
             return None
-        request, constraints = self.check(spec)
         total = np.array([node.total for node in self.nodes.values()], dtype=np.int64)
         allowed = node_mask(constraints, [node.attributes for node in self.nodes.values()])
         asked = np.array(request, dtype=np.int64)

@@ -62,11 +62,6 @@ def advance(run: Run, ask: int, watch: int, until: float) -> int:
     return int(rounds.advance_rounds(run.world, rules.answer_s, until))
 
 
-def act(run: Run) -> None:
-    """One round of messages."""
-    loop.agents_act(run.world, run.state)
-
-
 def make_outputs(run: Run) -> dict[str, dict[str, Column]]:
     """Some of the decisions."""
     return {snapshots.DECISIONS: decision_table(run, run.state)}
@@ -89,7 +84,7 @@ def what_is_enough(run: Run, row: int, resource: int) -> Enough:
 
 
 def _expected(run: Run, row: int) -> Amounts:
-    """What a task counts as using before it is measured, as `steps.unmeasured` has it."""
+    """What a task counts as using before it is measured, as `steps.assume_usage` has it."""
     request: Amounts = run.world.request[row]
     share = float(run.world.state["unmeasured"][0])
     if run.world.jobs["curve"][row] < 0:
@@ -122,7 +117,7 @@ NEGOTIATION = Architecture(
     state_name="negotiation",
     grow_state=grow_negotiation,
     first_act_s=lambda scenario: 0.0,
-    act=act,
+    act=loop.agents_act,
     count=lambda run: count_negotiation(run.state, run.horizon_s),
     make_outputs=make_outputs,
     explain=explain,

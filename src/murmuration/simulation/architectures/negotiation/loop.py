@@ -23,9 +23,9 @@ from murmuration.schedulers.negotiation.bulk import (
     report,
 )
 from murmuration.schedulers.negotiation.bulk_selection import choose_movers, cost_of, widen
-from murmuration.simulation.architectures.negotiation.world import NegotiationArrays
 from murmuration.simulation.engine.event_queue import needs_room
 from murmuration.simulation.engine.moves import begin_move
+from murmuration.simulation.engine.run import Run
 from murmuration.simulation.engine.steps import (
     assume_usage,
     begin_attempt,
@@ -36,7 +36,6 @@ from murmuration.simulation.engine.steps import (
     start_run,
 )
 from murmuration.simulation.engine.usage import measure_usage
-from murmuration.simulation.engine.world import World
 
 #: Of the tasks of time 0, this share of the nodes' number is placed before nodes report again.
 BATCH_SHARE = 0.25
@@ -46,12 +45,6 @@ EVERYTHING = 1 << 40
 SPIKES = (0.05, 0.10, 0.15, 0.20, 0.25)
 #: The recorded placement: each task goes where it ran when the trace was made, and stays there.
 RECORDED, NO_MOVES = 4, 4
-
-
-def make_cell(w: World, n: NegotiationArrays) -> Cell:
-    """What agents touch, of the world and of their own, by name."""
-    arrays = {**w._asdict(), **n._asdict()}
-    return Cell(**{name: arrays[name] for name in Cell._fields})
 
 
 @inlined
@@ -190,10 +183,13 @@ def remember_loads(c: Cell) -> None:
             c.last_load[node, r] = (c.total[node, r] - c.free[node, r]) * c.inverse[node, r]
 
 
-def agents_act(w: World, p: NegotiationArrays) -> None:
+def agents_act(run: Run) -> None:
     """One round, with monitoring first when it is due. Each part is a kernel of its own, for one
     that holds them all takes minutes to compile."""
-    c, now, settings = make_cell(w, p), float(w.state["now"][0]), p.settings[0]
+    # What agents touch, of the world and of their own, by name.
+    arrays = {**run.world._asdict(), **run.state._asdict()}
+    c = Cell(**{name: arrays[name] for name in Cell._fields})
+    p, now, settings = run.state, run.now_s, run.state.settings[0]
     first = now == 0.0
     movers = 0
     if first or now >= p.progress[0]["reported_at"] + settings["report_s"]:

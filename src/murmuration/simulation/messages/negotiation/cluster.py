@@ -146,7 +146,9 @@ class NegotiatingCluster:
         for name, seconds in self._clocks.items():
             self.driver.jump(name, seconds)
         for name in self.nodes:
-            self.driver.at(float(rng.uniform(0, self._monitor_s)), self._measure, name)
+            self.driver.at(
+                float(rng.uniform(0, self._monitor_s)), self.hosts.measure, name, self._monitor_s
+            )
         self.driver.inflict(self.network.faults)
         self.driver.at(60.0, self._sample)
 
@@ -198,11 +200,6 @@ class NegotiatingCluster:
         known = any(task.name in memory.tasks for memory in self.memories.values())
         if not known and task.name not in self.hosts.started:
             self._submit(task)
-
-    def _measure(self, name: str) -> None:
-        if name not in self.dead:
-            self.driver.at(self.driver.now + self._monitor_s, self._measure, name)
-            self.hosts.measure(name)
 
     def lose_node(self, name: str) -> None:
         """A node is down for good. The others hear of it a little later, each at its own time."""

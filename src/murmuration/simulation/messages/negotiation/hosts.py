@@ -82,6 +82,8 @@ class Hosts:
         self.suspended: dict[str, float] = {}
         self.delayed: dict[str, float] = {}
         self.measuring = True
+        #: Nodes that are down for good.
+        self.gone: set[str] = set()
         #: Raised by every act that changes what runs, for the checkers.
         self.changes = 0
         self._on_node: dict[str, dict[str, None]] = {name: {} for name in nodes}
@@ -182,8 +184,11 @@ class Hosts:
             self.finished[node].add(name)
             self.driver.tell(node, TaskFinished(name))
 
-    def measure(self, node: str) -> None:
-        """Tell the agent what its tasks use."""
+    def measure(self, node: str, period_s: float) -> None:
+        """Tell the agent what its tasks use, now and after every period while the node is there."""
+        if node in self.gone:
+            return
+        self.driver.at(self.driver.now + period_s, self.measure, node, period_s)
         if self.measuring and self.driver.is_up(node):
             now = self.driver.now
             use = {
@@ -196,6 +201,7 @@ class Hosts:
     def lose_node(self, node: str, owned: set[str], taken: set[str]) -> None:
         """A node is down for good. What it owned is lost, unless its source has not heard of the
         hand-over: then it goes on there."""
+        self.gone.add(node)
         for task in self.tasks_on(node):
             self.suspended.pop(task, None)
             self._halt(task)

@@ -1,0 +1,75 @@
+"""What a search near a running placement starts from: nodes emptied one by one, and single moves.
+
+A population drawn at random finds placements that are better than the present one and need nearly
+every task to move. These seeds lie on the way from the present placement: each is reached by few
+moves, and a search that begins at them looks between them instead of far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from murmuration.assignment import objectives as of
+from murmuration.assignment.moves import order_moves
+from murmuration.assignment.search.consolidate import consolidate, worth_of
+from murmuration.assignment.search.gains import best_moves
+from murmuration.assignment.search.search import Search
+from murmuration.base.arrays import Floats, Placement
+from murmuration.base.random import state as random_state
+
+#: Placements of a path of single moves that a search starts from.
+PATH_MAX = 48
+#: Objectives that count moves: the present placement has none, so more of them is not worse.
+OF_MOVES = ("moves", "megabytes")
+
+
+def seed_placements(search: Search, begin: Placement, reference: Floats) -> list[Placement]:
+    """Placements near the present one: nodes emptied one by one, and the best single moves."""
+    if not (search.work.problem.node_of >= 0).any():
+        return []
+    moves_max = dict(search.settings.limits).get(of.MOVES, np.inf)
+    return [
+        *_consolidate(search, begin, moves_max),
+        *_thin(list(_best_moves(search, begin, reference, moves_max))),
+    ]
+
+
+def _thin(path: list[Placement]) -> list[Placement]:
+    """A path of single moves in fewer steps: the first ones all, then wider and wider apart."""
+    rows = np.unique(np.geomspace(1, max(len(path), 1), PATH_MAX).astype(int)) - 1
+    return [path[k] for k in rows.tolist()] if path else []
+
+
+def _consolidate(search: Search, begin: Placement, moves_max: float) -> list[Placement]:
+    """Placements with fewer nodes in use, if that is wanted."""
+    work, weight = search.work, {o.name: o.weight for o in search.objectives}
+    power = weight.get("power", 0.0) if work.packed.power_off else 0.0
+    worth = worth_of(work.packed, weight.get("nodes", 0.0), weight.get("cost", 0.0), power)
+
+    def is_reachable(x: Placement) -> bool:
+        return search.is_allowed(x) and not order_moves(work, work.restore(x)).blocked
+
+    rng = random_state(search.settings.seed, "plan", "consolidate")
+    stages = consolidate(
+        work.packed, begin, worth, moves_max, rng, is_reachable, search.settings.stopped
+    )
+    return stages[-PATH_MAX:]
+
+
+def _best_moves(
+    search: Search, begin: Placement, reference: Floats, moves_max: float
+) -> Iterable[Placement]:
+    """The best single moves, an objective weighed by its share of the present value."""
+    counted = [
+        k for k, o in enumerate(search.objectives) if o.index >= 0 and o.name not in OF_MOVES
+    ]
+    weights = np.zeros(of.COUNT)
+    for k in counted:
+        objective = search.objectives[k]
+        weights[objective.index] = objective.weight / (abs(reference[k]) or 1.0)
+    columns = np.array([search.objectives[k].index for k in counted], dtype=np.int64)
+    if not len(columns):
+        return []
+    return best_moves(search.work.packed, begin, weights, columns, moves_max)
