@@ -8,6 +8,11 @@ that all processes of a host share. The agent writes it, the watchdog reads it o
 The watchdog writes down which runs it ends before it ends them: such an end is no failure of the
 task. It kills all of them in one pass, and clears up after that, because the master's margin covers
 the killing only.
+
+It is a fork and not a program of its own: it shares the agent's memory until one of them writes,
+and it needs nothing from a disk that may be full by the time it has to act. Which watchdog is in
+charge is decided by a lock, which the kernel releases however the process ends; so is whether there
+is an agent. The lease is a time by the monotonic clock, which no administrator can set back.
 """
 
 from __future__ import annotations
@@ -124,6 +129,8 @@ def end_watchdog(folder: Path) -> None:
 
 
 def _watch(folder: Path, tasks: Path, isolation: Isolation) -> None:
+    # A session of its own: a signal to the agent's group, from a terminal say, is not for it. Only
+    # SIGKILL ends it, or having nothing left to watch.
     os.setsid()
     # Close what the agent has open, above all its lock.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
@@ -153,6 +160,8 @@ class Watchdog:
     def look(self) -> None:
         """End what runs without a lease. Without an agent, and with nothing that runs or may run,
         there is nothing to watch."""
+        # Every second again while the lease is over, not once: a run whose start was under way at
+        # the first look has its lock by the second.
         if self._is_over():
             fence(_open_runs(self._tasks), self._isolation, FencedRuns(self._folder))
         is_alone = holder(self._folder / AGENT_LOCK) is None

@@ -7,6 +7,15 @@ before the task has run for a while wait as failures do: whatever kills every ru
 outside or by its own doing, must not keep a cluster busy with nothing else.
 
 Why a run is told to stop is a fact (`TaskStopping`) that is noted before the run hears of it.
+
+Runs are numbered, and a number is never used twice for a task, not even by a later job of the same
+name (`first_run`). Everything that arrives late is told from what is current by that number: an end
+of run 3 says nothing about run 4. `runs` has exactly the runs that hold a place on a node, from the
+proposal until the end is known; whoever is not in it cannot end, start or be stopped.
+
+The tables beside it (`on_node`, `ports`, `queue`, `ended`) say nothing new. They are indexes that
+placing and listing need, and `_hold`, `_release`, `_unwait` and `_close` are the only ones to
+change them.
 """
 
 from __future__ import annotations
@@ -252,6 +261,8 @@ class JobTable:
     def propose(self, job: JobRecord, task: TaskRecord, node: str, now: float) -> str:
         """The next run of a task shall go to a node. It holds its place there from now on, so that
         the rest of a plan sees it; but it is no fact before it is accepted (`confirm`)."""
+        # A copy of the whole record, because a refusal must leave no trace: the next attempt has
+        # the same number, and the reason that a user sees is the one from before.
         before = replace(task)
         task.run += 1
         task.state, task.node, task.placed_s, task.code = CentralTaskState.STARTING, node, now, None

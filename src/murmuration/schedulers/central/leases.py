@@ -65,6 +65,10 @@ class Leases:
 
     def join(self, event: AgentJoined, now: float) -> Welcome | Refused:
         """Let an agent in, unless its name is another's."""
+        # The identity is drawn once for each folder of a node agent. The same one with a new
+        # session is the agent after a restart or on a new connection; another one is a second agent
+        # under the same name, which would end the first one's tasks by joining. A name from the
+        # store has no identity yet and belongs to whoever comes first.
         member = self.members.get(event.node)
         if member is not None and member.identity not in ("", event.identity):
             if member.connected:
@@ -82,6 +86,8 @@ class Leases:
 
     def hear(self, event: Heartbeat, now: float) -> HeartbeatSeen | None:
         """A heartbeat of a connection that still stands renews the lease."""
+        # A heartbeat from before a break may arrive after the agent has joined again. It proves
+        # that the agent was alive then, not that it is now, so it renews nothing.
         member = self.members.get(event.node)
         if member is None or member.session != event.session:
             return None
@@ -101,6 +107,7 @@ class Leases:
         node has."""
         if now < self.due:
             return {}
+        # Only now is every member looked at; between two ends, `due` spares that.
         ends = {node: member.heard_s + self.lease_s for node, member in self.members.items()}
         late = [node for node, ends_s in ends.items() if now >= ends_s]
         for node in late:

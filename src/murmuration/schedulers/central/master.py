@@ -15,6 +15,17 @@ accepts are noted as placed (`TaskPlaced`); the others wait on, as if nothing ha
 port that somebody else holds) is lost, not failed, and goes elsewhere. Its node is marked and gets
 no tasks for a while, longer each time until one starts there.
 
+**Two agents in one.** The ledger (`Master`) is an agent of its own that does not know who its
+frameworks are; the job manager is one of them, in the same process. What the ledger says to it goes
+through no network but is handled at once, in the order in which it was said (`_tell_ledger`), so
+between a proposal and its answer nothing else can happen. What the ledger says to others leaves
+with the rest of the answer. The price is that one event may go round between the two several times;
+the gain is that a scheduler from outside competes with the job manager by the same rules.
+
+**Decisions are batched.** An event that makes room or brings work only marks that something changed
+(`_changed`); the placing itself waits for the `Wake` that a driver gives after all events that were
+ready. A thousand ends that arrive together are one round of placing instead of a thousand.
+
 **Leases.** Answers to joins and heartbeats rest on no note and are sent at once, whatever the disk
 does. A master that starts again gives every node of its memory a whole lease. Heartbeats are not
 in the log: they change nothing but the time at which a lease ends, and the log has that end.
@@ -249,6 +260,7 @@ class CentralMaster:
             self._admit(event, known)
 
     def _admit(self, event: AgentJoined, known: NodeRecord | None) -> None:
+        # A resource that only this node has is no resource of the cluster; one that it lacks is 0.
         total = tuple(event.total.get(name, 0) for name in self.settings.resources.names)
         record = NodeRecord(event.session, total, event.attributes)
         if known is not None:
@@ -272,6 +284,10 @@ class CentralMaster:
     def _compare(self, event: AgentJoined, expected: list[str]) -> None:
         """What the job manager believed of a node against what its agent says; the agent is
         right."""
+        # Three differences are possible. It runs what was not expected: that was given up, or
+        # killed while the node was away, so it is ended. It has ended: told now, as if it had been
+        # told in time. It neither runs nor has ended: the order never arrived, and the task waits
+        # again.
         running = {run.run for run in event.running if run.framework == JOBS}
         for run in running - set(expected):
             self._tell_ledger(KillTask(JOBS, run))
@@ -395,6 +411,8 @@ class CentralMaster:
             self._on_end(event.node, event.ended)
 
     def _on_end(self, node: str, ended: Ended) -> None:
+        # An end that was told before changes nothing in either table, and is answered all the same:
+        # the agent repeats it because the answer was lost.
         self._tell_ledger(TaskReport(ended.framework, ended.run, ended.status, ended.reason))
         if ended.framework == JOBS:
             self.jobs.end(ended, self._now)

@@ -74,7 +74,12 @@ def update_tree(tree: Array, node: int, value: int) -> None:
 
 @helper
 def find_from(tree: Array, start: int, minimum: int) -> int:
-    """The first node from `start` on with at least this level and room, −1 if there is none."""
+    """The first node from `start` on with at least this level and room, −1 if there is none.
+
+    In a tree of maxima laid out as a heap: up while there is nothing to the right (a right child
+    has been looked at with its parent), one to the right, and, as soon as a subtree has a maximum
+    that is high enough, down to its leftmost such leaf.
+    """
     size = tree.shape[0] // 2
     at = size + start
     while True:
@@ -95,6 +100,7 @@ def find_from(tree: Array, start: int, minimum: int) -> int:
 def ring_search(tree: Array, nodes: int, source: int, minimum: int) -> int:
     """The first suitable node after the source along the ring; there is one."""
     size = tree.shape[0] // 2
+    # Mostly a neighbour suits, and reading some leaves in a row is cheaper than climbing a tree.
     at = source
     for _ in range(NEAR):
         at = at + 1 if at + 1 < nodes else 0
@@ -219,6 +225,10 @@ def act(
 ) -> tuple[float, int]:
     """The containers of one node decide; returns what is left of the exponential draw, and the
     messages sent."""
+    # `wait` is how much hazard passes until the next container leaves, of whichever node. While it
+    # exceeds what all containers of this node add up to, nobody leaves and the rest is passed on to
+    # the next node; otherwise wait / hazard containers stay before the one that goes. The hazard is
+    # that at the beginning of the node's turn: containers of one step decide at the same time.
     hazard, deciding, messages = c.hazard[c.level[source]], c.here[source], 0
     while deciding > 0:
         if hazard * deciding <= wait:
