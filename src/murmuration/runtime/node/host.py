@@ -17,6 +17,7 @@ from murmuration.runtime.node import watchdog
 from murmuration.runtime.node.disk import DiskWatch
 from murmuration.runtime.node.isolation import Isolation, network
 from murmuration.runtime.node.isolation.choose import choose
+from murmuration.runtime.node.isolation.plain import PlainProcess
 from murmuration.runtime.options import AgentOptions
 
 
@@ -63,4 +64,7 @@ class ThisHost:
         return find_ports(wanted, network.list_taken_ports)
 
     def isolate(self, options: AgentOptions) -> Isolation:
-        return choose(options.isolation, Path(options.root), hidden=[Path(options.folder)])
+        isolation = choose(options.isolation, Path(options.root), hidden=[Path(options.folder)])
+        if isinstance(isolation, PlainProcess):
+            isolation.owns_orphans = True
+        return isolation

@@ -57,6 +57,11 @@ class PlainProcess(Ending):
         #: Folders whose processes, these, were all killed in one pass: nobody need look for them
         #: again, which takes a look at every process of the host.
         self._killed: dict[Path, set[int]] = {}
+        #: Tasks of an agent before this one that still run.
+        self._recovered: set[Path] = set()
+        #: Whether every child of this process in another session comes from a task. Only who starts
+        #: nothing else may say so.
+        self.owns_orphans = False
 
     def start(self, spec: RunSpec) -> Handle:
         files.check(spec)
@@ -90,6 +95,7 @@ class PlainProcess(Ending):
                 if files.is_locked(
                     folder
                 ):  # so the descriptor is of the shim, not of a later process of its number
+                    self._recovered.add(folder)
                     return handle
             handle.close()
         self._end_strays(folder)
@@ -124,6 +130,9 @@ class PlainProcess(Ending):
             self._finish(handle)
         self._end_strays(folder, adopted_only=handle is not None and handle.child)
         self._killed.pop(folder, None)
+        self._recovered.discard(folder)
+        if self.owns_orphans and not self._running and not self._recovered:
+            processes.end_all(find_unclaimed)
         self._reap()
 
     def _others(self, handle: Handle) -> set[int]:
@@ -217,3 +226,17 @@ def measure(pids: set[int]) -> tuple[float, int]:
     """CPU seconds and resident bytes of processes together."""
     stats = [stat for pid in pids if (stat := processes.stat(pid))]
     return sum(stat.cpu_s for stat in stats), sum(stat.memory for stat in stats)
+
+
+def find_unclaimed() -> set[int]:
+    """What this process has adopted, while no task runs: the rest of tasks that left their session
+    and parent and emptied their environment, so that nobody could tell whose they were. The
+    watchdog, a copy of this process, is none of them."""
+    here, own = os.getsid(0), processes.command_line(os.getpid())
+    adopted = [
+        pid
+        for pid in processes.list_children(os.getpid())
+        if (known := processes.stat(pid)) and known.session != here
+        if processes.command_line(pid) not in (own, b"")
+    ]
+    return processes.trees(adopted)
