@@ -3,6 +3,14 @@
 Masters and node agents crash at any moment and come back with what is on their disks; processes
 outlive the agents that started them, until a lease ends: then the agent ends them, or the host's
 watchdog if there is no agent. Agents keep connections to the master, which break.
+
+Only the hosts are written for the simulation; master and node agents are the objects that ship. So
+a host must be as unhelpful as a real one. It starts and ends processes late, and an order that is
+under way when its agent dies may or may not be carried out. It tells an agent nothing about the
+past: one that starts again sees processes, a journal and exit codes, and nothing of what an earlier
+agent had in mind. And what really runs where (`CentralCluster.began`, `ended`) is recorded apart
+from what any agent believes, because a checker that asked the agents would only find out whether
+they agree.
 """
 
 from __future__ import annotations
@@ -183,6 +191,7 @@ class HostParty(Party):
         return longest_s * float(self._cluster.rng.random()) if slow else 0.0
 
     def _after(self, seconds: float, call: Callable[..., None], *arguments: object) -> None:
+        """Call later, in this boot of the host: what was under way when it went down is void."""
         self._driver.at(self._driver.now + seconds, self._in_boot, self._boots, call, arguments)
 
     def _in_boot(self, boot: int, call: Callable[..., None], arguments: tuple[object, ...]) -> None:
@@ -197,8 +206,10 @@ class HostParty(Party):
 
     def _begin(self, act: Start, life: int) -> None:
         run, order = act.launch.run, act.launch.order
+        # The fork is the agent's own act, so it dies with the agent; a process, once begun, does
+        # not. Whoever comes next finds the order in the journal and no process: it was never begun.
         if self._driver.life(self.name) != life:
-            return  # its agent was killed before it came to that
+            return
         if self._driver.clock(self.name) >= act.until_s:
             self._driver.tell(self.name, Exited(run, reason="its lease was over"))
             return
