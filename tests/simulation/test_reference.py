@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.reference import Reference
+from tests.simulation.reference_batched import BatchedReference
 from tests.simulation.reference_offers import OffersReference
 from tests.simulation.scenarios import (
     MONOLITHIC,
@@ -137,6 +138,24 @@ def test_offers(seed: int, tmp_path: Path) -> None:
         counts = (expected.made, expected.rejected, expected.rescinded, expected.killed)
         names = ("offers_made", "offers_rejected", "offers_rescinded", "tasks_killed")
         assert tuple(int(run.world.state[name][0]) for name in names) == counts
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_batched_offers(seed: int, tmp_path: Path) -> None:
+    """The rules of the simulator behind the paper, written down a second time."""
+    tables, draw = random_tables(seed, OFFERS, tmp_path), Draw(seed + 10**7)
+    tables["scheduler"]["placement"] = "tests.simulation.policies:InOrder"
+    weights = {name: {"weight": draw.some(1.0, 3.0)} for name in WORKLOADS}
+    tables["scheduler"]["offers"] = {
+        "batch_s": draw.some(0.25, 1.0, 2.0),
+        "offer_time_s": draw.some(0.0, 0.001, 0.5),
+        "batch_min_cpu": draw.some(0, 0, 3),
+        "framework": weights,
+    }
+    expected = BatchedReference(tables)
+    run = must_agree(tables, expected)
+    if run is not None:
+        assert int(run.world.state["offers_made"][0]) == expected.made
 
 
 def test_the_scenarios_show_what_they_should(tmp_path: Path) -> None:

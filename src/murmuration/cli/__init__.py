@@ -31,6 +31,7 @@ STUDY = (
     "list",
     "init",
     "why",
+    "check",
     "replay",
     "rehearse",
     "faults",
@@ -58,6 +59,7 @@ COMMANDS = STUDY + LIVE + FOREIGN
 MODULES = {
     "compact": "capacity",
     "grow": "capacity",
+    "check": "why",
     "list": "start.listing",
     "init": "start.init",
 }

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--list", "listing", is_flag=True, help="List the experiments.")
+@click.option("--all", "everything", is_flag=True, help="Every experiment, on one page.")
+@common.RESUME
 @click.option("--quick", is_flag=True, help="A shorter, coarser version that takes seconds.")
 @common.with_options(common.DAYS, common.SEED, common.JOBS, common.OUT, common.JSON)
 def reproduce(
     name: str | None,
     listing: bool,
+    everything: bool,
+    resume: bool,
     quick: bool,
     days: float | None,
     seed: int | None,
@@ -39,20 +43,55 @@ def reproduce(
     Examples:
       murmur reproduce --list
       murmur reproduce swarm-model --quick
+      murmur reproduce --all --out results --resume
+
+    With --all each experiment has a folder of its own below --out; --resume takes the results that
+    are there, however they were run, and runs the others.
     """
     from murmuration.experiments.catalogue import EXPERIMENTS
 
     if listing:
         _list(as_json)
         return
+    if days is not None and not 0 < days <= 3650:
+        raise InputError(f"--days: expected a number above 0 up to 3650, got {days:g}")
+    if everything:
+        if name is not None or as_json:
+            raise InputError("--all: expected neither a name nor --json")
+        folder = common.results_folder(out, False, "reproductions")
+        _run_all(folder, resume, days, quick, seed, workers)
+        return
+    if resume:
+        raise InputError("--resume: expected with --all")
     if name is None:
         raise InputError(f"reproduce: expected a name; known: {', '.join(EXPERIMENTS)}")
     if name not in EXPERIMENTS:
         raise unknown("experiment", name, EXPERIMENTS)
-    if days is not None and not 0 < days <= 3650:
-        raise InputError(f"--days: expected a number above 0 up to 3650, got {days:g}")
     folder = common.results_folder(out, as_json, name)
     _run(name, folder, days, quick, seed, workers, as_json)
+
+
+def _run_all(
+    folder: Path | None,
+    resume: bool,
+    days: float | None,
+    quick: bool,
+    seed: int | None,
+    workers: int | None,
+) -> None:
+    from murmuration.base import files
+    from murmuration.experiments.catalogue import EXPERIMENTS
+    from murmuration.experiments.pages.reproductions import reproductions_page, to_markdown
+    from murmuration.reports.page import render
+
+    assert folder is not None, "without --json there is a folder"
+    for name in EXPERIMENTS:
+        if not (resume and (folder / name / "rows.json").exists()):
+            _run(name, folder / name, days, quick, seed, workers, False)
+    documents = [files.read_json(folder / name / "rows.json") for name in EXPERIMENTS]
+    files.write_text(folder / "index.html", render(reproductions_page(documents)))
+    files.write_text(folder / "index.md", to_markdown(documents))
+    common.say(f"every claim: {folder / 'index.html'}")
 
 
 def _list(as_json: bool) -> None:
@@ -78,6 +117,7 @@ def _run(
     as_json: bool,
 ) -> None:
     from murmuration.experiments.catalogue import EXPERIMENTS
+    from murmuration.experiments.pages.reproductions import annotate
     from murmuration.experiments.result import ReproductionSettings
 
     started = time.perf_counter()
@@ -93,8 +133,13 @@ def _run(
     seconds = time.perf_counter() - started
     document: dict[str, Any] = {
         "experiment": name,
+        "title": result.title,
+        "seed": settings.seed,
+        "days": days,
+        "quick": quick,
         "seconds": seconds,
-        "rows": [row.document() for row in result.rows],
+        "rows": [annotate(name, row.document()) for row in result.rows],
+        "notes": list(result.notes),
     }
     if folder is not None:
         _write(folder, result, document)

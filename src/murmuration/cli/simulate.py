@@ -33,6 +33,11 @@ DAY_S = 86_400.0
 )
 @common.RESUME
 @click.option("--check", is_flag=True, help="Check the simulator's invariants as it runs (slower).")
+@click.option(
+    "--detail",
+    is_flag=True,
+    help="Write every task and every attempt, for `murmur check`.",
+)
 def simulate(
     scenario: str,
     scheduler: str | None,
@@ -46,6 +51,7 @@ def simulate(
     stop_after: float | None,
     resume: bool,
     check: bool,
+    detail: bool,
 ) -> None:
     """Simulate a scenario with one scheduler.
 
@@ -63,6 +69,8 @@ def simulate(
     from murmuration.experiments.runs import Control, complete
 
     _check_use(stop_after, resume, replicas, check, out is None and as_json)
+    if detail and out is None and as_json:
+        raise InputError("--detail: expected --out DIR for what is written")
     spec = common.choose_spec(common.read_study(scenario, settings, seed, days), scheduler)
     label, checked = spec.label.replace(":", "."), spec.scenario
     name = f"{checked.name}-{label}-seed{checked.seed}"
@@ -79,7 +87,8 @@ def simulate(
             check=check,
             interruptible=True,
         )
-        outcome = complete(replace(spec, folder=None if folder is None else str(folder)), control)
+        spec = replace(spec, folder=None if folder is None else str(folder), detail=detail)
+        outcome = complete(spec, control)
     if outcome is None:
         return
     if folder is not None:

@@ -1,16 +1,19 @@
-"""`murmur why`: one decision, of a live cluster or of a run: what was considered, ruled out and
-chosen, and why."""
+"""Questions to what has happened. `murmur why`: one decision, of a live cluster or of a run, and
+`murmur check`: whether a run's figures are what its tasks and attempts add up to."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.cli.live import common as live
+
+if TYPE_CHECKING:
+    from murmuration.experiments.audit.check import RunAudit
 
 
 @click.command()
@@ -115,3 +118,56 @@ def print_decision(decision: dict[str, Any], attempt: int = 0) -> None:
         click.echo(f"{word}: {decision['verdict']['reason']}")
     for hint in decision["unblock"]:
         click.echo(f"  would help: {hint}")
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@common.JSON
+def check(runs: tuple[Path, ...], as_json: bool) -> None:
+    """Check the figures of recorded runs.
+
+    RUN is the folder of a run made with --detail. Every figure of its summary that single tasks and
+    attempts say is added up again, by code that shares nothing with the simulator, and compared;
+    and no node may be given more than it has, no task be in two places, nor get lost.
+
+    \b
+    Example:
+      murmur simulate omega-a --days 0.1 --detail --out run
+      murmur check run
+    """
+    from murmuration.experiments.audit.check import check_run
+    from murmuration.experiments.runs import read_stored_scenario
+
+    audits = [check_run(run, read_stored_scenario(run)) for run in runs]
+    if as_json:
+        common.print_json([_audit_document(audit) for audit in audits])
+    else:
+        for audit in audits:
+            _print_audit(audit)
+    if not all(audit.holds for audit in audits):
+        raise SystemExit(1)
+
+
+def _audit_document(audit: RunAudit) -> dict[str, object]:
+    return {
+        "run": str(audit.folder),
+        "holds": audit.holds,
+        "agreed": list(audit.agreed),
+        "different": {key: list(pair) for key, pair in audit.different.items()},
+        "unknown": list(audit.unknown),
+        "broken": list(audit.broken),
+        "notes": list(audit.notes),
+    }
+
+
+def _print_audit(audit: RunAudit) -> None:
+    common.say(
+        f"{audit.folder}: {len(audit.agreed)} figures agree, {len(audit.different)} differ, "
+        f"{len(audit.broken)} rules are broken"
+    )
+    for key, (stored, again) in audit.different.items():
+        common.say(f"  {key}: {stored} in the summary, {again} by its tasks and attempts")
+    for sentence in (*audit.broken, *audit.notes):
+        common.say(f"  {sentence}")
+    if audit.unknown:
+        common.say(f"  not known from tasks and attempts: {', '.join(audit.unknown)}")

@@ -24,6 +24,7 @@ from murmuration.simulation.scenarios import scenario as sc
 
 if TYPE_CHECKING:
     from murmuration.simulation.engine.run import Run
+    from murmuration.simulation.results.detail import PartFiles
 
 Summary = dict[str, Any]
 #: The columns of a table, or the text of a log, by the name of its file.
@@ -104,15 +105,32 @@ def compute(spec: Spec, control: Control | None = None) -> RunOutcome | None:
 
     control = control or Control()
     wall, cpu = time.perf_counter(), time.process_time()
-    run = engine.prepare(spec.scenario)
+    run = engine.prepare(spec.scenario, spec.detail)
     _report_infeasible(run, control)
-    if control.resume:
-        _load_snapshot(spec, run)
+    resumed = control.resume and _load_snapshot(spec, run)
+    parts = _record_detail(spec, run, resumed)
     if not _advance(spec, run, control):
         return None
     summary = results.summary(run, spec.label) | _run_varied(spec)
     summary["timing"] = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+    if parts is not None and run.detail is not None:
+        run.detail.close(run.world)
+        parts.join()
     return RunOutcome(summary, {} if spec.folder is None else result_tables(run))
+
+
+def _record_detail(spec: Spec, run: Run, resumed: bool) -> PartFiles | None:
+    """Let the tasks and attempts of a run be written to its folder, if that is wanted."""
+    if not spec.detail:
+        return None
+    assert spec.folder is not None, "what is recorded has a folder to go to"
+    from murmuration.simulation.results.detail import DetailLog, PartFiles
+
+    parts = PartFiles(Path(spec.folder))
+    if not resumed:
+        parts.clear()
+    run.detail = DetailLog(run.setup, parts.write)
+    return parts
 
 
 class _StopError(Exception):
@@ -193,7 +211,8 @@ def result_tables(run: Run) -> ResultTables:
 
 def _digest(spec: Spec) -> str:
     """Names the scenario of a snapshot, so that a run is resumed only from one of its own."""
-    return hashlib.blake2b(repr(spec.tables).encode(), digest_size=8).hexdigest()
+    recorded = "+detail" if spec.detail else ""
+    return hashlib.blake2b(repr(spec.tables).encode(), digest_size=8).hexdigest() + recorded
 
 
 def _save_snapshot(spec: Spec, run: Run, control: Control) -> None:
@@ -204,10 +223,13 @@ def _save_snapshot(spec: Spec, run: Run, control: Control) -> None:
     control.say(f"stopped at day {run.now_s / DAY_S:.4g}; the same command with --resume goes on")
 
 
-def _load_snapshot(spec: Spec, run: Run) -> None:
+def _load_snapshot(spec: Spec, run: Run) -> bool:
+    """Go on where a snapshot left the run, if there is one."""
     path = None if spec.folder is None else Path(spec.folder) / snapshots.SNAPSHOT
-    if path is not None and path.exists():
-        snapshots.load_run(path, run, _digest(spec))
+    if path is None or not path.exists():
+        return False
+    snapshots.load_run(path, run, _digest(spec))
+    return True
 
 
 def write_run(folder: Path, spec: Spec, outcome: RunOutcome) -> None:

@@ -37,6 +37,8 @@ class Spec:
     folder: str | None = None
     #: What a sweep varied, by key.
     vary: Tables | None = None
+    #: Whether every task and every attempt is written to the folder.
+    detail: bool = False
 
 
 @dataclass(frozen=True)

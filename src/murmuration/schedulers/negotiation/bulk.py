@@ -213,6 +213,11 @@ class Cell(NamedTuple):
     listed: Integers
     visited: Integers
     movers: SmallIntegers
+    stays: Records
+    numbers: Records
+    numbered: Flags
+    task_log: Records
+    attempt_log: Records
 
 
 @helper

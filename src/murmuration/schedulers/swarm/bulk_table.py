@@ -74,6 +74,8 @@ class SwarmTable(NamedTuple):
     first: SmallIntegers
     nodes: Floats
     rows: Amounts
+    stays: Records
+    task_log: Records
 
 
 @helper

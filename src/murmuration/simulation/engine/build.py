@@ -34,6 +34,8 @@ PREFILL: dict[str, str | float] = {"cpu": 1.1, "memory": "1.5G"}
 SAMPLES = 169
 SLOTS_START = 1 << 16
 ROWS_START = 1 << 10
+#: Rows of a log beyond what one step may write, so that it is not read after each.
+LOG_SPARE = 1 << 15
 
 
 def prefill_nodes(resources: Resources, total: Amounts, share: float, seed: int) -> Amounts:
@@ -73,6 +75,7 @@ def make_world(setup: Setup, free: Amounts, masks: Flags, mask: Indices) -> wd.W
         "event_queue": np.zeros(rows, wd.EVENT),
         **_task_arrays(setup, room),
         **_measures(setup, taken),
+        **_logs(setup, room),
     }
     running = round(taken[0] / setup.resources.vector(PREFILL)[0])
     world = wd.World(state=_state(setup, room, running), **common)
@@ -136,6 +139,21 @@ def _measures(setup: Setup, taken: Amounts) -> dict[str, Column]:
         "sums": np.stack([taken, np.zeros_like(taken), taken]),
         "sums_s": np.zeros((3, resources)),
         "samples": np.zeros((_samples(setup), columns)),
+    }
+
+
+def _logs(setup: Setup, room: int) -> dict[str, Column]:
+    """What records every task and attempt, if that is wanted: room for what one step may write, and
+    some to spare."""
+    tasks = setup.jobs.tasks if setup.detail else setup.jobs.tasks[:0]
+    numbers = np.zeros(len(tasks), wd.NUMBERS)
+    numbers["first"] = np.cumsum(tasks) - tasks
+    return {
+        "stays": np.zeros(room if setup.detail else 0, wd.STAY),
+        "numbers": numbers,
+        "numbered": np.zeros(int(tasks.sum()), np.bool_),
+        "task_log": np.zeros(2 * room + LOG_SPARE if setup.detail else 0, wd.STAY_ROW),
+        "attempt_log": np.zeros(len(tasks) + LOG_SPARE if setup.detail else 0, wd.ATTEMPT_ROW),
     }
 
 
@@ -324,4 +342,6 @@ def grow_world(world: wd.World) -> wd.World:
         event_queue=np.concatenate([world.event_queue, np.zeros_like(world.event_queue)]),
         tasks=np.concatenate([world.tasks, _make_slots(len(world.tasks))]),
         task_used=np.concatenate([world.task_used, np.zeros_like(world.task_used)]),
+        stays=np.concatenate([world.stays, np.zeros_like(world.stays)]),
+        task_log=np.concatenate([world.task_log, np.zeros(2 * len(world.stays), wd.STAY_ROW)]),
     )

@@ -29,6 +29,7 @@ from murmuration.simulation.engine.world import (
     TASKS_END,
     World,
 )
+from murmuration.simulation.results.recording import LOST, record_end, record_return
 
 
 @inlined
@@ -129,8 +130,9 @@ def interrupt(w: World, job: int, slot: int, node: int) -> bool:
     destination it stays where it was; without the source it is lost. Returns whether it is lost."""
     source = w.tasks[slot].source
     if source == node:
-        leave_source(w, slot)
+        leave_source(w, slot, LOST)
         return True
+    record_return(w, slot)
     leave(w, job, slot, node)
     depart(w, job, slot, source, -1)
     w.slots[slot].node = source
@@ -142,6 +144,7 @@ def interrupt(w: World, job: int, slot: int, node: int) -> bool:
 @inlined
 def end_task(w: World, job: int, slot: int) -> None:
     """One task ends before its time."""
+    record_end(w, job, slot, LOST)
     leave(w, job, slot, w.slots[slot].node)
     if w.tasks.shape[0] > 0:
         w.tasks[slot].job = -1

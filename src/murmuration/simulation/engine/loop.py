@@ -52,9 +52,13 @@ from murmuration.simulation.engine.world import (
     USAGE_CHANGES,
     World,
 )
+from murmuration.simulation.results.recording import is_log_full, record_attempt
 
 # Why `advance` stopped.
 FINISHED, PAUSED, DECIDE, GROW, GO_ON = range(5)
+#: Why a loop stopped, besides: the logs of tasks and attempts are to be read (`detail`). Five is
+#: what rounds add.
+DRAIN = 6
 # Whom to ask for decisions: the compiled placement, or Python for every job, or for one job only.
 COMPILED, PYTHON, ONE_JOB = range(3)
 
@@ -141,6 +145,7 @@ def attempt_ends(w: World, scheduler: int) -> None:
     accepted = commit_claim(w, scheduler)
     if accepted > 0:
         start_run(w, scheduler, accepted, w.jobs[job].duration)
+    record_decided(w, scheduler, job, accepted, spent)
     w.schedulers[scheduler].job = -1
     w.state[0].events += 1
     # A conflict is no sign that there is no room: the next attempt may succeed at once.
@@ -151,6 +156,16 @@ def attempt_ends(w: World, scheduler: int) -> None:
     else:
         w.jobs[job].stuck = 0
         finish_job(w, job, accepted, spent)
+
+
+@inlined
+def record_decided(w: World, scheduler: int, job: int, accepted: int, spent: float) -> None:
+    """Record an attempt that took its time; it counts as busy if it chose nodes at all, and as
+    wasted if they were refused or its offer was gone."""
+    claimed, rescinded = w.schedulers[scheduler].claimed, w.schedulers[scheduler].rescinded
+    busy = spent if claimed > 0 or rescinded else 0.0
+    wasted = spent if accepted < claimed or rescinded else 0.0
+    record_attempt(w, scheduler, job, accepted, claimed - accepted, busy, wasted)
 
 
 @inlined
@@ -244,7 +259,8 @@ def dispatch(w: World) -> int:
 @inlined
 def step_to_event(w: World, until: float, full: bool) -> int:
     """Let time pass to the next event and GO_ON, or say why to stop before it: it is past the
-    horizon (then time passes to that), past `until`, or the arrays are too full for it."""
+    horizon (then time passes to that), past `until`, the arrays are too
+    full for it, or the logs are (DRAIN)."""
     time, horizon = next_time(w.state, w.jobs, w.event_queue), w.state[0].horizon
     why = GO_ON
     # The order matters. A run that is over must say so even where its arrays are full, and a pause
@@ -255,6 +271,8 @@ def step_to_event(w: World, until: float, full: bool) -> int:
         why = PAUSED
     elif full:
         why = GROW
+    elif is_log_full(w.state, w.slots, w.task_log, w.attempt_log):
+        why = DRAIN
     # At a pause no time passes: sums over time are products of a level and a length, and cutting a
     # length in two can change the last bit of the sum.
     if why in (GO_ON, FINISHED):

@@ -24,6 +24,7 @@ from murmuration.cluster.task_rows import amounts_of
 from murmuration.simulation.engine.event_queue import schedule
 from murmuration.simulation.engine.steps import charge, is_reserved
 from murmuration.simulation.engine.world import MIGRATION_ENDS
+from murmuration.simulation.results.recording import MOVED, record_departure, record_move
 
 SLOT_BITS = 32
 MEMORY = 1
@@ -89,12 +90,15 @@ def begin_move(c: Any, slot: int, to: int, ends: float) -> None:
     c.state[0].migrations += 1
     # A task that is not measured yet moves what it may use at most.
     unknown = c.task_used.shape[0] > 0 and c.tasks[slot].point < 0
-    c.state[0].migrated_mb += migration_mb(c.request[job, MEMORY] if unknown else amounts[MEMORY])
+    megabytes = migration_mb(c.request[job, MEMORY] if unknown else amounts[MEMORY])
+    c.state[0].migrated_mb += megabytes
+    record_move(c, slot, source, megabytes)
 
 
 @helper
-def leave_source(c: Any, slot: int) -> None:
-    """A task is no longer on the node it came from."""
+def leave_source(c: Any, slot: int, why: int) -> None:
+    """A task is no longer on the node it came from: it has moved, or ended before."""
+    record_departure(c, slot, why)
     job, source = c.tasks[slot].job, c.tasks[slot].source
     leave(c, job, slot, source)
     depart(c, job, slot, source, -1)
@@ -106,4 +110,4 @@ def migration_ends(c: Any, subject: int) -> None:
     """The task runs on its new node alone, unless it ended on the way."""
     slot, serial = subject & ((1 << SLOT_BITS) - 1), subject >> SLOT_BITS
     if c.tasks[slot].serial == serial and c.tasks[slot].source >= 0:
-        leave_source(c, slot)
+        leave_source(c, slot, MOVED)

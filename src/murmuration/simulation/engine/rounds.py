@@ -31,6 +31,7 @@ from murmuration.simulation.engine.world import (
     USAGE_CHANGES,
     World,
 )
+from murmuration.simulation.results.recording import FINISHED
 
 #: Why `advance_rounds` stopped, besides what `advance` says: a round is due.
 ACT = 5
@@ -65,7 +66,7 @@ def tasks_end(c: World, run: int) -> None:
     slot = c.runs[run].slot
     while slot >= 0:
         if c.tasks[slot].source >= 0:
-            leave_source(c, slot)
+            leave_source(c, slot, FINISHED)
         slot = c.slots[slot].next
     end_run(c, run)
 

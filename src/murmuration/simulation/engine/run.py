@@ -38,6 +38,7 @@ from murmuration.simulation.engine.python_decision import answer, pending_job
 from murmuration.simulation.engine.setup import NodeChanges, Setup, node_changes
 from murmuration.simulation.engine.world import World
 from murmuration.simulation.results import measured
+from murmuration.simulation.results.detail import DetailLog
 from murmuration.simulation.results.measured import UsageSamples
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.checks import unknown_workloads
@@ -59,6 +60,8 @@ class Run:
     world: World
     state: State = None
     measured: UsageSamples | None = None
+    #: Where every task and attempt is written, if that was asked for.
+    detail: DetailLog | None = None
 
     @property
     def now_s(self) -> float:
@@ -73,8 +76,9 @@ class Run:
         return "compiled" if self.setup.placement.fast else "python"
 
 
-def prepare(scenario: sc.Scenario) -> Run:
-    """A run at time zero."""
+def prepare(scenario: sc.Scenario, detail: bool = False) -> Run:
+    """A run at time zero; with `detail` every task and attempt is recorded, and the caller says
+    where (`Run.detail`)."""
     placement, scenario = _policy(scenario)
     architecture = architecture_of(scenario.scheduler.kind)
     nodes, jobs, free, changes = _inputs(scenario)
@@ -103,6 +107,7 @@ def prepare(scenario: sc.Scenario) -> Run:
         infeasible=infeasible,
         changes=changes,
         owner=owner,
+        detail=detail,
     )
     run = Run(setup, make_world(setup, free, masks, mask))
     if architecture.make_state is not None:
@@ -195,7 +200,11 @@ def _advance_to(run: Run, until_s: float, watch: int) -> int:
             # there are. The architecture's own arrays grow with the world, never apart from it.
             run.world = grow_world(run.world)
             run.state = architecture.grow_state(run.state, run.world)
+        elif why == loop.DRAIN:
+            drain(run)
         elif why == rounds.ACT and architecture.act is not None:
+            # A round may write more rows than any event: as many as there are jobs that wait.
+            drain(run)
             architecture.act(run)
         elif why == loop.DECIDE:
             if watch >= 0 and pending_job(run) == watch:
@@ -203,6 +212,13 @@ def _advance_to(run: Run, until_s: float, watch: int) -> int:
             answer(run)
         else:
             return why
+
+
+def drain(run: Run) -> None:
+    """Write out what the logs hold of tasks and attempts."""
+    if run.setup.detail:
+        assert run.detail is not None, "somebody takes what is recorded"
+        run.detail.drain(run.world)
 
 
 def finish(run: Run, progress: Progress = lambda share: None, until_s: float = np.inf) -> bool:

@@ -85,6 +85,8 @@ class Setup:
     changes: NodeChanges
     #: The row of each job's scheduler.
     owner: Indices
+    #: Whether every task and every attempt is recorded.
+    detail: bool = False
 
     @property
     def resources(self) -> Resources:

@@ -39,6 +39,7 @@ from murmuration.base.rows import give_back, take
 from murmuration.cluster import transactions
 from murmuration.schedulers.admission import ABANDONED, SCHEDULED, WAITING
 from murmuration.simulation.engine.event_queue import schedule
+from murmuration.simulation.engine.usage import phase
 from murmuration.simulation.engine.world import (
     GUARANTEED,
     JOB_RETURNS,
@@ -47,6 +48,7 @@ from murmuration.simulation.engine.world import (
     USED_NOW,
     World,
 )
+from murmuration.simulation.results.recording import FINISHED, record_ends, record_start
 
 commit = helper(transactions.commit)
 policy_room = helper(transactions.policy_room)
@@ -313,6 +315,7 @@ def start_run(w: World, scheduler: int, accepted: int, lasts: float) -> None:
         guarantee(w.guaranteed, w.slots, w.runs[run].slot, w.request[job], 1)
     if w.tasks.shape[0] > 0:
         tasks_appear(w, run)
+    record_start(w, run)
     account(w.sums, w.held, w.state, w.jobs, w.request, job, accepted)
     w.workloads[w.jobs[job].workload].tasks_placed += accepted
     schedule(w.event_queue, w.state, w.state[0].now + lasts, TASKS_END, run)
@@ -427,23 +430,6 @@ def assume_usage(request: Amounts, curve: int, share: float, use: Amounts) -> No
 
 
 @helper
-def phase(state: Records, points: int, job: int, ordinal: int) -> float:
-    """How far along its curve a task begins: where curves go round, each task at a point of its
-    own."""
-    if not state[0].cyclic:
-        return 0.0
-    # A hash of the job and the task's number in it (splitmix64's constants) instead of a draw: what
-    # a task uses must not depend on how many draws others made before it. The top 53 bits make a
-    # double in [0, 1).
-    mixed = (np.uint64(job) * np.uint64(0x9E3779B97F4A7C15)) ^ (
-        np.uint64(ordinal + 1) * np.uint64(0xBF58476D1CE4E5B9)
-    )
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
-    share = float(mixed >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-    return float(share * points * state[0].curve_s)
-
-
-@helper
 def free_slots(slots: Records, state: Records, free: Amounts, slot: int, request: Amounts) -> None:
     """Every task of a list ends: its row gets back what was assigned, its slot returns to the free
     list."""
@@ -459,6 +445,7 @@ def free_slots(slots: Records, state: Records, free: Amounts, slot: int, request
 def end_run(w: World, run: int) -> None:
     """The tasks of a run end."""
     job, slot, ended = w.runs[run].job, w.runs[run].slot, w.runs[run].count
+    record_ends(w, run, FINISHED)
     if w.jobs[job].production:
         guarantee(w.guaranteed, w.slots, slot, w.request[job], -1)
     if w.tasks.shape[0] > 0:

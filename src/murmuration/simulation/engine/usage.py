@@ -12,10 +12,29 @@ comparison.
 
 from __future__ import annotations
 
+import numpy as np
+
 from murmuration.base.arrays import Amounts, Floats, Records
 from murmuration.base.jit import helper, inlined
 from murmuration.simulation.engine.event_queue import schedule
 from murmuration.simulation.engine.world import USAGE_CHANGES, USED_NOW, World
+
+
+@helper
+def phase(state: Records, points: int, job: int, ordinal: int) -> float:
+    """How far along its curve a task begins: where curves go round, each task at a point of its
+    own."""
+    if not state[0].cyclic:
+        return 0.0
+    # A hash of the job and the task's number in it (splitmix64's constants) instead of a draw: what
+    # a task uses must not depend on how many draws others made before it. The top 53 bits make a
+    # double in [0, 1).
+    mixed = (np.uint64(job) * np.uint64(0x9E3779B97F4A7C15)) ^ (
+        np.uint64(ordinal + 1) * np.uint64(0xBF58476D1CE4E5B9)
+    )
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+    share = float(mixed >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return float(share * points * state[0].curve_s)
 
 
 @helper

@@ -72,6 +72,7 @@ JOB = np.dtype(
         ("attempts", "i4"),
         ("empty", "i4"),
         ("conflicts", "i4"),
+        ("chosen", "i4"),  # tasks with a node in an offer that is not answered yet
         ("stuck", "i4"),  # attempts in a row that found no room
         ("behind", "i4"),  # the job behind this one in its queue, −1 at the tail
         ("curve", "i4"),
@@ -101,6 +102,7 @@ SCHEDULER = np.dtype(
         ("machine", "?"),
         ("atomic", "?"),
         ("rescinded", "?"),  # its offer went back before it answered
+        ("decided", "?"),  # it holds a batched offer and makes no attempt on it at this moment
         ("serial", "i8"),  # of its attempts, so that an old time-out is void
     ],
     align=True,
@@ -167,6 +169,11 @@ STATE = np.dtype(
         ("period_s", "f8"),
         ("timeout_s", "f8"),
         ("short_max_s", "f8"),
+        ("batch_s", "f8"),
+        ("batch_min_cpu", "i8"),
+        ("pooled", "i8"),
+        ("steps_of", "i8"),  # whose batched offer is worked through, −1 for nobody's
+        ("answering", "?"),
         ("offers_made", "i8"),
         ("offers_rejected", "i8"),
         ("offers_rescinded", "i8"),
@@ -189,6 +196,9 @@ STATE = np.dtype(
         ("migrations", "i8"),
         ("forced", "i8"),
         ("migrated_mb", "f8"),
+        # Rows written to the logs since Python last read them.
+        ("stays_logged", "i8"),
+        ("attempts_logged", "i8"),
     ],
     align=True,
 )
@@ -210,6 +220,54 @@ TASK = np.dtype(
     ],
     align=True,
 )
+# The story of every task and attempt (`results/recording.py`): by slot the stay under way and,
+# while its task moves, the one it leaves; the rows of the two logs; by job where its tasks stand in
+# `numbered`, and the lowest number that may be free.
+STAY = np.dtype(
+    [
+        ("start", "f8"),
+        ("mb", "f8"),
+        ("left_start", "f8"),
+        ("left_mb", "f8"),
+        ("job", "i4"),
+        ("index", "i4"),
+        ("source", "i4"),
+        ("left_source", "i4"),
+        ("forced", "?"),
+        ("left_forced", "?"),
+        ("cut", "?"),
+    ],
+    align=True,
+)
+STAY_ROW = np.dtype(
+    [
+        ("start", "f8"),
+        ("end", "f8"),
+        ("mb", "f8"),
+        ("began", "f8"),
+        ("job", "i4"),
+        ("index", "i4"),
+        ("node", "i4"),
+        ("source", "i4"),
+        ("forced", "?"),
+        ("why", "i1"),
+    ],
+    align=True,
+)
+ATTEMPT_ROW = np.dtype(
+    [
+        ("start", "f8"),
+        ("end", "f8"),
+        ("busy", "f8"),
+        ("wasted", "f8"),
+        ("placed", "i8"),
+        ("refused", "i8"),
+        ("job", "i4"),
+        ("scheduler", "i4"),
+    ],
+    align=True,
+)
+NUMBERS = np.dtype([("first", "i8"), ("next", "i8")], align=True)
 NODE_EVENT = np.dtype([("time", "f8"), ("node", "i4")], align=True)
 
 
@@ -261,6 +319,12 @@ class World(NamedTuple):
     sums: Amounts
     sums_s: Floats
     samples: Floats
+    # What is recorded of every task and attempt on request; else empty.
+    stays: Records
+    numbers: Records
+    numbered: Flags
+    task_log: Records
+    attempt_log: Records
 
 
 Wider = TypeVar("Wider", bound=type[World])

@@ -13,6 +13,7 @@ from murmuration.cluster import allocation_types
 from murmuration.schedulers.admission import ABANDONED, NEVER, SCHEDULED
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.run import Run
+from murmuration.simulation.results.detail import job_columns
 from murmuration.simulation.results.snapshots import SUMMARY_VERSION
 
 Summary = dict[str, Any]
@@ -195,6 +196,9 @@ def job_table(run: Run) -> dict[str, NDArray[Any]]:
         "end_s": np.where(rows["done"] == rows["tasks"], rows["ended"], np.nan),
         "duration_s": rows["duration"],
         "status": np.array(wd.STATUS, dtype=np.str_)[rows["status"]],
+        **(
+            job_columns(run.setup, np.flatnonzero(_mask_submitted(run))) if run.setup.detail else {}
+        ),
     }
 
 

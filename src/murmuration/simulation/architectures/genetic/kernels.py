@@ -20,6 +20,7 @@ from murmuration.simulation.engine.steps import (
     start_run,
 )
 from murmuration.simulation.engine.world import World
+from murmuration.simulation.results.recording import record_attempt
 
 
 @loop_kernel
@@ -60,6 +61,7 @@ def start_jobs(
         else:
             w.workloads[w.jobs[job].workload].empty_attempts += 1
             w.jobs[job].empty += 1
+        record_attempt(w, 0, job, claimed, 0, spent if claimed > 0 else 0.0, 0.0)
         w.schedulers[0].job = -1
         w.state[0].events += 1
         finish_job(w, job, claimed, spent)

@@ -7,6 +7,7 @@ each batch before the next, as they would have over time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from murmuration.schedulers.negotiation.bulk import (
 from murmuration.schedulers.negotiation.bulk_selection import choose_movers, cost_of, widen
 from murmuration.simulation.engine.event_queue import needs_room
 from murmuration.simulation.engine.moves import begin_move
-from murmuration.simulation.engine.run import Run
+from murmuration.simulation.engine.run import Run, drain
 from murmuration.simulation.engine.steps import (
     assume_usage,
     begin_attempt,
@@ -36,6 +37,7 @@ from murmuration.simulation.engine.steps import (
     start_run,
 )
 from murmuration.simulation.engine.usage import measure_usage
+from murmuration.simulation.results.recording import record_attempt, record_forced
 
 #: Of the tasks of time 0, this share of the nodes' number is placed before nodes report again.
 BATCH_SHARE = 0.25
@@ -102,6 +104,7 @@ def start_job(c: Any, job: int, claimed: int) -> None:
     else:
         c.workloads[workload].empty_attempts += 1
         c.jobs[job].empty += 1
+    record_attempt(c, 0, job, claimed, 0, 0.0, 0.0)
     c.schedulers[0].job = -1
     c.state[0].events += 1
     finish_job(c, job, claimed, 0.0)
@@ -135,6 +138,8 @@ def give_away(c: Any, slot: int) -> None:
             c.state[0].forced += 1
             c.tasks[slot].stays = ends + c.settings[0].recommendation_s
         begin_move(c, slot, to, ends)
+        if forced:
+            record_forced(c, slot)
         answered(c, to)
 
 
@@ -195,12 +200,12 @@ def agents_act(run: Run) -> None:
     if first or now >= p.progress[0]["reported_at"] + settings["report_s"]:
         hear(c, not first)
         movers = choose_movers(c) if settings["move"] != NO_MOVES else 0
-    act_round(c, movers, place_initial(c) if first else EVERYTHING)
+    act_round(c, movers, place_initial(c, lambda: drain(run)) if first else EVERYTHING)
     if first:
         forget_counts(p.progress)
 
 
-def place_initial(c: Cell) -> int:
+def place_initial(c: Cell, between: Callable[[], None]) -> int:
     """Place the tasks of time 0 in batches, each measured and reported before the next; returns the
     size of a batch."""
     batch = max(int(len(c.total) * BATCH_SHARE), 1)
@@ -210,6 +215,7 @@ def place_initial(c: Cell) -> int:
         act_round(c, 0, batch)
         measure_all(c)
         hear(c, False)
+        between()
     return batch
 
 

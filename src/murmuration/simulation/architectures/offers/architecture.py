@@ -14,6 +14,7 @@ from murmuration.schedulers.architecture import Scheduler, frameworks
 from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.simulation.architectures.architecture import Architecture
 from murmuration.simulation.architectures.offers import python_decision
+from murmuration.simulation.architectures.offers.batched import advance_batches
 from murmuration.simulation.architectures.offers.loop import advance_offers, choose_offered
 from murmuration.simulation.architectures.offers.settings import SETTINGS, OfferRules
 from murmuration.simulation.architectures.offers.world import (
@@ -53,7 +54,7 @@ def check_inputs(scenario: sc.Scenario, jobs: JobList, changes: NodeChanges) -> 
 def slots(scenario: sc.Scenario) -> int:
     """A framework that may be double-booked looks at several offers at once."""
     rules = scenario.scheduler.settings_of(OfferRules)
-    return DOUBLE_BOOKED_SLOTS if rules.double_booked else 1
+    return DOUBLE_BOOKED_SLOTS if rules.double_booked or rules.batch_s > 0.0 else 1
 
 
 @cache
@@ -79,7 +80,8 @@ def advance(run: Run, ask: int, watch: int, until: float) -> int:
     place, score = compile_policy(run.setup.placement)
     allocate = compile_allocator(rules_of(run.setup).allocator)
     world = cast(OfferWorld, run.world)
-    return int(advance_offers(world, place, score, allocate, ask, watch, until))
+    loop = advance_batches if rules_of(run.setup).batch_s > 0.0 else advance_offers
+    return int(loop(world, place, score, allocate, ask, watch, until))
 
 
 def count(run: Run) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from murmuration.simulation.architectures.offers.holdings import (
 )
 from murmuration.simulation.architectures.offers.world import OfferWorld
 from murmuration.simulation.engine.steps import account, close_run, count_ended, start_run
+from murmuration.simulation.results.recording import FINISHED, KILLED, record_ends
 
 
 @helper
@@ -112,10 +113,20 @@ def start_offered(w: OfferWorld, scheduler: int, job: int, accepted: int) -> Non
             for k in range(w.schedulers[scheduler].claimed):
                 if w.claim[scheduler, k] >= 0:
                     take(w.long_free, w.claim[scheduler, k], w.request[job])
-        elif lasts > w.state[0].short_max_s:
+        elif is_killed(w, job):
             lasts = w.state[0].short_max_s
             w.state[0].tasks_killed += accepted
     start_run(w, scheduler, accepted, lasts)
+
+
+@inlined
+def is_killed(w: OfferWorld, job: int) -> bool:
+    """Whether a job's tasks were declared short, so that room is reserved for them, and are not."""
+    return (
+        w.long_free.shape[0] > 0
+        and is_short(w.state, w.workloads, w.jobs, job)
+        and w.jobs[job].duration > w.state[0].short_max_s
+    )
 
 
 @inlined
@@ -136,6 +147,7 @@ def end_one(w: OfferWorld, job: int, slot: int) -> None:
 def run_ends(w: OfferWorld, run: int) -> None:
     """The tasks of a run end."""
     job, slot, ended = w.runs[run].job, w.runs[run].slot, w.runs[run].count
+    record_ends(w, run, KILLED if is_killed(w, job) else FINISHED)
     while slot >= 0:
         following = w.slots[slot].next
         end_one(w, job, slot)

@@ -49,6 +49,7 @@ from murmuration.simulation.engine.loop import (
     PYTHON,
     arrival_is_next,
     arrive,
+    record_decided,
     step_to_event,
 )
 from murmuration.simulation.engine.steps import (
@@ -307,6 +308,7 @@ def answer(w: OfferWorld, scheduler: int) -> None:
         return_offer(w, scheduler)
     if accepted > 0:
         start_offered(w, scheduler, job, accepted)
+    record_decided(w, scheduler, job, accepted, spent)
     w.schedulers[scheduler].rescinded = False
     w.schedulers[scheduler].job = -1
     w.state[0].events += 1

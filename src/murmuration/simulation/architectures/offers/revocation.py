@@ -36,6 +36,7 @@ from murmuration.simulation.engine.world import (
     KIND_MASK,
     TASKS_END,
 )
+from murmuration.simulation.results.recording import REVOKED, record_end
 
 find_revocable = helper(allocators.find_revocable)
 is_enough, can_clear = tree(clearing.is_enough), tree(clearing.can_clear)
@@ -245,6 +246,7 @@ def take_slot(runs: Records, slots: Records, run: int, node: int) -> int:
 def kill(w: OfferWorld, run: int, slot: int) -> None:
     """A task ends before its time; its job gets it back to place again."""
     job = w.runs[run].job
+    record_end(w, job, slot, REVOKED)
     end_one(w, job, slot)
     w.state[0].slots_left += 1
     w.state[0].events += 1

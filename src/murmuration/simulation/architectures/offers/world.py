@@ -13,6 +13,7 @@ from murmuration.base.arrays import (
     Flags,
     Placement,
     Placements,
+    Records,
     Shares,
     Weights,
 )
@@ -23,8 +24,21 @@ from murmuration.simulation.engine.setup import Setup
 from murmuration.simulation.engine.world import OWN_FIRST, World, extend_world, widen_world
 
 #: Events of offers alone.
-OFFER_MADE, OFFER_TIMES_OUT = OWN_FIRST, OWN_FIRST + 1
+OFFER_MADE, OFFER_TIMES_OUT, OFFER_SENT, OFFER_ANSWERED = range(OWN_FIRST, OWN_FIRST + 4)
 DOUBLE_BOOKED_SLOTS = 32
+
+
+#: A chosen node, and the next of the same offer.
+CHOICE = np.dtype([("job", "i4"), ("node", "i4"), ("next", "i8")], align=True)
+
+
+def make_batch_type(resources: int) -> np.dtype[np.void]:
+    """An offer that was batched: for how long its framework thinks, the first and the last node it
+    chose, and how much of each resource."""
+    return np.dtype(
+        [("thinks", "f8"), ("first", "i8"), ("last", "i8"), ("chosen", "i8", (resources,))],
+        align=True,
+    )
 
 
 @widen_world
@@ -50,6 +64,9 @@ class OfferWorld(World):
     offer_free: Amounts
     offer_total: Amounts
     offer_mask: Flags
+    #: Batched offers: what each holds, and the tasks that were chosen nodes of it.
+    batches: Records
+    pool: Records
 
 
 def rules_of(setup: Setup) -> OfferRules:
@@ -73,6 +90,11 @@ def set_state(setup: Setup) -> dict[str, Any]:
         "period_s": rules.period_s,
         "timeout_s": rules.timeout_s,
         "short_max_s": rules.short_max_s,
+        "batch_s": rules.batch_s,
+        "steps_of": -1,
+        "batch_min_cpu": setup.resources.exact(
+            "cpu", rules.batch_min_cpu, "scheduler.offers.batch_min_cpu"
+        ),
     }
 
 
@@ -116,7 +138,14 @@ def _arrays(setup: Setup, world: World, frameworks: list[FrameworkRules]) -> dic
         "offer_free": np.zeros((max(nodes, 1), resources), np.int64),
         "offer_total": np.zeros((nodes, resources), np.int64),
         "offer_mask": np.zeros(nodes, np.bool_),
+        "batches": np.zeros(len(world.schedulers), make_batch_type(resources)),
+        "pool": np.zeros(_chosen_max(setup), CHOICE),
     }
+
+
+def _chosen_max(setup: Setup) -> int:
+    """How many tasks can be chosen nodes for while an offer is out: each of them once."""
+    return int(setup.jobs.tasks.sum()) if rules_of(setup).batch_s > 0.0 else 0
 
 
 def _long_free(setup: Setup, free: Amounts) -> Amounts:

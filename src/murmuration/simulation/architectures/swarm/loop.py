@@ -47,6 +47,7 @@ from murmuration.simulation.engine.world import (
     TASKS_END,
     USAGE_CHANGES,
 )
+from murmuration.simulation.results.recording import FINISHED
 
 
 @helper
@@ -109,6 +110,8 @@ def swarm_of(w: SwarmWorld) -> SwarmTable:
         first=w.swarm_first,
         nodes=w.swarm_nodes,
         rows=w.swarm_rows,
+        stays=w.stays,
+        task_log=w.task_log,
     )
 
 
@@ -136,7 +139,7 @@ def end_agents(w: SwarmWorld, run: int) -> None:
     slot = w.runs[run].slot
     while slot >= 0:
         if w.tasks[slot].source >= 0:
-            leave_source(swarm_of(w), slot)
+            leave_source(swarm_of(w), slot, FINISHED)
             w.swarm[0].cut_short += 1
         slot = w.slots[slot].next
 

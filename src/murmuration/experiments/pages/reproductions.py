@@ -1,0 +1,145 @@
+"""All reproductions on one page, from the rows that single ones have saved: every paper, every
+claim, the paper's figure beside ours, and the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from murmuration.experiments.catalogue import EXPERIMENTS
+from murmuration.experiments.pages.parts import FOOTER
+from murmuration.experiments.papers.claims import BASES, classify, find_paper
+from murmuration.experiments.runs import Summary
+from murmuration.reports.page import Holds, Page, ReportTable, Section
+
+#: A reproduction as it is saved: its name, title, length, rows and notes.
+Document = Summary
+COLUMNS = ("claim", "place", "whose", "paper", "here", "tolerance", "holds")
+COUNTED = ("holds", "fails", "not judged")
+
+
+def annotate(experiment: str, row: Document) -> Document:
+    """A row with what it stands for."""
+    kind = classify(experiment, str(row["quantity"]))
+    return {**row, "where": kind.where, "basis": kind.basis, "tolerance": kind.tolerance}
+
+
+def count_verdicts(documents: Iterable[Document]) -> dict[str, Counter[str]]:
+    """How many rows hold, fail and are not judged, by whose quantity they are."""
+    counts: dict[str, Counter[str]] = {basis: Counter() for basis in BASES}
+    for document in documents:
+        for row in document["rows"]:
+            counts[annotate(document["experiment"], row)["basis"]][name_verdict(row)] += 1
+    return {basis: count for basis, count in counts.items() if count}
+
+
+def name_verdict(row: Document) -> str:
+    return COUNTED[2] if row["holds"] is None else COUNTED[0] if row["holds"] else COUNTED[1]
+
+
+def reproductions_page(documents: Sequence[Document]) -> Page:
+    """The page; what was never run is named."""
+    known = {document["experiment"]: document for document in documents}
+    papers: dict[str, list[Document]] = {}
+    for name in EXPERIMENTS:
+        if name in known:
+            papers.setdefault(find_paper(name), []).append(known[name])
+    missing = [name for name in EXPERIMENTS if name not in known]
+    text = f"Not run: {', '.join(missing)}." if missing else "Every experiment has been run."
+    first = Section("What holds", text=text, tables=(_overview(documents),))
+    sections = [_paper_section(paper, group) for paper, group in papers.items()]
+    counts = count_verdicts(documents)
+    numbers = counts.get("number", Counter())
+    judged = numbers["holds"] + numbers["fails"]
+    facts = (
+        ("numbers of the papers that hold", f"{numbers['holds']} of {judged}"),
+        ("all rows", str(sum(sum(count.values()) for count in counts.values()))),
+    )
+    title = "Five papers, claim by claim"
+    return Page(title, "murmur reproduce --all", facts, (first, *sections), FOOTER)
+
+
+def _overview(documents: Sequence[Document]) -> ReportTable:
+    rows = [
+        [BASES[basis], *(count[name] for name in COUNTED)]
+        for basis, count in count_verdicts(documents).items()
+    ]
+    note = "Only the first line says how much of the papers was reproduced; the others are apart."
+    return ReportTable("Rows by whose quantity they are", ("", *COUNTED), rows, note)
+
+
+def _paper_section(paper: str, documents: Sequence[Document]) -> Section:
+    notes = [f"{document['experiment']}: {' '.join(document['notes'])}" for document in documents]
+    tables = tuple(_claims_table(document) for document in documents)
+    return Section(paper, text="\n\n".join(notes), tables=tables)
+
+
+def describe_length(document: Document) -> str:
+    """How long a reproduction was run."""
+    if document.get("quick"):
+        return "quick form"
+    days = document.get("days")
+    return "full length" if days is None else f"{days:g} days"
+
+
+def _claims_table(document: Document) -> ReportTable:
+    rows = []
+    for row in document["rows"]:
+        full = annotate(document["experiment"], row)
+        rows.append(
+            [
+                full["quantity"],
+                full["where"],
+                full["basis"],
+                full["paper"],
+                full["measured"],
+                full["tolerance"],
+                Holds(full["holds"]),
+            ]
+        )
+    caption = f"{document['title']} ({document['experiment']}, {describe_length(document)})"
+    return ReportTable(caption, COLUMNS, rows)
+
+
+def to_markdown(documents: Sequence[Document]) -> str:
+    """The same for the documentation."""
+    page = reproductions_page(documents)
+    lines = [f"# {page.title}", "", *_markdown_intro(page)]
+    for section in page.sections:
+        lines += ["", f"## {section.title}", ""]
+        for paragraph in filter(None, section.text.split("\n\n")):
+            lines += [paragraph, ""]
+        for table in section.tables:
+            lines += [f"**{table.caption}**", "", *_markdown_table(table), ""]
+            lines += [table.note, ""] if table.note else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _markdown_intro(page: Page) -> list[str]:
+    facts = "; ".join(f"{name}: {value}" for name, value in page.facts)
+    return [
+        f"Written by `{page.subtitle}` from the saved rows of each experiment, failures included.",
+        f"{facts}.",
+        "",
+        "Whose: `number`, the paper's number within a tolerance; `words`, the paper says it in",
+        "words and the band is ours; `theory`, a formula where the paper has a curve without",
+        "numbers; `own`, our own runs and demands, which say nothing of the paper.",
+    ]
+
+
+def _markdown_table(table: ReportTable) -> list[str]:
+    lines = [_markdown_row(table.columns), "|---" * len(table.columns) + "|"]
+    return [*lines, *(_markdown_row(row) for row in table.rows)]
+
+
+def _markdown_row(cells: Iterable[object]) -> str:
+    return "| " + " | ".join(_markdown_cell(cell) for cell in cells) + " |"
+
+
+def _markdown_cell(cell: object) -> str:
+    if isinstance(cell, Holds):
+        return "—" if cell.value is None else "yes" if cell.value else "**no**"
+    if cell is None:
+        return ""
+    text = f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+    return text.replace("|", "\\|")
