@@ -61,7 +61,7 @@ HEAVY = ("matplotlib", "numba", "polars", "rich")
 DECIDING = ("assignment", "autoscaling", "base", "cluster", "placement", "schedulers", "workload")
 BY_NAME = ("cli", "experiments")
 #: What is there before anybody imports it. This list only shrinks.
-NOT_USED_YET: set[str] = {"murmuration.kubernetes.api.follow"}
+NOT_USED_YET: set[str] = set()
 WIRING = ("cli", "experiments", "reports", "simulation")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from tests.kubernetes.commands import Command, clean
 from tests.kubernetes.control_plane import ControlPlane, skip_unless_built
 
 
@@ -14,3 +16,20 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     plane = ControlPlane(tmp_path_factory.mktemp("plane"))
     yield plane
     plane.stop()
+
+
+@pytest.fixture
+def start(plane: ControlPlane) -> Iterator[Callable[..., Command]]:
+    """Starts schedulers; ends them, and removes pods and nodes, after each test."""
+    started: list[Command] = []
+
+    def run(*options: str, config: Path | None = None) -> Command:
+        started.append(Command(plane, *options, config=config))
+        return started[-1]
+
+    yield run
+    for command in started:
+        if command.process.poll() is None:
+            command.process.kill()
+            command.process.wait()
+    clean(plane)

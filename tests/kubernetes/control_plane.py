@@ -210,6 +210,10 @@ class ControlPlane:
     def create(self, thing: Object) -> Object:
         return self.call("POST", collection(thing), thing)
 
+    def create_priority(self, name: str, value: int) -> None:
+        thing = {"kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        self.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", thing)
+
     def get(self, kind: str, name: str, namespace: str = "default") -> Object:
         space = "" if kind == "nodes" else f"/namespaces/{namespace}"
         return self.call("GET", f"/api/v1{space}/{kind}/{name}")

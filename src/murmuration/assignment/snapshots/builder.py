@@ -148,8 +148,11 @@ def resources_of(nodes: Sequence[NodeEntry], tasks: Sequence[TaskEntry]) -> Reso
     names = ("cpu", "memory", *_other_resources(tasks))
     largest = [
         max(
-            parse_quantity(node.amounts.get(name, 0.0), f"node {node.name}: {name}")
-            for node in nodes
+            (
+                parse_quantity(node.amounts.get(name, 0.0), f"node {node.name}: {name}")
+                for node in nodes
+            ),
+            default=0.0,
         )
         for name in names
     ]

@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-COMMANDS = ("snapshot",)
+COMMANDS = ("snapshot", "schedule")
 
 
 class KubeCommands(click.Group):

@@ -1,0 +1,220 @@
+"""Rules between pods, kept up as pods come and go: what the snapshot's rules say, counted by node.
+
+`rules.py` reads terms and says what makes two of them the same rule; a plan looks at all pods of a
+snapshot at once, a scheduler at one pod after the other. So each rule keeps how many pods it speaks
+of lie on each node, and answers with the nodes it leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from murmuration.assignment.problem import APART, SPREAD, TOGETHER
+from murmuration.assignment.snapshots.builder import TaskEntry
+from murmuration.base.arrays import Counts, Flags, Indices
+from murmuration.kubernetes.labels import Namespaces
+from murmuration.kubernetes.nodes import NodeMasks
+from murmuration.kubernetes.objects import Object, namespace_of
+from murmuration.kubernetes.rules import (
+    Term,
+    affinity_key,
+    counted_nodes,
+    domains_by,
+    selector_of,
+    spread_key,
+    spreads_of,
+    terms_of,
+)
+from murmuration.kubernetes.selectors import selects
+
+Reason = tuple[str, Flags]
+#: A namespace and the labels of pods in it.
+LabelSet = tuple[str, tuple[tuple[str, str], ...]]
+
+
+@dataclass
+class LiveRule:
+    """One rule: the pods it is about (*targets*), those that have it (*holders*), by node."""
+
+    kind: str
+    name: str
+    #: Selectors, each with the namespaces it looks into; a target meets all of them.
+    selectors: list[tuple[Object | None, frozenset[str]]]
+    domain_of: Indices
+    limit: int = 0
+    #: Domains that have no node, and so hold nothing.
+    extra: int = 0
+    targets: Counts = field(init=False)
+    holders: Counts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.targets = np.zeros(len(self.domain_of), dtype=np.int64)
+        self.holders = np.zeros(len(self.domain_of), dtype=np.int64)
+
+    def is_about(self, label_set: LabelSet) -> bool:
+        space, labels = label_set
+        return all(
+            space in spaces and selects(selector, dict(labels), self.name)
+            for selector, spaces in self.selectors
+        )
+
+    def by_domain(self, counts: Counts) -> Counts:
+        inside = self.domain_of >= 0
+        domains = int(self.domain_of.max(initial=-1)) + 1
+        weights = counts[inside].astype(np.float64)
+        return np.bincount(self.domain_of[inside], weights, domains).astype(np.int64)
+
+    def nodes_with(self, counts: Counts) -> Flags:
+        """The nodes in whose domain any of these lies."""
+        return self._spread_out(self.by_domain(counts) > 0)
+
+    def nodes_even(self, own: int) -> Flags:
+        """The nodes that one more pod may go to without making its domain too full."""
+        counts = self.by_domain(self.targets)
+        fewest = 0 if self.extra else int(counts.min(initial=np.iinfo(np.int64).max))
+        return self._spread_out(counts + own - fewest <= self.limit)
+
+    def _spread_out(self, domains: Flags) -> Flags:
+        mask = np.zeros(len(self.domain_of), dtype=np.bool_)
+        inside = self.domain_of >= 0
+        mask[inside] = domains[self.domain_of[inside]]
+        return mask
+
+
+class Between:
+    """All rules between the pods of a cluster."""
+
+    def __init__(self, nodes: NodeMasks, namespaces: Namespaces) -> None:
+        self.nodes, self.namespaces = nodes, namespaces
+        self.rules: dict[bytes, list[LiveRule]] = {}
+        #: Pods that lie somewhere, by labels and row; and how many of them are being deleted.
+        self._placed: dict[LabelSet, dict[int, int]] = {}
+        self._leaving: dict[LabelSet, dict[int, int]] = {}
+        self._about: dict[LabelSet, list[LiveRule]] = {}
+
+    def place(self, task: TaskEntry, row: int, sign: int, leaving: bool) -> None:
+        """A pod lies on a row now (+1), or does no more (−1)."""
+        labels = label_set(task)
+        own = self.own(task)
+        rows = self._placed.setdefault(labels, {})
+        rows[row] = rows.get(row, 0) + sign
+        for rule in self.about(labels):
+            if not (leaving and rule.kind == SPREAD):
+                rule.targets[row] += sign
+        for rule in own:
+            rule.holders[row] += sign
+        if leaving:
+            self._count_leaving(labels, row, sign)
+
+    def leave(self, task: TaskEntry, row: int) -> None:
+        """A pod that lies on a row is being deleted: it is spread over nothing any more."""
+        labels = label_set(task)
+        self._count_leaving(labels, row, 1)
+        for rule in self.about(labels):
+            if rule.kind == SPREAD:
+                rule.targets[row] -= 1
+
+    def reasons(self, task: TaskEntry) -> Iterator[Reason]:
+        """Each rule that concerns a pod, and the nodes it leaves open."""
+        own, labels = self.own(task), label_set(task)
+        about = self.about(labels)
+        for rule in own:
+            if rule.kind == APART and rule.targets.any():
+                yield "a pod it must be apart from is there", ~rule.nodes_with(rule.targets)
+            elif rule.kind == SPREAD:
+                itself = int(any(rule is other for other in about))
+                yield "its topology spread would be uneven", rule.nodes_even(itself)
+        yield from self._together([rule for rule in own if rule.kind == TOGETHER], about)
+        for rule in about:
+            if rule.kind == APART and rule.holders.any():
+                yield "a pod there must be apart from it", ~rule.nodes_with(rule.holders)
+
+    def concerns(self, task: TaskEntry) -> bool:
+        """Whether any rule speaks of a pod."""
+        return bool(self.own(task)) or any(
+            rule.kind == APART for rule in self.about(label_set(task))
+        )
+
+    def _together(self, rules: list[LiveRule], about: list[LiveRule]) -> Iterator[Reason]:
+        nobody = not any(rule.by_domain(rule.targets).any() for rule in rules)
+        for rule in rules:
+            # The first of those that want to be beside each other has nobody to be beside.
+            if nobody and any(rule is other for other in about):
+                yield "it lacks a label its pod affinity asks for", rule.domain_of >= 0
+            else:
+                yield "no pod it must be beside is there", rule.nodes_with(rule.targets)
+
+    def about(self, labels: LabelSet) -> list[LiveRule]:
+        """The rules that are about pods with these labels."""
+        if labels not in self._about:
+            every = [rule for rules in self.rules.values() for rule in rules]
+            self._about[labels] = [rule for rule in every if rule.is_about(labels)]
+        return self._about[labels]
+
+    def own(self, task: TaskEntry) -> list[LiveRule]:
+        """The rules a pod itself has."""
+        spec = task.source.get("spec") or {}
+        if not spec.get("affinity") and not spec.get("topologySpreadConstraints"):
+            return []
+        rules: list[LiveRule] = []
+        for term in terms_of(task, "podAntiAffinity"):
+            rules += self._rules(APART, task, [term])
+        if terms := terms_of(task, "podAffinity"):
+            rules += self._rules(TOGETHER, task, terms)
+        for term in spreads_of(task):
+            rules += self._rules(SPREAD, task, [term])
+        return rules
+
+    def _rules(self, kind: str, task: TaskEntry, terms: list[Term]) -> list[LiveRule]:
+        key = spread_key(task, terms) if kind == SPREAD else affinity_key(task, terms)
+        mark = msgspec.json.encode([kind, key], order="deterministic")
+        if mark not in self.rules:
+            self.rules[mark] = self._make(kind, task, terms)
+            for rule in self.rules[mark]:
+                self._count(rule)
+        return self.rules[mark]
+
+    def _make(self, kind: str, task: TaskEntry, terms: list[Term]) -> list[LiveRule]:
+        where, own = f"pod {task.name}", namespace_of(task.source)
+        if kind == SPREAD:
+            return [self._make_spread(task, terms[0], where, own)]
+        selectors = [
+            (selector_of(task, term), frozenset(self.namespaces.of_term(term, own, where)))
+            for term in terms
+        ]
+        keys = dict.fromkeys(str(term["topologyKey"]) for term in terms)
+        return [LiveRule(kind, where, selectors, domains_by(self.nodes, key)) for key in keys]
+
+    def _make_spread(self, task: TaskEntry, term: Term, where: str, own: str) -> LiveRule:
+        counted = counted_nodes(self.nodes, task, term, where)
+        domain_of = domains_by(self.nodes, str(term["topologyKey"]), counted)
+        # With fewer domains than it wants, the emptiest counts as empty.
+        extra = int(int(domain_of.max(initial=-1)) + 1 < (term.get("minDomains") or 0))
+        selectors: list[tuple[Object | None, frozenset[str]]] = [
+            (selector_of(task, term), frozenset([own]))
+        ]
+        return LiveRule(SPREAD, where, selectors, domain_of, int(term.get("maxSkew", 1)), extra)
+
+    def _count(self, rule: LiveRule) -> None:
+        """A rule that nobody had before: count whom it is about."""
+        for labels, rows in self._placed.items():
+            if rule.is_about(labels):
+                for row, count in rows.items():
+                    rule.targets[row] += count
+                for row, count in self._leaving.get(labels, {}).items():
+                    rule.targets[row] -= count if rule.kind == SPREAD else 0
+        for labels, about in self._about.items():
+            if rule.is_about(labels):
+                about.append(rule)
+
+    def _count_leaving(self, labels: LabelSet, row: int, sign: int) -> None:
+        rows = self._leaving.setdefault(labels, {})
+        rows[row] = rows.get(row, 0) + sign
+
+
+def label_set(task: TaskEntry) -> LabelSet:
+    return namespace_of(task.source), tuple(sorted(task.labels.items()))

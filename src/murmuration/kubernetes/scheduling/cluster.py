@@ -1,0 +1,331 @@
+"""The cluster as a scheduler keeps it: what the API told, and what was decided since.
+
+A pod that was given a node counts there from that moment (*assumed*), long before the API shows it;
+what the API shows later confirms it, or takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from murmuration.assignment.snapshots.builder import TaskEntry
+from murmuration.base.arrays import Amounts
+from murmuration.base.errors import InputError
+from murmuration.kubernetes.nodes import allocatable, taints_of
+from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
+from murmuration.kubernetes.scheduling.between import Reason
+from murmuration.kubernetes.scheduling.held import unbound_claims
+from murmuration.kubernetes.scheduling.preemption import Lying, budgets_of_pods, find_victims
+from murmuration.kubernetes.scheduling.table import NodeTable
+from murmuration.kubernetes.snapshot import is_alive, make_reader
+from murmuration.kubernetes.volumes import DISKS
+from murmuration.placement.view import View
+from murmuration.schedulers.pods.cluster import (
+    PodFact,
+    PodGone,
+    PodInfo,
+    PodLies,
+    PodWaits,
+    RoomChanged,
+    Victims,
+)
+
+#: How pods say that they belong together, ours first; and how many there are of them.
+GANGS = (
+    ("murmuration/gang", "murmuration/gang-size"),
+    ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"),
+    ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/min-available"),
+)
+NODE, POD = "Node", "Pod"
+
+
+#: Reads pods that have nothing to do with other objects.
+ALONE = make_reader({NODE: []})
+#: Volumes that other objects tell more of.
+ELSEWHERE = {"persistentVolumeClaim", "ephemeral", *DISKS}
+
+
+@dataclass
+class PodRecord:
+    """A pod that is alive."""
+
+    uid: str
+    thing: Object
+    task: TaskEntry
+    #: Where it lies or is going to; empty while nobody has said.
+    node: str = ""
+    #: Given a node by us, and not yet seen there.
+    assumed: bool = False
+    leaving: bool = False
+    #: The row it is counted on, −1 for none.
+    row: int = -1
+
+
+@dataclass
+class LiveCluster:
+    """Everything the API told, and the table made of it."""
+
+    scheduler: str = "murmuration"
+    records: dict[str, PodRecord] = field(default_factory=dict)
+    #: All other objects by kind and name.
+    things: dict[str, dict[str, Object]] = field(default_factory=dict)
+    _table: NodeTable | None = None
+
+    # What happened.
+
+    def replace(self, kind: str, things: Sequence[Object]) -> list[PodFact]:
+        """These are all objects of a kind there are."""
+        if kind == POD:
+            there = {name_of(thing) for thing in things}
+            facts = [fact for key in self.records.keys() - there for fact in self._drop(key)]
+            return facts + [fact for thing in things for fact in self.see(kind, thing)]
+        self.things[kind] = {_name(kind, thing): thing for thing in things}
+        self._table = None
+        return [RoomChanged()]
+
+    def see(self, kind: str, thing: Object) -> list[PodFact]:
+        """An object is there, new or changed."""
+        if kind == POD:
+            return self._see_pod(thing)
+        known = self.things.setdefault(kind, {})
+        name = _name(kind, thing)
+        before, known[name] = known.get(name), thing
+        if before is not None and _matters(kind, before) == _matters(kind, thing):
+            return []
+        self._table = None
+        return [RoomChanged()]
+
+    def lose(self, kind: str, thing: Object) -> list[PodFact]:
+        """An object is gone."""
+        if kind == POD:
+            key = name_of(thing)
+            return self._drop(key) if _is_same(self.records.get(key), thing) else []
+        self.things.setdefault(kind, {}).pop(_name(kind, thing), None)
+        self._table = None
+        return [RoomChanged()]
+
+    def _see_pod(self, thing: Object) -> list[PodFact]:
+        key, node = name_of(thing), str((thing.get("spec") or {}).get("nodeName") or "")
+        record = self.records.get(key)
+        facts: list[PodFact] = []
+        if record is not None and (not _is_same(record, thing) or not is_alive(thing)):
+            facts, record = self._drop(key), None
+        if not is_alive(thing):
+            return facts
+        if record is None:
+            return facts + self._add(key, thing, node)
+        return self._change(key, record, thing, node)
+
+    def _add(self, key: str, thing: Object, node: str) -> list[PodFact]:
+        metadata = thing["metadata"]
+        record = PodRecord(
+            str(metadata.get("uid") or key),
+            thing,
+            self._read(thing),
+            node,
+            leaving=bool(metadata.get("deletionTimestamp")),
+        )
+        self.records[key] = record
+        if self._table is not None and not self._table.knows(record.task.amounts):
+            self._table = None
+        self._count(record)
+        if node:
+            return [self._lies(key, record)]
+        return [PodWaits(self._info(key, record))] if self._is_ours(record) else []
+
+    def _change(self, key: str, record: PodRecord, thing: Object, node: str) -> list[PodFact]:
+        leaving = bool(thing["metadata"].get("deletionTimestamp"))
+        # What we decided is newer than what is shown, unless it shows another node.
+        lies = node or (record.node if record.assumed else "")
+        same = (
+            lies == record.node
+            and leaving == record.leaving
+            and thing["metadata"].get("labels") == record.thing["metadata"].get("labels")
+            and (thing.get("spec") or {}).get("containers")
+            == (record.thing.get("spec") or {}).get("containers")
+            and (bool(node) or thing.get("spec") == record.thing.get("spec"))
+        )
+        if same:
+            record.thing, record.assumed = thing, record.assumed and not node
+            return [self._lies(key, record)] if node else []
+        self._uncount(record)
+        record.thing, record.leaving, record.node = thing, leaving, lies
+        record.task = self._read(thing)
+        record.assumed = record.assumed and not node
+        if self._table is not None and not self._table.knows(record.task.amounts):
+            self._table = None
+        self._count(record)
+        if lies:
+            return [self._lies(key, record), RoomChanged()] if node else []
+        return [PodWaits(self._info(key, record))] if self._is_ours(record) else [self._gone(key)]
+
+    def _drop(self, key: str) -> list[PodFact]:
+        gone = self._gone(key)
+        self._uncount(self.records.pop(key))
+        return [gone, RoomChanged()]
+
+    def _gone(self, key: str) -> PodGone:
+        return PodGone(key, self.records[key].uid)
+
+    def _is_ours(self, record: PodRecord) -> bool:
+        spec = record.thing.get("spec") or {}
+        return spec.get("schedulerName") == self.scheduler and not record.leaving
+
+    def _lies(self, key: str, record: PodRecord) -> PodLies:
+        return PodLies(key, record.uid, record.node, gang_of(record.thing)[0])
+
+    def _info(self, key: str, record: PodRecord) -> PodInfo:
+        metadata = record.thing["metadata"]
+        gang, size = gang_of(record.thing)
+        kind = (controller_of(record.thing) or {}).get("kind")
+        return PodInfo(
+            key=key,
+            uid=record.uid,
+            priority=record.task.priority,
+            created=str(metadata.get("creationTimestamp") or ""),
+            gang=gang,
+            gang_size=size,
+            production=kind != "Job",
+            service=record.task.service if kind else f"{namespace_of(record.thing)}/",
+        )
+
+    # Deciding.
+
+    def shape(self, key: str) -> Hashable | None:
+        """What pods that can be decided on together have in common; None for one that is decided on
+        alone."""
+        record, table = self.records[key], self.table
+        if not table.is_simple(record.task):
+            return None
+        return record.task.wants, table.request(record.task).tobytes()
+
+    def blocked(self, key: str) -> str:
+        """Why a pod goes nowhere, whatever room there is; empty if it may."""
+        return self.records[key].task.pinned
+
+    def request(self, key: str) -> Amounts:
+        return self.table.request(self.records[key].task)
+
+    def view(self, key: str, now: float) -> View:
+        return self.table.view(self.records[key].task, now)
+
+    def reasons(self, key: str) -> list[Reason]:
+        """What rules nodes out for a pod, room aside, with the nodes each reason leaves."""
+        task = self.records[key].task
+        return [*self.table.lasting_reasons(task), *self.table.changing_reasons(task)]
+
+    def assume(self, key: str, node: str) -> None:
+        """A pod goes to a node; it counts there from now on."""
+        record = self.records[key]
+        assert not record.node, f"{key} lies on {record.node} already"
+        record.node, record.assumed = node, True
+        self._count(record)
+
+    def forget(self, key: str) -> None:
+        """It does not go there after all."""
+        record = self.records.get(key)
+        if record is not None and record.assumed:
+            self._uncount(record)
+            record.node, record.assumed = "", False
+
+    def claims_to_bind(self, key: str) -> list[str]:
+        """The claims of a pod that wait for it to get a node."""
+        thing = self.records[key].thing
+        if not (thing.get("spec") or {}).get("volumes"):
+            return []
+        return unbound_claims(self.table.reader.volumes, thing)
+
+    def victims(self, key: str) -> Victims | None:
+        """Whom a pod may drive out, and from where; None if that would not help."""
+        kinds = {kind: list(things.values()) for kind, things in self.things.items()}
+        known = list(self.records.items())
+        budgets, allowed = budgets_of_pods(kinds, [record.task for _, record in known])
+        lying = [
+            Lying(name, record.uid, record.task, record.row, record.leaving, budget)
+            for (name, record), budget in zip(known, budgets, strict=True)
+            # Who is only on its way to a node cannot be evicted from it.
+            if record.row >= 0 and not record.assumed
+        ]
+        return find_victims(self.table, self.records[key].task, lying, allowed)
+
+    # The table.
+
+    @property
+    def table(self) -> NodeTable:
+        if self._table is None:
+            self._build()
+        assert self._table is not None
+        return self._table
+
+    def _read(self, pod: Object) -> TaskEntry:
+        """A pod as a task. Most are read without a look at other objects, so that a table that is
+        out of date is not made anew for each of them."""
+        try:
+            return (self.table.reader if _needs_others(pod) else ALONE).task(pod)
+        except InputError as error:
+            # One odd pod must not keep the others from being scheduled.
+            amounts = {"cpu": 0.0, "memory": 0.0, "pods": 1.0}
+            return TaskEntry(
+                name_of(pod), amounts, "", wants="pinned", pinned=str(error), source=pod
+            )
+
+    def _build(self) -> None:
+        kinds = {kind: list(things.values()) for kind, things in self.things.items()}
+        reading = NodeTable(kinds, [], set())
+        for record in self.records.values():
+            if _needs_others(record.thing):
+                record.task = reading.reader.task(record.thing)
+        tasks = [record.task for record in self.records.values()]
+        spaces = {namespace_of(record.thing) for record in self.records.values()}
+        self._table = NodeTable(kinds, tasks, spaces)
+        for record in self.records.values():
+            record.row = -1
+            self._count(record)
+
+    def _count(self, record: PodRecord) -> None:
+        if self._table is not None and record.node in self._table.rows:
+            record.row = self._table.rows[record.node]
+            self._table.place(record.task, record.row, 1, record.leaving)
+
+    def _uncount(self, record: PodRecord) -> None:
+        if self._table is not None and record.row >= 0:
+            self._table.place(record.task, record.row, -1, record.leaving)
+        record.row = -1
+
+
+def _needs_others(pod: Object) -> bool:
+    spec = pod.get("spec") or {}
+    claims = any(ELSEWHERE & volume.keys() for volume in spec.get("volumes") or ())
+    return claims or bool(spec.get("resourceClaims"))
+
+
+def gang_of(pod: Object) -> tuple[str, int]:
+    """The gang a pod belongs to, with its namespace, and how many pods that needs."""
+    metadata = pod["metadata"]
+    marks = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
+    for name, size in GANGS:
+        if name in marks:
+            told = str(marks.get(size, ""))
+            return f"{namespace_of(pod)}/{marks[name]}", int(told) if told.isdigit() else 1
+    return "", 1
+
+
+def _name(kind: str, thing: Object) -> str:
+    return name_of(thing) if kind == "PersistentVolumeClaim" else str(thing["metadata"]["name"])
+
+
+def _is_same(record: PodRecord | None, thing: Object) -> bool:
+    return record is not None and record.uid == str(thing["metadata"].get("uid") or name_of(thing))
+
+
+def _matters(kind: str, thing: Object) -> object:
+    """What of an object decides where pods may go; a node's heartbeat does not."""
+    if kind != NODE:
+        return {k: v for k, v in thing.items() if k != "metadata"}, _marks(thing)
+    return _marks(thing), taints_of(thing), allocatable(thing)
+
+
+def _marks(thing: Object) -> Mapping[str, object]:
+    metadata = thing["metadata"]
+    return {key: metadata.get(key) for key in ("labels", "annotations")}

@@ -1,0 +1,270 @@
+"""The hands of a scheduler: they carry out on the API what it decided, and tell what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+
+from murmuration.kubernetes.api.client import (
+    CLAIMS,
+    EVENTS,
+    LEASES,
+    PODS,
+    STRATEGIC,
+    ApiError,
+    KubeClient,
+)
+from murmuration.kubernetes.api.http import UnreachableError
+from murmuration.kubernetes.scheduling import words
+from murmuration.kubernetes.scheduling.words import split_key
+from murmuration.kubernetes.volumes import SELECTED
+from murmuration.schedulers.agent import Do, Message, Send
+from murmuration.schedulers.pods.messages import (
+    BindingEnded,
+    BindPod,
+    EvictionEnded,
+    EvictPod,
+    LeaseSeen,
+    LeaseWritten,
+    LookAtPod,
+    PodLooked,
+    ReadLease,
+    TellPending,
+    TellScheduled,
+    WriteLease,
+)
+
+#: How long a claim may take to get its volume before the pod tries again.
+VOLUME_S = 60.0
+#: How often a lease is asked for, an eviction tried again.
+AGAIN_S = 1.0
+
+log = logging.getLogger("murmuration.kubernetes")
+
+
+@dataclass(frozen=True)
+class HandSettings:
+    """Where the lease is, what we call ourselves, and how long a request may take."""
+
+    name: str = "murmuration"
+    identity: str = "murmuration"
+    lease: str = "murmuration"
+    lease_space: str = "kube-system"
+    lease_s: float = 15.0
+    #: A request of a leader has ended this long after it was sent, one way or the other.
+    request_s: float = 5.0
+    eviction_version: str = "v1"
+
+
+@dataclass
+class Hands:
+    """Carries out acts; `tell` is how the agent hears of their outcome."""
+
+    client: KubeClient
+    settings: HandSettings
+    tell: Callable[[Message], None]
+    clock: Callable[[], float] = time.monotonic
+    #: A refusal that will not go away: whoever waits for it ends the scheduler.
+    failure: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def carry_out(self, effect: Send | Do) -> None:
+        assert isinstance(effect, Do), f"a scheduler of pods sends nothing: {effect}"
+        task = asyncio.get_running_loop().create_task(self._guard(self._act(effect.act)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def settle(self) -> None:
+        """Wait until everything under way has ended."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _act(self, act: Message) -> Coroutine[None, None, None]:
+        match act:
+            case BindPod():
+                return self._bind(act)
+            case LookAtPod(pod):
+                return self._look(pod)
+            case TellScheduled(pod, uid, node):
+                sentence = f"Successfully assigned {pod} to {node}"
+                return self._write_event(pod, uid, ("Normal", "Scheduled", sentence))
+            case TellPending():
+                return self._tell_pending(act)
+            case EvictPod():
+                return self._evict(act)
+            case ReadLease():
+                return self._read_lease()
+            case WriteLease():
+                return self._write_lease(act)
+        raise AssertionError(f"nobody can do {act.key}")
+
+    async def _guard(self, work: Coroutine[None, None, None]) -> None:
+        """Nothing an act raises is lost: it ends the scheduler, and a person reads it."""
+        try:
+            await work
+        except Exception as error:
+            if not self.failure.done():
+                self.failure.set_exception(error)
+
+    # Pods.
+
+    async def _bind(self, act: BindPod) -> None:
+        outcome, reason = "refused", ""
+        try:
+            if act.claims:
+                await self._bind_claims(act)
+            if self.clock() >= act.until:
+                reason = "it took too long: another may lead by now"
+            else:
+                await self._post_binding(act)
+                outcome = "bound"
+        except ApiError as error:
+            if error.status in (401, 403):
+                raise
+            # Of 5xx nobody knows whether it was carried out.
+            outcome = "unknown" if error.status >= 500 else "refused"
+            reason = error.sentence
+        except (UnreachableError, TimeoutError) as error:
+            outcome, reason = "unknown", str(error)
+        if outcome != "bound":
+            log.info("%s on %s: %s: %s", act.pod, act.node, outcome, reason)
+        self.tell(BindingEnded(act.pod, act.uid, outcome, reason))
+
+    async def _post_binding(self, act: BindPod) -> None:
+        space, name = split_key(act.pod)
+        by = f"{self.settings.identity}/{act.epoch}"
+        thing = words.binding(act.pod, act.uid, act.node, by)
+        path = PODS.path(space, name, "binding")
+        await self.client.create(path, thing, self.settings.request_s)
+
+    async def _bind_claims(self, act: BindPod) -> None:
+        """Say where claims are wanted, and wait until their volumes are there."""
+        space, _ = split_key(act.pod)
+        change = {"metadata": {"annotations": {SELECTED: act.node}}}
+        for name in act.claims:
+            await self.client.patch(CLAIMS.path(space, name), change)
+        async with asyncio.timeout(min(VOLUME_S, max(act.until - self.clock(), 0.0))):
+            for name in act.claims:
+                while True:
+                    claim = await self.client.get(CLAIMS.path(space, name))
+                    if (claim.get("status") or {}).get("phase") == "Bound":
+                        break
+                    await asyncio.sleep(0.2)
+
+    async def _look(self, pod: str) -> None:
+        space, name = split_key(pod)
+        try:
+            thing = dict(await self.client.get(PODS.path(space, name)))
+        except UnreachableError:
+            return  # The agent asks again.
+        except ApiError as error:
+            if error.status == 404:
+                self.tell(PodLooked(pod, None))
+            return
+        self.tell(PodLooked(pod, thing))
+
+    async def _tell_pending(self, act: TellPending) -> None:
+        space, name = split_key(act.pod)
+        change = words.pending_condition(act.reason, act.sentence, time.time())
+        try:
+            await self.client.patch(PODS.path(space, name, "status"), change, STRATEGIC)
+        except (ApiError, UnreachableError) as error:
+            log.info("%s: its condition could not be written: %s", act.pod, error)
+        told = ("Warning", "FailedScheduling", act.sentence)
+        await self._write_event(act.pod, act.uid, told)
+
+    async def _write_event(self, pod: str, uid: str, told: tuple[str, str, str]) -> None:
+        """An event is for people: one that is lost is no harm."""
+        thing = words.event(pod, uid, told, self.settings.name, time.time())
+        try:
+            await self.client.create(EVENTS.path(split_key(pod)[0]), thing)
+        except (ApiError, UnreachableError) as error:
+            log.info("%s: an event could not be written: %s", pod, error)
+
+    async def _evict(self, act: EvictPod) -> None:
+        """Evict; a budget that allows none now is asked again while we lead."""
+        space, name = split_key(act.pod)
+        thing = words.eviction(act.pod, act.uid, self.settings.eviction_version)
+        outcome, reason = "refused", "it took too long"
+        while self.clock() < act.until:
+            try:
+                await self.client.create(PODS.path(space, name, "eviction"), thing)
+                outcome, reason = "gone", ""
+                break
+            except ApiError as error:
+                outcome, reason = "gone" if error.status == 404 else "refused", error.sentence
+                if error.status in (401, 403):
+                    raise
+                if error.status != 429 and error.status < 500:
+                    break
+                await asyncio.sleep(error.retry_s or AGAIN_S)
+            except UnreachableError:
+                await asyncio.sleep(AGAIN_S)
+        if outcome == "gone":
+            await self._write_event(act.pod, act.uid, ("Normal", "Preempted", act.sentence))
+        self.tell(EvictionEnded(act.pod, act.uid, outcome, reason))
+
+    # The lease.
+
+    def _lease_path(self, name: str = "") -> str:
+        return LEASES.path(self.settings.lease_space, name)
+
+    async def _read_lease(self) -> None:
+        try:
+            lease = dict(await self.client.get(self._lease_path(self.settings.lease)))
+        except ApiError as error:
+            if error.status in (401, 403):
+                raise
+            self.tell(LeaseSeen(exists=False, readable=error.status == 404))
+            return
+        except UnreachableError:
+            self.tell(LeaseSeen(readable=False))
+            return
+        spec, metadata = lease.get("spec") or {}, lease["metadata"]
+        assert isinstance(spec, dict) and isinstance(metadata, dict)
+        self.tell(
+            LeaseSeen(
+                str(spec.get("holderIdentity") or ""),
+                int(spec.get("leaseTransitions") or 0),
+                str(metadata["resourceVersion"]),
+                exists=True,
+            )
+        )
+
+    async def _write_lease(self, act: WriteLease) -> None:
+        settings = self.settings
+        thing = words.lease(
+            settings.lease,
+            settings.lease_space,
+            act.holder,
+            act.transitions,
+            settings.lease_s,
+            time.time(),
+        )
+        try:
+            if act.version:
+                metadata = thing["metadata"]
+                assert isinstance(metadata, dict)
+                metadata["resourceVersion"] = act.version
+                path = self._lease_path(settings.lease)
+                written = await self.client.replace(path, thing, settings.request_s)
+            else:
+                written = await self.client.create(self._lease_path(), thing, settings.request_s)
+        except ApiError as error:
+            if error.status in (401, 403):
+                raise
+            self.tell(LeaseWritten("refused" if error.status < 500 else "unknown"))
+            return
+        except UnreachableError:
+            self.tell(LeaseWritten("unknown"))
+            return
+        self.tell(LeaseWritten("written", str(written["metadata"]["resourceVersion"])))

@@ -1,0 +1,115 @@
+"""The table a scheduler decides on: one row per node, and for each pod the rows it may use.
+
+It is built from all objects whenever nodes, volumes or namespaces change in a way that matters,
+and kept up by counting while pods come and go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from murmuration.assignment.snapshots.builder import TaskEntry, amounts_table, resources_of
+from murmuration.base.arrays import Amounts, Flags
+from murmuration.kubernetes.labels import Namespaces
+from murmuration.kubernetes.objects import Object
+from murmuration.kubernetes.scheduling.between import Between, Reason
+from murmuration.kubernetes.scheduling.held import HeldThings
+from murmuration.kubernetes.snapshot import REQUIRED, make_reader
+from murmuration.placement.view import View
+
+Kinds = dict[str, list[Object]]
+
+
+class NodeTable:
+    """Rows of nodes, and what lies on them."""
+
+    def __init__(self, kinds: Kinds, tasks: Sequence[TaskEntry], spaces: set[str]) -> None:
+        self.reader = make_reader({**kinds, "Node": kinds.get("Node", [])})
+        nodes = self.reader.nodes
+        self.names = tuple(node.name for node in nodes)
+        self.rows = {name: row for row, name in enumerate(self.names)}
+        self.attributes = tuple(node.labels for node in nodes)
+        self.resources = resources_of(nodes, tasks)
+        given = [(f"node {node.name}", node.amounts) for node in nodes]
+        self.total = amounts_table(self.resources, given, math.floor)
+        self.free = self.total.copy()
+        self.between = Between(
+            self.reader.node_masks, Namespaces(kinds.get("Namespace", ()), spaces)
+        )
+        self.held = HeldThings(len(nodes), self.reader.volumes)
+        self._requests: dict[tuple[tuple[str, str | float], ...], Amounts] = {}
+        self._open: dict[Hashable, Flags] = {}
+
+    def knows(self, amounts: Mapping[str, str | float]) -> bool:
+        """Whether there is a column for all that a pod asks for."""
+        return all(name in self.resources.names for name, amount in amounts.items() if amount)
+
+    def request(self, task: TaskEntry) -> Amounts:
+        """What a pod asks for as a row of the table."""
+        key = tuple(task.amounts.items())
+        if key not in self._requests:
+            named = [(f"pod {task.name}", task.amounts)]
+            self._requests[key] = amounts_table(self.resources, named, math.ceil)[0]
+        return self._requests[key]
+
+    def place(self, task: TaskEntry, row: int, sign: int, leaving: bool) -> None:
+        """A pod lies on a row now (+1), or does no more (−1)."""
+        self.free[row] -= sign * self.request(task)
+        self.between.place(task, row, sign, leaving)
+        self.held.place(task, row, sign)
+
+    def view(self, task: TaskEntry, now: float) -> View:
+        """The rows as a policy sees them. A node that holds too much of something has none of it
+        left: who asks for none of it does not mind."""
+        return View(
+            self.resources,
+            self.names,
+            self.attributes,
+            self.total,
+            np.maximum(self.free, 0),
+            self.allowed(task),
+            now,
+        )
+
+    def allowed(self, task: TaskEntry) -> Flags:
+        """The rows a pod may use, room aside."""
+        mask = self.open_to(task)
+        for _, open_rows in self.changing_reasons(task):
+            mask = mask & open_rows
+        return mask
+
+    def open_to(self, task: TaskEntry) -> Flags:
+        """The rows that labels, taints and volumes leave open; pods that ask alike share them."""
+        if task.wants not in self._open:
+            mask = self.reader.node_masks.everywhere.copy()
+            for _, open_rows in self.lasting_reasons(task):
+                mask &= open_rows
+            self._open[task.wants] = mask
+        return self._open[task.wants]
+
+    def lasting_reasons(self, task: TaskEntry) -> Iterator[Reason]:
+        """What rules nodes out whatever lies on them."""
+        masks = self.reader.node_masks
+        if task.wants == "pinned":
+            return
+        selector, required, tolerations, volumes = msgspec.json.decode(str(task.wants))
+        where = f"pod {task.name}"
+        spec = {"nodeSelector": selector, "affinity": {"nodeAffinity": {REQUIRED: required}}}
+        yield "it does not say yet what it has", masks.given
+        yield "its node selector or affinity", masks.affinity(spec, where)
+        yield "a taint it does not tolerate", masks.tolerated(tolerations)
+        for each in volumes:
+            yield "its volume cannot be reached", masks.required(each, where)
+
+    def changing_reasons(self, task: TaskEntry) -> Iterator[Reason]:
+        """What rules nodes out because of the pods on them."""
+        yield from self.held.reasons(task)
+        yield from self.between.reasons(task)
+
+    def is_simple(self, task: TaskEntry) -> bool:
+        """Whether nothing but room changes where a pod may go."""
+        return not self.between.concerns(task) and not self.held.holds_anything(task)

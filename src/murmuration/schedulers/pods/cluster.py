@@ -1,0 +1,116 @@
+"""What a scheduler of pods asks of the cluster it decides on, and what it is told of pods.
+
+The rules of Kubernetes are kept elsewhere (`kubernetes/`): here a pod is a name, a size and a set
+of nodes it may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from murmuration.base.arrays import Amounts, Flags
+from murmuration.placement.view import View
+
+#: An object as the API writes it.
+Thing = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PodInfo:
+    """A pod that waits for a node."""
+
+    key: str
+    uid: str
+    priority: int = 0
+    #: When it was made, as the API writes it: of two that are equal the older goes first.
+    created: str = ""
+    #: The gang it belongs to, empty for none, and how many pods a gang needs.
+    gang: str = ""
+    gang_size: int = 1
+    production: bool = True
+    #: The job it is a task of: its controller, or what stands for it.
+    service: str = ""
+
+
+@dataclass(frozen=True)
+class PodWaits:
+    """A pod of ours waits, new or changed."""
+
+    info: PodInfo
+
+
+@dataclass(frozen=True)
+class PodLies:
+    """The API shows a pod on a node."""
+
+    key: str
+    uid: str
+    node: str
+    gang: str = ""
+
+
+@dataclass(frozen=True)
+class PodGone:
+    """A pod is no more, or is not ours any more."""
+
+    key: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class RoomChanged:
+    """Something else changed that may open a node to a pod."""
+
+
+PodFact = PodWaits | PodLies | PodGone | RoomChanged
+
+
+@dataclass(frozen=True)
+class Victims:
+    """The pods on a node that would have to go for another."""
+
+    node: str
+    #: Their names and identities, the least important first.
+    pods: tuple[tuple[str, str], ...]
+
+
+class PodCluster(Protocol):
+    """The cluster, as far as a scheduler of pods must know it."""
+
+    def replace(self, kind: str, things: Sequence[Thing]) -> list[PodFact]:
+        """These are all objects of a kind there are."""
+
+    def see(self, kind: str, thing: Thing) -> list[PodFact]:
+        """An object is there, new or changed."""
+
+    def lose(self, kind: str, thing: Thing) -> list[PodFact]:
+        """An object is gone."""
+
+    def blocked(self, key: str) -> str:
+        """Why a pod goes nowhere, whatever room there is; empty if it may."""
+
+    def shape(self, key: str) -> Hashable | None:
+        """What pods that are decided on together have in common; None: decided on alone."""
+
+    def request(self, key: str) -> Amounts:
+        """What a pod asks for."""
+
+    def view(self, key: str, now: float) -> View:
+        """The nodes as they are for a pod."""
+
+    def reasons(self, key: str) -> Sequence[tuple[str, Flags]]:
+        """What rules nodes out for a pod, room aside, with the nodes each reason leaves."""
+
+    def assume(self, key: str, node: str) -> None:
+        """A pod goes to a node and counts there from now on."""
+
+    def forget(self, key: str) -> None:
+        """It does not go there after all."""
+
+    def claims_to_bind(self, key: str) -> Sequence[str]:
+        """The claims of a pod that wait for it to get a node."""
+
+    def victims(self, key: str) -> Victims | None:
+        """Whom a pod may drive out, and from where; None if that would not help."""

@@ -1,0 +1,149 @@
+"""What a scheduler of pods is told, and what it asks to be done."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from murmuration.schedulers.agent import Message
+
+
+class PodMessage(Message, frozen=True):
+    protocol: ClassVar[str] = "pods"
+
+
+# Told by the API.
+
+
+class ThingsListed(PodMessage, frozen=True):
+    """These are all objects of a kind there are."""
+
+    kind: str
+    things: list[dict[str, object]]
+
+
+class ThingSeen(PodMessage, frozen=True):
+    """An object is there, new or changed."""
+
+    kind: str
+    thing: dict[str, object]
+
+
+class ThingLost(PodMessage, frozen=True):
+    """An object is gone."""
+
+    kind: str
+    thing: dict[str, object]
+
+
+class PodLooked(PodMessage, frozen=True):
+    """How a pod is now, as the API said when asked for it; None if there is none."""
+
+    pod: str
+    thing: dict[str, object] | None
+
+
+class BindingEnded(PodMessage, frozen=True):
+    """What came of a binding: "bound", "refused" (nothing happened), or "unknown"."""
+
+    pod: str
+    uid: str
+    outcome: str
+    reason: str = ""
+
+
+class EvictionEnded(PodMessage, frozen=True):
+    """What came of an eviction: "gone", or "refused"."""
+
+    pod: str
+    uid: str
+    outcome: str
+    reason: str = ""
+
+
+class LeaseSeen(PodMessage, frozen=True):
+    """The lease as it is; without a version there is none, or it could not be read."""
+
+    holder: str = ""
+    transitions: int = 0
+    version: str = ""
+    exists: bool = False
+    readable: bool = True
+
+
+class LeaseWritten(PodMessage, frozen=True):
+    """What came of writing the lease: "written" with its version, "refused", or "unknown"."""
+
+    outcome: str
+    version: str = ""
+
+
+# Asked to be done.
+
+
+class BindPod(PodMessage, frozen=True):
+    """Bind a pod to a node; not after `until` of the agent's clock, for then another may lead."""
+
+    pod: str
+    uid: str
+    node: str
+    until: float
+    epoch: int = 0
+    #: Claims that must get their volume first.
+    claims: tuple[str, ...] = ()
+
+
+class LookAtPod(PodMessage, frozen=True):
+    """Ask how a pod is now."""
+
+    pod: str
+
+
+class TellScheduled(PodMessage, frozen=True):
+    """Write an event: the pod was given a node."""
+
+    pod: str
+    uid: str
+    node: str
+
+
+class TellPending(PodMessage, frozen=True):
+    """Say on the pod why it waits: as a condition, and as an event."""
+
+    pod: str
+    uid: str
+    reason: str
+    sentence: str
+
+
+class EvictPod(PodMessage, frozen=True):
+    """Evict a pod by the eviction API, which keeps disruption budgets."""
+
+    pod: str
+    uid: str
+    sentence: str
+    until: float
+
+
+class ReadLease(PodMessage, frozen=True):
+    """Read the lease that says who leads."""
+
+
+class WriteLease(PodMessage, frozen=True):
+    """Write ourselves into the lease, if it still has this version (empty: there is none)."""
+
+    holder: str
+    transitions: int
+    version: str
+    renewal: bool = False
+
+
+ToPods = (
+    ThingsListed
+    | ThingSeen
+    | ThingLost
+    | PodLooked
+    | BindingEnded
+    | EvictionEnded
+    | LeaseSeen
+    | LeaseWritten
+)
