@@ -17,7 +17,7 @@ from murmuration.kubernetes.objects import Object, controller_of, name_of, names
 from murmuration.kubernetes.scheduling.between import Reason
 from murmuration.kubernetes.scheduling.held import unbound_claims
 from murmuration.kubernetes.scheduling.preemption import Lying, budgets_of_pods, find_victims
-from murmuration.kubernetes.scheduling.table import NodeTable
+from murmuration.kubernetes.scheduling.table import LiveTable
 from murmuration.kubernetes.snapshot import is_alive, make_reader
 from murmuration.kubernetes.volumes import DISKS
 from murmuration.placement.view import View
@@ -70,7 +70,7 @@ class LiveCluster:
     records: dict[str, PodRecord] = field(default_factory=dict)
     #: All other objects by kind and name.
     things: dict[str, dict[str, Object]] = field(default_factory=dict)
-    _table: NodeTable | None = None
+    _table: LiveTable | None = None
 
     # What happened.
 
@@ -252,7 +252,7 @@ class LiveCluster:
     # The table.
 
     @property
-    def table(self) -> NodeTable:
+    def table(self) -> LiveTable:
         if self._table is None:
             self._build()
         assert self._table is not None
@@ -272,13 +272,13 @@ class LiveCluster:
 
     def _build(self) -> None:
         kinds = {kind: list(things.values()) for kind, things in self.things.items()}
-        reading = NodeTable(kinds, [], set())
+        reading = LiveTable(kinds, [], set())
         for record in self.records.values():
             if _needs_others(record.thing):
                 record.task = reading.reader.task(record.thing)
         tasks = [record.task for record in self.records.values()]
         spaces = {namespace_of(record.thing) for record in self.records.values()}
-        self._table = NodeTable(kinds, tasks, spaces)
+        self._table = LiveTable(kinds, tasks, spaces)
         for record in self.records.values():
             record.row = -1
             self._count(record)

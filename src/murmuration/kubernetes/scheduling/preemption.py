@@ -14,7 +14,7 @@ from murmuration.base.arrays import Flags
 from murmuration.kubernetes.disruption import Budgets
 from murmuration.kubernetes.labels import LabelIndex
 from murmuration.kubernetes.objects import Object
-from murmuration.kubernetes.scheduling.table import NodeTable
+from murmuration.kubernetes.scheduling.table import LiveTable
 from murmuration.schedulers.pods.cluster import Victims
 
 
@@ -42,7 +42,7 @@ def budgets_of_pods(
 
 
 def find_victims(
-    table: NodeTable, task: TaskEntry, lying: Sequence[Lying], allowed: Sequence[int]
+    table: LiveTable, task: TaskEntry, lying: Sequence[Lying], allowed: Sequence[int]
 ) -> Victims | None:
     """The node where driving out pods of lower priority would make room for a pod, at the least
     cost: the lowest of the highest priorities that go, then the fewest pods, then the first
@@ -66,7 +66,7 @@ def find_victims(
     return Victims(table.names[row], tuple((v.key, v.uid) for v in victims))
 
 
-def _could_fit(table: NodeTable, task: TaskEntry, by_row: Mapping[int, Sequence[Lying]]) -> Flags:
+def _could_fit(table: LiveTable, task: TaskEntry, by_row: Mapping[int, Sequence[Lying]]) -> Flags:
     """The rows that would have room if all who may go went."""
     free = table.free.copy()
     some = np.zeros(len(table.names), dtype=np.bool_)
@@ -80,7 +80,7 @@ def _could_fit(table: NodeTable, task: TaskEntry, by_row: Mapping[int, Sequence[
 
 
 def _victims_on(
-    table: NodeTable, task: TaskEntry, row: int, pods: Sequence[Lying], allowed: Sequence[int]
+    table: LiveTable, task: TaskEntry, row: int, pods: Sequence[Lying], allowed: Sequence[int]
 ) -> list[Lying]:
     """Whom of a row to drive out: all go, and come back one by one, the most important first, where
     there is room for them too. None if even all would not do, or a budget would be broken."""
@@ -105,7 +105,7 @@ def _victims_on(
     return victims[::-1] if kept else []
 
 
-def _fits(table: NodeTable, task: TaskEntry, row: int) -> bool:
+def _fits(table: LiveTable, task: TaskEntry, row: int) -> bool:
     request = table.request(task)
     room = bool(((table.free[row] >= request) | (request == 0)).all())
     return room and bool(table.allowed(task)[row])

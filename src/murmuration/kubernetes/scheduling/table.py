@@ -24,7 +24,7 @@ from murmuration.placement.view import View
 Kinds = dict[str, list[Object]]
 
 
-class NodeTable:
+class LiveTable:
     """Rows of nodes, and what lies on them."""
 
     def __init__(self, kinds: Kinds, tasks: Sequence[TaskEntry], spaces: set[str]) -> None:
