@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-COMMANDS = ("snapshot", "schedule")
+COMMANDS = ("snapshot", "schedule", "why", "plan")
 
 
 class KubeCommands(click.Group):

@@ -39,8 +39,12 @@ from murmuration.schedulers.pods.messages import (
 
 #: How long a claim may take to get its volume before the pod tries again.
 VOLUME_S = 60.0
-#: How often a lease is asked for, an eviction tried again.
+#: How long after a refusal an eviction is tried again.
 AGAIN_S = 1.0
+#: How long a scheduler that ends waits for what it has asked for.
+SETTLE_S = 10.0
+#: Events written at once: bindings go first.
+EVENTS_AT_ONCE = 4
 
 log = logging.getLogger("murmuration.kubernetes")
 
@@ -72,6 +76,7 @@ class Hands:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _events: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(EVENTS_AT_ONCE))
 
     def carry_out(self, effect: Send | Do) -> None:
         assert isinstance(effect, Do), f"a scheduler of pods sends nothing: {effect}"
@@ -84,16 +89,18 @@ class Hands:
             task.cancel()
 
     async def settle(self) -> None:
-        """Wait until everything under way has ended."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Wait until what is under way has ended, and give up what takes too long."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=SETTLE_S)
+        self.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _act(self, act: Message) -> Coroutine[None, None, None]:
         match act:
             case BindPod():
                 return self._bind(act)
-            case LookAtPod(pod):
-                return self._look(pod)
+            case LookAtPod(pod, flight):
+                return self._look(pod, flight)
             case TellScheduled(pod, uid, node):
                 sentence = f"Successfully assigned {pod} to {node}"
                 return self._write_event(pod, uid, ("Normal", "Scheduled", sentence))
@@ -160,7 +167,7 @@ class Hands:
                         break
                     await asyncio.sleep(0.2)
 
-    async def _look(self, pod: str) -> None:
+    async def _look(self, pod: str, flight: int) -> None:
         space, name = split_key(pod)
         try:
             thing = dict(await self.client.get(PODS.path(space, name)))
@@ -168,9 +175,9 @@ class Hands:
             return  # The agent asks again.
         except ApiError as error:
             if error.status == 404:
-                self.tell(PodLooked(pod, None))
+                self.tell(PodLooked(pod, flight, None))
             return
-        self.tell(PodLooked(pod, thing))
+        self.tell(PodLooked(pod, flight, thing))
 
     async def _tell_pending(self, act: TellPending) -> None:
         space, name = split_key(act.pod)
@@ -186,7 +193,8 @@ class Hands:
         """An event is for people: one that is lost is no harm."""
         thing = words.event(pod, uid, told, self.settings.name, time.time())
         try:
-            await self.client.create(EVENTS.path(split_key(pod)[0]), thing)
+            async with self._events:
+                await self.client.create(EVENTS.path(split_key(pod)[0]), thing)
         except (ApiError, UnreachableError) as error:
             log.info("%s: an event could not be written: %s", pod, error)
 

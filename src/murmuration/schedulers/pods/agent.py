@@ -61,7 +61,7 @@ ROUND = 256
 FLYING_MAX = 512
 #: A binding that was accepted is shown by the API within this time, or asked for.
 SHOWN_S = 30.0
-#: An answer that is lost is asked for again after this long.
+#: How long after a binding without an answer the API is asked where the pod is, and how often.
 LOOK_S = 2.0
 
 
@@ -82,6 +82,8 @@ class Flight:
 
     pod: WaitingPod
     node: str
+    #: Tells it from an earlier flight of the same pod: an answer about that one says nothing here.
+    number: int
     #: When to ask where the pod is.
     look_s: float
     accepted: bool = False
@@ -118,6 +120,7 @@ class PodScheduler:
     _promises: dict[str, Promise] = field(default_factory=dict)
     #: Bindings the API has shown before it answered.
     _bound: dict[tuple[str, str], str] = field(default_factory=dict)
+    _flights: int = 0
     _now: float = -math.inf
 
     def __post_init__(self) -> None:
@@ -140,8 +143,8 @@ class PodScheduler:
                 return self._learn(self.cluster.lose(kind, thing), now)
             case BindingEnded():
                 return self._on_binding(event, now)
-            case PodLooked(key, thing):
-                return self._on_look(key, thing, now)
+            case PodLooked():
+                return self._on_look(event, now)
             case EvictionEnded():
                 return self._on_eviction(event)
             case LeaseSeen():
@@ -216,7 +219,7 @@ class PodScheduler:
             return [Do(TellScheduled(event.pod, event.uid, flight.node))]
         if event.outcome == "unknown":
             flight.look_s = now + LOOK_S
-            return [Do(LookAtPod(event.pod))]
+            return []
         self._count("refused")
         self._take_back(event.pod, now)
         return []
@@ -227,16 +230,17 @@ class PodScheduler:
             return [Do(TellScheduled(event.pod, event.uid, node))]
         return []
 
-    def _on_look(self, key: str, thing: dict[str, object] | None, now: float) -> list[Effect]:
-        flight = self.flying.get(key)
-        if thing is None:
-            # The watch will show that it is gone; until then its room is not given away.
+    def _on_look(self, event: PodLooked, now: float) -> list[Effect]:
+        flight = self.flying.get(event.pod)
+        if flight is None or flight.number != event.flight or event.thing is None:
+            # Of a pod that is gone the watch will tell; until then its room is not given away.
             return []
-        effects = self._learn(self.cluster.see(POD, thing), now)
-        if flight is not None and self.flying.get(key) is flight:
-            # The API shows it without a node: the binding has not happened, and never will.
-            self._take_back(key, now)
-        return effects
+        spec = event.thing.get("spec")
+        if isinstance(spec, dict) and spec.get("nodeName"):
+            return self._learn(self.cluster.see(POD, event.thing), now)
+        # The binding had ended, one way or the other, when the API was asked: it has not happened.
+        self._take_back(event.pod, now)
+        return []
 
     def _take_back(self, key: str, now: float) -> None:
         """A binding has not happened: the pod waits again."""
@@ -267,7 +271,7 @@ class PodScheduler:
         for key, flight in self.flying.items():
             if flight.look_s <= now:
                 flight.look_s = now + LOOK_S
-                effects.append(Do(LookAtPod(key)))
+                effects.append(Do(LookAtPod(key, flight.number)))
         if not self._missing and self.leadership.leads(now):
             effects += self._release(now)
             self.queue.refill(now)
@@ -408,7 +412,8 @@ class PodScheduler:
         self.queue.remove(info.key)
         self._promises.pop(info.key, None)
         until = self.leadership.leads_until()
-        self.flying[info.key] = Flight(pod, node, math.inf)
+        self._flights += 1
+        self.flying[info.key] = Flight(pod, node, self._flights, math.inf)
         claims = tuple(self.cluster.claims_to_bind(info.key))
         if info.gang:
             self.gangs.lies(info.gang, info.key, info.uid)

@@ -36,9 +36,10 @@ class ThingLost(PodMessage, frozen=True):
 
 
 class PodLooked(PodMessage, frozen=True):
-    """How a pod is now, as the API said when asked for it; None if there is none."""
+    """How a pod is now, as the API said when asked because of a flight; None if there is none."""
 
     pod: str
+    flight: int
     thing: dict[str, object] | None
 
 
@@ -93,9 +94,10 @@ class BindPod(PodMessage, frozen=True):
 
 
 class LookAtPod(PodMessage, frozen=True):
-    """Ask how a pod is now."""
+    """Ask how a pod is now, to learn what became of a flight."""
 
     pod: str
+    flight: int
 
 
 class TellScheduled(PodMessage, frozen=True):

@@ -201,6 +201,9 @@ class VirtualDriver:
     def is_up(self, name: str) -> bool:
         return name in self._seats and self._seats[name].agent is not None
 
+    def is_paused(self, name: str) -> bool:
+        return self._seats[name].paused
+
     def life(self, name: str) -> int:
         """A number that changes whenever a party starts or crashes."""
         return self._seats[name].life
