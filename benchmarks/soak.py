@@ -51,7 +51,7 @@ MEMORY_MAX, DESCRIPTORS_MAX, FOLDER_MAX = 400, 300, 1024
 SAMPLE_S, REPORT_S = 5.0, 300.0
 TASK = """
 exec 9>>"$WITNESS/$MURMUR_TASK.lock"
-flock -n 9 || echo "$MURMUR_TASK.$MURMUR_RUN" >> "$WITNESS/twice"
+flock -n 9 || echo "$MURMUR_TASK.$MURMUR_RUN on $MURMUR_NODE at $(date +%T)" >> "$WITNESS/twice"
 sleep "$LASTS" || exit 99
 echo "$MURMUR_TASK" >> "$WITNESS/done"
 exit "$CODE"
@@ -77,6 +77,8 @@ class Soak:
         self.services: dict[str, int] = {}
         self.faults: Counter[str] = Counter()
         self.peaks: Counter[str] = Counter()
+        #: Every signal and its time, to explain what should not have been.
+        self.story: list[str] = []
         #: Nodes whose agents are suspended: their watchdogs are left alone. Both failing at once is
         #: the one case in which tasks may run twice.
         self.frozen: set[str] = set()
@@ -194,6 +196,9 @@ class Soak:
                 os.kill(pid, kind)
             except ProcessLookupError:
                 return None
+            self.story.append(
+                f"{time.strftime('%T')} {kind.name} of {lock.parent.name} {lock.name}"
+            )
             if part:
                 self.faults[f"{kind.name} of {part}"] += 1
         return pid
@@ -202,6 +207,7 @@ class Soak:
         # Whoever hangs for long is killed by the supervisor, and its number may be another's.
         if pid is not None and holder(lock) == pid:
             os.kill(pid, signal.SIGCONT)
+            self.story.append(f"{time.strftime('%T')} SIGCONT of {lock.parent.name} {lock.name}")
         self.frozen.discard(key)
 
     def _replace_supervisor(self) -> None:
@@ -391,6 +397,8 @@ def run(seconds: float, seed: int) -> int:
     print("at most " + ", ".join(f"{amount} {what}" for what, amount in soak.peaks.items()))
     for what, cases in verdict.items():
         print(f"{what}: {', '.join(cases) or 'none'}")
+    if any(verdict.values()):
+        print("\n".join(["what was done:", *soak.story]))
     return 1 if any(verdict.values()) else 0
 
 

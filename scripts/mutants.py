@@ -20,7 +20,7 @@ of its own:
     equivalent = ""                   # why no test can notice, if none can
 
 All run in one copy of the repository, so that what was compiled for one is there for the next.
-`--suite NAME` tries that suite only, `--table` prints the outcome as a table for the docs.
+`--suite NAME`, once or more, tries these suites only; `--table` prints the outcome for the docs.
 """
 
 from __future__ import annotations
@@ -145,12 +145,12 @@ def print_table(outcomes: list[Outcome]) -> None:
         print(f"| {outcome.mutant.name} | {by} | {outcome.seconds:.0f} |")
 
 
-def run(name: str, names: list[str], suite: str, table: bool) -> int:
+def run(name: str, names: list[str], suites_only: list[str], table: bool) -> int:
     chosen, outcomes = read_set(name), list[Outcome]()
     with tempfile.TemporaryDirectory() as place:
         bench = Bench(Path(place), chosen)
         for file in chosen.files:
-            suites = [each for each in file.suites if suite in ("", each)]
+            suites = [each for each in file.suites if not suites_only or each in suites_only]
             for mutant in file.mutants:
                 # A letter and a number in front of a name is enough.
                 if not names or mutant.name in names or mutant.name.split()[0] in names:
@@ -171,7 +171,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("set")
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--suite", default="")
+    parser.add_argument("--suite", action="append", default=[])
     parser.add_argument("--table", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     sys.exit(run(arguments.set, arguments.names, arguments.suite, arguments.table))

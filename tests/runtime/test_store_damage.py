@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,11 +132,43 @@ def test_a_store_that_is_missing_where_tasks_have_run_is_not_made_anew(tmp_path:
     assert not (tmp_path / "store.db").exists()
 
 
+WRITE = """
+import os, sys
+from pathlib import Path
+from murmuration.runtime.store.interface import Entry
+from murmuration.runtime.store.sqlite import SqliteStore
+from murmuration.schedulers.central.messages import KillJob
+store = SqliteStore(Path(sys.argv[1]))
+for number in (1, 2, 3):
+    store.write([Entry(number, 0.0, "event", KillJob("job"))])
+    os.write(1, b"answered")
+"""
+
+
 def test_what_is_written_is_forced_to_the_disk(tmp_path: Path) -> None:
     """2 is FULL: SQLite forces the write-ahead log to the disk at every commit."""
     store = SqliteStore(tmp_path / "store.db")
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
     store.close()
+
+
+def test_nothing_is_answered_before_the_kernel_was_told_to_write_it(tmp_path: Path) -> None:
+    """The calls of the system, in order: every change of the write-ahead log is forced to the disk
+    before the next answer."""
+    calls = "trace=pwrite64,fdatasync,fsync,write"
+    words = ["strace", "-f", "-y", "-e", calls, "-o", str(tmp_path / "calls"), sys.executable, "-c"]
+    try:
+        subprocess.run([*words, WRITE, str(tmp_path / "store.db")], check=True, capture_output=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        pytest.skip("needs strace, and leave to use it")
+    is_forced, answers = True, 0
+    for line in (tmp_path / "calls").read_text().splitlines():
+        if "store.db-wal>" in line:
+            is_forced = "sync(" in line
+        elif '"answered"' in line:
+            answers += 1
+            assert is_forced, f"answer {answers} came before its batch was on disk"
+    assert answers == 3
 
 
 def run(*words: str) -> str:

@@ -11,17 +11,27 @@ from typing import Any
 import pytest
 
 from murmuration.base.random import generator
+from murmuration.base.resources import Resources
+from murmuration.placement.registry import resolve
 from murmuration.runtime.store.interface import Entry
 from murmuration.runtime.store.sqlite import SqliteStore
 from murmuration.schedulers.agent import Effect, Message, Note
 from murmuration.schedulers.central import node_agent
 from murmuration.schedulers.central.leases import Leases
-from murmuration.schedulers.central.master import CentralMaster
+from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import EndRecorded, Launch, Recover
 from murmuration.schedulers.central.node_agent import CentralNodeAgent
-from murmuration.simulation.messages.central import WRITE_S, FoldedDisk, MasterParty
+from murmuration.simulation.messages.central import (
+    WRITE_S,
+    CentralCluster,
+    FoldedDisk,
+    MasterParty,
+)
+from murmuration.simulation.messages.central_checks import CHECKERS
 from murmuration.simulation.messages.central_faults import draw_cluster, run_schedule
 from murmuration.simulation.messages.drive import BrokenError, Checker, Disk, VirtualDriver
+from murmuration.simulation.messages.network import FaultSettings
+from murmuration.workload.job_spec import JobSpec
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("SCHEDULES", "40"))))
@@ -79,6 +89,31 @@ class SteadyDisk(FoldedDisk):
 
     def delay_s(self) -> float:
         return WRITE_S / 2
+
+
+@pytest.mark.parametrize("seed", range(1, 16))
+def test_what_a_broken_connection_brings_late_is_not_obeyed(seed: int) -> None:
+    """Connections break while orders and answers are under way; these come when the agents have
+    long joined again, and their runs are elsewhere."""
+    rng = generator(seed, "late")
+    settings = CentralSettings(
+        Resources(), resolve("first-fit"), agent_timeout_s=10.0, margin_s=2.0
+    )
+    nodes = {f"n{k}": {"cpu": 4_000_000, "memory": 8 * 10**9} for k in range(3)}
+    faults = FaultSettings(late=1.0, end_s=60.0)
+    cluster = CentralCluster(settings, nodes, seed, rng, faults)
+    cluster.driver.checkers += [check(cluster) for check in CHECKERS]
+    for k in range(6):
+        at = 5.0 + 8.0 * k
+        spec = JobSpec(name=f"job-{k}", command=["x"], count=4, resources={"cpu": 0.2})
+        cluster.driver.at(at, cluster.submit_surely, spec, float(rng.uniform(2.0, 20.0)))
+        for name in nodes:
+            soon = at + 0.06 * float(rng.random())
+            cluster.driver.at(soon, cluster.connections.break_all, name)
+            for again in rng.uniform(0.0, 8.0, 2):
+                cluster.driver.at(at + float(again), cluster.connections.break_all, name)
+    cluster.driver.run(150.0)
+    cluster.driver.finish()
 
 
 class Digest(Checker):

@@ -143,6 +143,16 @@ def test_a_stop_is_a_kill_and_its_reason_is_kept() -> None:
     assert message == RunEnded("n", Ended(JOBS, "a.0.1", Status.KILLED, None, 15, "killed"), 1)
 
 
+def test_a_stop_of_an_old_connection_is_not_for_now() -> None:
+    """What still holds of it, the master says again when the agent has joined."""
+    agent = running()
+    told(agent, Disconnected("master", 1), 1.0)
+    told(agent, Connected("master", 2), 2.0)
+    told(agent, Welcome(2, 60.0, 5.0), 2.0)
+    assert told(agent, Stop(1, JOBS, "a.0.1", "killed"), 3.0) == []
+    assert Kill("a.0.1", "killed") in told(agent, Stop(2, JOBS, "a.0.1", "killed"), 3.0)
+
+
 def test_a_stop_while_it_starts_kills_it_as_soon_as_it_runs() -> None:
     agent = connected()
     told(agent, launch(), 0.0)
@@ -217,6 +227,17 @@ def test_an_agent_that_starts_again_finds_its_tasks() -> None:
     noted, kill = told(agent, Wake(), 7.0)
     assert noted == RunStopping("a.0.1", Status.FAILED, "its time limit was reached")
     assert kill == Kill("a.0.1", "its time limit was reached")
+
+
+def test_what_is_found_runs_under_the_lease_of_the_agent_before() -> None:
+    """However often an agent starts without a master, the lease ends when the first one's did."""
+    for starts_s in (5.0, 9.0, 12.0):
+        agent = CentralNodeAgent("n", "id", {"cpu": 1}, agent_timeout_s=30.0)
+        found = [Found(JOBS, "a.0.1", REQUEST)]
+        agent.find(found, [], starts_s, leased_until_s=10.0)
+        noted, kill = told(agent, Wake(), max(starts_s, 10.0))
+        assert noted == RunStopping("a.0.1", Status.LOST, "no master for 30 s")
+        assert kill == Kill("a.0.1", "no master for 30 s", now=True)
 
 
 def test_an_agent_that_leaves_ends_its_tasks_and_takes_no_more() -> None:
