@@ -147,8 +147,9 @@ def test_a_port_is_reached_from_everywhere_and_nothing_else_is(
     assert not reached, "what asked for no port is not reached from outside"
     assert network.list_taken_ports() == {ASKED}
     assert ASKED not in find_ports([0] * 3, network.list_taken_ports)
-    with pytest.raises(StartFailed, match="container"):
+    with pytest.raises(StartFailed, match="container") as failed:
         serve_inside(runc, "d", (ASKED,), ASKED)
+    assert isinstance(failed.value.__cause__, OSError), "its node's fault, not the task's"
     runc.isolation.kill(handle, 0.0)
     runc.wait(handle)
     runc.isolation.clean(handle.folder)

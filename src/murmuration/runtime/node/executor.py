@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -76,6 +77,31 @@ def folder_name(framework: str, run: str) -> str:
     return run if framework == JOBS else f"{framework}+{run}"
 
 
+class HeldLease:
+    """Whether a start that has waited for its turn may still begin: the lease under which it was
+    ordered has not ended, or was renewed before it could.
+
+    An order is known by the end of the lease at that time. Once a lease has ended, orders that were
+    given under it or before are void for good, whatever is renewed later: by then their runs may be
+    elsewhere."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        #: When the lease ends, the latest end there was, and that when a lease last ended.
+        self._until_s = self._latest_s = self._lapsed_s = -math.inf
+
+    def renew(self, until_s: float) -> None:
+        if self._clock() >= self._until_s:
+            self._lapsed_s = self._latest_s
+        self._until_s = until_s
+        self._latest_s = max(self._latest_s, until_s)
+
+    def covers(self, ordered_until_s: float) -> bool:
+        now = self._clock()
+        is_renewed = ordered_until_s > self._lapsed_s and now < self._until_s
+        return now < ordered_until_s or is_renewed
+
+
 class Executor:
     """The runs of one node agent."""
 
@@ -89,6 +115,7 @@ class Executor:
     ) -> None:
         self.folder, self.isolation, self._tell = folder, isolation, tell
         self._host: NodeHost = host or ThisHost()
+        self.lease = HeldLease(self._host.monotonic)
         #: The folders of runs that a watchdog has ended: they did not fail by themselves.
         self._fenced = fenced
         self._slow: set[asyncio.Task[None]] = set()
@@ -173,7 +200,7 @@ class Executor:
 
     def start(self, command: Start) -> None:
         launch = command.launch
-        if self._host.monotonic() >= command.until_s:
+        if not self.lease.covers(command.until_s):
             # The agent was suspended after it had decided; the run may go elsewhere by now.
             self._tell(Exited(launch.run, reason=AWAY))
             return
@@ -233,7 +260,7 @@ class Executor:
         # Asked again here, on the thread that starts: a start may have waited for its turn behind
         # others, and a task that starts after its lease may run twice, because the master has given
         # it to another node by then.
-        if self._host.monotonic() >= until_s:
+        if not self.lease.covers(until_s):
             return Exited(spec.task, reason=AWAY)
         try:
             return self.isolation.start(spec)

@@ -184,6 +184,8 @@ class Hosted:
             case Leased(until_s):
                 if self._lease is not None:
                     self._lease.write(until_s)
+                if isinstance(self.executor, Executor):
+                    self.executor.lease.renew(until_s)
             case GiveUp(reason):
                 self._process.give_up(reason)
 

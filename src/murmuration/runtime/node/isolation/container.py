@@ -40,6 +40,15 @@ LAUNCH_S = 60.0
 #: How long a shim may take for its first report once its launch has ended.
 REPORT_S = 5.0
 ENDING_S = 30.0
+#: What runc and its helpers say when the node lacks something, the network of the hook included.
+NODE_FAULTS = (
+    "no space left on device",
+    "too many open files",
+    "resource temporarily unavailable",
+    "read-only file system",
+    "input/output error",
+    "running hook",
+)
 USER_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
 #: Arguments: the bundle, options of the overlay, where to mount it. Descriptor 3, the lock, goes on
 #: to the container.
@@ -104,7 +113,7 @@ class Container(Ending):
                 code = launch(place, opened, self._root)
             report = await_shim(spec.folder) if code == 0 else files.state(spec.folder)
             if code != 0 or report.pid is None:
-                raise StartFailed(explain_failure(spec, code, report))
+                raise explain_failure(spec, code, report)
         except files.TakenError:
             raise
         except StartFailed:
@@ -271,14 +280,19 @@ def launchers(folder: Path) -> set[int]:
     }
 
 
-def explain_failure(spec: RunSpec, code: int, report: shim.ShimState) -> str:
-    """Why a container does not run: as the shim reports, or as runc has logged."""
+def explain_failure(spec: RunSpec, code: int, report: shim.ShimState) -> StartFailed:
+    """Why a container does not run: as the shim reports, or as runc has logged. Of runc's reasons
+    only those that surely are the node's are called so: one that lies in the task would mark every
+    node it comes to."""
     if report.failed:
-        return report.failed
+        return StartFailed(report.failed)
     log = (
         files.read_bytes(spec.folder / bundle.BUNDLE / bundle.LOG).decode(errors="replace").strip()
     )
     last = log.splitlines()[-1] if log else f"the launch ended with code {code}"
     with contextlib.suppress(ValueError, TypeError, KeyError):
         last = json.loads(last)["msg"]
-    return f"container: {last}"
+    failure = StartFailed(f"container: {last}")
+    if any(sign in last.lower() for sign in NODE_FAULTS):
+        failure.__cause__ = OSError(errno.EIO, last)
+    return failure
