@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-COMMANDS = ("snapshot", "schedule", "why", "plan")
+COMMANDS = ("snapshot", "schedule", "why", "plan", "apply")
 
 
 class KubeCommands(click.Group):

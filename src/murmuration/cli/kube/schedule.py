@@ -19,6 +19,7 @@ from murmuration.cli.kube.access import CONTEXT, KUBECONFIG, with_client
 
 if TYPE_CHECKING:
     from murmuration.kubernetes.api.client import KubeClient
+    from murmuration.kubernetes.scheduling.cluster import LiveCluster
     from murmuration.kubernetes.scheduling.serving import CarryOut
     from murmuration.runtime.drive import LiveDriver
     from murmuration.schedulers.agent import Agent, Message
@@ -98,7 +99,7 @@ class Duty:
     seed: int
     placement: str
 
-    def agent(self) -> PodScheduler:
+    def agent(self, cluster: LiveCluster | None = None) -> PodScheduler:
         import numpy as np
 
         from murmuration.kubernetes.api.client import BUDGETS
@@ -111,7 +112,7 @@ class Duty:
 
         kinds = frozenset(kind.name for kind in (*KINDS, BUDGETS))
         return PodScheduler(
-            LiveCluster(self.name),
+            LiveCluster(self.name) if cluster is None else cluster,
             with_compiled_score(resolve(self.placement)),
             np.random.default_rng(self.seed),
             Leadership(self.identity) if self.elect else AlwaysLeads(),

@@ -7,10 +7,12 @@ what the API shows later confirms it, or takes its place.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from murmuration.assignment.snapshots.builder import TaskEntry
-from murmuration.base.arrays import Amounts
+from murmuration.base.arrays import Amounts, Flags
 from murmuration.base.errors import InputError
 from murmuration.kubernetes.nodes import allocatable, taints_of
 from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
@@ -60,6 +62,17 @@ class PodRecord:
     leaving: bool = False
     #: The row it is counted on, −1 for none.
     row: int = -1
+    #: The only node it may go to, if a plan says so.
+    planned: str = ""
+
+
+@dataclass
+class Expectation:
+    """A pod that is to go to a node when it comes: this one, or the next of an owner."""
+
+    node: str
+    owner: str = ""
+    pod: str = ""
 
 
 @dataclass
@@ -70,6 +83,8 @@ class LiveCluster:
     records: dict[str, PodRecord] = field(default_factory=dict)
     #: All other objects by kind and name.
     things: dict[str, dict[str, Object]] = field(default_factory=dict)
+    #: What a plan awaits, by its step.
+    expectations: dict[str, Expectation] = field(default_factory=dict)
     _table: LiveTable | None = None
 
     # What happened.
@@ -132,6 +147,7 @@ class LiveCluster:
         self._count(record)
         if node:
             return [self._lies(key, record)]
+        self._meet_expectations(key, record)
         return [PodWaits(self._info(key, record))] if self._is_ours(record) else []
 
     def _change(self, key: str, record: PodRecord, thing: Object, node: str) -> list[PodFact]:
@@ -196,7 +212,7 @@ class LiveCluster:
         """What pods that can be decided on together have in common; None for one that is decided on
         alone."""
         record, table = self.records[key], self.table
-        if not table.is_simple(record.task):
+        if record.planned or not table.is_simple(record.task):
             return None
         return record.task.wants, table.request(record.task).tobytes()
 
@@ -208,12 +224,22 @@ class LiveCluster:
         return self.table.request(self.records[key].task)
 
     def view(self, key: str, now: float) -> View:
-        return self.table.view(self.records[key].task, now)
+        record = self.records[key]
+        view = self.table.view(record.task, now)
+        if not record.planned:
+            return view
+        return replace(view, allowed=view.allowed & self._only(record.planned))
 
     def reasons(self, key: str) -> list[Reason]:
         """What rules nodes out for a pod, room aside, with the nodes each reason leaves."""
-        task = self.records[key].task
-        return [*self.table.lasting_reasons(task), *self.table.changing_reasons(task)]
+        record = self.records[key]
+        planned = [("a plan sends it elsewhere", self._only(record.planned))]
+        task = record.task
+        rules = [*self.table.lasting_reasons(task), *self.table.changing_reasons(task)]
+        return [*(planned if record.planned else ()), *rules]
+
+    def _only(self, node: str) -> Flags:
+        return np.array([name == node for name in self.table.names], dtype=np.bool_)
 
     def assume(self, key: str, node: str) -> None:
         """A pod goes to a node; it counts there from now on."""
@@ -248,6 +274,64 @@ class LiveCluster:
             if record.row >= 0 and not record.assumed
         ]
         return find_victims(self.table, self.records[key].task, lying, allowed)
+
+    # Plans.
+
+    def expect(self, step: str, node: str, owner: str = "", pod: str = "") -> None:
+        """The next pod of an owner, or this one, goes to a node and to no other."""
+        self.expectations[step] = Expectation(node, owner)
+        for key, record in self.records.items():
+            if key == pod or (owner and not record.node and not record.planned):
+                self._meet(self.expectations[step], key, record, key == pod)
+
+    def expected_pod(self, step: str) -> str:
+        """The pod that has come for a step; empty while none has."""
+        expectation = self.expectations.get(step)
+        return "" if expectation is None else expectation.pod
+
+    def stop_expecting(self, step: str) -> None:
+        """Whoever comes, or has come, for a step may go anywhere."""
+        expectation = self.expectations.pop(step, None)
+        if expectation is not None and expectation.pod in self.records:
+            self.records[expectation.pod].planned = ""
+
+    def why_not(self, key: str, node: str) -> str:
+        """Why a node would not take a pod if that lay nowhere; empty if it would."""
+        record = self.records[key]
+        if node not in self.table.rows:
+            return "there is no such node"
+        self._uncount(record)
+        row, view = self.table.rows[node], self.table.view(record.task, 0.0)
+        wants = self._as_waiting(record)
+        reasons = [*self.table.lasting_reasons(wants), *self.table.changing_reasons(wants)]
+        refused = [reason for reason, open_rows in reasons if not open_rows[row]]
+        short = view.free[row] < self.table.request(record.task)
+        names = [
+            name for name, is_short in zip(view.resources.names, short, strict=True) if is_short
+        ]
+        self._count(record)
+        return ", ".join([*refused, *(f"too little {name} free" for name in names)])
+
+    def pretend(self, key: str, node: str) -> None:
+        """Count a pod on a node as if it had moved there."""
+        record = self.records[key]
+        self._uncount(record)
+        record.node = node
+        self._count(record)
+
+    def _as_waiting(self, record: PodRecord) -> TaskEntry:
+        """A pod as its successor will be read: without a node."""
+        spec = {k: v for k, v in (record.thing.get("spec") or {}).items() if k != "nodeName"}
+        return self._read({**record.thing, "spec": spec})
+
+    def _meet_expectations(self, key: str, record: PodRecord) -> None:
+        for expectation in self.expectations.values():
+            self._meet(expectation, key, record, False)
+
+    def _meet(self, expectation: Expectation, key: str, record: PodRecord, named: bool) -> None:
+        owner = str((controller_of(record.thing) or {}).get("uid"))
+        if not expectation.pod and not record.planned and (named or owner == expectation.owner):
+            expectation.pod, record.planned = key, expectation.node
 
     # The table.
 

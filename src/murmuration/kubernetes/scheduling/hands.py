@@ -245,8 +245,18 @@ class Hands:
                 int(spec.get("leaseTransitions") or 0),
                 str(metadata["resourceVersion"]),
                 exists=True,
+                asked_by=str((metadata.get("annotations") or {}).get(words.ASKED_BY) or ""),
             )
         )
+
+    async def ask_for_lease(self) -> None:
+        """Ask whoever leads to let us, if anybody does."""
+        change = {"metadata": {"annotations": {words.ASKED_BY: self.settings.identity}}}
+        try:
+            await self.client.patch(self._lease_path(self.settings.lease), change)
+        except ApiError as error:
+            if error.status != 404:
+                raise
 
     async def _write_lease(self, act: WriteLease) -> None:
         settings = self.settings

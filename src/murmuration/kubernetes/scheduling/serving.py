@@ -65,6 +65,8 @@ class Serving:
     clock: Callable[[], float] = time.monotonic
     #: Called when the agent has been told everything there is.
     on_ready: Callable[[], None] = lambda: None
+    #: Ask whoever leads to let us.
+    take_over: bool = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until told to stop; raises what will not go away by itself."""
@@ -77,6 +79,8 @@ class Serving:
             Follower(self.client, kind, self._on_list, self._on_changes)
             for kind in (*KINDS, budgets)
         ]
+        if self.take_over:
+            await hands.ask_for_lease()
         self._driver.start()
         works: list[Awaitable[object]] = [follower.run() for follower in followers]
         works += [self._driver.run(), stop.wait(), hands.failure]

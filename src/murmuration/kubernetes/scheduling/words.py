@@ -9,6 +9,8 @@ from murmuration.kubernetes.objects import Object
 
 #: The annotation of a bound pod that says which scheduler bound it, and in which turn of leading.
 BOUND_BY = "murmuration/bound-by"
+#: The annotation of a lease by which somebody asks its holder for it.
+ASKED_BY = "murmuration/asked-by"
 
 
 def stamp(seconds: float) -> str:

@@ -5,6 +5,9 @@ clock how long the lease has not changed; after `lease_s` it may write itself in
 has the version it saw. Whoever leads counts from when it *sent* its last renewal that was accepted,
 and stops after `renew_s`, which is shorter. A request is given up after `lease_s − renew_s`. So
 nothing a former leader sent is under way when the next one begins: that is the fence.
+
+Somebody may ask for the lease by writing its name beside the holder's. That changes the lease, so
+the holder's next renewal is refused; it sees who asks and waits, as everybody does.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ class Leadership:
             return []
         if self._seen is None or lease != self._seen:
             self._seen, self._since_s = lease, now
-        free = not lease.exists or lease.holder in ("", self.identity)
+        mine = lease.holder in ("", self.identity) and lease.asked_by in ("", self.identity)
+        free = not lease.exists or mine
         if not free and now < self._since_s + self.lease_s:
             self._next_s = min(self._next_s, self._since_s + self.lease_s)
             return []

@@ -69,6 +69,8 @@ class LeaseSeen(PodMessage, frozen=True):
     version: str = ""
     exists: bool = False
     readable: bool = True
+    #: Who has asked the holder to let it have the lease.
+    asked_by: str = ""
 
 
 class LeaseWritten(PodMessage, frozen=True):

@@ -1,0 +1,1 @@
+"""Plans carried out: each move checked again, made, and seen to have arrived."""

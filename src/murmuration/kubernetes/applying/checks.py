@@ -1,0 +1,87 @@
+"""What is looked at before a plan is carried out: is it for this cluster, may we steer its pods,
+and would every move work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from murmuration.base.errors import InputError
+from murmuration.kubernetes.api.client import NAMESPACES, PODS, ApiError, KubeClient
+from murmuration.kubernetes.applying.moves import (
+    SYSTEM,
+    PlanFile,
+    PlannedMove,
+    cluster_identity,
+)
+from murmuration.kubernetes.applying.run import ChangedError, PlanRun
+from murmuration.kubernetes.scheduling import words
+from murmuration.kubernetes.scheduling.cluster import LiveCluster
+from murmuration.kubernetes.scheduling.words import split_key
+
+NAMED_MAX = 5
+
+
+async def check_cluster(client: KubeClient, path: Path, plan: PlanFile) -> None:
+    """A plan is for one cluster alone."""
+    meant = cluster_identity(path, plan)
+    found = await client.get(NAMESPACES.path(None, SYSTEM))
+    if meant and meant != found["metadata"]["uid"]:
+        raise InputError(
+            f"{path}: this plan was made for another cluster than {client.access.name}"
+        )
+
+
+def foreign_pods(cluster: LiveCluster, moves: Sequence[PlannedMove], name: str) -> list[str]:
+    """Pods of a plan whose successors somebody else would schedule."""
+    keys = dict.fromkeys(move.task for move in moves)
+    return [
+        key
+        for key in keys
+        if key in cluster.records
+        and (cluster.records[key].thing.get("spec") or {}).get("schedulerName") != name
+    ]
+
+
+def refuse_foreign(pods: Sequence[str], name: str) -> None:
+    """Say before anything moves what cannot be promised, and what can be done."""
+    if not pods:
+        return
+    shown = ", ".join(pods[:NAMED_MAX]) + (" …" if len(pods) > NAMED_MAX else "")
+    raise InputError(
+        f"{len(pods)} pods of this plan do not say schedulerName: {name}, so nobody can say where "
+        f"their successors go ({shown}); set it in their owners' templates and plan again, leave "
+        "them where they are with --skip-others, or run the plan's moves.sh, which closes nodes "
+        "for a moment instead"
+    )
+
+
+async def rehearse_live(run: PlanRun) -> list[str]:
+    """Every move checked in order against the cluster, and every eviction asked for without being
+    carried out; what would go wrong."""
+    wrong = []
+    for move in run.moves:
+        try:
+            record = run.cluster.records.get(move.task)
+            if record is None:
+                raise ChangedError(f"{move.task} is gone")
+            run.check(move, move.task, record)
+            if move.kind != "place":
+                await _ask_eviction(run, move.task, record.uid)
+            run.cluster.pretend(move.task, move.to)
+        except ChangedError as error:
+            wrong.append(f"step {move.step}: {error}")
+    return wrong
+
+
+async def _ask_eviction(run: PlanRun, key: str, uid: str) -> None:
+    space, name = split_key(key)
+    thing = words.eviction(key, uid, run.settings.eviction_version)
+    options = {**thing["deleteOptions"], "dryRun": ["All"]}
+    try:
+        path = PODS.path(space, name, "eviction")
+        await run.client.create(path, {**thing, "deleteOptions": options})
+    except ApiError as error:
+        # A budget that allows none now makes the run wait; it does not make it fail.
+        if error.status != 429:
+            raise ChangedError(f"{key} cannot be evicted: {error.sentence}") from None

@@ -1,0 +1,224 @@
+"""Carrying out a plan on a live cluster, beside the scheduler that puts pods where it says.
+
+For each move: is the pod where the plan says, and would its node take it now? Then evict it (its
+budget may make us wait), wait for the pod its owner makes in its place, which the scheduler is told
+to put on the planned node, wait until the old one is gone and the new one ready. Moves of one wave
+go side by side, waves one after the other. Whatever stops this, pods that were evicted are
+scheduled as usual: the cluster is whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import msgspec
+
+from murmuration.kubernetes.api.client import PODS, ApiError, KubeClient
+from murmuration.kubernetes.api.http import UnreachableError
+from murmuration.kubernetes.applying.moves import Journal, JournalLine, PlannedMove
+from murmuration.kubernetes.objects import Object, controller_of
+from murmuration.kubernetes.scheduling import words
+from murmuration.kubernetes.scheduling.cluster import LiveCluster, PodRecord
+from murmuration.kubernetes.scheduling.words import split_key
+
+LOOK_S = 0.1
+AGAIN_S = 1.0
+#: A successor that its node refuses for this long is let go anywhere.
+STUCK_S = 20.0
+
+
+class ChangedError(Exception):
+    """The cluster is not what the plan assumed for a move."""
+
+
+@dataclass(frozen=True)
+class ApplySettings:
+    """How patient we are, and how evictions are written."""
+
+    #: A move that has not arrived by then is given up.
+    move_s: float = 600.0
+    eviction_version: str = "v1"
+    say: Callable[[str], None] = print
+
+
+@dataclass
+class PlanRun:
+    """The moves of one plan under way."""
+
+    client: KubeClient
+    cluster: LiveCluster
+    moves: list[PlannedMove]
+    journal: Journal
+    settings: ApplySettings
+    stop: asyncio.Event
+    _by_step: dict[int, PlannedMove] = field(init=False)
+    #: Pods that steps which were stopped go on with.
+    _taken: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._by_step = {move.step: move for move in self.moves}
+
+    async def run(self) -> list[str]:
+        """Make the moves that are left; what was not made, and why."""
+        left = [move for move in self.moves if move.step not in self.journal.ended()]
+        problems: list[str] = []
+        for _, wave in groupby(left, key=lambda move: move.wave):
+            if self.stop.is_set() or problems:
+                break
+            results = await asyncio.gather(*(self._try(move) for move in wave))
+            problems += [problem for problem in results if problem]
+        return problems
+
+    async def _try(self, move: PlannedMove) -> str:
+        say = self.settings.say
+        try:
+            async with asyncio.timeout(self.settings.move_s):
+                pod = await self._make(move)
+        except ChangedError as error:
+            return f"step {move.step}: {error}"
+        except TimeoutError:
+            self.cluster.stop_expecting(str(move.step))
+            return f"step {move.step}: {move.task} did not arrive on {move.to} in time"
+        self.journal.add(JournalLine(move.step, "done", pod))
+        say(f"step {move.step}: {move.task} is on {move.to}" + (f" as {pod}" * (pod != move.task)))
+        return ""
+
+    async def _make(self, move: PlannedMove) -> str:
+        """Make one move; the pod that stands for the task then."""
+        key = self.journal.successor(move.task, self._by_step)
+        began, record = self.journal.began(move.step), self.cluster.records.get(key)
+        if began is not None and (record is None or record.uid != began.uid or record.leaving):
+            # It was evicted before we were stopped: go on with whoever has come in its place.
+            key = self._successor(began)
+            if not key:
+                return await self._arrive(move, began.owner)
+            record = self.cluster.records[key]
+            if not record.node:
+                self.cluster.expect(str(move.step), move.to, pod=key)
+                return await self._ready(key, move)
+            move = msgspec.structs.replace(move, origin=record.node)
+        if record is None:
+            raise ChangedError(f"{key} is gone")
+        if record.node == move.to and not record.leaving:
+            return await self._ready(key, move)
+        self.check(move, key, record)
+        if move.kind == "place":
+            self.cluster.expect(str(move.step), move.to, pod=key)
+            return await self._ready(key, move)
+        return await self._replace(move, key, record)
+
+    async def _replace(self, move: PlannedMove, key: str, record: PodRecord) -> str:
+        """Evict a pod, and see its successor arrive."""
+        owner = owner_uid(record.thing)
+        siblings = [other.uid for other in self._pods_of(owner).values()]
+        line = JournalLine(move.step, "began", key, record.uid, owner, siblings)
+        self.journal.add(line)
+        self.cluster.expect(str(move.step), move.to, owner=owner)
+        await self._evict(move, key, record.uid)
+        return await self._arrive(move, owner)
+
+    def _pods_of(self, owner: str) -> dict[str, PodRecord]:
+        return {
+            key: record
+            for key, record in self.cluster.records.items()
+            if (controller_of(record.thing) or {}).get("uid") == owner
+        }
+
+    def _successor(self, began: JournalLine) -> str:
+        """A pod of the same owner that was not there when a step began, and that no other step has
+        taken; one without a node first. Empty if there is none yet."""
+        done = {line.pod for line in self.journal.lines if line.what == "done"} | self._taken
+        fresh = [
+            (bool(record.node), key)
+            for key, record in self._pods_of(began.owner).items()
+            if record.uid not in began.siblings and key not in done and not record.leaving
+        ]
+        if not fresh:
+            return ""
+        self._taken.add(min(fresh)[1])
+        return min(fresh)[1]
+
+    def check(self, move: PlannedMove, key: str, record: PodRecord) -> None:
+        """Whether the cluster is what the plan assumed for this move."""
+        if record.node != (move.origin or ""):
+            where = f"lies on {record.node}" if record.node else "has no node"
+            raise ChangedError(f"{key} {where}, the plan says {move.origin or 'none'}")
+        if record.leaving:
+            raise ChangedError(f"{key} is being deleted")
+        reason = self.cluster.why_not(key, move.to)
+        if reason:
+            raise ChangedError(f"{move.to} would not take {key} now: {reason}")
+
+    async def _evict(self, move: PlannedMove, key: str, uid: str) -> None:
+        space, name = split_key(key)
+        thing = words.eviction(key, uid, self.settings.eviction_version)
+        told = ""
+        while True:
+            try:
+                await self.client.create(PODS.path(space, name, "eviction"), thing)
+                return
+            except ApiError as error:
+                if error.status == 404 or error.status == 409:
+                    return  # It has gone by itself; its successor is awaited all the same.
+                if error.status != 429 and error.status < 500:
+                    raise
+                if error.sentence != told:
+                    told = error.sentence
+                    self.settings.say(f"step {move.step}: {key}: waiting: {told}")
+                await self._pause(error.retry_s or AGAIN_S)
+            except UnreachableError:
+                await self._pause(AGAIN_S)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless we are to stop: nothing has happened to this pod yet."""
+        if self.stop.is_set():
+            raise ChangedError("stopped before it was evicted")
+        await asyncio.sleep(seconds)
+
+    async def _arrive(self, move: PlannedMove, owner: str) -> str:
+        """Wait for the successor on the planned node, until it is ready."""
+        step = str(move.step)
+        if step not in self.cluster.expectations:
+            self.cluster.expect(step, move.to, owner=owner)
+        while not (key := self.cluster.expected_pod(step)):
+            await asyncio.sleep(LOOK_S)
+        return await self._ready(key, move, owner)
+
+    async def _ready(self, key: str, move: PlannedMove, owner: str = "") -> str:
+        """Wait until a pod is ready on the planned node. If it dies on the way, its successor is
+        awaited; if the node does not take it any more, it may go anywhere."""
+        stuck = 0.0
+        while True:
+            record = self.cluster.records.get(key)
+            if record is None and owner:
+                self.cluster.stop_expecting(str(move.step))
+                return await self._arrive(move, owner)
+            if record is None:
+                raise ChangedError(f"{key} is gone")
+            if record.node and not record.assumed:
+                if record.node != move.to:
+                    raise ChangedError(f"{key} went to {record.node} instead of {move.to}")
+                if is_ready(record.thing):
+                    return key
+            reason = "" if record.node else self.cluster.why_not(key, move.to)
+            stuck = stuck + LOOK_S if reason else 0.0
+            if stuck > STUCK_S:
+                self.cluster.stop_expecting(str(move.step))
+                raise ChangedError(f"{move.to} does not take {key} any more: {reason}")
+            await asyncio.sleep(LOOK_S)
+
+
+def owner_uid(pod: Object) -> str:
+    """The identity of the controller that would make a pod again."""
+    owner = controller_of(pod)
+    if owner is None:
+        raise ChangedError("nothing would make it again")
+    return str(owner.get("uid"))
+
+
+def is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)

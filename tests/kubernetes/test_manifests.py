@@ -1,0 +1,59 @@
+"""The manifests of `deploy/`: the API takes them, and the rights they give are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+from tests.kubernetes.commands import Command, bound, condition, events, until
+from tests.kubernetes.control_plane import ControlPlane, Object, real_node, real_pod
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MANIFESTS = ROOT / "deploy" / "kubernetes.yaml"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+PATHS = {
+    "ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts",
+    "ClusterRole": f"{RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+    "Role": f"{RBAC}/namespaces/kube-system/roles",
+    "RoleBinding": f"{RBAC}/namespaces/kube-system/rolebindings",
+    "Deployment": "/apis/apps/v1/namespaces/kube-system/deployments",
+}
+
+
+def manifests() -> list[Object]:
+    return list(yaml.safe_load_all(MANIFESTS.read_text()))
+
+
+def test_the_rights_it_asks_for_are_enough(
+    plane: ControlPlane, start: Callable[..., Command]
+) -> None:
+    """Every manifest is created as it is; a user with the account's rights, and no others, then
+    leads, binds, and says why a pod waits."""
+    for thing in manifests():
+        for subject in thing.get("subjects", ()):
+            subject.pop("namespace")
+            subject |= {"kind": "User", "name": "murmur", "apiGroup": "rbac.authorization.k8s.io"}
+        plane.call("POST", PATHS[thing["kind"]], thing)
+    plane.create(real_node("n0"))
+    config = plane.write_kubeconfig({"token": "scheduler-token"}, "murmur-config")
+    command = start("-v", config=config).ready()
+    plane.create(real_pod("fits"))
+    plane.create(real_pod("does-not", cpu="64"))
+    bound(plane, 1)
+    until(lambda: "message" in condition(plane, "does-not"), "it is told why")
+    until(lambda: bool(events(plane, "fits")), "the event is written")
+    assert "could not be written" not in command.text()
+    assert command.end() == 0
+    assert "could not be given back" not in command.text()
+
+
+def test_the_deployment_runs_without_rights_on_its_host() -> None:
+    (deployment,) = (thing for thing in manifests() if thing["kind"] == "Deployment")
+    spec = deployment["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert deployment["spec"]["replicas"] == 2
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
