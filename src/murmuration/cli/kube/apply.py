@@ -93,7 +93,7 @@ class ApplyTask:
             refuse_foreign,
             rehearse_live,
         )
-        from murmuration.kubernetes.applying.moves import JOURNAL, Journal, read_plan
+        from murmuration.kubernetes.applying.moves import JOURNAL, MoveJournal, read_plan
         from murmuration.kubernetes.scheduling.asking import cluster_from
 
         document = read_plan(self.plan)
@@ -106,21 +106,21 @@ class ApplyTask:
         else:
             refuse_foreign(sorted(foreign), self.duty.name)
         if self.dry_run:
-            made = await self._make(client, moves, Journal(self.plan.parent / JOURNAL))
+            made = await self._make(client, moves, MoveJournal(self.plan.parent / JOURNAL))
             made.cluster = cluster
             problems = await rehearse_live(made)
             common.say(f"{len(moves)} moves checked, {len(problems)} would not work")
             return problems
-        journal = Journal.open(self.plan.parent / JOURNAL, self.resume)
+        journal = MoveJournal.open(self.plan.parent / JOURNAL, self.resume)
         return await self._carry_out(client, await self._make(client, moves, journal))
 
     async def _make(self, client: KubeClient, moves: list[PlannedMove], journal: object) -> PlanRun:
         from murmuration.kubernetes.api.snapshot import budgets_of
-        from murmuration.kubernetes.applying.moves import Journal
+        from murmuration.kubernetes.applying.moves import MoveJournal
         from murmuration.kubernetes.applying.run import ApplySettings, PlanRun
         from murmuration.kubernetes.scheduling.cluster import LiveCluster
 
-        assert isinstance(journal, Journal)
+        assert isinstance(journal, MoveJournal)
         version = (await budgets_of(client)).version
         settings = ApplySettings(self.patience_s, version, common.say)
         cluster = LiveCluster(self.duty.name)

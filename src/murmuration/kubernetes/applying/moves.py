@@ -71,14 +71,14 @@ class JournalLine(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Journal:
+class MoveJournal:
     """What was made of a plan, on disk before anything rests on it."""
 
     path: Path
     lines: list[JournalLine] = field(default_factory=list)
 
     @classmethod
-    def open(cls, path: Path, resume: bool) -> Journal:
+    def open(cls, path: Path, resume: bool) -> MoveJournal:
         if not path.exists():
             if resume:
                 raise InputError(f"{path}: nothing to resume: this plan was not begun")

@@ -18,7 +18,7 @@ import msgspec
 
 from murmuration.kubernetes.api.client import PODS, ApiError, KubeClient
 from murmuration.kubernetes.api.http import UnreachableError
-from murmuration.kubernetes.applying.moves import Journal, JournalLine, PlannedMove
+from murmuration.kubernetes.applying.moves import JournalLine, MoveJournal, PlannedMove
 from murmuration.kubernetes.objects import Object, controller_of
 from murmuration.kubernetes.scheduling import words
 from murmuration.kubernetes.scheduling.cluster import LiveCluster, PodRecord
@@ -51,7 +51,7 @@ class PlanRun:
     client: KubeClient
     cluster: LiveCluster
     moves: list[PlannedMove]
-    journal: Journal
+    journal: MoveJournal
     settings: ApplySettings
     stop: asyncio.Event
     _by_step: dict[int, PlannedMove] = field(init=False)
