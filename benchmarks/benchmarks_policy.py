@@ -1,11 +1,28 @@
-"""A plain Python policy for the slow path: the nodes with room in a random block of rows, in
-NumPy."""
+"""Policies of the benchmarks: a class that decides by itself (the nodes with room in a random block
+of rows), the README's score in plain Python, and the same score compiled."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+
+import murmuration
+
+
+def pack(total: Any, free: Any, request: Any) -> Any:
+    return -((free - request) / total).min(axis=1)
+
+
+@murmuration.kernel
+def tight(total: Any, free: Any, request: Any) -> Any:
+    scores = np.zeros(total.shape[0])
+    for i in range(total.shape[0]):
+        left = 1.0
+        for r in range(total.shape[1]):
+            left = min(left, (free[i, r] - request[r]) / total[i, r])
+        scores[i] = -left
+    return scores
 
 
 class FirstRoom:

@@ -17,6 +17,8 @@ from murmuration.base.random import generator, state
 from murmuration.base.resources import Resources
 from murmuration.placement.kernels import as_placement, as_score, first_fit
 from murmuration.placement.plain import FirstFit
+from murmuration.placement.ranking import make_index
+from murmuration.placement.room import JobRoom, make_changes
 from murmuration.placement.scores import best_fit
 from murmuration.placement.view import JobView, View
 
@@ -50,9 +52,10 @@ def kernel_draws(free: list[int], tasks: int) -> list[tuple[int, ...]]:
     place, score, rng = as_placement(first_fit), as_score(best_fit), state(11, "odds")
     total = np.array([[cpus, 0] for cpus in free], dtype=np.int64)
     every, nodes = np.empty(0, dtype=np.bool_), np.empty(tasks, dtype=np.int32)
-    drawn = []
+    drawn, changes, index = [], make_changes(0, False), make_index(0, 2)
     for _ in range(RUNS):
-        placed = place.compiled(total, total.copy(), every, ONE, tasks, rng, nodes, score)
+        room = JobRoom(total, total.copy(), every, changes, -1)
+        placed = place.compiled(room, ONE, tasks, rng, nodes, score, index)
         drawn.append(tuple(int(node) for node in nodes[:placed]))
     return drawn
 

@@ -19,10 +19,14 @@ from murmuration.base.random import load, state
 from murmuration.base.resources import Resources
 from murmuration.placement.kernels import as_placement, as_score, first_fit, place_ranked
 from murmuration.placement.plain import FirstFit, RankedPolicy
+from murmuration.placement.ranking import make_index
+from murmuration.placement.room import JobRoom, make_changes
 from murmuration.placement.scores import SCORES, best_fit
 from murmuration.placement.view import JobView, Policy, View
 
 Score = Callable[..., Any]
+#: A log without room: every decision scans all rows.
+NO_CHANGES = make_changes(0, False)
 RELAXED = settings(max_examples=60, deadline=None)
 
 
@@ -102,9 +106,9 @@ def compiled(case: Case, name: str) -> list[int]:
     place, score = kernel(name)
     free, nodes = case.free.copy(), np.full(case.tasks, -1, dtype=np.int32)
     rng = state(case.seed, "test")
-    placed = place.compiled(
-        case.total, free, case.allowed, case.request, case.tasks, rng, nodes, score
-    )
+    room = JobRoom(case.total, free, case.allowed, NO_CHANGES, -1)
+    index = make_index(0, len(case.request))
+    placed = place.compiled(room, case.request, case.tasks, rng, nodes, score, index)
     after = case.free.copy()
     np.subtract.at(after, nodes[:placed], case.request)
     assert (free == after).all() and (free >= 0).all()
@@ -229,14 +233,9 @@ def test_a_user_may_bring_a_score() -> None:
     case = cluster((3, 9), (5, 9), (4, 9), tasks=3)
     place, nodes = kernel("best-fit")[0], np.full(3, -1, dtype=np.int32)
     rng = state(case.seed, "test")
-    place.compiled(
-        case.total,
-        case.free.copy(),
-        case.allowed,
-        case.request,
-        3,
-        rng,
-        nodes,
-        as_score(last, cache=False),
+    room, own = (
+        JobRoom(case.total, case.free.copy(), case.allowed, NO_CHANGES, -1),
+        as_score(last, False),
     )
+    place.compiled(room, case.request, 3, rng, nodes, own, make_index(0, 2))
     assert nodes.tolist() == plain(case, RankedPolicy(last)) == [1, 1, 1]

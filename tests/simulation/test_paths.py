@@ -24,6 +24,7 @@ from tests.simulation.test_invariants import RULES
 import murmuration
 from murmuration.base import files
 from murmuration.base.errors import InputError
+from murmuration.placement.plain import RankedPolicy
 from murmuration.placement.registry import NAMES
 from murmuration.placement.view import JobView, View
 from murmuration.simulation.engine import run as engine
@@ -94,6 +95,55 @@ def plain_score(total: Any, free: Any, request: Any) -> Any:
 
 
 compiled_score = murmuration.kernel(plain_score)
+
+
+def relative_score(total: Any, free: Any, request: Any) -> Any:
+    """How far a node is from the emptiest of all: no score of a row by itself."""
+    return np.abs(free[:, 0] - free[:, 0].max() // 2) * 1.0
+
+
+relative_kernel = murmuration.kernel(relative_score)
+
+
+class Relative:
+    """Each task to the best of the rows, which are all scored once for a job."""
+
+    def decide(self, view: View, job: JobView, rng: np.random.Generator) -> Any:
+        return RankedPolicy(relative_score).decide(view, job, rng)
+
+
+def test_a_score_that_compares_rows_is_given_all_of_them(tmp_path: Path) -> None:
+    """Nothing of it can be kept from one decision to the next."""
+    tables = random_tables(8, MONOLITHIC, tmp_path, jobs_max=60)
+    asked = outcome(with_placement(tables, f"{__name__}:Relative"), tmp_path)
+    assert outcome(with_placement(tables, f"{__name__}:relative_score"), tmp_path) == asked
+    fast, fast_files = outcome(with_placement(tables, f"{__name__}:relative_kernel"), tmp_path)
+    assert {**fast, "path": "python"} == asked[0] and fast_files == asked[1]
+    for name, kept in (("relative_kernel", False), ("compiled_score", True), ("plain_score", True)):
+        run = engine.prepare(sc.check(with_placement(tables, f"{__name__}:{name}")))
+        assert run.setup.has_index == kept, name
+
+
+def late_score(total: Any, free: Any, request: Any) -> Any:
+    """Fails after a while."""
+    CALLS.append(len(total))
+    if len(CALLS) > 4:
+        raise KeyError("spot-price")
+    return free[:, 0] * 1.0
+
+
+CALLS: list[int] = []
+
+
+def test_a_score_that_fails_in_the_middle_of_a_run() -> None:
+    workload = {"arrivals_per_s": 1.0, "task_duration_s": 100.0}
+    tables = {"days": 0.001, "cluster": {"nodes": 9}, "workload": {"w": workload}}
+    scheduler = {"placement": f"{__name__}:late_score"}
+    for _ in range(2):
+        CALLS.clear()
+        with pytest.raises(InputError) as error:
+            engine.simulate({**tables, "scheduler": scheduler})
+        assert str(error.value).startswith(f"{__name__}:late_score: KeyError: 'spot-price' (")
 
 
 ROWS = "expected 3 rows from 0 to 1, one for each task, or -1 for a task that is not placed"

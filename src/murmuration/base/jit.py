@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
-_KERNEL = re.compile(r"^@(compiled|helper|inlined|loop_kernel|released)$", re.MULTILINE)
+_KERNEL = re.compile(r"^@(compiled|helper|inlined|inner|loop_kernel|released)$", re.MULTILINE)
 _IMPORT = re.compile(r"^from murmuration\.([\w.]+) import (?:\(([^)]*)\)|([\w, ]+))", re.MULTILINE)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -84,8 +84,12 @@ SCORE = types.float64[::1](AMOUNTS, AMOUNTS, VECTOR)
 
 
 def compiled(function: Function) -> Function:
-    """A kernel: compiled on first use, cached on disk, no object mode, exact floating point."""
-    return numba.njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+    """A kernel: compiled on first use, cached on disk, no object mode, exact floating point.
+
+    It may make arrays, also where it is called by a kernel that makes none: unless told, Numba
+    would compile it without the counting of references then, and leak.
+    """
+    return numba.njit(cache=True, error_model="numpy", _nrt=True)(function)  # type: ignore[no-any-return]
 
 
 def released(function: Function) -> Function:
@@ -98,6 +102,13 @@ def helper(function: Function) -> Function:
     """A small function that only kernels call: compiled with them, without an entrance from
     Python."""
     options = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
+def inner(function: Function) -> Function:
+    """A small function of an inner loop: the compiler puts it into its caller, where a call would
+    cost more than the work (arrays are passed field by field). It makes no arrays."""
+    options = {"error_model": "numpy", "forceinline": True, "_nrt": False}
     return numba.njit(**options)(function)  # type: ignore[no-any-return]
 
 
@@ -149,8 +160,12 @@ class FirstClass(types.WrapperAddressProtocol):  # type: ignore[misc]
     """A compiled function passed as a value: the loop that calls it is not compiled again for
     it."""
 
-    def __init__(self, function: Callable[..., Any], signature: Any, cache: bool = True) -> None:
-        self.compiled = numba.njit(signature, cache=cache, error_model="numpy")(function)
+    def __init__(
+        self, function: Callable[..., Any], signature: Any, cache: bool = True, arrays: bool = True
+    ) -> None:
+        """`arrays`: whether it makes any. If not, nothing in it counts references."""
+        options = {"error_model": "numpy", "_nrt": arrays}
+        self.compiled = numba.njit(signature, cache=cache, **options)(function)
         result = self.compiled.overloads[signature.args]
         # Kept, because both are asked for at every call of a kernel.
         self._address = int(

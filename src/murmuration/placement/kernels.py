@@ -2,7 +2,7 @@
 
 A placement deducts from `free` as it goes, so that two tasks never take the same room, and leaves
 it so: the caller takes it back or keeps it. Placed rows stand in front of `nodes`; the return value
-is how many there are. An empty `allowed` means that every node may be used.
+is how many there are. A ranking also gets the index that it keeps from one decision to the next.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ import numpy as np
 from numba import types
 
 from murmuration.base.arrays import Amounts, Flags, Placement, RandomState, Scores, SmallIntegers
-from murmuration.base.jit import AMOUNTS, SCORE, VECTOR, FirstClass, compiled, helper
+from murmuration.base.jit import SCORE, VECTOR, FirstClass, compiled, helper
 from murmuration.base.rows import fits, next_double, take
 from murmuration.placement.plain import MISSES_MAX
+from murmuration.placement.ranking import INDEX, RankIndex, choose_ranked
+from murmuration.placement.room import ROOM, JobRoom
+from murmuration.placement.scores import Score
 
 PLACE = types.int64(
-    AMOUNTS,
-    AMOUNTS,
-    types.boolean[::1],
+    ROOM,
     VECTOR,
     types.int64,
     types.uint64[::1],
     types.int32[::1],
     types.FunctionType(SCORE),
+    INDEX,
 )
 
 
@@ -107,14 +109,13 @@ def draw_first_fit(
 
 
 def first_fit(
-    total: Amounts,
-    free: Amounts,
-    allowed: Flags,
+    room: JobRoom,
     request: Amounts,
     count: int,
     rng: RandomState,
     nodes: Placement,
-    score: Any,
+    score: Score,
+    index: RankIndex,
 ) -> int:
     """Randomised first fit (3.2): draw a node; if the task fits there it goes there, else the node
     is out.
@@ -123,11 +124,11 @@ def first_fit(
     and passing over it leaves every other node the same odds. After too many misses the rest is
     drawn from the list of nodes with room.
     """
-    placed = draw_first_fit(free, allowed, request, count, rng, nodes)
+    placed = draw_first_fit(room.free, room.allowed, request, count, rng, nodes)
     if placed == count:
         return placed
-    rows = feasible(free, allowed, request)
-    return place_from(rows, rows.shape[0], free, request, placed, count, rng, nodes)
+    rows = feasible(room.free, room.allowed, request)
+    return place_from(rows, rows.shape[0], room.free, request, placed, count, rng, nodes)
 
 
 @helper
@@ -153,24 +154,17 @@ def sift(rows: SmallIntegers, size: int, at: int, scores: Scores, start: int, n:
         at = child
 
 
-def place_ranked(
-    total: Amounts,
-    free: Amounts,
-    allowed: Flags,
-    request: Amounts,
-    count: int,
-    rng: RandomState,
-    nodes: Placement,
-    score: Any,
+@compiled
+def scan_ranked(
+    room: JobRoom, request: Amounts, count: int, start: int, nodes: Placement, score: Score
 ) -> int:
-    """Each task in turn to the node with the best score.
+    """Each task in turn to the row with the best score, after scoring all of them.
 
     Rows stand in a heap, best first. Only the node just chosen has changed, so only it needs a new
     score, and it is sifted down from the top: placing k tasks on n nodes takes n + k log n steps.
     """
-    n = total.shape[0]
-    start = int(next_double(rng) * n)
-    rows = feasible(free, allowed, request)
+    total, free, n = room.total, room.free, room.total.shape[0]
+    rows = feasible(free, room.allowed, request)
     size = rows.shape[0]
     scores = score(total, free, request)
     for at in range(size // 2 - 1, -1, -1):
@@ -190,9 +184,26 @@ def place_ranked(
     return placed
 
 
+def place_ranked(
+    room: JobRoom,
+    request: Amounts,
+    count: int,
+    rng: RandomState,
+    nodes: Placement,
+    score: Score,
+    index: RankIndex,
+) -> int:
+    """Each task in turn to the node with the best score, ties in the order from a random start: by
+    the index where changes are logged, else by a scan. Both choose the same nodes."""
+    start = int(next_double(rng) * room.total.shape[0])
+    if room.changes.shape[0] > 1:
+        return choose_ranked(room, request, count, start, nodes, score, index)
+    return scan_ranked(room, request, count, start, nodes, score)
+
+
 def as_placement(function: Any) -> FirstClass:
     """A placement that kernels can be given as a value."""
-    return FirstClass(function, PLACE)
+    return FirstClass(function, PLACE, arrays=function is not place_ranked)
 
 
 def as_score(function: Any, cache: bool = True) -> FirstClass:

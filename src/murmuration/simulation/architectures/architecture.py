@@ -36,6 +36,7 @@ from murmuration.base.arrays import Amounts, Column, Flags, Indices, Placement
 if TYPE_CHECKING:
     from murmuration.base.jit import FirstClass
     from murmuration.cluster.reasons import Explanation, Never
+    from murmuration.placement.ranking import RankIndex
     from murmuration.schedulers.architecture import Scheduler
     from murmuration.simulation.engine.run import Run
     from murmuration.simulation.engine.setup import NodeChanges, Setup
@@ -115,6 +116,8 @@ class Architecture:
     measures_usage: bool = False
     #: Whether every task has a row of its own: they move.
     has_tasks: bool = False
+    #: Whether every change of a row's free amounts is logged (`placement/room.log_change`).
+    logs_changes: bool = False
     #: Whether any task may have an event of its own at the same time.
     event_per_task: bool = False
     #: How many attempts a scheduler may have under way at once.
@@ -140,8 +143,8 @@ class Architecture:
     #: Make Python's choice the claim of an attempt: `(run, scheduler, rows of the view, nodes)`;
     #: returns the position of a node without room, or −1.
     claim: Callable[[Run, int, Placement, Placement], int] | None = None
-    #: The compiled decision alone, for the explainer: `(world, scheduler, place, score)`.
-    choose: Callable[[Any, int, FirstClass, FirstClass], None] | None = None
+    #: The compiled decision alone, for the explainer: `(world, scheduler, place, score, index)`.
+    choose: Callable[[Any, int, FirstClass, FirstClass, RankIndex], None] | None = None
     #: Whether a job is still in its queue, and its attempt not counted, while it is decided.
     queued_while_deciding: bool = False
 

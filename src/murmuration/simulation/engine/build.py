@@ -22,6 +22,7 @@ from murmuration.base.random import state
 from murmuration.base.resources import Resources
 from murmuration.cluster.transactions import UNLIMITED
 from murmuration.placement.kernels import draw_first_fit, feasible, place_from
+from murmuration.placement.room import make_changes
 from murmuration.schedulers.admission import NEVER
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.setup import Setup
@@ -110,6 +111,7 @@ def _table(setup: Setup, free: Amounts) -> dict[str, Column]:
         "guaranteed": np.zeros_like(free),
         "sequence": np.zeros(len(free), np.int64),
         "totals": total.sum(axis=0),
+        "changes": make_changes(len(free), setup.has_index),
     }
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from murmuration.base.arrays import Amounts
 from murmuration.base.jit import inlined
 from murmuration.base.rows import give_back
+from murmuration.placement.room import log_change
 from murmuration.schedulers.admission import WAITING
 from murmuration.simulation.engine.event_queue import schedule
 from murmuration.simulation.engine.moves import depart, leave, leave_source
@@ -36,6 +37,7 @@ from murmuration.simulation.results.recording import LOST, record_end, record_re
 def change_node(w: World, event: int) -> None:
     """Carry out the next change of a node, and schedule the one after it."""
     node = w.node_events[event].node
+    log_change(w.changes, node)
     was, leaves = resize(w, node, w.node_totals[event])
     if was and leaves:
         w.state[0].nodes -= 1

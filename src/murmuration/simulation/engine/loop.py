@@ -19,9 +19,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from murmuration.base.arrays import Records, SmallIntegers
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.cluster.task_rows import mask_of
+from murmuration.placement.ranking import RankIndex
+from murmuration.placement.room import JobRoom
 from murmuration.schedulers.admission import ABANDONED, NEVER, WAITING
 from murmuration.simulation.engine.churn import change_node
 from murmuration.simulation.engine.event_queue import needs_room, pop, schedule
@@ -114,26 +118,25 @@ def launch(w: World, scheduler: int) -> None:
 
 
 @inlined
-def decide(w: World, scheduler: int, place: Any, score: Any) -> None:
+def decide(w: World, scheduler: int, place: Any, score: Any, index: RankIndex) -> None:
     """The compiled placement answers for the attempt under way."""
     job = w.schedulers[scheduler].job
     mask = mask_of(w.masks, w.jobs, job)
     w.schedulers[scheduler].claimed = place(
-        w.total,
-        room_of(w, job),
-        mask,
+        JobRoom(w.total, room_of(w, job), mask, w.changes, np.int64(w.jobs[job].mask)),
         w.request[job],
         w.jobs[job].left,
         w.rng[scheduler],
         w.claim[scheduler],
         score,
+        index,
     )
 
 
 @loop_kernel
-def choose(w: World, scheduler: int, place: Any, score: Any) -> None:
+def choose(w: World, scheduler: int, place: Any, score: Any, index: RankIndex) -> None:
     """The decision alone, for the explainer."""
-    decide(w, scheduler, place, score)
+    decide(w, scheduler, place, score, index)
 
 
 @inlined
@@ -298,7 +301,9 @@ def next_attempt(w: World, scheduler: int) -> int:
 
 
 @loop_kernel
-def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float) -> int:
+def advance(
+    w: World, place: Any, score: Any, index: RankIndex, ask: int, watch: int, until: float
+) -> int:
     """Run until the horizon (FINISHED), past `until` (PAUSED), a decision for Python (DECIDE) or
     full arrays (GROW).
 
@@ -326,5 +331,5 @@ def advance(w: World, place: Any, score: Any, ask: int, watch: int, until: float
             if ask == PYTHON or (ask == ONE_JOB and job == watch):
                 w.state[0].pending = scheduler
                 return DECIDE
-            decide(w, scheduler, place, score)
+            decide(w, scheduler, place, score, index)
             deciding = scheduler

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from murmuration.base.arrays import Amounts, Flags, Placement
+from murmuration.base.arrays import Amounts, Counts, Flags, Placement
 from murmuration.base.errors import InputError
 from murmuration.base.jit import compiled
 from murmuration.base.random import load, save
 from murmuration.base.rows import fits, take
 from murmuration.placement.decide import decide as checked_decision
+from murmuration.placement.room import log_all
 from murmuration.placement.view import JobView, View
 from murmuration.simulation.architectures.architecture import ShownRows
 from murmuration.simulation.engine import loop
-from murmuration.simulation.engine.policies import compile_policy
+from murmuration.simulation.engine.policies import compile_policy, index_of
 from murmuration.simulation.engine.steps import drop_claim
 from murmuration.simulation.engine.world import World
 
@@ -128,7 +129,7 @@ def kernel_choice(run: Run) -> Placement:
     place, score = compile_policy(run.setup.placement)
     scheduler = int(run.world.state["pending"][0])
     choose = run.setup.architecture.choose or loop.choose
-    choose(run.world, scheduler, place, score)
+    choose(run.world, scheduler, place, score, index_of(run))
     return run.world.claim[scheduler, : run.world.schedulers["claimed"][scheduler]]
 
 
@@ -145,7 +146,14 @@ def claim_in_table(run: Run, scheduler: int, rows: Placement, nodes: Placement) 
     bad = int(claim_nodes(room_table(run.world, job), request, nodes, claim))
     if bad < 0:
         run.world.schedulers["claimed"][scheduler] = len(nodes)
+        log_claim(run.world.changes, nodes)
     return bad
+
+
+@compiled
+def log_claim(changes: Counts, nodes: Placement) -> None:
+    """Log the rows that Python's choice has changed."""
+    log_all(changes, nodes, nodes.shape[0])
 
 
 @compiled

@@ -22,6 +22,7 @@ import numpy as np
 
 from murmuration.base.arrays import Amounts
 from murmuration.base.errors import InputError, unknown
+from murmuration.placement.ranking import RankIndex
 from murmuration.placement.registry import Placement, is_user_defined, resolve
 from murmuration.schedulers.architecture import assign_jobs
 from murmuration.simulation.architectures.architecture import Admission, State
@@ -33,7 +34,12 @@ from murmuration.simulation.engine.eligibility import (
     job_masks,
     refuse_infeasible,
 )
-from murmuration.simulation.engine.policies import check_score
+from murmuration.simulation.engine.policies import (
+    check_score,
+    decides_compiled,
+    is_row_wise,
+    raise_score_error,
+)
 from murmuration.simulation.engine.python_decision import answer, pending_job
 from murmuration.simulation.engine.setup import NodeChanges, Setup, node_changes
 from murmuration.simulation.engine.world import World
@@ -62,6 +68,8 @@ class Run:
     measured: UsageSamples | None = None
     #: Where every task and attempt is written, if that was asked for.
     detail: DetailLog | None = None
+    #: What a ranking has kept of earlier decisions (`policies.index_of`): speed, not state.
+    index: RankIndex | None = None
 
     @property
     def now_s(self) -> float:
@@ -108,6 +116,7 @@ def prepare(scenario: sc.Scenario, detail: bool = False) -> Run:
         changes=changes,
         owner=owner,
         detail=detail,
+        row_wise=is_row_wise(placement, nodes.total),
     )
     run = Run(setup, make_world(setup, free, masks, mask))
     if architecture.make_state is not None:
@@ -191,10 +200,11 @@ def advance(run: Run, until_s: float = np.inf, watch: int = -1) -> int:
 def _advance_to(run: Run, until_s: float, watch: int) -> int:
     """The same in one go: call the kernel until it stops for a reason that is not ours to deal
     with."""
-    architecture, fast = run.setup.architecture, run.setup.placement.fast
-    ask = loop.PYTHON if not fast else loop.COMPILED if watch < 0 else loop.ONE_JOB
+    architecture = run.setup.architecture
+    ask = loop.PYTHON if not decides_compiled(run) else loop.COMPILED if watch < 0 else loop.ONE_JOB
     while True:
         why = architecture.advance(run, ask, watch, until_s)
+        raise_score_error(run.setup.placement)
         if why == loop.GROW:
             # Kernels allocate nothing; they stop before an event that could need more rows than
             # there are. The architecture's own arrays grow with the world, never apart from it.

@@ -87,6 +87,8 @@ class Setup:
     owner: Indices
     #: Whether every task and every attempt is recorded.
     detail: bool = False
+    #: Whether the placement is a ranking whose score of a row depends on no other row.
+    row_wise: bool = False
 
     @property
     def resources(self) -> Resources:
@@ -101,6 +103,12 @@ class Setup:
     def has_tasks(self) -> bool:
         """Whether every task has a row of its own."""
         return self.has_usage or self.architecture.has_tasks
+
+    @property
+    def has_index(self) -> bool:
+        """Whether every change of a row is logged, so that a ranking can keep scores. Measured
+        usage changes all rows all the time."""
+        return self.row_wise and self.architecture.logs_changes and not self.has_tasks
 
     @property
     def slots(self) -> int:

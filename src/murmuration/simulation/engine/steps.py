@@ -37,6 +37,7 @@ from murmuration.base.arrays import (
 from murmuration.base.jit import helper, inlined
 from murmuration.base.rows import give_back, take
 from murmuration.cluster import transactions
+from murmuration.placement.room import log_all, log_change
 from murmuration.schedulers.admission import ABANDONED, SCHEDULED, WAITING
 from murmuration.simulation.engine.event_queue import schedule
 from murmuration.simulation.engine.usage import phase
@@ -179,12 +180,14 @@ def settle_claim(w: World, scheduler: int) -> None:
     # it taken.
     if w.jobs[job].gang and w.schedulers[scheduler].claimed < w.jobs[job].left:
         drop_claim(room_of(w, job), claim, w.schedulers[scheduler].claimed, request)
+        log_all(w.changes, claim, w.schedulers[scheduler].claimed)
         w.schedulers[scheduler].claimed = 0
     # An optimistic scheduler decided on its own copy of the table. There is only one table here, so
     # what it took is put back; the sequence numbers say at commit time which rows have changed
     # since.
     if w.schedulers[scheduler].optimistic:
         drop_claim(room_of(w, job), claim, w.schedulers[scheduler].claimed, request)
+        log_all(w.changes, claim, w.schedulers[scheduler].claimed)
         for k in range(w.schedulers[scheduler].claimed):
             w.seen[scheduler, k] = w.sequence[claim[k]]
 
@@ -271,7 +274,7 @@ def commit_shared(w: World, scheduler: int, job: int, claimed: int) -> int:
         for k in range(room, claimed):
             w.claim[scheduler, k] = -1
     machine = w.schedulers[scheduler].machine
-    return commit(
+    accepted = commit(
         room_of(w, job),
         w.sequence,
         w.claim[scheduler],
@@ -281,6 +284,8 @@ def commit_shared(w: World, scheduler: int, job: int, claimed: int) -> int:
         machine,
         atomic,
     )
+    log_all(w.changes, w.claim[scheduler], claimed)
+    return accepted
 
 
 @inlined
@@ -441,6 +446,15 @@ def free_slots(slots: Records, state: Records, free: Amounts, slot: int, request
         slot = following
 
 
+@helper
+def log_slots(changes: Counts, slots: Records, slot: int) -> None:
+    """The rows under every task of a list are about to change."""
+    if changes.shape[0] > 1:
+        while slot >= 0:
+            log_change(changes, slots[slot].node)
+            slot = slots[slot].next
+
+
 @inlined
 def end_run(w: World, run: int) -> None:
     """The tasks of a run end."""
@@ -450,6 +464,7 @@ def end_run(w: World, run: int) -> None:
         guarantee(w.guaranteed, w.slots, slot, w.request[job], -1)
     if w.tasks.shape[0] > 0:
         tasks_disappear(w, run)
+    log_slots(w.changes, w.slots, slot)
     free_slots(w.slots, w.state, room_of(w, job), slot, w.request[job])
     count_ended(w.jobs, job, ended, w.state[0].now)
     close_run(w.runs, w.state, run)

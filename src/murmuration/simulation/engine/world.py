@@ -285,6 +285,8 @@ class World(NamedTuple):
     sequence: Counts
     totals: Amounts
     masks: Flags
+    #: The log of rows that have changed, for rankings (`placement/room`).
+    changes: Counts
     # One row per job.
     jobs: Records
     request: Amounts

@@ -57,6 +57,7 @@ def load_run(path: Path, run: Run, label: str) -> None:
     for part, record in parts.items():
         field = part if part in ("world", "measured") else "state"
         setattr(run, field, type(getattr(run, field))(**record))
+    run.index = None
     assert len(run.world.schedulers) == len(run.setup.schedulers) * run.setup.slots, (
         "the world and the setup have the same schedulers"
     )

@@ -14,6 +14,8 @@ import numpy as np
 
 from murmuration.base.arrays import Amounts, Indices, Records, SmallIntegers
 from murmuration.cluster.migration import migration_mb
+from murmuration.placement.ranking import make_index
+from murmuration.placement.room import JobRoom
 from murmuration.schedulers.genetic.batch_round import STEPS_MAX, Batch, Place
 from murmuration.schedulers.genetic.settings import GeneticSettings
 from murmuration.schedulers.genetic.steps import STEP, BatchTable
@@ -136,14 +138,13 @@ def place_batch(setup: Setup, settings: GeneticSettings, world: wd.World, b: Bat
 def placement_of(setup: Setup, world: wd.World) -> Place:
     """The scenario's placement as a batch calls it, with the scheduler's generator."""
     place, score = compile_policy(setup.placement)
+    index = make_index(0, len(setup.resources))
 
     def place_tasks(room: Amounts, job: int, wanted: int) -> Indices:
         nodes, mask = np.zeros(wanted, np.int32), world.jobs["mask"][job]
         allowed = world.masks[mask] if mask >= 0 else world.masks[0][:0]
-        request = world.request[job]
-        count = place.compiled(
-            world.total, room, allowed, request, wanted, world.rng[0], nodes, score
-        )
+        rows = JobRoom(world.total, room, allowed, world.changes[:1], int(mask))
+        count = place.compiled(rows, world.request[job], wanted, world.rng[0], nodes, score, index)
         return nodes[:count].astype(np.int64)
 
     return place_tasks

@@ -25,7 +25,7 @@ from murmuration.simulation.architectures.offers.world import (
     set_state,
 )
 from murmuration.simulation.architectures.timing import timing_of
-from murmuration.simulation.engine.policies import compile_policy, compile_user_code
+from murmuration.simulation.engine.policies import compile_policy, compile_user_code, index_of
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.engine.setup import NodeChanges
 from murmuration.simulation.scenarios import scenario as sc
@@ -81,7 +81,7 @@ def advance(run: Run, ask: int, watch: int, until: float) -> int:
     allocate = compile_allocator(rules_of(run.setup).allocator)
     world = cast(OfferWorld, run.world)
     loop = advance_batches if rules_of(run.setup).batch_s > 0.0 else advance_offers
-    return int(loop(world, place, score, allocate, ask, watch, until))
+    return int(loop(world, place, score, index_of(run), allocate, ask, watch, until))
 
 
 def count(run: Run) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from collections.abc import Callable
 
 from murmuration.base.jit import inlined, loop_kernel
 from murmuration.base.rows import give_back, take
+from murmuration.placement.ranking import RankIndex
 from murmuration.schedulers.admission import ABANDONED, SCHEDULED, WAITING
 from murmuration.simulation.architectures.offers.claims import (
     drop_offer_claim,
@@ -312,6 +313,7 @@ def advance_batches(
     w: OfferWorld,
     place: Compiled,
     score: Compiled,
+    index: RankIndex,
     allocate: Compiled,
     ask: int,
     watch: int,
@@ -345,4 +347,4 @@ def advance_batches(
             if ask == PYTHON or (ask == ONE_JOB and job == watch):
                 w.state[0].pending = deciding
                 return DECIDE
-            decide_offered(w, deciding, place, score)
+            decide_offered(w, deciding, place, score, index)

@@ -17,6 +17,8 @@ from murmuration.base.arrays import Amounts, Records
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.base.rows import next_double
 from murmuration.cluster.task_rows import mask_of
+from murmuration.placement.ranking import RankIndex
+from murmuration.placement.room import JobRoom
 from murmuration.schedulers.offers import allocators
 from murmuration.simulation.architectures.offers.claims import (
     claim_rows,
@@ -194,7 +196,7 @@ def make_offer(w: OfferWorld, scheduler: int, framework: int) -> None:
 
 
 @inlined
-def decide_offered(w: OfferWorld, scheduler: int, place: Any, score: Any) -> None:
+def decide_offered(w: OfferWorld, scheduler: int, place: Any, score: Any, index: RankIndex) -> None:
     """The compiled placement chooses among the rows of the offer: on the table itself if it was
     offered whole rows."""
     job = w.schedulers[scheduler].job
@@ -214,9 +216,8 @@ def decide_offered(w: OfferWorld, scheduler: int, place: Any, score: Any) -> Non
         # thousand rows. While it runs, the table is short of what other sets list; the claim it
         # deducts stays deducted.
         hide_others(w.free, w.set_rows, w.set_size, w.set_amount, scheduler, -1)
-        w.schedulers[scheduler].claimed = place(
-            w.total, w.free, mask, request, count, rng, claim, score
-        )
+        room = JobRoom(w.total, w.free, mask, w.changes, np.int64(w.jobs[job].mask))
+        w.schedulers[scheduler].claimed = place(room, request, count, rng, claim, score, index)
         hide_others(w.free, w.set_rows, w.set_size, w.set_amount, scheduler, +1)
     else:
         # A few rows, or less than all that is free on them: the placement gets a table of its own.
@@ -226,16 +227,17 @@ def decide_offered(w: OfferWorld, scheduler: int, place: Any, score: Any) -> Non
             allowed = w.offer_mask[:size]
             for k in range(size):
                 allowed[k] = mask[w.offer_rows[k]]
-        placed = place(
-            w.offer_total[:size], w.offer_free[:size], allowed, request, count, rng, claim, score
+        room = JobRoom(
+            w.offer_total[:size], w.offer_free[:size], allowed, w.changes[:1], np.int64(-1)
         )
+        placed = place(room, request, count, rng, claim, score, index)
         claim_rows(w, scheduler, placed)
 
 
 @loop_kernel
-def choose_offered(w: OfferWorld, scheduler: int, place: Any, score: Any) -> None:
+def choose_offered(w: OfferWorld, scheduler: int, place: Any, score: Any, index: RankIndex) -> None:
     """The decision alone, for the explainer."""
-    decide_offered(w, scheduler, place, score)
+    decide_offered(w, scheduler, place, score, index)
 
 
 @inlined
@@ -395,7 +397,14 @@ def is_nothing(w: OfferWorld, scheduler: int) -> bool:
 
 @loop_kernel
 def advance_offers(
-    w: OfferWorld, place: Any, score: Any, allocate: Any, ask: int, watch: int, until: float
+    w: OfferWorld,
+    place: Any,
+    score: Any,
+    index: RankIndex,
+    allocate: Any,
+    ask: int,
+    watch: int,
+    until: float,
 ) -> int:
     """As `advance`, with an allocator between the schedulers and the table."""
     looking = w.state[0].pending
@@ -427,4 +436,4 @@ def advance_offers(
             if ask == PYTHON or (ask == ONE_JOB and w.schedulers[looking].job == watch):
                 w.state[0].pending = looking
                 return DECIDE
-            decide_offered(w, looking, place, score)
+            decide_offered(w, looking, place, score, index)

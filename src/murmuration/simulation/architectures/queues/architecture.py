@@ -10,7 +10,7 @@ from murmuration.schedulers.architecture import Scheduler
 from murmuration.simulation.architectures.architecture import Architecture
 from murmuration.simulation.architectures.timing import timing_of
 from murmuration.simulation.engine import loop
-from murmuration.simulation.engine.policies import compile_policy
+from murmuration.simulation.engine.policies import compile_policy, index_of
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -18,7 +18,7 @@ from murmuration.simulation.scenarios import scenario as sc
 def advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the plain loop."""
     place, score = compile_policy(run.setup.placement)
-    return int(loop.advance(run.world, place, score, ask, watch, until))
+    return int(loop.advance(run.world, place, score, index_of(run), ask, watch, until))
 
 
 def make_one(scenario: sc.Scenario, workloads: Sequence[str], nodes: int) -> list[Scheduler]:
@@ -52,12 +52,14 @@ MONOLITHIC = Architecture(
     summary="one scheduler, all rows, exclusive",
     schedulers=make_one,
     advance=advance,
+    logs_changes=True,
 )
 PARTITIONED = Architecture(
     kind="partitioned",
     summary="one scheduler per workload, its own rows, exclusive",
     schedulers=make_one_per_part,
     advance=advance,
+    logs_changes=True,
     whole_jobs=True,
 )
 SHARED_STATE = Architecture(
@@ -65,4 +67,5 @@ SHARED_STATE = Architecture(
     summary="any number of schedulers per workload, all rows, committed optimistically",
     schedulers=make_many,
     advance=advance,
+    logs_changes=True,
 )

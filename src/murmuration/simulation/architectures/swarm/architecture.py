@@ -16,7 +16,7 @@ from murmuration.simulation.architectures.swarm.world import (
     make_groups_gangs,
     make_world,
 )
-from murmuration.simulation.engine.policies import compile_policy
+from murmuration.simulation.engine.policies import compile_policy, index_of
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -24,7 +24,8 @@ from murmuration.simulation.scenarios import scenario as sc
 def advance(run: Run, ask: int, watch: int, until: float) -> int:
     """Call the loop of a swarm."""
     place, score = compile_policy(run.setup.placement)
-    return int(advance_swarm(cast(SwarmWorld, run.world), place, score, ask, watch, until))
+    world = cast(SwarmWorld, run.world)
+    return int(advance_swarm(world, place, score, index_of(run), ask, watch, until))
 
 
 def first_step_s(scenario: sc.Scenario) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 from murmuration.base.arrays import Flags
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.cluster.task_rows import mask_of
+from murmuration.placement.ranking import RankIndex
 from murmuration.schedulers.swarm.bulk import decide_alone, decide_together, measure, renew
 from murmuration.schedulers.swarm.bulk_table import BUSY_UNTIL, PHEROMONE, SwarmTable
 from murmuration.simulation.architectures.swarm.world import SwarmWorld
@@ -171,7 +172,9 @@ def dispatch(w: SwarmWorld) -> int:
 
 
 @loop_kernel
-def advance_swarm(w: SwarmWorld, place: Any, score: Any, ask: int, watch: int, until: float) -> int:
+def advance_swarm(
+    w: SwarmWorld, place: Any, score: Any, index: RankIndex, ask: int, watch: int, until: float
+) -> int:
     """As `advance`, with tasks that move."""
     deciding = w.state[0].pending
     while True:
@@ -193,5 +196,5 @@ def advance_swarm(w: SwarmWorld, place: Any, score: Any, ask: int, watch: int, u
             if ask == PYTHON or (ask == ONE_JOB and job == watch):
                 w.state[0].pending = scheduler
                 return DECIDE
-            decide(w, scheduler, place, score)
+            decide(w, scheduler, place, score, index)
             deciding = scheduler
