@@ -44,6 +44,7 @@ CLUSTERS: dict[str, tuple[int, bool, int, float]] = {
 QUESTIONS = {
     "nodes": ("--objective", "nodes"),
     "nodes=10,moves": ("--objective", "nodes=10", "--objective", "moves"),
+    "cost": ("--objective", "cost"),
 }
 USUAL = ("30 rules", "50 rules", "40 of three sizes, rules")
 COLUMNS = ("cluster, seed", "pods", "before", "CP-SAT", "greedy drain", *QUESTIONS)
@@ -67,7 +68,8 @@ def asked(items: list[dict[str, Any]], words: tuple[str, ...]) -> dict[str, Any]
 
 
 def planned(items: list[dict[str, Any]], words: tuple[str, ...]) -> str:
-    """Nodes and moves of a plan, counted on the cluster after its steps."""
+    """Nodes and moves of a plan, counted on the cluster after its steps. Where nodes have several
+    prices, fewer of them need not be cheaper."""
     found, spent = timed(lambda: asked(items, words))
     replay = Replay(cluster_of(items))
     wrong = {sentence.partition(":")[0] for sentence in replay.run(found["moves"])}

@@ -174,12 +174,8 @@ def test_pymoo_is_shown_beside_it_and_breaks_nothing(murmur: Murmur, cluster: Pa
     peer, ours = told["baselines"]["pymoo"], told["chosen"]
     assert peer["unplaced"] == ours["unplaced"] == 0
     assert any(ours[o["name"]] <= peer[o["name"]] for o in told["optimised"])
-    assert (
-        murmur("plan", str(cluster), "--pymoo", "--evaluations", "200").out.count(
-            "pymoo's NSGA-III"
-        )
-        == 1
-    )
+    shown = murmur("plan", str(cluster), "--pymoo", "--evaluations", "200").out
+    assert shown.count("NSGA-III") == 1
 
 
 def test_the_toml_format(murmur: Murmur, tmp_path: Path) -> None:

@@ -27,9 +27,7 @@ SEEDS = {"mixed": (1, 3, 5), "anything": (2, 6, 10)}
 EVALUATIONS = ("--evaluations", "1000")
 
 #: Themes that fail, and why.
-FAILING: dict[str, str] = {
-    "limits-with-pending-pods": "planning/plan.py chooses a placement above the limit",
-}
+FAILING: dict[str, str] = {}
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:

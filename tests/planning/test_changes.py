@@ -10,16 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.assignment.problems import SEEDS, random_problem
 
+from murmuration.assignment.details import SnapshotDetails
 from murmuration.assignment.problem import (
     APART,
     TOGETHER,
+    Problem,
     Rule,
-    SnapshotDetails,
     problem_of,
     sum_requests,
 )
 from murmuration.base.errors import InputError
 from murmuration.planning.changes import add_task, remove_nodes
+from murmuration.planning.document import Document, document
+from murmuration.planning.plan import Options, make_plan
 
 
 @settings(max_examples=60, deadline=None)
@@ -117,3 +120,30 @@ def test_one_more_task_is_a_service_without_a_node() -> None:
     assert more.node_of.tolist() == [0, 1, -1] and more.request[2].tolist() == [3, 4_000_000]
     assert more.group[2] not in more.group[:2] and more.rules == (rule,)
     assert more.megabytes[2] == 4.0
+
+
+def plan_without(problem: Problem, *names: str) -> Document:
+    removed = remove_nodes(problem, names)
+    options = Options(only_place=True, displaced=removed.displaced)
+    return document(make_plan(removed.problem, options), "test")
+
+
+def test_who_has_to_leave_counts_as_moved_in_every_figure() -> None:
+    """Two tasks leave a node, and one has to make room: three moves, and none could be spared."""
+    problem = problem_of([[10, 10]] * 3, [[6, 1], [3, 1], [6, 1], [2, 1]], [0, 0, 1, 2])
+    answer = plan_without(problem, "node-0")
+    assert answer["moved"] == answer["objectives"]["moves"]["chosen"] == 2
+    assert answer["fewest_moves"] == answer["fewest_moves_bound"] == 2
+    tight = problem_of([[10, 10]] * 3, [[8, 1], [4, 1], [5, 1]], [0, 1, 2])
+    answer = plan_without(tight, "node-0")
+    assert answer["moved"] == answer["objectives"]["moves"]["chosen"] == 2
+    assert answer["fewest_moves_bound"] == 2
+
+
+def test_only_what_was_asked_for_is_planned() -> None:
+    """A node without tasks goes: nobody has to move, and nothing is compared with a placement made
+    from nothing."""
+    problem = problem_of([[10, 10]] * 3, [[1, 1]] * 6, [0, 0, 0, 0, 0, 1])
+    answer = plan_without(problem, "node-2")
+    assert not answer["moves"] and not answer["baselines"] and not answer["evaluations"]
+    assert answer["objectives"]["crowding"]["kubernetes"] is None

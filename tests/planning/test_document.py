@@ -13,7 +13,7 @@ from murmuration.assignment import objectives as of
 from murmuration.assignment.objectives import Objective
 from murmuration.planning.document import FRONT_MAX, document, rehearsal_sentence, table
 from murmuration.planning.plan import Plan
-from murmuration.planning.rehearsal import MoveRehearsal, rehearse
+from murmuration.planning.rehearsal import MoveRehearsal, Pace, rehearse
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_table_marks_what_was_asked_for(plan: Plan) -> None:
 def rehearsal(seconds: float, megabytes: float) -> MoveRehearsal:
     problem = plan_of({"web-1": "a"}, []).problem
     steps = plan_of({"web-1": "a"}, [("web-1", "a", "b", 1)]).order.steps
-    found = rehearse(problem, steps, rate=float(problem.megabytes[0] / seconds))
+    found = rehearse(problem, steps, Pace(float(problem.megabytes[0] / seconds)))
     found.megabytes = megabytes
     return found
 

@@ -15,7 +15,7 @@ from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import APART, Problem, Rule, problem_of
 from murmuration.assignment.search.search import Search, Settings
-from murmuration.planning.rehearsal import MoveRehearsal, rehearse
+from murmuration.planning.rehearsal import MoveRehearsal, Pace, rehearse
 
 M = 1_000_000
 #: Two nodes of which each is nearly full, and a third; the tasks take two and four seconds at a
@@ -132,7 +132,7 @@ def test_the_orders_of_plans_are_right_at_every_instant(seed: int) -> None:
     something happens."""
     problem = random_problem(seed)
     steps = steps_of(problem)
-    found = rehearse(problem, steps, rate=1e-6)
+    found = rehearse(problem, steps, Pace(1e-6))
     assert not found.errors and found.above == 0
     instants = sorted({0.0, *found.start.tolist(), *found.end.tolist()})
     at_first = summed(problem, steps, found, -1.0)[0]
@@ -198,7 +198,7 @@ def test_a_task_that_was_displaced_takes_its_time() -> None:
     step = [MoveStep(0, -1, 0)]
     assert rehearse(problem, step).seconds == 0
     assert rehearse(problem, step, displaced=[0]).seconds == 2
-    assert rehearse(problem, step, rate=25.0, displaced=[0]).seconds == 10
+    assert rehearse(problem, step, Pace(25.0), displaced=[0]).seconds == 10
 
 
 def test_a_task_that_asks_for_nothing_may_go_to_an_overfull_node() -> None:

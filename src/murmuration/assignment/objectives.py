@@ -110,6 +110,11 @@ def _megabytes(m: MeasuredPlacement) -> float:
     return float(m.problem.megabytes[m.moved].sum())
 
 
+def _preferences(m: MeasuredPlacement) -> float:
+    wishes = m.problem.preferences
+    return 0.0 if wishes is None else wishes.unmet(m.node_of)
+
+
 BUILT_IN = (
     BuiltIn("crowding", "sum over nodes of 1 + 2 + … + tasks on it", _crowding, True),
     BuiltIn(
@@ -129,6 +134,9 @@ BUILT_IN = (
     BuiltIn("priority", "tasks without a node, weighted by priority", _priority, True),
     BuiltIn("zones", "sum over zones and services of 1 + 2 + … + replicas in it", _zones, True),
     BuiltIn("megabytes", "memory of the tasks that change node, in MB", _megabytes, True),
+    BuiltIn(
+        "preferences", "preferences that are not met, a weight of 100 counting as one", _preferences
+    ),
 )
 NAMES = tuple(entry.name for entry in BUILT_IN)
 COUNT = len(NAMES)
@@ -147,6 +155,7 @@ NODES = NAMES.index("nodes")
 PRIORITY = NAMES.index("priority")
 ZONES = NAMES.index("zones")
 MEGABYTES = NAMES.index("megabytes")
+PREFERENCES = NAMES.index("preferences")
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from murmuration.assignment.details import SnapshotDetails
 from murmuration.base.arrays import Amounts, Flags, Floats, Indices, Integers
 from murmuration.base.resources import format_amount
+
+if TYPE_CHECKING:
+    from murmuration.assignment.preferences import Preferences
 
 UNPLACED = -1
 #: What a rule between tasks asks for.
@@ -62,6 +66,12 @@ class Rule:
         both = np.intersect1d(self.holders, self.targets)
         return self.targets, np.setdiff1d(self.holders, both), both
 
+    def subset(self, keep: Flags) -> Rule:
+        """The same rule over some of the tasks, by their new numbers."""
+        place = np.cumsum(keep) - 1
+        holders, targets = (place[tasks[keep[tasks]]] for tasks in (self.holders, self.targets))
+        return replace(self, holders=holders, targets=targets)
+
 
 class Violation(NamedTuple):
     """One thing that is not allowed: `kind`, the node, task or rule it concerns (and the domain),
@@ -71,37 +81,6 @@ class Violation(NamedTuple):
     subject: int
     domain: int
     amount: int
-
-
-@dataclass(frozen=True)
-class SnapshotDetails:
-    """What a snapshot says of its tasks beyond the arrays, for messages and for whoever writes the
-    moves in the snapshot's format. Each tuple has one entry per task."""
-
-    #: The format of the snapshot: "kubernetes", "toml", "openb" or "containers".
-    format: str
-    #: The service a task is a replica of; in Kubernetes "namespace/kind/name" of its controller.
-    services: tuple[str, ...]
-    #: Why a task may not be moved; empty if it may.
-    pin_reasons: tuple[str, ...]
-    #: Whether a task belongs to its node and goes with it, as a daemon set's pod does.
-    bound_to_node: tuple[bool, ...]
-    #: Names of tasks and nodes that are planned with but not in the cluster yet.
-    absent: frozenset[str] = frozenset()
-    #: Names of tasks that a closed (cordoned) node does not keep out.
-    ignores_cordons: frozenset[str] = frozenset()
-
-    def subset(self, keep: Flags) -> SnapshotDetails:
-        """The same for some of the tasks."""
-        rows = np.flatnonzero(keep).tolist()
-        return SnapshotDetails(
-            self.format,
-            tuple(self.services[t] for t in rows),
-            tuple(self.pin_reasons[t] for t in rows),
-            tuple(self.bound_to_node[t] for t in rows),
-            self.absent,
-            self.ignores_cordons,
-        )
 
 
 #: The columns of a problem that have one entry per task.
@@ -152,6 +131,8 @@ class Problem:
     #: The node a task still lies on though it is to be without one, because that node goes; −1 for
     #: the others, None if no node goes.
     leaves: Indices | None = None
+    #: What tasks would rather have; None if nobody says.
+    preferences: Preferences | None = field_of(default=None, compare=False)
     #: Where the problem was read from; None if it was made from arrays.
     source: SnapshotDetails | None = field_of(default=None, compare=False)
 
@@ -217,16 +198,16 @@ class Problem:
     def subset(self, keep: Flags) -> Problem:
         """The same problem with some of its tasks. A rule without holders is left out, and one
         without targets too, unless it asks for company that then nobody gives."""
-        place = np.cumsum(keep) - 1
-        rules = []
-        for rule in self.rules:
-            holders, targets = (place[tasks[keep[tasks]]] for tasks in (rule.holders, rule.targets))
-            if len(holders) and (len(targets) or rule.kind == TOGETHER):
-                rules.append(replace(rule, holders=holders, targets=targets))
+        rules = [rule.subset(keep) for rule in self.rules]
         return replace(
             self,
             tasks=tuple(self.tasks[t] for t in np.flatnonzero(keep).tolist()),
-            rules=tuple(rules),
+            rules=tuple(
+                rule
+                for rule in rules
+                if len(rule.holders) and (len(rule.targets) or rule.kind == TOGETHER)
+            ),
+            preferences=None if self.preferences is None else self.preferences.subset(keep),
             leaves=None if self.leaves is None else self.leaves[keep],
             source=None if self.source is None else self.source.subset(keep),
             **{name: getattr(self, name)[keep] for name in PER_TASK},

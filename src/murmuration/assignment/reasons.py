@@ -23,13 +23,21 @@ def why_unplaced(problem: Problem, node_of: Indices, task: int, among: Flags | N
         if usable[node]:
             reason = _object_to(problem, node_of, task, node, free[node])
         else:
-            reason = "its constraints, a taint or a cordon exclude"
+            reason = _why_excluded(problem, task, node)
         objections[reason] += 1
     parts = [
         f"{count} {'node' if count == 1 else 'nodes'} {reason}"
         for reason, count in objections.most_common()
     ]
     return "; ".join(parts)
+
+
+def _why_excluded(problem: Problem, task: int, node: int) -> str:
+    """Why a node is closed to a task: what its snapshot says, or that the question closed it."""
+    source = problem.source
+    if source is None or source.why_excluded is None or not source.wants:
+        return "excluded by its constraints"
+    return source.why_excluded(source.wants[task], node) or "that this plan leaves out"
 
 
 def _object_to(problem: Problem, node_of: Indices, task: int, node: int, free: Amounts) -> str:

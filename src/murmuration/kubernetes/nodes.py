@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 
 from murmuration.assignment.snapshots.builder import NodeEntry
-from murmuration.base.arrays import Flags
+from murmuration.base.arrays import Flags, Floats
 from murmuration.base.errors import InputError
 from murmuration.base.resources import parse_quantity
 from murmuration.kubernetes.amounts import amounts_of
 from murmuration.kubernetes.objects import Object
-from murmuration.kubernetes.selectors import requirement, tolerated
+from murmuration.kubernetes.selectors import count_disliked, requirement, tolerated
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
@@ -129,6 +129,18 @@ class NodeMasks:
             "requiredDuringSchedulingIgnoredDuringExecution"
         )
         return mask if required is None else mask & self.required(required, where)
+
+    def penalty(self, spec: Object, where: str) -> Floats:
+        """What a pod pays on each node: the weights of preferred node affinity it does not meet,
+        and 100 for each taint that asks it to stay away."""
+        amount = np.zeros(len(self.nodes))
+        for taints, members in self._taints:
+            amount[members] += 100.0 * count_disliked(taints, spec.get("tolerations") or [])
+        node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+        for wish in node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            met = self.required({"nodeSelectorTerms": [wish.get("preference") or {}]}, where)
+            amount += float(wish.get("weight") or 0) * ~met
+        return amount
 
     def labelled(self, key: str) -> Flags:
         return self._meets({"key": key, "operator": "Exists"}, False, key)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 import numpy as np
 
+from murmuration.assignment.preferences import WHOLE, Preferences, SoftRule
 from murmuration.assignment.problem import APART, SPREAD, TOGETHER, Rule
 from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Flags, Indices
@@ -21,6 +23,7 @@ from murmuration.kubernetes.selectors import requirements_of
 Term = Object
 #: What two pods must share to share a rule; it becomes JSON.
 Key = list[object]
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 #: The nodes each kind of task may use; rules may narrow them.
 Masks = dict[Hashable, Flags]
@@ -49,6 +52,25 @@ def spreads_of(task: TaskEntry) -> list[Term]:
                 "least 1"
             )
     return hard
+
+
+def wishes_of(task: TaskEntry, part: str) -> list[Term]:
+    """The preferred terms of a pod's affinity or anti-affinity that say where."""
+    affinity = (task.source.get("spec") or {}).get("affinity") or {}
+    wishes = (affinity.get(part) or {}).get(PREFERRED) or ()
+    return [wish for wish in wishes if (wish.get("podAffinityTerm") or {}).get("topologyKey")]
+
+
+def split_wishes(task: TaskEntry, part: str) -> list[list[Term]]:
+    """Each preferred term by itself."""
+    return [[wish] for wish in wishes_of(task, part)]
+
+
+def soft_spreads_of(task: TaskEntry) -> list[Term]:
+    """The constraints of a pod that are only wishes."""
+    given = (task.source.get("spec") or {}).get("topologySpreadConstraints") or ()
+    soft = [c for c in given if c.get("whenUnsatisfiable") == "ScheduleAnyway"]
+    return [c for c in soft if c.get("topologyKey")]
 
 
 def _keys(term: Term, name: str) -> list[str]:
@@ -151,6 +173,51 @@ class RuleMaker:
         skew = int(term.get("maxSkew", 1))
         return Rule(SPREAD, f"{where} by {key}", np.array(holders), targets, domains, skew, extra)
 
+    def preferences(self) -> Preferences | None:
+        """What the pods would rather have; None if nobody says."""
+        rows: dict[bytes, int] = {}
+        penalties, kind_of = [], []
+        for task in self.tasks:
+            spec = task.source.get("spec") or {}
+            soft = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(PREFERRED)
+            mark = msgspec.json.encode([soft, spec.get("tolerations")], order="deterministic")
+            if mark not in rows:
+                rows[mark] = len(rows)
+                penalties.append(self.nodes.penalty(spec, f"pod {task.name}: node affinity"))
+            kind_of.append(rows[mark])
+        table = np.array(penalties).reshape(len(rows), len(self.nodes.nodes))
+        soft_rules = (*self._soft_affinity(), *self._soft_spread())
+        if not table.any() and not soft_rules:
+            return None
+        return Preferences(table, np.array(kind_of, dtype=np.int64), soft_rules)
+
+    def _soft_affinity(self) -> list[SoftRule]:
+        rules = []
+        for part, kind in (("podAntiAffinity", APART), ("podAffinity", TOGETHER)):
+            for holders, (wish,) in self._group(partial(split_wishes, part=part), wish_key):
+                first, term = self.tasks[holders[0]], wish["podAffinityTerm"]
+                where = f"pod {first.name}: preferred {part}"
+                targets = self._targets(first, term, where)
+                domains = self._domains(str(term["topologyKey"]))
+                rule = Rule(kind, where, np.array(holders), targets, domains)
+                rules.append(SoftRule(rule, float(wish.get("weight") or 0)))
+        return rules
+
+    def _soft_spread(self) -> list[SoftRule]:
+        rules = []
+        groups = self._group(lambda task: [[term] for term in soft_spreads_of(task)], affinity_key)
+        for holders, (term,) in groups:
+            first, key = self.tasks[holders[0]], str(term["topologyKey"])
+            where = f"pod {first.name}: preferred topology spread"
+            spaces = [namespace_of(first.source)]
+            targets = self.index.select(selector_of(first, term), spaces, where)
+            counted = self.nodes.affinity(first.source.get("spec") or {}, where)
+            domains = self._domains(key, counted)
+            limit = int(term.get("maxSkew") or 1)
+            rule = Rule(SPREAD, where, np.array(holders), targets, domains, limit)
+            rules.append(SoftRule(rule, WHOLE))
+        return rules
+
     def _group(
         self,
         terms: Callable[[TaskEntry], Sequence[list[Term]]],
@@ -221,6 +288,11 @@ def affinity_key(task: TaskEntry, terms: list[Term]) -> Key:
     """What makes two pods' terms the same rule: namespace, terms, and the labels they take from
     the pod itself."""
     return [namespace_of(task.source), terms, [_own_labels(task, term) for term in terms]]
+
+
+def wish_key(task: TaskEntry, wishes: list[Term]) -> Key:
+    """What makes two pods' preferred terms the same wish."""
+    return [*affinity_key(task, [wish["podAffinityTerm"] for wish in wishes]), wishes]
 
 
 def spread_key(task: TaskEntry, terms: list[Term]) -> Key:

@@ -60,6 +60,12 @@ def tolerated(taints: Sequence[Thing], tolerations: Sequence[Thing]) -> bool:
     return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in hard)
 
 
+def count_disliked(taints: Sequence[Thing], tolerations: Sequence[Thing]) -> int:
+    """How many taints ask a pod to stay away, without keeping it off."""
+    soft = [taint for taint in taints if taint.get("effect") == "PreferNoSchedule"]
+    return sum(not any(_tolerates(each, taint) for each in tolerations) for taint in soft)
+
+
 def _tolerates(toleration: Thing, taint: Thing) -> bool:
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False

@@ -15,15 +15,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from murmuration.assignment.snapshots.additions import new_nodes
+from murmuration.assignment.snapshots.additions import Added, new_nodes
 from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEntry
 from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
 from murmuration.kubernetes.amounts import requests
 from murmuration.kubernetes.devices import Devices
 from murmuration.kubernetes.disruption import Budgets
+from murmuration.kubernetes.exclusions import Exclusions
 from murmuration.kubernetes.labels import LabelIndex, Namespaces
 from murmuration.kubernetes.making import on_node
+from murmuration.kubernetes.marks import seconds_until_ready
 from murmuration.kubernetes.nodes import NodeMasks, allocatable, node_entry
 from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
 from murmuration.kubernetes.ports import port_rules
@@ -45,7 +47,7 @@ Usage = Mapping[str, Mapping[str, float]]
 
 
 def snapshot_of(
-    things: Sequence[Object], add: Sequence[str] = (), usage: Usage | None = None
+    things: Sequence[Object], add: Sequence[Added] = (), usage: Usage | None = None
 ) -> Snapshot:
     """The snapshot in a list of objects, with nodes added, and with what pods use if known."""
     kinds: dict[str, list[Object]] = {}
@@ -70,11 +72,23 @@ def snapshot_of(
     rules = reader.volumes.sharing_rules(tasks, len(reader.nodes))
     masks = reader.masks(tasks)
     namespaces = Namespaces(kinds.get("Namespace", ()), index.spaces)
-    rules += RuleMaker(tasks, reader.node_masks, masks, index, namespaces).rules()
+    maker = RuleMaker(tasks, reader.node_masks, masks, index, namespaces)
+    rules += maker.rules()
     rules += port_rules(tasks, len(reader.nodes))
     away = [task for task in every if task.node and task.node not in names]
     notes = [*_notes_of_odd(kinds["Node"], away), *weighed, *_notes(tasks, blocked)]
-    return Snapshot(reader.nodes, tasks, masks, rules, budgets, notes, "kubernetes")
+    why = Exclusions(reader.things, reader.nodes)
+    return Snapshot(
+        reader.nodes,
+        tasks,
+        masks,
+        rules,
+        budgets,
+        notes,
+        "kubernetes",
+        why_excluded=why,
+        preferences=maker.preferences(),
+    )
 
 
 def _distinct(what: str, names: Sequence[str]) -> None:
@@ -109,19 +123,23 @@ class Reader:
         priority = spec.get("priority") or 0
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise InputError(f"pod {name}: expected a whole number as priority, got {priority!r}")
-        # Where a pinned pod may lie does not matter; one class for all of them keeps the table of
-        # classes small.
+        # Where a pod may lie that goes with its node does not matter; one class for all of them
+        # keeps the table of classes small.
+        bound = pinned in (DAEMON, STATIC)
         return TaskEntry(
             name,
             {**requests(spec, name), **needs.attached},
             service_of(pod),
             spec.get("nodeName") or "",
-            "pinned" if pinned else _wants(spec, needs),
+            "pinned" if bound else _wants(spec, needs),
             pinned,
             priority,
             labels=pod["metadata"].get("labels") or {},
             source=pod,
-            bound_to_node=pinned in (DAEMON, STATIC),
+            bound_to_node=bound,
+            remade=not bound and controller_of(pod) is not None and not needs.refused,
+            ready_s=seconds_until_ready(pod),
+            namespace=namespace_of(pod),
         )
 
     def daemons_of_added(self, pods: Sequence[Object]) -> list[Object]:
@@ -163,7 +181,7 @@ class Reader:
         return masks
 
 
-def make_reader(kinds: dict[str, list[Object]], add: Sequence[str] = ()) -> Reader:
+def make_reader(kinds: dict[str, list[Object]], add: Sequence[Added] = ()) -> Reader:
     """Read the nodes, with those added, and what volumes and devices they have."""
     things = list(kinds["Node"])
     nodes = [node_entry(thing) for thing in things]
@@ -289,7 +307,8 @@ def _notes(tasks: Sequence[TaskEntry], blocked: Sequence[str]) -> list[str]:
     soft = sum(_has_preferences(task.source.get("spec") or {}) for task in tasks)
     if soft:
         notes.append(
-            f"{soft} pods have preferences about nodes or other pods, which are not weighed"
+            f"{soft} pods have preferences about nodes or other pods; --objective preferences "
+            "weighs them"
         )
     return [*notes, *blocked]
 

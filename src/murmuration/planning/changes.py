@@ -10,29 +10,33 @@ import numpy as np
 
 from murmuration.assignment.problem import Problem
 from murmuration.base.arrays import Amounts, Flags
-from murmuration.base.errors import InputError, unknown
+from murmuration.base.errors import InputError
+from murmuration.planning.selectors import select_nodes
 
 
 class Removed(NamedTuple):
     """A cluster without some nodes: the tasks that need a new node with the name of the old one,
-    and those that cannot leave theirs with the reason."""
+    those that cannot leave theirs with the reason, and the nodes."""
 
     problem: Problem
     displaced: dict[int, str]
     stranded: dict[str, str]
+    nodes: list[str]
 
 
-def remove_nodes(problem: Problem, names: Sequence[str]) -> Removed:
-    """Take nodes out of a cluster: their tasks have no node any more, and those that cannot be
-    moved are stranded."""
-    for name in names:
-        if name not in problem.nodes:
-            raise InputError(f"--remove: {unknown('node', name, problem.nodes)}")
+def remove_nodes(problem: Problem, texts: Sequence[str], failed: bool = False) -> Removed:
+    """Take nodes, given by names or selectors, out of a cluster: their tasks have no node any more,
+    and those that cannot be moved are stranded.
+
+    Nodes that have `failed` ask nobody: who may not be moved is made again elsewhere by what made
+    it, and stranded are those nothing makes again.
+    """
+    names = {name for text in texts for name in select_nodes(problem, text, "--remove")}
     gone = np.array([name in names for name in problem.nodes])
     if gone.all():
         raise InputError("--remove: expected at least one node to be left")
     affected = (problem.node_of >= 0) & gone[problem.node_of]
-    reasons = _why_fixed(problem)
+    reasons = _why_lost(problem) if failed else why_fixed(problem)
     goes_with = _goes_with_node(problem)
     stranded = {
         problem.tasks[t]: reasons[t]
@@ -55,7 +59,7 @@ def remove_nodes(problem: Problem, names: Sequence[str]) -> Removed:
         pinned=rest.pinned & ~moving,
     )
     assert not gone[changed.node_of[changed.node_of >= 0]].any(), "a task is left on a removed node"
-    return Removed(changed, displaced, stranded)
+    return Removed(changed, displaced, stranded, sorted(names))
 
 
 def _goes_with_node(problem: Problem) -> Flags:
@@ -65,7 +69,7 @@ def _goes_with_node(problem: Problem) -> Flags:
     return np.array(problem.source.bound_to_node, dtype=np.bool_)
 
 
-def _why_fixed(problem: Problem) -> list[str]:
+def why_fixed(problem: Problem) -> list[str]:
     """Why a task cannot be moved, by task; empty if it can."""
     movable = problem.movable
     pin_reasons = problem.source.pin_reasons if problem.source is not None else ()
@@ -78,6 +82,17 @@ def _why_fixed(problem: Problem) -> list[str]:
         else:
             reasons.append("its disruption budget allows no disruption now")
     return reasons
+
+
+def _why_lost(problem: Problem) -> list[str]:
+    """Why nothing makes a task again if its node fails, by task; empty if something does."""
+    source = problem.source
+    if source is None or not source.remade:
+        return ["it is pinned" if pinned else "" for pinned in problem.pinned.tolist()]
+    return [
+        "" if remade else reason or "nothing would make it again"
+        for remade, reason in zip(source.remade, source.pin_reasons, strict=True)
+    ]
 
 
 def add_task(problem: Problem, request: Amounts) -> Problem:

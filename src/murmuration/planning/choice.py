@@ -17,7 +17,7 @@ from murmuration.assignment import objectives as of
 from murmuration.assignment.moves import MoveOrder, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import Work, pack
-from murmuration.assignment.problem import Problem, new_violations
+from murmuration.assignment.problem import Problem, Violation, new_violations
 from murmuration.assignment.search.construct import construct
 from murmuration.assignment.search.ejection import make_room
 from murmuration.assignment.search.fewest import Fewest
@@ -26,6 +26,7 @@ from murmuration.assignment.search.search import Search
 from murmuration.assignment.search.seeds import OF_MOVES
 from murmuration.assignment.search.selection import rank_by_knee, rank_fronts, rank_rows, sov
 from murmuration.base.arrays import Flags, Floats, Indices, Integers, Placement
+from murmuration.planning.deadline import CHOICE_SHARE
 
 if TYPE_CHECKING:
     from murmuration.planning.plan import Options
@@ -99,14 +100,22 @@ def choose(search: Search, work: Work, options: Options, fewest: Fewest | None) 
     ranked = rank(search, work, options, fewest)
     orders: list[MoveOrder] = []
     for row in ranked.rows[:ORDERED_MAX].tolist():
+        if orders and options.deadline.is_over(CHOICE_SHARE):
+            break
         node_of = _finish(search, work, search.archive.placements[row], ranked, options)
         orders.append(order_moves(work, node_of))
-        if not orders[-1].blocked and not new_violations(work.problem, orders[-1].node_of):
+        if not orders[-1].blocked and not new_breaks(work.problem, orders[-1]):
             return orders[-1]
     ends = np.array([work.placement(order.node_of) for order in orders])
     values, bad = search.measure(ends)
     merit = sov(values, ranked.weights)
     return orders[int(np.lexsort((merit, bad))[0])]
+
+
+def new_breaks(problem: Problem, order: MoveOrder) -> list[Violation]:
+    """What an order of moves ends in that is not allowed and was not there before. Who could not
+    leave a node that goes is still on it."""
+    return new_violations(problem, problem.with_leaving(order.node_of), problem.present)
 
 
 def _finish(

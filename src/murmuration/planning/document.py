@@ -36,17 +36,30 @@ def document(plan: Plan, name: str, extra: Document | None = None) -> Document:
         "front": _front(plan),
         "moves": [move(plan, k, step) for k, step in enumerate(plan.order.steps, 1)],
         "moved": plan.order.moved,
+        "choice": plan.choice,
         "gain": describe_gain(plan),
         "emptied_nodes": list_emptied(problem, plan.order.node_of),
         "nodes_in_use": [kept._asdict() for kept in plan.kept_nodes],
         "rehearsal": describe_rehearsal(plan.rehearsal),
-        "fewest_moves": None if plan.fewest is None else plan.fewest.moves,
-        "fewest_moves_bound": None if plan.fewest is None else plan.fewest.bound,
+        **_describe_fewest(plan),
         "impossible": [problem.tasks[t] for t in plan.order.blocked],
         "unplaced": [{"task": task, "reason": reason} for task, reason in plan.unplaced.items()],
         "evaluations": plan.evaluations,
         "notes": [*problem.notes, *plan.notes],
         **(extra or {}),
+    }
+
+
+def _describe_fewest(plan: Plan) -> Document:
+    """The fewest moves that place what had no node, as `moved` counts them: who has to leave a node
+    that goes is among them."""
+    if plan.fewest is None:
+        return {"fewest_moves": None, "fewest_moves_bound": None}
+    leaving = len([t for t in plan.displaced if plan.fewest.node_of[t] >= 0])
+    bound = plan.fewest.bound
+    return {
+        "fewest_moves": plan.fewest.moves + leaving,
+        "fewest_moves_bound": None if bound is None else bound + leaving,
     }
 
 
@@ -62,12 +75,17 @@ def describe_gain(plan: Plan) -> Document:
     return {"mean": mean, "per_move": mean / plan.order.moved}
 
 
+def format_share(share: float) -> str:
+    """A share that may be small, with two digits that say something."""
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
 def gain_sentence(document: Document) -> str:
     """The gain in one line, and the nodes that become empty."""
     sentences = []
     if document["gain"]["mean"] is not None:
         gain = document["gain"]
-        each = f"{gain['per_move']:.2%} for each of {document['moved']} moves"
+        each = f"{format_share(gain['per_move'])} for each of {document['moved']} moves"
         sentences.append(f"gain: {gain['mean']:.1%} on average, {each}")
     emptied = document["emptied_nodes"]
     if emptied:
@@ -87,11 +105,12 @@ def _name_values(plan: Plan, values: Floats) -> dict[str, float]:
 
 
 def _row(plan: Plan, k: int) -> dict[str, float | None]:
-    base = plan.before[k] if plan.running else plan.baselines["kubernetes"][k]
+    kubernetes = float(plan.baselines["kubernetes"][k]) if "kubernetes" in plan.baselines else None
+    base = plan.before[k] if plan.running else kubernetes
     change = float(plan.values[k] / base - 1) if base else None
     return {
         "before": float(plan.before[k]),
-        "kubernetes": float(plan.baselines["kubernetes"][k]),
+        "kubernetes": kubernetes,
         "chosen": float(plan.values[k]),
         "change": change,
     }
@@ -127,6 +146,7 @@ def describe_rehearsal(rehearsal: MoveRehearsal) -> Document:
     node."""
     return {
         "rate_mb_per_s": rehearsal.rate,
+        "restarts": rehearsal.restarts,
         "seconds": round(rehearsal.seconds, 3),
         "seconds_one_by_one": round(rehearsal.one_by_one, 3),
         "moves_at_once_max": rehearsal.at_once,
@@ -148,8 +168,17 @@ def rehearsal_sentence(rehearsal: MoveRehearsal) -> str:
         f"the fullest node was at {rehearsal.load_before:.0%} and on the way at "
         f"{rehearsal.load:.0%}, {above}"
     )
-    if not rehearsal.megabytes:
-        return f"rehearsed: nothing has to be copied; {loads}"
+    if rehearsal.restarts:
+        each = rehearsal.one_by_one / rehearsal.restarts
+        return (
+            f"rehearsed with restarts: {_duration(rehearsal.seconds)} for {rehearsal.restarts} "
+            f"restarts of {_duration(each)} each on average until ready "
+            f"({_duration(rehearsal.one_by_one)} one by one), at most {rehearsal.at_once} at once; "
+            f"{loads}"
+        )
+    if rehearsal.rate is None or not rehearsal.megabytes:
+        done = "restarted" if rehearsal.rate is None else "copied"
+        return f"rehearsed: nothing has to be {done}; {loads}"
     return (
         f"rehearsed at {rehearsal.rate:g} MB/s a move: {_duration(rehearsal.seconds)} for "
         f"{_size(rehearsal.megabytes)} ({_duration(rehearsal.one_by_one)} one by one), "

@@ -46,12 +46,20 @@ def _domains(problem: Problem, of: str) -> Iterator[tuple[str, list[str]]]:
         members = np.flatnonzero(problem.zone_of == zone).tolist()
         if in_use & set(members) and len(members) < len(problem.nodes):
             names = [problem.nodes[n] for n in members]
-            more = ", …" if len(names) > NAMED_MAX else ""
-            yield f"the zone of {', '.join(names[:NAMED_MAX])}{more}", names
+            yield _name_of_zone(problem, members[0], names), names
+
+
+def _name_of_zone(problem: Problem, node: int, names: list[str]) -> str:
+    """What its nodes call it, else some of its nodes."""
+    labels = problem.source.node_labels if problem.source is not None else ()
+    if labels and labels[node].get("zone"):
+        return f"zone {labels[node]['zone']}"
+    more = ", …" if len(names) > NAMED_MAX else ""
+    return f"the zone of {', '.join(names[:NAMED_MAX])}{more}"
 
 
 def _fail(problem: Problem, name: str, nodes: list[str], waiting: set[str], seed: int) -> Failure:
-    removed = remove_nodes(problem, nodes)
+    removed = remove_nodes(problem, nodes, failed=True)
     fewest = fewest_moves(pack(removed.problem), seed, exact_effort=0.0)
     left = [removed.problem.tasks[t] for t in np.flatnonzero(fewest.node_of < 0).tolist()]
     return Failure(

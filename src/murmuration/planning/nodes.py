@@ -8,7 +8,7 @@ import numpy as np
 
 from murmuration.assignment.problem import Problem, new_broken, sum_requests
 from murmuration.assignment.reasons import why_unplaced
-from murmuration.base.arrays import Flags, Indices
+from murmuration.base.arrays import Amounts, Flags, Indices
 
 #: Nodes for which the reason is looked for.
 EXPLAINED_MAX = 50
@@ -47,19 +47,21 @@ def why_kept(problem: Problem, node_of: Indices) -> list[Kept]:
 def _why_not_empty(problem: Problem, node_of: Indices, node: int) -> str:
     """The first task of a node, the largest first, that no other node in use would take."""
     tasks = np.flatnonzero(node_of == node)
-    fixed = [int(t) for t in tasks if not problem.movable[t]]
+    movable = problem.movable
+    fixed = [int(t) for t in tasks if not movable[t]]
     if fixed:
         return f"{problem.tasks[fixed[0]]} may not be moved: {_why_fixed(problem, fixed[0])}"
     size = (problem.request[tasks] / np.maximum(problem.total.mean(axis=0), 1)).max(axis=1)
     others = _in_use(node_of, len(problem.nodes))
     others[node] = False
-    placed = node_of.copy()
+    placed, free = node_of.copy(), problem.total - sum_requests(problem, node_of)
     for t in tasks[np.argsort(-size, kind="stable")].tolist():
-        target = _node_for(problem, placed, t, others)
+        target = _node_for(problem, placed, t, others, free)
         if target < 0:
             placed[t] = -1
             return f"{problem.tasks[t]}: {why_unplaced(problem, placed, t, others)}"
         placed[t] = target
+        free[target] -= problem.request[t]
     return "it can be emptied"
 
 
@@ -70,9 +72,8 @@ def _why_fixed(problem: Problem, task: int) -> str:
     return (reasons[task] if reasons else "") or "it is pinned"
 
 
-def _node_for(problem: Problem, node_of: Indices, task: int, among: Flags) -> int:
+def _node_for(problem: Problem, node_of: Indices, task: int, among: Flags, free: Amounts) -> int:
     """The fullest of these nodes that takes a task; −1 if none does."""
-    free = problem.total - sum_requests(problem, node_of)
     request = problem.request[task]
     room = ((request <= free) | (request == 0)).all(axis=1)
     nodes = np.flatnonzero(room & problem.may_use(task) & among)

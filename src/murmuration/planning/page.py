@@ -12,20 +12,33 @@ from murmuration.assignment.objectives import MEANINGS, shares
 from murmuration.assignment.search.construct import LABELS
 from murmuration.base.arrays import Floats
 from murmuration.base.version import __version__
-from murmuration.planning.document import Document, rehearsal_sentence, table
+from murmuration.planning.document import (
+    Document,
+    format_share,
+    rehearsal_sentence,
+    table,
+)
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import MoveRehearsal
 from murmuration.reports.charts import Chart, Fills, Parallel, Scatter, Series
 from murmuration.reports.page import Page, ReportTable, Section
 
 MOVES_SHOWN = 500
+#: Names of nodes that one sentence has.
+NODES_SHOWN = 40
+#: How the placement was chosen, by `Plan.choice`.
+CHOSEN = {
+    "knee": "The chosen one is the knee: beyond it each move gains less than one does on average.",
+    "mean": "The chosen one has the lowest mean of normalised objectives among those that are no "
+    "worse than the reference in anything, if there are any.",
+}
 #: Pairs of objectives plotted at most.
 PAIRS = 10
 
 
 def page(plan: Plan, document: Document) -> Page:
     """The whole report; `document` is the plan as `plan.json` has it."""
-    sections = [_objectives(plan), _nodes(plan), _moves(document)]
+    sections = [_objectives(plan), _nodes(plan), *_emptied(document), _moves(document)]
     if document["moves"]:
         sections.append(_rehearsal(plan))
     if len(plan.front) > 1 and len(plan.objectives) > 1:
@@ -41,6 +54,8 @@ def page(plan: Plan, document: Document) -> Page:
             f"{document['moved']:,}"
             + ("; no plan has fewer" if bound is not None and bound == document["moved"] else ""),
         ),
+        ("gain", _gain(document)),
+        ("nodes that become empty", f"{len(document['emptied_nodes']):,}"),
         ("without a node", f"{len(document['unplaced']):,}"),
         ("placements looked at", f"{document['evaluations']:,}"),
     ]
@@ -75,6 +90,31 @@ def _nodes(plan: Plan) -> Section:
     if len(rows) > 240:
         note += " The 240 nodes that change most are shown."
     return Section("Every node", "", (Fills("Requested share of every node", parts, rows, note),))
+
+
+def _gain(document: Document) -> str:
+    """What the moves buy, for the head of the page."""
+    gain = document["gain"]
+    if gain["mean"] is None:
+        return "–"
+    return f"{gain['mean']:.1%} on average, {format_share(gain['per_move'])} a move"
+
+
+def _emptied(document: Document) -> list[Section]:
+    """Which nodes become empty, and what keeps the others in use."""
+    emptied, kept = document["emptied_nodes"], document["nodes_in_use"]
+    if not emptied and not kept:
+        return []
+    text = f"{len(emptied):,} nodes become empty"
+    text += f": {', '.join(emptied[:NODES_SHOWN])}{' …' if len(emptied) > NODES_SHOWN else ''}."
+    rows = [[entry["node"], entry["tasks"], entry["reason"]] for entry in kept]
+    note = "Those with the fewest tasks first: what keeps each of them from being emptied as well."
+    tables = (
+        (ReportTable("Nodes that stay in use", ("node", "tasks", "why"), rows, note),)
+        if kept
+        else ()
+    )
+    return [Section("Nodes that become empty", text if emptied else "None.", (), tables)]
 
 
 def _moves(document: Document) -> Section:
@@ -169,10 +209,8 @@ def _front(plan: Plan) -> list[Section]:
         for a, b in list(combinations(range(len(names)), 2))[:PAIRS]
     ]
     text = (
-        f"{len(rows):,} placements of which none is better than another in everything. The "
-        "chosen one has the lowest "
-        "mean of normalised objectives among those that are no worse than the reference in "
-        "anything, if there are any."
+        f"{len(rows):,} placements of which none is better than another in everything. "
+        f"{CHOSEN[plan.choice]}"
     )
     return [
         Section("The front", text, (parallel,)),

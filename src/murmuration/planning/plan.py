@@ -3,8 +3,7 @@ get there."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,22 +12,24 @@ from murmuration.assignment import objectives as of
 from murmuration.assignment.moves import MoveOrder, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import Work, pack
-from murmuration.assignment.problem import Problem, describe, new_violations
+from murmuration.assignment.problem import Problem, describe
 from murmuration.assignment.reasons import why_unplaced
 from murmuration.assignment.search.construct import BASELINES, construct
 from murmuration.assignment.search.fewest import Fewest, fewest_moves
 from murmuration.assignment.search.search import Search, Settings
 from murmuration.assignment.search.seeds import seed_placements
-from murmuration.base.arrays import Floats, Indices, Integers
+from murmuration.base.arrays import Floats, Indices, Integers, Placement
 from murmuration.planning import pymoo_peer
 from murmuration.planning.choice import (
     add_moves,
     choose,
+    new_breaks,
     reference_placement,
     show_front,
 )
+from murmuration.planning.deadline import SEARCH_SHARE, Deadline
 from murmuration.planning.nodes import Kept, why_kept
-from murmuration.planning.rehearsal import RATE, MoveRehearsal, rehearse
+from murmuration.planning.rehearsal import MoveRehearsal, pace_of, rehearse
 
 #: The objectives of a plan that names none.
 DEFAULT_OBJECTIVES = ("crowding", "replicas", "power", "imbalance", "moves")
@@ -47,10 +48,12 @@ class Options:
     only_place: bool = False
     population: int = 92
     evaluations: int | None = None
-    seconds: float = np.inf
+    deadline: Deadline = field(default_factory=Deadline)
     seed: int = 1
-    #: Megabytes per second at which each move is made.
-    rate: float = RATE
+    #: Megabytes per second at which each move is made; None: as such clusters do it.
+    rate: float | None = None
+    #: Seconds until a restarted task is ready that does not tell; None: as the median one took.
+    ready_s: float | None = None
     #: Tasks whose node was removed, and its name.
     displaced: dict[int, str] = field(default_factory=dict)
     #: How much work the exact solver may do to prove the fewest moves, about seconds; 0 for none.
@@ -81,6 +84,8 @@ class Plan:
     displaced: dict[int, str] = field(default_factory=dict)
     #: Nodes that stay in use and why, where fewer nodes were asked for.
     kept_nodes: list[Kept] = field(default_factory=list)
+    #: How it was chosen: at the "knee" of gain against moves, or by the "mean" of the objectives.
+    choice: str = "mean"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,21 +103,20 @@ def make_plan(
     """Search, choose and order."""
     work = pack(problem, options.power_off)
     wanted = options.objectives or default_objectives(problem)
-    baselines = {name: work.restore(construct(work, name)) for name in BASELINES}
-    if options.pymoo and len(work.packed.movable):
-        fresh = Search(
-            work, wanted, Settings(options.population, options.evaluations, options.seed)
-        )
-        baselines[pymoo_peer.NAME] = pymoo_peer.pymoo_placement(fresh, options.population)
     fewest = _place_with_fewest_moves(work, options)
-    if options.only_place and fewest is not None:
-        order, placements = order_moves(work, fewest.node_of), fewest.node_of[None]
+    if options.only_place:
+        placed = problem.node_of if fewest is None else fewest.node_of
+        order, placements = order_moves(work, placed), placed[None]
         front, history, evaluations = np.zeros((0, len(wanted))), [], 0
+        baselines = _baselines(work, {})
     else:
         search = _search(work, wanted, options, fewest, progress)
         front, placements = show_front(search, len(wanted))
         order = choose(search, work, options, fewest)
         history, evaluations = search.history, search.evaluations
+        baselines = _baselines(work, search.constructed)
+    if options.pymoo and len(work.packed.movable):
+        baselines[pymoo_peer.NAME] = _ask_pymoo(work, wanted, options)
     order, rehearsal, notes = _rehearse(work, order, options)
     return Plan(
         problem=problem,
@@ -131,7 +135,22 @@ def make_plan(
         notes=notes,
         displaced=options.displaced,
         kept_nodes=_explain_kept(problem, order, wanted, options),
+        choice="mean" if options.objectives or not (problem.node_of >= 0).any() else "knee",
     )
+
+
+def _baselines(work: Work, constructed: Mapping[str, Placement]) -> dict[str, Indices]:
+    """What stands beside a plan: the placements the search has made anyway, and where nothing runs
+    always Kubernetes', which the plan is compared with."""
+    known = {name: constructed[name] for name in BASELINES if name in constructed}
+    if not known and not (work.problem.node_of >= 0).any():
+        known = {BASELINES[0]: construct(work, BASELINES[0])}
+    return {name: work.restore(x) for name, x in known.items()}
+
+
+def _ask_pymoo(work: Work, wanted: Sequence[Objective], options: Options) -> Indices:
+    fresh = Search(work, wanted, Settings(options.population, options.evaluations, options.seed))
+    return pymoo_peer.pymoo_placement(fresh, options.population)
 
 
 def _explain_kept(
@@ -149,15 +168,27 @@ def _rehearse(
 ) -> tuple[MoveOrder, MoveRehearsal, list[str]]:
     """Steps, rehearsed; if anything is wrong with them, nothing is moved and a note says why."""
     problem = work.problem
-    rehearsal = rehearse(problem, order.steps, options.rate, options.displaced)
+    pace = pace_of(problem, options.rate, options.ready_s)
+    rehearsal = rehearse(problem, order.steps, pace, options.displaced)
     # Where some moves are impossible the steps end elsewhere than planned, so that is looked at.
-    broken = new_violations(problem, problem.with_leaving(order.node_of), problem.present)
+    broken = new_breaks(problem, order)
     error = describe(problem, broken) if broken else "; ".join(rehearsal.errors[:1])
     if not error:
-        return order, rehearsal, []
+        return order, rehearsal, _note_limits(work, order, options)
     unmoved = MoveOrder((), problem.node_of, ())
     note = f"nothing is moved: the plan would break something ({error})"
-    return unmoved, rehearse(problem, (), options.rate), [note]
+    return unmoved, rehearse(problem, (), pace), [note]
+
+
+def _note_limits(work: Work, order: MoveOrder, options: Options) -> list[str]:
+    """The limits that no placement met was within."""
+    values = values_of(work, order.node_of, ())
+    return [
+        f"--limit {of.NAMES[k]}={limit:g}: no placement within it was found; this one has "
+        f"{values[k]:g}"
+        for k, limit in options.limits
+        if values[k] > limit + 1e-6
+    ]
 
 
 def default_objectives(problem: Problem) -> tuple[Objective, ...]:
@@ -172,19 +203,32 @@ def user_objectives(objectives: Sequence[Objective]) -> list[Objective]:
 
 
 def values_of(work: Work, node_of: Indices, wanted: Sequence[Objective]) -> Floats:
-    """The built-in objectives of a placement, then the user's."""
+    """The built-in objectives of a placement, then the user's. A task of a node that goes has
+    moved when it has another one."""
+    problem = work.problem
     functions = [o.function for o in user_objectives(wanted) if o.function is not None]
-    users = [function(work.problem, node_of) for function in functions]
-    return np.append(of.values(work.problem, node_of, work.packed.power_off), users)
+    users = [function(problem, node_of) for function in functions]
+    built_in = of.values(problem, node_of, work.packed.power_off)
+    left = (problem.present >= 0) & (problem.node_of < 0) & (node_of >= 0)
+    built_in[of.MOVES] += left.sum()
+    built_in[of.MEGABYTES] += problem.megabytes[left].sum()
+    return np.append(built_in, users)
 
 
 def _place_with_fewest_moves(work: Work, options: Options) -> Fewest | None:
     """Where something has no node and something else has: place it with the fewest moves."""
-    waiting = (work.problem.node_of < 0).any()
-    if not waiting or not (options.only_place or (work.problem.node_of >= 0).any()):
+    problem = work.problem
+    waiting = (problem.node_of < 0).any()
+    if not waiting or not (options.only_place or (problem.node_of >= 0).any()):
         return None
-    most = min((limit for k, limit in options.limits if k == of.MOVES), default=np.inf)
-    return fewest_moves(work, options.seed, options.exact_effort, most)
+    # Who has to leave a node that goes counts as moved, whatever others do.
+    leaving = int(((problem.present >= 0) & (problem.node_of < 0)).sum())
+    most = min((limit for k, limit in options.limits if k == of.MOVES), default=np.inf) - leaving
+
+    def left() -> float:
+        return options.deadline.left(SEARCH_SHARE)
+
+    return fewest_moves(work, options.seed, options.exact_effort, most, left)
 
 
 def _search(
@@ -194,22 +238,25 @@ def _search(
     fewest: Fewest | None,
     progress: Callable[[float], object],
 ) -> Search:
-    end = time.perf_counter() + options.seconds
     settings = Settings(
         options.population,
         options.evaluations,
         options.seed,
-        lambda: time.perf_counter() > end,
+        lambda: options.deadline.is_over(SEARCH_SHARE),
         limits=options.limits,
     )
     search = Search(work, add_moves(work.problem, wanted), settings)
-    search.seed([work.placement(fewest.node_of)] if fewest is not None else [])
-    if len(work.packed.movable):
-        begin = search.start_from(work.placement(reference_placement(work)))
-        reference = search.measure(begin[None])[0][0]
-        search.approach(reference, begin)
-        search.refine_from(begin)
-        search.start_population(seed_placements(search, begin, reference))
+    search.begin([work.placement(fewest.node_of)] if fewest is not None else [])
+    if not len(work.packed.movable):
+        search.record()
+        return search
+    # What is near the present placement comes first: if there is little time, that is the plan.
+    begin = search.start_from(work.placement(reference_placement(work)))
+    reference = search.measure(begin[None])[0][0]
+    search.add_placements(seed_placements(search, begin, reference))
+    search.add_recipes()
+    search.approach(reference, begin)
+    search.refine_from(begin)
     search.run(progress)
     return search
 

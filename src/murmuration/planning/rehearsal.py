@@ -1,8 +1,10 @@
 """The moves of a plan carried out in virtual time: how long they take, how many at once, and that
 no node overflows.
 
-**Time.** A move copies a task's memory at a given rate and counts on both nodes until it ends; a
-new task runs at once.
+**Time.** Where tasks migrate, a move copies a task's memory at a given rate. Kubernetes migrates
+nothing: a pod ends and another one starts, so a move takes as long as that pod took before until it
+was ready, where the snapshot tells, or as its replicas did. Either way a move counts on both nodes
+until it ends; a new task runs at once.
 
 **Order.** The steps of a plan are right one after the other, but carrying them out that way would
 take hours. A step may overtake an earlier one only where that cannot matter:
@@ -27,6 +29,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +41,27 @@ from murmuration.cluster.state import Assignment, ClusterState
 
 #: A gigabit per second, in megabytes.
 RATE = 125.0
+#: Seconds until a restarted task is ready where no task of the snapshot tells.
+READY_S = 30.0
+
+
+class Pace(NamedTuple):
+    """How fast moves are made: by copying megabytes a second, or None where tasks restart; then the
+    seconds until one is ready whose snapshot does not tell."""
+
+    rate: float | None = RATE
+    ready_s: float | None = None
+
+
+MIGRATING = Pace()
+
+
+def pace_of(problem: Problem, rate: float | None, ready_s: float | None) -> Pace:
+    """Pods of Kubernetes restart unless a rate is given; everything else migrates."""
+    restarts = problem.source is not None and problem.source.format == "kubernetes"
+    if rate is None and restarts:
+        return Pace(None, ready_s)
+    return Pace(RATE if rate is None else rate, ready_s)
 
 
 @dataclass(frozen=True)
@@ -60,13 +84,15 @@ class MoveRehearsal:
     A node the snapshot shows above its total (`overfull`) must not get fuller.
     """
 
-    rate: float
+    rate: float | None
     start: Floats
     end: Floats
     megabytes: float
     moments: list[Moment]
     load_before: float = 0.0
     overfull: int = 0
+    #: Tasks that end and start anew; none where tasks migrate.
+    restarts: int = 0
     #: Nodes that were above their total on the way, or fuller than before if they were above it
     #: then.
     above: int = 0
@@ -96,21 +122,50 @@ class MoveRehearsal:
 
 
 def rehearse(
-    problem: Problem, steps: Sequence[MoveStep], rate: float = RATE, displaced: Iterable[int] = ()
+    problem: Problem,
+    steps: Sequence[MoveStep],
+    pace: Pace = MIGRATING,
+    displaced: Iterable[int] = (),
 ) -> MoveRehearsal:
     """Carry the steps out; tasks of `displaced` still run on a node that goes, so they take their
     time as well."""
-    copied = {*displaced, *(step.task for step in steps if step.origin >= 0)}
-    megabytes = np.array(
-        [problem.megabytes[step.task] if step.task in copied else 0.0 for step in steps]
-    )
-    stage = _Stage(problem, steps, megabytes / rate)
+    moved = {*displaced, *(step.task for step in steps if step.origin >= 0)}
+    moves = np.array([step.task in moved for step in steps], dtype=np.bool_)
+    tasks = np.array([step.task for step in steps], dtype=np.int64)
+    megabytes = np.where(moves, problem.megabytes[tasks], 0.0)
+    if pace.rate is None:
+        seconds = np.where(moves, _until_ready(problem, pace.ready_s)[tasks], 0.0)
+    else:
+        seconds = megabytes / pace.rate
+    stage = _Stage(problem, steps, seconds)
     stage.run()
     rehearsal = MoveRehearsal(
-        rate, stage.start, stage.end, float(megabytes.sum()), stage.moments, errors=stage.errors
+        pace.rate,
+        stage.start,
+        stage.end,
+        float(megabytes.sum()),
+        stage.moments,
+        restarts=int(moves.sum()) if pace.rate is None else 0,
+        errors=stage.errors,
     )
     _replay(problem, steps, rehearsal)
     return rehearsal
+
+
+def _until_ready(problem: Problem, ready_s: float | None) -> Floats:
+    """Seconds until each task is ready again: as it took before, else as the median replica of its
+    service, else `ready_s`, else as the median of all."""
+    told = problem.source.ready_s if problem.source is not None else ()
+    seconds = np.array(told or np.full(len(problem.tasks), np.nan))
+    known = ~np.isnan(seconds)
+    usual = float(np.median(seconds[known])) if known.any() else READY_S
+    by_group: dict[int, list[float]] = {}
+    for group, value in zip(problem.group[known].tolist(), seconds[known].tolist(), strict=True):
+        by_group.setdefault(group, []).append(value)
+    others = {group: float(np.median(values)) for group, values in by_group.items()}
+    rest = usual if ready_s is None else ready_s
+    filled = [others.get(group, rest) for group in problem.group.tolist()]
+    return np.where(known, seconds, filled)
 
 
 class _Stage:

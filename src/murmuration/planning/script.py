@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from murmuration.assignment.details import SnapshotDetails
 from murmuration.assignment.moves import MoveStep
-from murmuration.assignment.problem import Problem, SnapshotDetails, new_broken, sum_requests
+from murmuration.assignment.problem import Problem, new_broken, sum_requests
 from murmuration.base.arrays import Indices
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.shell import FUNCTIONS

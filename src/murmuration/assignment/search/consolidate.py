@@ -20,7 +20,7 @@ The number of rounds depends on the size of the cluster alone, so one seed gives
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +50,7 @@ from murmuration.base.arrays import (
 )
 from murmuration.base.jit import helper, inlined, loop_kernel
 from murmuration.base.random import next_double as plain_next_double
+from murmuration.base.random import state as random_state
 
 next_double = helper(plain_next_double)
 SPREAD_KIND = KINDS[SPREAD]
@@ -64,7 +65,7 @@ CHUNKS = 200
 #: Nodes ruined in a round beside the one that is closed, at most; a node that would take a task is
 #: passed over this often, so that rounds differ.
 RUINED, PASSED_OVER = 3, 0.08
-#: How much worse, in moves, a placement may be at the start and still be gone on from.
+#: How much worse a placement may be at the start, unless told otherwise.
 TOLERANCE = 1.5
 #: Placements of a drain that are kept.
 KEPT = 64
@@ -94,17 +95,20 @@ def consolidate(
     rng: RandomState,
     is_reachable: Callable[[Placement], bool],
     stopped: Callable[[], bool] = lambda: False,
+    tolerance: float = TOLERANCE,
 ) -> list[Placement]:
     """Placements with fewer and fewer nodes in use, the best last.
 
     `worth` says what each node is worth empty, and no more than `moves_max` tasks are away from
     home in any of them. A better placement counts only if it is reachable from the present one.
+    `tolerance` is how much worse, in moves, a placement may be at the start and still be gone on
+    from.
     """
     if not len(p.movable) or not (worth > 0).any():
         return []
     state = new_state(p)
     rounds = _new_rounds(p, worth, rng)
-    stages = _drain_all(p, state, rounds, start, moves_max)
+    stages = _drain_all(p, state, rounds, start, moves_max, stopped)
     best, chunks, each = stages[-1], *_count_rounds(p)
     load(p, state, start)
     for rule in np.flatnonzero(p.rule_kind == SPREAD_KIND).tolist():
@@ -114,8 +118,8 @@ def consolidate(
     for k in range(chunks):
         if stopped():
             break
-        tolerance = TOLERANCE * (1.0 - k / chunks)
-        value = run_rounds(p, state, rounds, moves_max, each, tolerance)
+        falling = tolerance * (1.0 - k / chunks)
+        value = run_rounds(p, state, rounds, moves_max, each, falling)
         if value >= lowest:
             continue
         if is_reachable(rounds.best_x):
@@ -124,6 +128,21 @@ def consolidate(
         else:
             load(p, state, best)
     return stages[1:]
+
+
+def can_drain(p: Packed, nodes: Sequence[int]) -> set[int]:
+    """The nodes whose tasks all find room on others as things are, each drained by itself."""
+    state, start = new_state(p), p.start.astype(np.int32)
+    rounds = _new_rounds(p, np.ones(len(p.total)), random_state(1, "drain"))
+    rounds.open[:] = True
+    load(p, state, start)
+    drained = set()
+    for n in nodes:
+        if drain_node(p, state, rounds, n, rounds.bits):
+            drained.add(n)
+            rounds.open[n] = True
+            load(p, state, start)
+    return drained
 
 
 def worth_of(p: Packed, nodes: float, cost: float, power: float) -> Floats:
@@ -164,19 +183,29 @@ def _new_rounds(p: Packed, worth: Floats, rng: RandomState) -> RuinRounds:
 
 
 def _drain_all(
-    p: Packed, s: PlacementState, rounds: RuinRounds, start: Placement, moves_max: float
+    p: Packed,
+    s: PlacementState,
+    rounds: RuinRounds,
+    start: Placement,
+    moves_max: float,
+    stopped: Callable[[], bool],
 ) -> list[Placement]:
     """The placements of a greedy drain, from the start on; the better of two orders of nodes."""
     drains = []
     for by_size in (True, False):
         load(p, s, start)
-        stages = _drain(p, s, rounds, by_size, moves_max)
+        stages = _drain(p, s, rounds, by_size, moves_max, stopped)
         drains.append((measure(p, s, rounds), [start, *stages]))
     return min(drains, key=lambda pair: pair[0])[1]
 
 
 def _drain(
-    p: Packed, s: PlacementState, rounds: RuinRounds, by_size: bool, moves_max: float
+    p: Packed,
+    s: PlacementState,
+    rounds: RuinRounds,
+    by_size: bool,
+    moves_max: float,
+    stopped: Callable[[], bool],
 ) -> list[Placement]:
     """Empty nodes while any can be, the emptiest for its worth first; the placements on the way.
 
@@ -189,6 +218,8 @@ def _drain(
     while going:
         going = False
         for n in _order_nodes(p, s, rounds, by_size):
+            if stopped():
+                return stages
             if away + s.tasks[n] > moves_max or not drain_node(p, s, rounds, n, rounds.bits):
                 continue
             away, going = int(count_away(p, s)), True

@@ -35,6 +35,7 @@ kept, other parts of `PlacementState` are not, and are computed again at the end
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,9 +95,14 @@ class Room(NamedTuple):
     moves: int
 
 
-def make_room(work: Work, evaluations: int = EVALUATIONS) -> Room:
-    """Place what has no node, largest first, each with the fewest moves; what fits nowhere stays
-    without."""
+def make_room(
+    work: Work,
+    evaluations: int = EVALUATIONS,
+    moves_max: float = np.inf,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Room:
+    """Place what has no node, largest first, each with the fewest moves and all together with at
+    most `moves_max`; what fits nowhere stays without."""
     p = work.packed
     s = new_state(p)
     x = p.start.astype(np.int32)
@@ -113,7 +119,10 @@ def make_room(work: Work, evaluations: int = EVALUATIONS) -> Room:
         ).tobytes()
         if alike in infeasible:
             continue
-        if _place(work, s, t, size, each):
+        if stopped():
+            break
+        left = moves_max - ((p.start >= 0) & (s.x != p.start)).sum()
+        if _place(work, s, t, size, each, left):
             infeasible.clear()
         else:
             infeasible.add(alike)
@@ -122,11 +131,13 @@ def make_room(work: Work, evaluations: int = EVALUATIONS) -> Room:
     return Room(node_of, int(moved.sum()))
 
 
-def _place(work: Work, s: PlacementState, t: int, size: Floats, evaluations: int) -> bool:
+def _place(
+    work: Work, s: PlacementState, t: int, size: Floats, evaluations: int, moves_max: float
+) -> bool:
     """Place one task, or leave all as it was; whether it was placed."""
     p, before = work.packed, s.x.copy()
     chain = _new_chain(p, s, t, size)
-    for moves in range(MOVES_MAX + 1):
+    for moves in range(int(min(MOVES_MAX, moves_max)) + 1):
         if place_with(p, s, chain, t, moves, evaluations):
             after = s.x.copy()
             # The kernel looks at each move by itself; the plain rules have the last word.

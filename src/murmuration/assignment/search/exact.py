@@ -37,8 +37,11 @@ from murmuration.base.errors import InputError
 
 #: Variables, tasks × nodes, beyond which a model is not built: it would neither be solved nor fit.
 SIZE_MAX = 400_000
+#: Whole numbers that the dearest node costs in the solver.
+PRICE_STEPS = 1_000_000
 #: OR-Tools is an extra and brings no types: a model, and a variable or a sum of them.
 CpModel = Any
+Solver = Any
 Expression = Any
 #: For each task and node the Boolean that says whether the task lies there.
 Variables = dict[tuple[int, int], Expression]
@@ -71,38 +74,85 @@ def is_small_enough(problem: Problem) -> bool:
     return len(problem.request) * len(problem.total) <= SIZE_MAX
 
 
-def solve_fewest_moves(problem: Problem, effort: float, hint: Indices | None = None) -> Exact:
+def solve_fewest_moves(
+    problem: Problem, effort: float, hint: Indices | None = None, seconds: float = np.inf
+) -> Exact:
     """Solve for the fewest moves with every task placed.
 
     `effort` is the solver's own count of its work, about a second each: unlike a time limit, it
-    repeats.
+    repeats. `seconds` only stops it.
     """
+    if not is_small_enough(problem):
+        return Exact(None, None, None)
+    model, lies = _make_model(problem)
+    moved = [
+        1 - lies[t, n] for t, n in enumerate(problem.node_of.tolist()) if n >= 0 and (t, n) in lies
+    ]
+    model.minimize(sum(moved))
+    solver, status = _solve(model, lies, effort, hint, seconds)
+    return _read_answer(problem, lies, solver, status)
+
+
+def solve_cheapest(
+    problem: Problem, effort: float, hint: Indices, alike: Indices, seconds: float = np.inf
+) -> tuple[Indices, float]:
+    """A placement at least as cheap as the hint by the price of the nodes in use, with every task
+    of the hint placed, and a price that none can be below.
+
+    Nodes with one number in `alike` can stand for each other: of those the first are used first.
+    """
+    placed = problem.subset(hint >= 0)
+    model, lies = _make_model(placed)
+    in_use = {n: model.new_bool_var(f"in use {n}") for n in sorted({n for _, n in lies})}
+    for (_, n), variable in lies.items():
+        model.add_implication(variable, in_use[n])
+    before: dict[int, int] = {}
+    for n in in_use:
+        if alike[n] in before:
+            model.add_implication(in_use[n], in_use[before[alike[n]]])
+        before[alike[n]] = n
+    unit = PRICE_STEPS / max(float(problem.price[list(in_use)].max()), 1e-9)
+    model.minimize(sum(round(float(problem.price[n]) * unit) * v for n, v in in_use.items()))
+    solver, status = _solve(model, lies, effort, hint[hint >= 0], seconds)
+    answer = _read_answer(placed, lies, solver, status)
+    best = hint.copy()
+    if answer.node_of is not None:
+        best[hint >= 0] = answer.node_of
+    return best, solver.best_objective_bound / unit
+
+
+def _make_model(problem: Problem) -> tuple[CpModel, Variables]:
+    """A model of every placement that is allowed."""
     try:
         from ortools.sat.python import cp_model
     except ImportError:
         raise InputError(EXTRA) from None
-    if not is_small_enough(problem):
-        return Exact(None, None, None)
     model = cp_model.CpModel()
     lies = _add_variables(model, problem)
     _add_capacity(model, problem, lies)
     for rule in problem.rules:
         _ADD_RULE[rule.kind](model, problem, rule, lies)
-    moved = [
-        1 - lies[t, n] for t, n in enumerate(problem.node_of.tolist()) if n >= 0 and (t, n) in lies
-    ]
-    model.minimize(sum(moved))
+    return model, lies
+
+
+def _solve(
+    model: CpModel, lies: Variables, effort: float, hint: Indices | None, seconds: float
+) -> tuple[Solver, Solver]:
+    """The solver after its work, and what came of it."""
+    from ortools.sat.python import cp_model
+
     if hint is not None:
         for (t, n), variable in lies.items():
             model.add_hint(variable, int(hint[t]) == n)
     solver = cp_model.CpSolver()
     solver.parameters.max_deterministic_time = effort
+    solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
-    return _read_answer(problem, lies, solver, solver.solve(model))
+    return solver, solver.solve(model)
 
 
-def _read_answer(problem: Problem, lies: Variables, solver: Any, status: Any) -> Exact:
+def _read_answer(problem: Problem, lies: Variables, solver: Solver, status: Solver) -> Exact:
     from ortools.sat.python import cp_model
 
     if status == cp_model.INFEASIBLE:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -43,7 +43,12 @@ EXCHANGES = 5
 
 
 def best_moves(
-    p: Packed, start: Placement, weights: Weights, counted: Indices, moves_max: float
+    p: Packed,
+    start: Placement,
+    weights: Weights,
+    counted: Indices,
+    moves_max: float,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Placement]:
     """Placements with one move more each, the best moves first, as long as there is a gain.
 
@@ -54,9 +59,9 @@ def best_moves(
     load(p, state, start)
     slack = np.zeros(len(units))
     steps = int(min(moves_max, STEPS_MAX, len(p.movable)))
-    for _ in _make_best(p, state, weights, units, slack, steps):
+    for _ in _make_best(p, state, weights, units, slack, steps, stopped):
         yield state.x.copy()
-    if np.isfinite(moves_max) and _exchange(p, state, weights, units, slack):
+    if not stopped() and np.isfinite(moves_max) and _exchange(p, state, weights, units, slack):
         yield state.x.copy()
 
 
@@ -66,18 +71,26 @@ def _stride(p: Packed) -> int:
 
 
 def _make_best(
-    p: Packed, s: PlacementState, weights: Weights, units: Floats, slack: Floats, steps: int
+    p: Packed,
+    s: PlacementState,
+    weights: Weights,
+    units: Floats,
+    slack: Floats,
+    steps: int,
+    stopped: Callable[[], bool],
 ) -> Iterator[int]:
     """Make the best moves one by one, each task at most once; yields the task."""
     stride = _stride(p)
     queue: list[tuple[float, int]] = []
     for t in p.movable.tolist():
+        if stopped():
+            return
         if s.x[t] >= 0 and s.x[t] == p.start[t]:
             n, gain = best_shift(p, s, weights, units, slack, t, stride)
             if n >= 0:
                 heapq.heappush(queue, (gain, t))
     made = 0
-    while queue and made < steps:
+    while queue and made < steps and not stopped():
         _, t = heapq.heappop(queue)
         n, gain = best_shift(p, s, weights, units, slack, t, stride)
         if n < 0:

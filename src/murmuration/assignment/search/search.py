@@ -77,6 +77,8 @@ class Search:
     bad: Scores = field(init=False)
     evaluations: int = 0
     history: list[dict[str, list[float]]] = field(default_factory=list)
+    #: What each greedy recipe made of the cluster, before it was repaired.
+    constructed: dict[str, Placement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         packed = self.work.packed
@@ -109,7 +111,10 @@ class Search:
                 ]
         bad = overloaded * 1e6 + everything[:, of.PRIORITY] * 1e3
         for index, limit in self.settings.limits:
-            bad += np.maximum(everything[:, index] - limit, 0.0) / max(limit, 1.0)
+            over = np.maximum(everything[:, index] - limit, 0.0) / max(limit, 1.0)
+            # The present placement moves nothing, so a limit of moves can always be kept, and is
+            # even where more moves would place more. Other limits may be out of reach.
+            bad += over * (EVERYTHING if index in (of.MOVES, of.MEGABYTES) else 1.0)
         return values, bad
 
     def weights(self, directions: Floats) -> Weights:
@@ -136,18 +141,32 @@ class Search:
 
     def seed(self, more: Sequence[Placement] = ()) -> None:
         """Make the first population: the present placement, `more`, and every greedy recipe."""
+        self.begin(more)
+        self.add_recipes()
+
+    def begin(self, more: Sequence[Placement] = ()) -> None:
+        """A population of the present placement and `more`."""
         start = self.work.packed.start.astype(np.int32)
         seeds = [self.start_from(x) for x in [start, *more]]
-        # Recipes place every task that may move from nothing, and so may leave a pinned task
-        # without those it must lie with.
-        constructed = [self.repair(construct(self.work, name)) for name in RECIPES]
-        seeds += [x for x in constructed if self.is_allowed(x)]
         self.placements = np.array(seeds, dtype=np.int32)
         self.values, self.bad = self.measure(self.placements)
         self.remember(self.placements, self.values, self.bad)
+
+    def add_recipes(self) -> None:
+        """Add what every greedy recipe makes of the cluster."""
+        seeds = []
+        # Recipes place every task that may move from nothing, and so may leave a pinned task
+        # without those it must lie with.
+        for name in RECIPES:
+            if self.settings.stopped():
+                break
+            self.constructed[name] = construct(self.work, name)
+            repaired = self.repair(self.constructed[name])
+            seeds.append(repaired)
+        self.add_placements(seeds)
         self.record()
 
-    def start_population(self, more: Sequence[Placement]) -> None:
+    def add_placements(self, more: Sequence[Placement]) -> None:
         """Add placements made elsewhere to the population and the archive, if they are allowed."""
         allowed = [x for x in more if self.is_allowed(x)]
         if not allowed:
@@ -272,6 +291,8 @@ class Search:
         packed = self.work.packed
         direction = np.full(len(self.objectives), 1.0 / len(self.objectives))
         for _ in range(rounds):
+            if self.is_over():
+                return
             load(packed, self.state, start)
             tries = self.settings.tries * max(len(packed.movable), 1)
             improve(packed, self.state, self.weights(direction[None])[0], tries, self.bits)
@@ -279,8 +300,6 @@ class Search:
             values, bad = self.measure(improved)
             self.remember(improved, values, bad)
             worse = values[0] > reference + 1e-9 * np.abs(reference)
-            if self.is_over():
-                return
             direction = np.where(worse, direction * 2.0, direction * 0.8)
             direction /= direction.sum()
             # Once nothing is worse, go on from there.
@@ -292,13 +311,11 @@ class Search:
         counted = [k for k in self.columns.tolist() if k >= 0 and k not in (of.MOVES, of.MEGABYTES)]
         units = np.eye(COUNT)[counted]
         load(self.work.packed, self.state, start)
-        refine(
-            self.work.packed,
-            self.state,
-            units,
-            ROUNDS * self.settings.tries * len(start),
-            self.bits,
-        )
+        for _ in range(ROUNDS):
+            if self.settings.stopped():
+                break
+            tries = self.settings.tries * len(start)
+            refine(self.work.packed, self.state, units, tries, self.bits)
         refined = self.state.x[None].copy()
         self.remember(refined, *self.measure(refined))
 

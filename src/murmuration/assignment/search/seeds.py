@@ -14,7 +14,8 @@ import numpy as np
 from murmuration.assignment import objectives as of
 from murmuration.assignment.moves import order_moves
 from murmuration.assignment.search.consolidate import consolidate, worth_of
-from murmuration.assignment.search.gains import best_moves
+from murmuration.assignment.search.gains import STEPS_MAX, best_moves
+from murmuration.assignment.search.grant import grant_wishes
 from murmuration.assignment.search.search import Search
 from murmuration.base.arrays import Floats, Placement
 from murmuration.base.random import state as random_state
@@ -30,16 +31,25 @@ def seed_placements(search: Search, begin: Placement, reference: Floats) -> list
     if not (search.work.problem.node_of >= 0).any():
         return []
     moves_max = dict(search.settings.limits).get(of.MOVES, np.inf)
-    return [
+    seeds = [
         *_consolidate(search, begin, moves_max),
-        *_thin(list(_best_moves(search, begin, reference, moves_max))),
+        *_thin(_best_moves(search, begin, reference, moves_max)),
     ]
+    if any(objective.name == "preferences" for objective in search.objectives):
+        seeds += _thin(grant_wishes(search.work, begin, moves_max, search.settings.stopped))
+    return seeds
 
 
-def _thin(path: list[Placement]) -> list[Placement]:
-    """A path of single moves in fewer steps: the first ones all, then wider and wider apart."""
-    rows = np.unique(np.geomspace(1, max(len(path), 1), PATH_MAX).astype(int)) - 1
-    return [path[k] for k in rows.tolist()] if path else []
+def _thin(path: Iterable[Placement]) -> list[Placement]:
+    """A path of single moves in fewer steps: the first ones all, then wider and wider apart, and
+    the last. Of a large cluster not all would fit in memory."""
+    kept = set(np.geomspace(1, STEPS_MAX, PATH_MAX).astype(int).tolist())
+    thinned, last = [], None
+    for k, placement in enumerate(path, 1):
+        last = None if k in kept else placement
+        if k in kept:
+            thinned.append(placement)
+    return thinned if last is None else [*thinned, last]
 
 
 def _consolidate(search: Search, begin: Placement, moves_max: float) -> list[Placement]:
@@ -72,4 +82,6 @@ def _best_moves(
     columns = np.array([search.objectives[k].index for k in counted], dtype=np.int64)
     if not len(columns):
         return []
-    return best_moves(search.work.packed, begin, weights, columns, moves_max)
+    return best_moves(
+        search.work.packed, begin, weights, columns, moves_max, search.settings.stopped
+    )

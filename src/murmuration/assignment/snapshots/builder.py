@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.assignment.details import Exclusion, SnapshotDetails
 from murmuration.assignment.objectives import power_of
-from murmuration.assignment.problem import Problem, Rule, SnapshotDetails
+from murmuration.assignment.preferences import Preferences
+from murmuration.assignment.problem import Problem, Rule
 from murmuration.assignment.snapshots import catalogue
 from murmuration.base.arrays import Amounts, Flags, Floats, Integers
 from murmuration.base.errors import InputError
@@ -58,6 +60,11 @@ class TaskEntry:
     source: Mapping[str, Any] = field(default_factory=dict)
     #: Whether it belongs to its node and goes with it.
     bound_to_node: bool = False
+    #: Whether it is made again elsewhere if its node fails.
+    remade: bool = True
+    #: Seconds from its start until it was ready; NaN if that is not known.
+    ready_s: float = math.nan
+    namespace: str = ""
 
 
 @dataclass
@@ -76,6 +83,10 @@ class Snapshot:
     absent: frozenset[str] = frozenset()
     #: Names of tasks that a closed node does not keep out.
     ignores_cordons: frozenset[str] = frozenset()
+    #: Why a node is closed to tasks that want something.
+    why_excluded: Exclusion | None = None
+    #: What tasks would rather have.
+    preferences: Preferences | None = None
 
 
 def problem_from(snapshot: Snapshot) -> Problem:
@@ -122,14 +133,26 @@ def problem_from(snapshot: Snapshot) -> Problem:
         peak_watts=peak,
         notes=tuple(snapshot.notes),
         units=resources.given_units,
-        source=SnapshotDetails(
-            snapshot.format,
-            services=tuple(task.service for task in tasks),
-            pin_reasons=tuple(task.pinned for task in tasks),
-            bound_to_node=tuple(task.bound_to_node for task in tasks),
-            absent=snapshot.absent,
-            ignores_cordons=snapshot.ignores_cordons,
-        ),
+        preferences=snapshot.preferences,
+        source=_source(snapshot),
+    )
+
+
+def _source(snapshot: Snapshot) -> SnapshotDetails:
+    nodes, tasks = snapshot.nodes, snapshot.tasks
+    return SnapshotDetails(
+        snapshot.format,
+        services=tuple(task.service for task in tasks),
+        pin_reasons=tuple(task.pinned for task in tasks),
+        bound_to_node=tuple(task.bound_to_node for task in tasks),
+        absent=snapshot.absent,
+        ignores_cordons=snapshot.ignores_cordons,
+        labels=tuple({**task.labels, "namespace": task.namespace} for task in tasks),
+        wants=tuple(task.wants for task in tasks),
+        remade=tuple(task.remade for task in tasks),
+        ready_s=tuple(task.ready_s for task in tasks),
+        node_labels=tuple({"zone": node.zone, **node.labels} for node in nodes),
+        why_excluded=snapshot.why_excluded,
     )
 
 

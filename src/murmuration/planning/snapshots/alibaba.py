@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from murmuration.assignment.problem import APART, Rule
-from murmuration.assignment.snapshots.additions import new_nodes
+from murmuration.assignment.snapshots.additions import Added, new_nodes
 from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEntry
 from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
@@ -34,7 +34,7 @@ def is_openb(source: SourceFile) -> bool:
     return any("cpu_milli" in line and "sn," in line for line in source.head(1))
 
 
-def openb(nodes: Path, pods: Path | None, add: Sequence[str] = ()) -> Snapshot:
+def openb(nodes: Path, pods: Path | None, add: Sequence[Added] = ()) -> Snapshot:
     """Nodes of one file, pods of another to be placed."""
     trace = open_trace(nodes)
     if trace.nodes is None:
@@ -93,7 +93,7 @@ def find(folder: Path, name: str) -> Path | None:
     )
 
 
-def folder_snapshot(folder: Path, add: Sequence[str] = ()) -> Snapshot:
+def folder_snapshot(folder: Path, add: Sequence[Added] = ()) -> Snapshot:
     """A folder as Alibaba publishes it."""
     pods = find(folder, "openb_pod_list_default.csv")
     nodes = find(folder, "openb_node_list_all_node.csv")
@@ -109,7 +109,7 @@ def folder_snapshot(folder: Path, add: Sequence[str] = ()) -> Snapshot:
     return containers(present, add)
 
 
-def containers(files: Sequence[Path], add: Sequence[str] = ()) -> Snapshot:
+def containers(files: Sequence[Path], add: Sequence[Added] = ()) -> Snapshot:
     """The contest's four tables: nodes, applications, where their containers are, and who disturbs
     whom."""
     machines, apps, deploy, interference = (

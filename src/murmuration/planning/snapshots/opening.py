@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from murmuration.assignment.problem import Problem
+from murmuration.assignment.snapshots.additions import Added
 from murmuration.assignment.snapshots.builder import Snapshot, problem_from
 from murmuration.assignment.snapshots.folding import fold_bound_tasks
 from murmuration.base.errors import InputError
@@ -20,7 +21,7 @@ from murmuration.workload.formats.source import load
 
 
 def open_snapshot(
-    path: Path, place: Path | None = None, add: Sequence[str] = (), usage: Path | None = None
+    path: Path, place: Path | None = None, add: Sequence[Added] = (), usage: Path | None = None
 ) -> Problem:
     """The problem in a snapshot, with tasks to be placed and nodes added; pods that request nothing
     weigh what `usage` says they use."""
@@ -35,7 +36,7 @@ def open_snapshot(
         ) from None
 
 
-def _snapshot(path: Path, place: Path | None, add: Sequence[str], usage: Path | None) -> Snapshot:
+def _snapshot(path: Path, place: Path | None, add: Sequence[Added], usage: Path | None) -> Snapshot:
     kubernetes_only = "--usage: expected a snapshot of Kubernetes objects beside it"
     if usage is not None and (path.is_dir() or path.suffix == ".toml"):
         raise InputError(kubernetes_only)

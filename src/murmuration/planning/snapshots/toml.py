@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from murmuration.assignment.problem import APART, Rule
-from murmuration.assignment.snapshots.additions import new_nodes
+from murmuration.assignment.snapshots.additions import Added, new_nodes
 from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEntry
 from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError, unknown
@@ -82,7 +82,7 @@ def read_toml(source: SourceFile) -> File:
 
 
 def snapshot_of(
-    file: File, path: Path, add: Sequence[str] = (), more: Sequence[Service] = ()
+    file: File, path: Path, add: Sequence[Added] = (), more: Sequence[Service] = ()
 ) -> Snapshot:
     """The snapshot in a file, with nodes added and more services to be placed."""
     nodes = [entry for node in file.node for entry in _nodes(node)]

@@ -1,0 +1,129 @@
+"""Which node is the best to drain? Every node by itself, and what it would take.
+
+A node whose tasks all find room elsewhere as things are is tried by the same steps as a greedy
+drain, in one compiled state. Only where that fails are others asked to move, which takes longer: of
+those nodes the ones with the fewest tasks are tried.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from murmuration.assignment.packed import pack
+from murmuration.assignment.problem import Problem
+from murmuration.assignment.reasons import why_unplaced
+from murmuration.assignment.search.consolidate import can_drain
+from murmuration.assignment.search.fewest import fewest_moves
+from murmuration.planning.changes import remove_nodes, why_fixed
+
+#: Nodes for which moves of others are looked for.
+WITH_MOVES_MAX = 50
+#: Nodes that a terminal shows.
+SHOWN = 15
+
+
+class NodeDrain(NamedTuple):
+    """A node, and what draining it would take.
+
+    `moves` counts the tasks that leave and the others that make room; None if it cannot be done,
+    and `blocked` says why. `rounds` is how often tasks of one disruption budget have to wait for
+    each other.
+    """
+
+    node: str
+    tasks: int
+    moves: int | None
+    rounds: int
+    megabytes: float
+    price: float
+    blocked: str
+
+
+def rank_drains(
+    problem: Problem, seed: int, stopped: Callable[[], bool] = lambda: False
+) -> list[NodeDrain]:
+    """Every node that has tasks, the easiest to drain first."""
+    work = pack(problem)
+    counts = np.bincount(problem.node_of[problem.node_of >= 0], minlength=len(problem.nodes))
+    order = [n for n in np.argsort(counts, kind="stable").tolist() if counts[n]]
+    at_once = can_drain(work.packed, order)
+    reasons = why_fixed(problem)
+    drains, tried = [], 0
+    for n in order:
+        tasks = np.flatnonzero(problem.node_of == n)
+        fixed = [t for t in tasks.tolist() if reasons[t] and not _goes_with(problem, t)]
+        if fixed:
+            blocked = f"{problem.tasks[fixed[0]]} may not be moved: {reasons[fixed[0]]}"
+            drains.append(_drain(problem, n, None, blocked))
+        elif n in at_once:
+            drains.append(_drain(problem, n, int(counts[n]), ""))
+        elif tried < WITH_MOVES_MAX and not stopped():
+            tried += 1
+            drains.append(_with_moves(problem, n, seed))
+        else:
+            drains.append(_drain(problem, n, None, "its tasks do not fit as things are"))
+    return sorted(drains, key=_ease)
+
+
+def _ease(drain: NodeDrain) -> tuple[bool, int, int, float]:
+    return drain.moves is None, drain.moves or drain.tasks, drain.rounds, drain.megabytes
+
+
+def _goes_with(problem: Problem, task: int) -> bool:
+    return problem.source is not None and problem.source.bound_to_node[task]
+
+
+def _with_moves(problem: Problem, n: int, seed: int) -> NodeDrain:
+    """NodeDrain a node whose tasks have no room, with moves of others."""
+    removed = remove_nodes(problem, [problem.nodes[n]])
+    rest = removed.problem
+    fewest = fewest_moves(pack(rest), seed, exact_effort=0.0)
+    left = [t for t in removed.displaced if fewest.node_of[t] < 0]
+    if left:
+        why = why_unplaced(rest, fewest.node_of, left[0])
+        return _drain(problem, n, None, f"no node for {rest.tasks[left[0]]}: {why}")
+    return _drain(problem, n, len(removed.displaced) + fewest.moves, "")
+
+
+def _drain(problem: Problem, n: int, moves: int | None, blocked: str) -> NodeDrain:
+    tasks = np.flatnonzero(problem.node_of == n)
+    return NodeDrain(
+        node=problem.nodes[n],
+        tasks=len(tasks),
+        moves=moves,
+        rounds=_rounds(problem, tasks.tolist()),
+        megabytes=float(problem.megabytes[tasks].sum()),
+        price=float(problem.price[n]),
+        blocked=blocked,
+    )
+
+
+def _rounds(problem: Problem, tasks: list[int]) -> int:
+    """How many times at most tasks of one budget can leave one after the other."""
+    counts = Counter(int(problem.budget_of[t]) for t in tasks if problem.budget_of[t] >= 0)
+    waits = [-(-count // max(int(problem.budget[b]), 1)) for b, count in counts.items()]
+    return max(waits, default=1)
+
+
+def describe_drains(drains: list[NodeDrain]) -> dict[str, object]:
+    """The ranking as JSON."""
+    return {"drains": [drain._asdict() for drain in drains]}
+
+
+def drain_sentences(drains: list[NodeDrain]) -> list[str]:
+    """The ranking for people: the easiest nodes, and why others cannot be drained."""
+    can = [drain for drain in drains if drain.moves is not None]
+    sentences = [f"{len(can)} of {len(drains)} nodes in use can be drained by themselves"]
+    for drain in can[:SHOWN]:
+        others = (drain.moves or 0) - drain.tasks
+        more = f" and {others} others move" if others else ""
+        waits = f", {drain.rounds} after each other for a budget" if drain.rounds > 1 else ""
+        sentences.append(
+            f"{drain.node}: {drain.tasks} tasks leave{more}{waits}; {drain.price:.3f} an hour"
+        )
+    blocked = [drain for drain in drains if drain.moves is None]
+    return sentences + [f"{drain.node}: not: {drain.blocked}" for drain in blocked[:SHOWN]]

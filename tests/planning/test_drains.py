@@ -1,0 +1,47 @@
+"""A ranking of nodes to drain: against every drain tried by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from tests.assignment.problems import SEEDS, random_problem
+
+from murmuration.assignment.problem import problem_of
+from murmuration.assignment.search.exact import solve_fewest_moves
+from murmuration.planning.changes import remove_nodes
+from murmuration.planning.drains import drain_sentences, rank_drains
+
+
+def test_the_easiest_node_comes_first_and_blocked_ones_last() -> None:
+    """node-0 has one task, node-1 two, node-2 one that is pinned, node-3 one that fits only if
+    another makes room."""
+    pinned = np.array([False, False, False, True, False])
+    request = [[3, 1], [2, 1], [2, 1], [2, 1], [9, 1]]
+    problem = problem_of([[10, 10]] * 4, request, [0, 1, 1, 2, 3], pinned=pinned)
+    drains = rank_drains(problem, 1)
+    assert [drain.node for drain in drains] == ["node-0", "node-3", "node-1", "node-2"]
+    # The task of 9 comes to node-0 or node-1 once its tasks have left.
+    assert [drain.moves for drain in drains] == [1, 2, 2, None]
+    assert "task-3 may not be moved" in drains[-1].blocked
+    assert drain_sentences(drains)[0] == "3 of 4 nodes in use can be drained by themselves"
+
+
+def test_tasks_of_one_budget_wait_for_each_other() -> None:
+    problem = problem_of([[10, 10]] * 2, [[1, 1]] * 3, [0, 0, 0], budget_of=[0, 0, 0], budget=[2])
+    (drain,) = rank_drains(problem, 1)
+    assert drain.rounds == 2
+
+
+@settings(max_examples=15, deadline=None)
+@given(SEEDS)
+def test_every_drain_that_is_promised_is_possible(seed: int) -> None:
+    """The solver finds a placement without the node, and none with fewer moves of others."""
+    problem = random_problem(seed)
+    problem = problem.subset(problem.node_of >= 0)
+    for drain in rank_drains(problem, 1):
+        if drain.moves is None:
+            continue
+        removed = remove_nodes(problem, [drain.node])
+        exact = solve_fewest_moves(removed.problem, 2.0)
+        assert not removed.stranded and not exact.infeasible
+        assert exact.bound is not None and drain.moves >= drain.tasks + exact.bound
