@@ -11,6 +11,7 @@ import pytest
 from tests.runtime.virtual.checks import check
 from tests.runtime.virtual.cluster import VirtualCluster
 from tests.runtime.virtual.faults import END_S, LEASE_S, draw
+from tests.runtime.virtual.hosts import LASTS
 
 from murmuration.workload.job_spec import JobSpec
 
@@ -23,17 +24,6 @@ def folder() -> Iterator[Path]:
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as place:
         yield Path(place) / "cluster"
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_random_faults(seed: int, folder: Path) -> None:
-    cluster = draw(seed, folder)
-    try:
-        cluster.world.run(END_S)
-        broken = check(cluster)
-    finally:
-        cluster.close()
-    assert not broken, "\n".join(broken)
 
 
 def serve(folder: Path, seed: int) -> tuple[VirtualCluster, str]:
@@ -76,6 +66,47 @@ def test_a_watchdog_alone_ends_the_tasks_in_time(seed: int, folder: Path) -> Non
     moved(cluster, node)
 
 
+@pytest.mark.parametrize("point", ["ports", "start", "locked", "begun"])
+def test_an_agent_killed_in_the_middle_of_a_start_leaves_nothing_open(
+    point: str, folder: Path
+) -> None:
+    """Whatever had been made of the run by then, it ends well, once, and is settled."""
+    cluster = VirtualCluster(folder, 1, 1, agent_timeout_s=LEASE_S)
+    host, world = cluster.hosts["n0"], cluster.world
+
+    def kill() -> None:
+        cluster.seen.faults.append((world.now, world.now, "n0"))
+        cluster.kill_agent("n0")
+        world.after(0.5, cluster.start_agent, "n0")
+
+    host.dies_at = point, kill
+    cluster.submit_surely(JobSpec(name="batch", command=["x"], environment={LASTS: "3"}))
+    world.run(30.0)
+    broken = check(cluster)
+    cluster.close()
+    assert not broken, "\n".join(broken)
+    assert host.dies_at is None and [span.code for span in cluster.seen.spans] == [0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_watchdog_ends_has_not_failed(seed: int, folder: Path) -> None:
+    """No agent is there at the end of the lease; the next one comes before the master gives up. The
+    tasks have no retries, and are run again."""
+    cluster = VirtualCluster(folder, seed, 2, agent_timeout_s=LEASE_S)
+    world = cluster.world
+    cluster.submit_surely(JobSpec(name="batch", command=["x"], count=8, environment={LASTS: "20"}))
+    world.run(5.0)
+    for name in cluster.hosts:
+        cluster.kill_agent(name)
+        world.after(LEASE_S + 1.8, cluster.start_agent, name)
+    world.run(60.0)
+    assert cluster.master is not None
+    statuses = {name: str(job.status) for name, job in cluster.master.jobs.jobs.items()}
+    cluster.close()
+    assert not world.errors and not cluster.seen.broken
+    assert statuses == {"batch": "finished"} and len(cluster.seen.spans) > 8
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_an_answer_that_is_read_late_gives_no_longer_a_lease(seed: int, folder: Path) -> None:
     """An agent is suspended, and cut off meanwhile; when it goes on, it reads answers that have
@@ -114,3 +145,14 @@ def test_an_agent_that_starts_again_has_no_longer_a_lease(folder: Path) -> None:
         world.after(at, cluster.kill_agent, node)
         world.after(at + 0.5, cluster.start_agent, node)
     moved(cluster, node)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_faults(seed: int, folder: Path) -> None:
+    cluster = draw(seed, folder)
+    try:
+        cluster.world.run(END_S)
+        broken = check(cluster)
+    finally:
+        cluster.close()
+    assert not broken, "\n".join(broken)

@@ -217,8 +217,8 @@ class Executor:
                 # A job of this name was forgotten long ago; what is left of it is only its output.
                 remove_tree(folder)
             self._journal.write(Begun(launch.framework, launch.run, launch.request, ends))
-            folder.mkdir(mode=0o700)
             given = self._host.find_ports(launch.order.ports)
+            folder.mkdir(mode=0o700)
             environment = {**launch.order.environment, **name_ports(given)}
         except (OSError, StartFailed, InputError) as error:
             # Nothing of the task was looked at yet, so that it cannot be its fault.
