@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from murmuration.placement.allocation_scores import sias, sras
+from murmuration.placement.allocation_scores import sias, sras_bands
 from murmuration.reports.style import LIGHT
 from murmuration.reports.svg import NAMESPACE, tag
 
@@ -111,7 +111,7 @@ def main() -> None:
     parts = [
         tag("rect", width="100%", height="100%", fill="#ffffff"),
         panel("Initial allocation (SIAS)", sias, 80, 60),
-        panel("Re-allocation (SRAS)", sras, 570, 60),
+        panel("Re-allocation in bands (sras-bands)", sras_bands, 570, 60),
         legend(1000, 60),
     ]
     print(tag("svg", *parts, xmlns=NAMESPACE, width=1060, height=530, viewBox="0 0 1060 530"))

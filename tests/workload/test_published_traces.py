@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from murmuration.base.errors import InputError
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_events, make_jobs, make_nodes
 from murmuration.workload.detect import open_trace
 from murmuration.workload.formats.job_lists import read_jobs, write_jobs
 from murmuration.workload.nodes import ADD, REMOVE, UPDATE
+from murmuration.workload.reshape import add_up_use
 from murmuration.workload.trace import Trace, TraceOptions
 
 
@@ -194,3 +197,50 @@ def test_google2011_cell_as_it_was(data: Path) -> None:
     mean = there.curves.share.mean(axis=1)[there.curve]
     used = (there.request * there.tasks[:, None] * mean).sum(axis=0) / nodes.total.sum(axis=0)
     assert used.tolist() == pytest.approx([0.365, 0.243], abs=0.02)
+
+
+def state_totals(path: Path) -> dict[bool, list[float]]:
+    """CPUs and bytes that the jobs of a cell state ask for, read line by line: of scheduling class
+    2 and 3, and of the others."""
+    totals = {True: [0.0, 0.0], False: [0.0, 0.0]}
+    for line in lzma.decompress(path.read_bytes()).decode().splitlines():
+        fields = line.split()
+        if fields[0] == "11":
+            mine = totals[int(fields[4]) >= 2]
+            mine[0] += int(fields[5]) * float(fields[6])
+            mine[1] += int(fields[5]) * float(fields[7])
+    return totals
+
+
+def test_the_cell_of_masb_is_googles_own(data: Path) -> None:
+    """The preset: the cell state of time 0 by scheduling class, in the paper's sizes, then a day's
+    arrivals in their own order, using what the paper's cell used."""
+    folder = data / "google2011"
+    tables = sc.override(
+        sc.load("masb-google"), {"workload.trace": str(folder / "job_events_days00-20.csv.xz")}
+    )
+    scenario = sc.check(tables)
+    nodes = make_nodes(scenario.cluster)
+    total = nodes.total.sum(axis=0)
+    jobs = make_jobs(scenario, nodes.resources, total)
+    there = jobs.submit_s == 0.0
+    asked = jobs.request * jobs.tasks[:, None] / [4e6 / 16, 2**30 / 8]
+    state = state_totals(folder / "omega-format" / "init-cluster-state.request.log.xz")
+    for production, (cpu, memory) in state.items():
+        mine = asked[there & (jobs.production == production)].sum(axis=0)
+        # Seven jobs of the events are not in the state, and are drawn.
+        assert mine.tolist() == pytest.approx([cpu, memory / 2**30], rel=0.02)
+    assert add_up_use(jobs, scenario.days * 86_400.0) / total == pytest.approx([0.436, 0.621])
+    # Real arrivals come in bursts: the number a minute varies five times as much as at random.
+    first = ~there & ~np.char.count(jobs.job_id, "~").astype(np.bool_)
+    minutes = np.bincount((jobs.submit_s[first] // 60).astype(np.int64), minlength=1440)
+    assert 0.99 * 23_614 < first.sum() <= 23_614
+    assert minutes.var() / minutes.mean() == pytest.approx(5.3, abs=0.1)
+    assert jobs.tasks[~there].sum() / 1440 == pytest.approx(1158, rel=0.1)
+
+
+def test_a_preset_without_its_data_says_where_to_put_it(tmp_path: Path) -> None:
+    tables = sc.override(sc.load("masb-google"), {"workload.trace": str(tmp_path / "none.csv")})
+    scenario = sc.check(tables)
+    with pytest.raises(InputError, match=r"none\.csv: no such file\. It needs Google's .*--set"):
+        make_jobs(scenario, make_nodes(scenario.cluster).resources)

@@ -94,6 +94,22 @@ EXPERIMENTS = {
     "masb-options": PaperEntry(
         "Section 9: idle nodes shared, off-loading, silent nodes left out", "masb.options", "run"
     ),
+    "masb-google": PaperEntry(
+        "Table 3 on Google's own cell, a replicate for each real day", "masb.google", "table_3"
+    ),
+    "masb-google-capacity": PaperEntry(
+        "Tables 4 and 5 on Google's own cell: more load, fewer nodes",
+        "masb.google",
+        "tables_4_and_5",
+    ),
+    "masb-google-volume": PaperEntry(
+        "Table 6 on Google's own cell: what four pairs of scores place and move",
+        "masb.google",
+        "table_6",
+    ),
+    "masb-google-options": PaperEntry(
+        "Section 9 on Google's own cell", "masb.options", "run_google"
+    ),
     "masb-fidelities": PaperEntry(
         "Negotiation in bulk and message by message, on 200 nodes", "masb.fidelities"
     ),

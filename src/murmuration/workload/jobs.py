@@ -189,7 +189,7 @@ def multiply(jobs: JobList, factor: float) -> JobList:
         raise InputError(
             f"workload.multiply: expected a number above 0 and up to 1000, got {factor:g}"
         )
-    shares = np.array([_hash_share(name) for name in jobs.job_id])
+    shares = np.array([hash_share(name) for name in jobs.job_id])
     copies = np.floor(factor).astype(np.int64) + (shares < factor % 1.0).astype(np.int64)
     rows = np.repeat(np.arange(len(jobs)), copies)
     serial = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
@@ -202,7 +202,7 @@ def multiply(jobs: JobList, factor: float) -> JobList:
     return replace(chosen, job_id=np.array(names, dtype=np.str_), recorded=recorded)
 
 
-def _hash_share(name: str) -> float:
+def hash_share(name: str) -> float:
     """A number in [0, 1) that depends on the name alone (FNV-1a, finished with a multiply and
     shift)."""
     value = 0xCBF29CE484222325

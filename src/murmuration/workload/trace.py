@@ -40,6 +40,8 @@ class TraceOptions:
     strict: bool = False
     #: A file of what the jobs use.
     usage: str | None = None
+    #: Google's jobs by their scheduling class: each is a workload, 2 and 3 are production.
+    by_class: bool = False
     #: Read no more than the nodes and what happens to them.
     nodes_only: bool = False
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from murmuration.base.jit import compiled
-from murmuration.placement.allocation_scores import SCORES, weight
+from murmuration.placement.allocation_scores import BASES, SCORES, weight
 from murmuration.schedulers.negotiation import bulk
 from murmuration.schedulers.negotiation.candidates import UNSUITED, rate, suits
 from murmuration.schedulers.negotiation.rules import accepts
@@ -45,7 +45,7 @@ def cell(total: Rows, used: Rows, guaranteed: Rows) -> bulk.Cell:
         "guaranteed": guaranteed[None, :],
         "views": np.zeros((2, 1, resources)),
         "unguaranteed_views": np.zeros((2, 1, resources), np.int64),
-        "scores": np.zeros((2, 1, 2)),
+        "scores": np.zeros((2, 1, BASES)),
         "inverse": np.zeros((1, resources)),
         "idle": np.zeros(1, np.bool_),
         "loads": np.zeros(resources),

@@ -43,16 +43,17 @@ from murmuration.base.arrays import (
 from murmuration.base.jit import helper, inlined, tree
 from murmuration.base.random import next_double as plain_next_double
 from murmuration.placement import allocation_scores
-from murmuration.placement.allocation_scores import SIAS, SIAS_GAIN
+from murmuration.placement.allocation_scores import BASES, FORMS
 from murmuration.schedulers.negotiation import candidates as plain_candidates
 from murmuration.schedulers.negotiation import rules
 from murmuration.schedulers.negotiation.candidates import UNSUITED
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 
 next_double = helper(plain_next_double)
-sras = helper(allocation_scores.sras)
+sras_bands = helper(allocation_scores.sras_bands)
 base_score = tree(allocation_scores.base_score)
 weight = helper(allocation_scores.weight)
+is_initial = helper(allocation_scores.is_initial)
 accepts = helper(rules.accepts)
 fits_at_all = helper(rules.fits_at_all)
 holds = tree(plain_candidates.holds)
@@ -73,6 +74,7 @@ SETTINGS = np.dtype(
         ("scored_new", "i8"),
         ("scored_move", "i8"),
         ("candidates", "i8"),
+        ("portion", "i8"),
         ("exact_max", "i8"),
         ("answer_s", "f8"),
         ("report_s", "f8"),
@@ -92,7 +94,8 @@ SETTINGS = np.dtype(
     align=True,
 )
 #: When nodes last reported and brokers last exchanged, and what has been counted: requests for room
-#: that were sent and were too late, broker answers, tasks a node could not give away.
+#: that were sent and were too late, broker answers, tasks a node could not give away, megabytes of
+#: new tasks, how often nodes looked and how many of them were overloaded then.
 PROGRESS = np.dtype(
     [
         ("reported_at", "f8"),
@@ -105,6 +108,9 @@ PROGRESS = np.dtype(
         ("forced_new", "i8"),
         ("suspended", "i8"),
         ("short", "i8"),
+        ("placed_mb", "f8"),
+        ("looks", "i8"),
+        ("overloaded_seen", "i8"),
         ("spikes", "i8", 5),
         ("peaks", "i8", 5),
         ("logged", "i8"),
@@ -122,6 +128,9 @@ COUNTS = (
     "forced_new",
     "suspended",
     "short",
+    "placed_mb",
+    "looks",
+    "overloaded_seen",
 )
 DECISION = np.dtype(
     [
@@ -156,7 +165,7 @@ class Cell(NamedTuple):
     """The arrays a round touches: first those of the world, then those of negotiation itself.
 
     `views` holds loads, `unguaranteed_views` what is not guaranteed, `scores` the score of each
-    node as it is (by both scores), each as reported and as exchanged; `inverse` is 1 ÷ total;
+    node as it is (by all of them), each as reported and as exchanged; `inverse` is 1 ÷ total;
     `asked` is the table when the round began (free, unreserved); `pool` the nodes scored (forced
     ones from its end), the idle ones, those to relieve; `weights` the sums of weights of the pool,
     and its scores; `first` and `next` chain the tasks of nodes that look at theirs; the rest is
@@ -236,8 +245,8 @@ def see(c: Cell, view: int, node: int) -> None:
         c.views[view, node, r] = (total - free) / total if total > 0 else -1.0
         c.unguaranteed_views[view, node, r] = total - c.guaranteed[node, r]
         c.loads[r] = c.views[view, node, r]
-    for kind in range(2):
-        c.scores[view, node, kind] = 0.0 if idle else base_score(2 * kind, c.loads)
+    for base in range(BASES):
+        c.scores[view, node, base] = 0.0 if idle else base_score(FORMS * base, c.loads)
     c.idle[node] = idle and present
     if not present:
         # Full to whoever reads loads. Below zero, the resource would only be left out, and the
@@ -292,7 +301,7 @@ def value_in_view(
 ) -> float:
     """What a broker thinks of a node for a task: its score with the task (or the gain), `UNSUITED`
     where it does not suit."""
-    amounts = request if kind in (SIAS, SIAS_GAIN) else use
+    amounts = request if is_initial(kind) else use
     suits = True
     for r in range(request.shape[0]):
         load = c.views[view, node, r]
@@ -301,7 +310,7 @@ def value_in_view(
         suits &= holds(request[r], c.total[node, r], unreserved, production)
     value = UNSUITED
     if suits:
-        without = c.scores[view, node, 0 if kind in (SIAS, SIAS_GAIN) else 1]
+        without = c.scores[view, node, kind // FORMS]
         value = rate_scores(kind, base_score(kind, c.loads), without, c.idle[node])
     return value
 
@@ -325,7 +334,7 @@ def gather(
     and how many that could only be forced (listed from the other end)."""
     n, limit = (
         c.total.shape[0],
-        c.settings[0].scored_new if kind in (SIAS, SIAS_GAIN) else c.settings[0].scored_move,
+        c.settings[0].scored_new if is_initial(kind) else c.settings[0].scored_move,
     )
     # The broker asked is drawn. It has fresh reports of its own nodes (every `brokers`-th) and of
     # the others what it heard at the last exchange; either is ignored once it has expired.
@@ -426,7 +435,7 @@ def ask(c: Cell, kind: int, count: int, request: Amounts, use: Amounts, producti
     """The candidates answer from the table as it stood when the round began; those that accept are
     scored again with what they report, and stand in front. Returns how many there are."""
     accepted = 0
-    amounts = request if kind in (SIAS, SIAS_GAIN) else use
+    amounts = request if is_initial(kind) else use
     for k in range(count):
         node = c.candidates[k]
         if accepts(c.total[node], c.asked[0, node], c.asked[1, node], use, request, production):

@@ -26,7 +26,7 @@ from murmuration.base.jit import helper, inlined, loop_kernel, tree
 from murmuration.cluster import allocation_types, migration
 from murmuration.cluster.allocation_types import DA
 from murmuration.schedulers.negotiation import rules, selection
-from murmuration.schedulers.negotiation.bulk import SELECTION, Cell, log, next_double, sras
+from murmuration.schedulers.negotiation.bulk import SELECTION, Cell, log, next_double, sras_bands
 from murmuration.schedulers.negotiation.selection import SelectionBuffers, Tasks
 
 MEMORY = 1
@@ -44,6 +44,8 @@ def choose_movers(c: Cell) -> Any:
     """Every node agent looks at its node; those that must, or would, give tasks away list them.
     Returns how many."""
     count = mark_overloaded(c)
+    c.progress[0].looks += 1
+    c.progress[0].overloaded_seen += count
     marked = mark_uneven(c, count)
     if marked > 0:
         list_tasks(c)
@@ -200,12 +202,12 @@ def uneven_task(c: Cell, node: int) -> int:
     # Above zero only: a task whose leaving makes the node less even stays, however cheap it is.
     best, chosen = 0.0, -1
     fill_loads(c, node, -1)
-    before = sras(c.loads)
+    before = sras_bands(c.loads)
     slot = c.first[node]
     while slot >= 0:
         fill_loads(c, node, slot)
         job = c.tasks[slot].job
-        gain = (sras(c.loads) - before) / cost_of(c, job, slot)
+        gain = (sras_bands(c.loads) - before) / cost_of(c, job, slot)
         if gain > best and may_leave(c, slot):
             best, chosen = gain, slot
         slot = c.next[slot]

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.placement.allocation_scores import (
-    SIAS,
-    SIAS_GAIN,
     base_score,
     compare_scores,
+    is_initial,
     weight,
 )
 from murmuration.schedulers.negotiation.rules import fits_at_all
@@ -65,7 +64,7 @@ def rate(
     An initial score adds what the task requests to what the node's tasks use, the other what the
     task uses (5.2).
     """
-    initial = kind in (SIAS, SIAS_GAIN)
+    initial = is_initial(kind)
     for r in range(total.shape[0]):
         more = request[r] if initial else use[r]
         before[r] = used[r] / total[r] if total[r] > 0 else -1.0

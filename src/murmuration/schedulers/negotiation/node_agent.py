@@ -16,7 +16,7 @@ import numpy as np
 
 from murmuration.base.random import save
 from murmuration.cluster.allocation_types import DA, allocation_type
-from murmuration.placement.allocation_scores import sras
+from murmuration.placement.allocation_scores import sras_bands
 from murmuration.schedulers.agent import Message, Wake
 from murmuration.schedulers.negotiation import messages as m
 from murmuration.schedulers.negotiation import selection
@@ -438,4 +438,4 @@ class NegotiatingNode(Giver):
             self._begin(chosen)
 
     def _score(self, used: Any) -> float:
-        return sras(np.where(self._amounts > 0, used / np.maximum(self._amounts, 1), -1.0))
+        return sras_bands(np.where(self._amounts > 0, used / np.maximum(self._amounts, 1), -1.0))

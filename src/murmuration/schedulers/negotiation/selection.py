@@ -10,6 +10,7 @@ no arrays.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from murmuration.base.arrays import RandomState
 from murmuration.base.random import next_double
-from murmuration.cluster.allocation_types import TIGHT
-from murmuration.placement.allocation_scores import SRAS_BEST, SRAS_BEST_LOOSE, sras
+from murmuration.cluster.allocation_types import FULL
+from murmuration.placement.allocation_scores import SRAS_BEST, SRAS_EMPTY, SRAS_LOAD, sras
 from murmuration.schedulers.negotiation.rules import is_overloaded
 
 #: With more movable tasks than this, looking at all sets takes longer than a node should think (0.3
@@ -205,12 +206,14 @@ def sort_by_cost(tasks: Tasks, work: SelectionBuffers, count: int) -> None:
 
 
 def highest_score(total: Array, used: Array) -> float:
-    """The highest score a node can reach by giving tasks away. Loads only fall, so a node with a
-    resource below 70 % cannot become tight."""
+    """No score that a node can reach by giving tasks away is higher. Loads only fall, and the score
+    with them, but for what makes them even and for those above 90 %."""
+    sum_, count = 0.0, 0
     for r in range(total.shape[0]):
-        if total[r] > 0 and used[r] < TIGHT * total[r]:
-            return SRAS_BEST_LOOSE
-    return SRAS_BEST
+        if total[r] > 0:
+            sum_ += min(used[r] / total[r], FULL)
+            count += 1
+    return math.exp(SRAS_EMPTY + SRAS_LOAD * sum_ / max(count, 1))
 
 
 def flip_bits(tasks: Tasks, work: SelectionBuffers, bits: int) -> float:

@@ -73,6 +73,8 @@ class NegotiationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     scored_new: int = 200
     scored_move: int = 2000
     candidates: int = 15
+    #: In bulk: how many tasks of one job ask before any of them is placed; 0: all of them.
+    portion: int = 20
     #: How long to wait for an answer; in bulk, the time of one round.
     answer_s: float = 20.0
     #: How long a recommendation is good, and how long a task that was forced on a node stays.
@@ -151,6 +153,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("scored_new", 1, NODES_MAX),
     ("scored_move", 1, NODES_MAX),
     ("candidates", 1, NODES_MAX),
+    ("portion", 0, NODES_MAX),
     ("brokers", 0, NODES_MAX),
     ("underused", 0, NODES_MAX),
     ("exact_max", 0, EXACT_LIMIT),

@@ -149,7 +149,7 @@ def _inputs(scenario: sc.Scenario) -> Inputs:
     )
     if key not in _made or sc.names_files(scenario):
         nodes = make_nodes(scenario.cluster)
-        jobs = make_jobs(scenario, nodes.resources)
+        jobs = make_jobs(scenario, nodes.resources, nodes.total.sum(axis=0))
         _made.clear()
         nodes, events = keep_share(
             nodes,

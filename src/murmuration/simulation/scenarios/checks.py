@@ -37,7 +37,7 @@ def _problems(scenario: sc.Scenario) -> Iterator[str]:
     yield from _cluster(scenario.cluster)
     names: list[str] | None = None
     if sc.is_replay(scenario.workload):
-        yield from check_number("workload.start_s", sc.replay(scenario).start_s, low=0.0)
+        yield from _replay(sc.replay(scenario))
     else:
         names = list(sc.generators(scenario))
         for name, generator in sc.generators(scenario).items():
@@ -93,6 +93,17 @@ def _usage(key: str, usage: sc.UsageSettings) -> Iterator[str]:
     for name, limit in high.items():
         yield from check_number(f"{key}.{name}", getattr(usage, name), low=0.0, high=limit)
     yield from check_number(f"{key}.step_s", usage.step_s, low=1.0)
+
+
+def _replay(replay: sc.ReplaySettings) -> Iterator[str]:
+    for name in ("start_s", "arrivals_from_s"):
+        yield from check_number(f"workload.{name}", getattr(replay, name), low=0.0)
+    yield from check_number("workload.runs", replay.runs, low=1.0, high=100.0)
+    yield from check_number("workload.full_cpu", replay.full_cpu, above=0.0)
+    for name, share in replay.used.items():
+        yield from check_number(f"workload.used.{name}", share, above=0.0, high=1.0)
+    if replay.start_s > 0.0 and replay.arrivals_from_s > 0.0:
+        yield "workload.start_s and workload.arrivals_from_s: expected one of them, got both"
 
 
 def _scheduler(scheduler: sc.SchedulerSettings, workloads: list[str] | None) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from murmuration.base.errors import InputError, unknown
 from murmuration.base.random import generator
-from murmuration.base.resources import Amounts, Resources
+from murmuration.base.resources import Amounts, Resources, parse_quantity
 from murmuration.cluster.constraints import Attributes, as_value, parse_constraint
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.workload.generators import Stream, Tables, generate
@@ -23,6 +24,12 @@ from murmuration.workload.node_events import (
     join_events,
 )
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents, NodeTable
+from murmuration.workload.reshape import (
+    multiply_tasks,
+    scale_use,
+    shift_arrivals,
+    split_runs,
+)
 from murmuration.workload.usage import Curves
 from murmuration.workload.usage_curves import UsageRules, attach_usage
 
@@ -161,12 +168,21 @@ def _attributes(given: Attributes) -> Attributes:
     return {name: as_value(str(value)) for name, value in given.items()}
 
 
-def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
-    """The jobs submitted before the horizon, with requests in the columns of the cluster."""
-    seconds = scenario.days * DAY_S
+def make_jobs(scenario: sc.Scenario, resources: Resources, total: Amounts | None = None) -> JobList:
+    """The jobs submitted before the horizon, with requests in the columns of the cluster, whose
+    nodes have this much in `total`."""
+    seconds, factor = scenario.days * DAY_S, sc.find_multiple(scenario)
     if sc.is_replay(scenario.workload):
         replay = sc.replay(scenario)
-        jobs = begin_at(read_replay(replay, scenario.seed, resources), replay)
+        if scenario.needs and not Path(replay.trace).exists():
+            raise InputError(f"{replay.trace}: no such file. {scenario.needs}")
+        jobs = begin_at(read_replay(replay, scenario.seed, resources), replay).until(seconds)
+        if replay.runs != 1.0:
+            jobs = split_runs(jobs, replay.runs).until(seconds)
+        if replay.used and total is not None:
+            jobs = scale_use(jobs, total, seconds, replay.used)
+        if replay.copies == "tasks":
+            jobs, factor = multiply_tasks(jobs, factor), 1.0
     else:
         # In the order of their names, as a job list read from a file has them: replayed, it gives
         # the same run.
@@ -177,7 +193,6 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
                 for name, g in streams.items()
             ]
         )
-    factor = sc.find_multiple(scenario)
     jobs = (jobs if factor == 1.0 else multiply(jobs, factor)).until(seconds)
     if len(jobs) == 0:
         raise InputError(f"{scenario.name}: no job is submitted within {scenario.days:g} days")
@@ -187,6 +202,8 @@ def make_jobs(scenario: sc.Scenario, resources: Resources) -> JobList:
 def begin_at(jobs: JobList, replay: sc.ReplaySettings) -> JobList:
     """The jobs submitted from `start_s` on, which is time 0 of the run; with `initial` also those
     that would be running then, for the rest of their time."""
+    if replay.arrivals_from_s > 0.0:
+        jobs = shift_arrivals(jobs, replay.arrivals_from_s)
     if replay.start_s == 0.0:
         return jobs
     submit, end = jobs.submit_s - replay.start_s, jobs.submit_s + jobs.duration_s - replay.start_s
@@ -279,6 +296,9 @@ def _open(path: str, seed: int, replay: sc.ReplaySettings | None = None) -> Trac
         initial=replay.initial,
         strict=replay.strict,
         usage=replay.usage,
+        by_class=replay.by_class,
+        full_cpu=replay.full_cpu,
+        full_memory=parse_quantity(replay.full_memory, "workload.full_memory"),
     )
     return open_trace(path, options)
 

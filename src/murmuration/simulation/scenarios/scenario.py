@@ -3,6 +3,7 @@ package."""
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
@@ -18,8 +19,24 @@ from murmuration.simulation.architectures.table import DEFAULT_KIND, settings_ta
 Quantity = str | int | float
 T = TypeVar("T")
 PRESETS = Path(__file__).parent / "presets"
+#: Files that a preset names lie in the folder this variable names, or in the current one.
+DATA_FOLDER = "MURMUR_DATA"
 #: Keys that name a file of jobs or nodes, and what else of their table goes with one.
-TRACES = {"workload.trace": ("multiply", "initial", "strict"), "cluster.trace": ("prefill", "keep")}
+TRACES = {
+    "workload.trace": (
+        "arrivals_from_s",
+        "by_class",
+        "copies",
+        "full_cpu",
+        "full_memory",
+        "initial",
+        "multiply",
+        "runs",
+        "strict",
+        "used",
+    ),
+    "cluster.trace": ("prefill", "keep"),
+}
 
 #: The one key of `[workload]` that goes with a trace as well as with generators.
 MULTIPLY = "multiply"
@@ -148,6 +165,8 @@ class Scenario(ScenarioTable, frozen=True):
 
     name: str = "scenario"
     description: str = ""
+    #: Files that a preset reads and the package does not have, and where to put them.
+    needs: str = ""
     seed: int = 1
     days: float = 1.0
     cluster: ClusterSettings = ClusterSettings()
@@ -163,6 +182,18 @@ class ReplaySettings(ScenarioTable, frozen=True):
 
     trace: str
     start_s: float = 0.0
+    #: The jobs of time 0, and then those submitted from here on.
+    arrivals_from_s: float = 0.0
+    #: Google's jobs by scheduling class, and what its largest node has.
+    by_class: bool = False
+    full_cpu: float = 32.0
+    full_memory: Quantity = "128Gi"
+    #: How often a job that arrives runs, one run after the other.
+    runs: float = 1.0
+    #: The shares of the cluster that the jobs use on average.
+    used: dict[str, float] = {}
+    #: Whether `multiply` copies jobs, or gives each job more tasks.
+    copies: Literal["jobs", "tasks"] = "jobs"
     usage: str | None = None
     multiply: float = 1.0
     initial: bool = False
@@ -180,11 +211,12 @@ def load(name: str) -> dict[str, Any]:
         look_beside(path)
         return _read(path)
     if name in preset_names():
-        return _read(PRESETS / f"{name}.toml")
+        return _read(PRESETS / f"{name}.toml", Path(os.environ.get(DATA_FOLDER, "")))
     raise InputError(f"{unknown('preset', name, preset_names())} (a scenario file ends in .toml)")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, folder: Path | None = None) -> dict[str, Any]:
+    """The tables of a file; what it names is relative to a folder, by default its own."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -194,7 +226,7 @@ def _read(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: expected TOML: {error}") from error
     tables.setdefault("name", path.stem)
-    _anchor(tables, path.parent)
+    _anchor(tables, path.parent if folder is None else folder)
     return tables
 
 

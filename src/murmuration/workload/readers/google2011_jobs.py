@@ -19,11 +19,13 @@ from murmuration.workload.jobs import JobList, job_list
 from murmuration.workload.readers.google2011 import (
     CLASSES,
     FIRST_END,
+    FIRST_PRODUCTION_CLASS,
     LAST_END,
     MICROS,
     SCHEDULE,
     SUBMIT,
     TIME_NOTE,
+    name_workloads,
     read_initial_tasks,
 )
 from murmuration.workload.readers.omega import read_state
@@ -94,13 +96,15 @@ def read_job_events(source: SourceFile, options: TraceOptions) -> Trace:
     assumptions = (
         TIME_NOTE,
         f"{running:,} jobs without an end run until the last event, at {window_s:.0f} s",
-        "scheduling class 0 and 1 is batch, 2 and 3 is service",
+        "each scheduling class is a workload, 2 and 3 production"
+        if options.by_class
+        else "scheduling class 0 and 1 is batch, 2 and 3 is service",
         *notes,
     )
     return Trace(
         "google2011 job events",
         len(table),
-        _event_jobs(remaining, window_s, drawn),
+        _event_jobs(remaining, window_s, drawn, options),
         None,
         None,
         {},
@@ -141,15 +145,17 @@ def _lifetimes(events: pl.DataFrame) -> tuple[pl.DataFrame, float]:
     return jobs, float(latest) / MICROS if isinstance(latest, int) else 0.0
 
 
-def _event_jobs(jobs: pl.DataFrame, window_s: float, drawn: JobList) -> JobList:
+def _event_jobs(
+    jobs: pl.DataFrame, window_s: float, drawn: JobList, options: TraceOptions
+) -> JobList:
     """The columns of the list; a job that was never seen to start counts from its submission."""
     submit = jobs["submit"].to_numpy() / MICROS
     start = jobs["start"].fill_null(jobs["submit"]).to_numpy() / MICROS
     end = (jobs["end"].cast(float) / MICROS).fill_null(window_s).to_numpy()
     return job_list(
         drawn.resources,
-        CLASSES,
-        workload=_service(jobs),
+        name_workloads(options),
+        workload=_workload(jobs, options),
         submit_s=submit,
         tasks=drawn.tasks,
         duration_s=np.maximum(end - start, 0.0),
@@ -162,8 +168,12 @@ def _event_jobs(jobs: pl.DataFrame, window_s: float, drawn: JobList) -> JobList:
     )
 
 
-def _service(jobs: pl.DataFrame) -> Integers:
-    return (jobs["class"].to_numpy() >= 2).astype(np.int64)
+def _workload(jobs: pl.DataFrame, options: TraceOptions) -> Integers:
+    """The scheduling class of each job, or whether it is a service."""
+    scheduling_class: Integers = jobs["class"].to_numpy().astype(np.int64)
+    if options.by_class:
+        return scheduling_class
+    return (scheduling_class >= FIRST_PRODUCTION_CLASS).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -185,6 +195,8 @@ def _shapes(source: SourceFile, options: TraceOptions) -> _Shapes | None:
     initial = None if options.rng is None else _read_initial(source.path, options)
     if initial is None or initial.production.all():
         return None
+    if options.by_class:
+        return _Shapes(initial, np.arange(len(initial)), "each from those of its class")
     return _Shapes(
         initial,
         np.flatnonzero(~initial.production),
@@ -199,10 +211,18 @@ def _read_initial(path: Path, options: TraceOptions) -> JobList | None:
         tasks = find_beside(path, TASKS_FILE)
         return None if tasks is None else read_initial_tasks(load(tasks), options).jobs
     jobs, used = read_state(load(state), options).jobs, find_beside(folder, USED_FILE)
-    if jobs is None or used is None or options.rng is None:
-        return jobs
-    mean = read_state(load(used), options).jobs
-    return jobs if mean is None else _attach_usage(jobs, mean, options.rng)
+    mean = None if used is None else read_state(load(used), options).jobs
+    if jobs is not None and mean is not None and options.rng is not None:
+        jobs = _attach_usage(jobs, mean, options.rng)
+    return None if jobs is None else _resize(jobs, options)
+
+
+def _resize(jobs: JobList, options: TraceOptions) -> JobList:
+    """Sizes in the state are those of a largest node of 32 CPUs and 128 GiB; here it may have
+    others."""
+    usual = TraceOptions()
+    factor = (options.full_cpu / usual.full_cpu, options.full_memory / usual.full_memory)
+    return replace(jobs, request=np.rint(jobs.request * factor).astype(np.int64))
 
 
 def _attach_usage(jobs: JobList, used: JobList, rng: np.random.Generator) -> JobList:
@@ -239,11 +259,12 @@ def _draw(
         return _alike(options).select(np.zeros(jobs.height, dtype=np.int64)), (note,)
     if options.rng is None:
         raise ValueError("shapes are drawn, which needs a generator")
-    service, known = _service(jobs), shapes.known
+    workload, known = _workload(jobs, options), shapes.known
     rows = np.empty(jobs.height, dtype=np.int64)
-    for k, name in enumerate(CLASSES):
+    for k, name in enumerate(name_workloads(options)):
         pool = _pool(known, shapes.pool, name)
-        rows[service == k] = pool[options.rng.integers(0, len(pool), int((service == k).sum()))]
+        mine = workload == k
+        rows[mine] = pool[options.rng.integers(0, len(pool), int(mine.sum()))]
     row_of = {str(name): row for row, name in enumerate(known.job_id)}
     known_row = np.array([row_of.get(name, -1) for name in jobs["job"].to_list()], dtype=np.int64)
     note = (

@@ -17,7 +17,13 @@ from murmuration.workload.formats.source import SourceFile
 from murmuration.workload.formats.table import TraceTable, parse, tabs_for_blanks
 from murmuration.workload.generators import Tables
 from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
-from murmuration.workload.readers.google2011 import CLASSES, MICROS, split
+from murmuration.workload.readers.google2011 import (
+    CLASSES,
+    FIRST_PRODUCTION_CLASS,
+    MICROS,
+    name_workloads,
+    split,
+)
 from murmuration.workload.trace import Trace, TraceOptions, count_skipped
 
 if TYPE_CHECKING:
@@ -68,9 +74,12 @@ def read_state(source: SourceFile, options: TraceOptions) -> Trace:
         f"CPU and memory are {'per task' if per_task else 'sums over the tasks of a job'}, by "
         "the file's name",
         f"ends are in {unit}, by their size",
-        "service is production with scheduling class 2 or 3, all else is batch (CMB_PBB)",
+        "scheduling class 2 and 3 is production, each class a workload"
+        if options.by_class
+        else "service is production with scheduling class 2 or 3, all else is batch (CMB_PBB)",
     )
-    jobs = _state_jobs(present, names, np.where(np.isnan(end_s), last_s, end_s), per_task)
+    duration_s = np.where(np.isnan(end_s), last_s, end_s)
+    jobs = _state_jobs(present, names, duration_s, per_task, options)
     skipped = count_skipped((strangers, "ends of jobs that are not in the file"))
     return Trace("omega cell state", len(table), jobs, assumptions=assumptions, skipped=skipped)
 
@@ -91,17 +100,27 @@ def _ends(table: TraceTable, names: pl.Series) -> tuple[Floats, int, str]:
     return end_s.to_numpy(), strangers, "microseconds" if micros else "seconds"
 
 
-def _state_jobs(table: TraceTable, names: pl.Series, duration_s: Floats, per_task: bool) -> JobList:
+def _state_jobs(
+    table: TraceTable,
+    names: pl.Series,
+    duration_s: Floats,
+    per_task: bool,
+    options: TraceOptions,
+) -> JobList:
     tasks = table.integers("tasks", 1, TASKS_MAX)
     share = np.ones(len(table)) if per_task else 1.0 / tasks
     production = table.integers("prod_job", 0, 1).astype(np.bool_)
+    scheduling_class = table.integers("sched_class", 0, 3)
+    workload = split(production, scheduling_class)
+    if options.by_class:
+        production, workload = scheduling_class >= FIRST_PRODUCTION_CLASS, scheduling_class
     request = amounts(
         table.numbers("cpus", high=CPU_MAX) * share, table.numbers("memory", high=SIZE_MAX) * share
     )
     return job_list(
         Resources(),
-        CLASSES,
-        workload=split(production, table.integers("sched_class", 0, 3)),
+        name_workloads(options),
+        workload=workload,
         submit_s=np.zeros(len(table)),
         tasks=tasks,
         duration_s=duration_s,

@@ -3,6 +3,9 @@ with and without."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from murmuration.experiments.papers.masb.google import NOTE, make_cell
 from murmuration.experiments.papers.masb.tables import (
     MADE,
     cell,
@@ -15,6 +18,7 @@ from murmuration.experiments.papers.masb.tables import (
 )
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.specs import make_spec
+from murmuration.reports.charts import Bars
 from murmuration.schedulers.negotiation.messages import MobileTask
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.messages.negotiation.cluster import Arrival, NegotiatingCluster
@@ -32,7 +36,24 @@ def run(settings: ReproductionSettings) -> Reproduction:
     """Idle nodes always scored, stable nodes that off-load, and nodes that do not answer left out
     for a while."""
     base = cell(settings, days=0.5)
-    light = scale_cell(base, load=LIGHT)
+    rows, figure = compare_options(settings, base, scale_cell(base, load=LIGHT))
+    title = "Section 9: what the paper leaves to do"
+    rows += unanswered_rows()
+    return Reproduction("masb-options", title, tuple(rows), (figure,), (MADE,))
+
+
+def run_google(settings: ReproductionSettings) -> Reproduction:
+    """The first two of them on Google's own cell."""
+    rows, figure = compare_options(settings, make_cell(settings), make_cell(settings, load=LIGHT))
+    title = "Section 9 on Google's own cell"
+    return Reproduction("masb-google-options", title, tuple(rows), (figure,), (NOTE,))
+
+
+def compare_options(
+    settings: ReproductionSettings, base: dict[str, Any], light: dict[str, Any]
+) -> tuple[list[Row], Bars]:
+    """A cell with and without stable nodes that off-load, and one of little load with and without
+    idle nodes that are always scored."""
     specs = [
         make_spec("as published", base),
         make_spec("off-loading", sc.override(base, {f"{KEY}.proactive": OFFLOADING})),
@@ -63,11 +84,8 @@ def run(settings: ReproductionSettings) -> Reproduction:
             holds=shares(fewer)[0] < shares(few)[0],
         ),
     ]
-    rows = [*(on_runs(row, summaries) for row in judged), *unanswered_rows()]
-    figure = type_bars("Nodes per allocation type", summaries)
-    return Reproduction(
-        "masb-options", "Section 9: what the paper leaves to do", tuple(rows), (figure,), (MADE,)
-    )
+    rows = [on_runs(row, summaries) for row in judged]
+    return rows, type_bars("Nodes per allocation type", summaries)
 
 
 def unanswered_rows() -> list[Row]:

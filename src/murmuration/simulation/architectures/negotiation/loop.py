@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.base.arrays import Records
+from murmuration.base.arrays import Amounts, Records
 from murmuration.base.jit import helper, inlined, loop_kernel
-from murmuration.base.rows import take
+from murmuration.base.rows import give_back, take
 from murmuration.cluster.task_rows import mask_of
+from murmuration.placement.allocation_scores import INITIAL, MOVE
 from murmuration.schedulers.negotiation.bulk import (
     COUNTS,
     Cell,
@@ -23,7 +24,13 @@ from murmuration.schedulers.negotiation.bulk import (
     negotiate,
     report,
 )
-from murmuration.schedulers.negotiation.bulk_selection import choose_movers, cost_of, widen
+from murmuration.schedulers.negotiation.bulk_selection import (
+    MEMORY,
+    choose_movers,
+    cost_of,
+    migration_mb,
+    widen,
+)
 from murmuration.simulation.engine.event_queue import needs_room
 from murmuration.simulation.engine.moves import begin_move
 from murmuration.simulation.engine.run import Run, drain
@@ -33,6 +40,7 @@ from murmuration.simulation.engine.steps import (
     dequeue,
     drop_claim,
     finish_job,
+    is_reserved,
     room_of,
     start_run,
 )
@@ -46,7 +54,7 @@ EVERYTHING = 1 << 40
 #: Rises of a node's load that count as spikes (Table 2).
 SPIKES = (0.05, 0.10, 0.15, 0.20, 0.25)
 #: The recorded placement: each task goes where it ran when the trace was made, and stays there.
-RECORDED, NO_MOVES = 4, 4
+RECORDED, NO_MOVES = INITIAL.index("recorded"), MOVE.index("none")
 
 
 @inlined
@@ -72,8 +80,11 @@ def place_job(c: Any, job: Any) -> None:
     request, production = c.request[job], c.jobs[job].production
     use, mask = c.use[0], mask_of(c.masks, c.jobs, job)
     assume_usage(request, c.jobs[job].curve, c.state[0].unmeasured, use)
-    claimed, outside = 0, c.total.shape[0]
+    claimed, told, outside = 0, 0, c.total.shape[0]
     for _ in range(c.jobs[job].left):
+        # Tasks of one portion ask before any of them is placed; those of the next see them there.
+        if claimed - told >= c.settings[0].portion > 0:
+            told = tell_targets(c, told, claimed)
         node, forced = widen(c.jobs[job].recorded), False
         if c.settings[0].initial != RECORDED:
             node, forced = negotiate(
@@ -81,17 +92,44 @@ def place_job(c: Any, job: Any) -> None:
             )
         if node >= 0:
             c.progress[0].forced_new += 1 if forced else 0
-            take(room_of(c, job), node, request)
+            reserve(c, job, node, use)
             c.sequence[node] += 1
             c.claim[0, claimed] = node
             claimed += 1
     c.schedulers[0].claimed = claimed
+    claim_requests(c, job, claimed, use)
     if c.jobs[job].gang and claimed < c.jobs[job].left:
         drop_claim(room_of(c, job), c.claim[0], claimed, request)
         claimed = 0
+    c.progress[0].placed_mb += claimed * migration_mb(request[MEMORY])
     start_job(c, job, claimed)
+    tell_targets(c, 0, claimed)
+
+
+@inlined
+def reserve(c: Any, job: int, node: int, use: Amounts) -> None:
+    """A node keeps room for a task that is to come, as a message-level one does: what it counts as
+    using, and what is guaranteed to a production task."""
+    take(c.free, node, use)
+    if is_reserved(c.state, c.jobs, job):
+        take(c.unreserved, node, c.request[job])
+
+
+@inlined
+def claim_requests(c: Any, job: int, claimed: int, use: Amounts) -> None:
+    """From here on the engine counts: a claim takes requests from the table a job is placed by."""
     for k in range(claimed):
+        give_back(c.free, c.claim[0, k], use)
+        if not is_reserved(c.state, c.jobs, job):
+            take(c.free, c.claim[0, k], c.request[job])
+
+
+@inlined
+def tell_targets(c: Any, first: int, last: int) -> int:
+    """The targets of these claims have them in their next answers; returns where those end."""
+    for k in range(first, last):
         answered(c, c.claim[0, k])
+    return last
 
 
 @inlined

@@ -19,6 +19,7 @@ from murmuration.base.arrays import (
     SmallIntegers,
     Weights,
 )
+from murmuration.placement.allocation_scores import BASES
 from murmuration.schedulers.negotiation.bulk import DECISION, PROGRESS, settings_record
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.engine.world import World
@@ -75,7 +76,7 @@ def make_negotiation(
         decisions=np.zeros(DECISIONS_MAX, DECISION),
         views=np.zeros((2, nodes, resources)),
         unguaranteed_views=np.zeros((2, nodes, resources), np.int64),
-        scores=np.zeros((2, nodes, 2)),
+        scores=np.zeros((2, nodes, BASES)),
         inverse=np.zeros((nodes, resources)),
         idle=np.zeros(nodes, np.bool_),
         last_load=np.zeros((nodes, resources)),
@@ -127,8 +128,10 @@ def grow_negotiation(p: NegotiationArrays, world: World) -> NegotiationArrays:
 def count_negotiation(p: NegotiationArrays, seconds: float) -> dict[str, Any]:
     """The figures only negotiation has, per minute."""
     record, minutes = p.progress[0], seconds / 60.0
-    requests = int(record["requests"])
+    requests, looks = int(record["requests"]), int(record["looks"])
     return {
+        "placed_mb_per_min": float(record["placed_mb"] / minutes),
+        "overloaded_seen": float(record["overloaded_seen"] / looks) if looks else None,
         "collision_fraction": float(record["collisions"] / requests) if requests else None,
         "broker_answers_per_min": float(record["answers"] / minutes),
         "selections_per_min": float(record["selections"] / minutes),
