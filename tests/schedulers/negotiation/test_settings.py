@@ -33,6 +33,7 @@ OTHER: dict[str, Any] = {
     "scored_new": 20,
     "scored_move": 30,
     "candidates": 4,
+    "portion": 5,
     "answer_s": 10.0,
     "recommendation_s": 90.0,
     "mb_per_s": 50.0,
