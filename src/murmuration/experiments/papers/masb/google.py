@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from murmuration.cluster.allocation_types import NAMES
 from murmuration.experiments.papers.masb.tables import (
@@ -25,7 +24,7 @@ from murmuration.experiments.papers.masb.tables import (
 )
 from murmuration.experiments.replicates import interval
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
-from murmuration.experiments.specs import make_spec
+from murmuration.experiments.specs import Tables, make_spec
 from murmuration.simulation.scenarios import scenario as sc
 
 PRESET = "masb-google"
@@ -58,7 +57,7 @@ TRIED = (
 
 def make_cell(
     settings: ReproductionSettings, day: int = 1, nodes: float = 1.0, load: float = 1.0
-) -> dict[str, Any]:
+) -> Tables:
     """The cell with the arrivals of a day, with this share of its nodes and load."""
     share = QUICK_SHARE if settings.quick else 1.0
     length = settings.days or (QUICK_LENGTH if settings.quick else 1.0)

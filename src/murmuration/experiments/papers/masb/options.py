@@ -3,8 +3,6 @@ with and without."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from murmuration.experiments.papers.masb.google import NOTE, make_cell
 from murmuration.experiments.papers.masb.tables import (
     MADE,
@@ -17,7 +15,7 @@ from murmuration.experiments.papers.masb.tables import (
     type_bars,
 )
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
-from murmuration.experiments.specs import make_spec
+from murmuration.experiments.specs import Tables, make_spec
 from murmuration.reports.charts import Bars
 from murmuration.schedulers.negotiation.messages import MobileTask
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
@@ -50,7 +48,7 @@ def run_google(settings: ReproductionSettings) -> Reproduction:
 
 
 def compare_options(
-    settings: ReproductionSettings, base: dict[str, Any], light: dict[str, Any]
+    settings: ReproductionSettings, base: Tables, light: Tables
 ) -> tuple[list[Row], Bars]:
     """A cell with and without stable nodes that off-load, and one of little load with and without
     idle nodes that are always scored."""

@@ -107,7 +107,7 @@ def place_job(c: Any, job: Any) -> None:
 
 
 @inlined
-def reserve(c: Any, job: int, node: int, use: Amounts) -> None:
+def reserve(c: Cell, job: int, node: int, use: Amounts) -> None:
     """A node keeps room for a task that is to come, as a message-level one does: what it counts as
     using, and what is guaranteed to a production task."""
     take(c.free, node, use)
@@ -116,7 +116,7 @@ def reserve(c: Any, job: int, node: int, use: Amounts) -> None:
 
 
 @inlined
-def claim_requests(c: Any, job: int, claimed: int, use: Amounts) -> None:
+def claim_requests(c: Cell, job: int, claimed: int, use: Amounts) -> None:
     """From here on the engine counts: a claim takes requests from the table a job is placed by."""
     for k in range(claimed):
         give_back(c.free, c.claim[0, k], use)
@@ -125,7 +125,7 @@ def claim_requests(c: Any, job: int, claimed: int, use: Amounts) -> None:
 
 
 @inlined
-def tell_targets(c: Any, first: int, last: int) -> int:
+def tell_targets(c: Cell, first: int, last: int) -> int:
     """The targets of these claims have them in their next answers; returns where those end."""
     for k in range(first, last):
         answered(c, c.claim[0, k])
