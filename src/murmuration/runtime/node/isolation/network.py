@@ -94,12 +94,15 @@ table inet {GUARD} {{
 #: Run by runc before the task begins, outside its namespaces; the container's state is its input.
 #: Arguments: the node's interface, the gateway, what to do with nftables, addresses to try.
 HOOK = """set -e
-pid=$(sed -n 's/.*"pid": *\\([0-9]*\\).*/\\1/p')
+read -r state || :
+pid=${state##*'"pid":'}; pid=${pid# }; pid=${pid%%[!0-9]*}
 link=$1 gateway=$2 elements=$3; shift 3
-ip link delete "$link" 2>/dev/null || :
-ip link add "$link" type veth peer name eth0 netns "$pid"
-ip link set "$link" addrgenmode none up
-ip address add "$gateway/32" dev "$link"
+[ ! -e "/proc/sys/net/ipv4/conf/$link" ] || ip link delete "$link" 2>/dev/null || :
+ip -batch - <<.
+link add $link type veth peer name eth0 netns $pid
+link set $link addrgenmode none up
+address add $gateway/32 dev $link
+.
 for address; do
   if ip route add "$address/32" dev "$link" 2>/dev/null; then found=$address; break; fi
 done
