@@ -30,6 +30,8 @@ def test_what_is_lost_or_late_neither_overfills_a_node_nor_leaves_a_pod(seed: in
     driver, api = make(seed, BAD)
     for k in range(16):
         driver.at(0.5 * k, api.add_pod, small(f"p{k}"))
+        for at in range(12):
+            driver.at(0.5 * k + 0.5 * at, api.touch, f"default/p{k}")
     driver.run(400.0)
     assert unbound(api) == [] and api.overfull() == []
     for k in range(0, 16, 2):

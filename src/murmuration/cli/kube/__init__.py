@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-COMMANDS = ("snapshot", "schedule", "why", "plan", "apply")
+COMMANDS = ("snapshot", "schedule", "why", "plan", "apply", "rebalance")
 
 
 class KubeCommands(click.Group):

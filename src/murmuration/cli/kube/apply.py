@@ -62,8 +62,7 @@ def apply(
     While it runs it is the scheduler of its pods: one that leads is asked to let it, and takes over
     again afterwards. TERM or Ctrl-C stops it after the moves under way.
     """
-    who = f"apply-{socket.gethostname()}-{os.getpid()}"
-    duty = Duty(name, who, lease_namespace, True, False, 60.0, 1, placement)
+    duty = Duty(name, make_identity(), lease_namespace, True, False, 60.0, 1, placement)
     task = ApplyTask(plan, duty, dry_run, resume, skip_others, patience)
     problems = with_client(kubeconfig, context, task.run)
     for problem in problems:
@@ -72,6 +71,10 @@ def apply(
         again = f"murmur kube apply {plan} --resume"
         common.say(f"the cluster is whole; plan again, or go on with {again}")
         raise SystemExit(1)
+
+
+def make_identity() -> str:
+    return f"apply-{socket.gethostname()}-{os.getpid()}"
 
 
 @dataclass(frozen=True)
