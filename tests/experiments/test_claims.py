@@ -1,0 +1,92 @@
+"""Every row of a reproduction says what it stands for; a page shows all of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from murmuration.base import files
+from murmuration.experiments.catalogue import EXPERIMENTS
+from murmuration.experiments.pages.reproductions import (
+    annotate,
+    count_verdicts,
+    reproductions_page,
+    to_markdown,
+)
+from murmuration.experiments.papers.claims import BASES, CLAIMS, UNKNOWN, classify, find_paper
+from murmuration.reports.page import render
+
+SAVED = Path(__file__).parents[2] / "docs" / "reproductions"
+
+
+def row(quantity: str, holds: bool | None) -> dict[str, object]:
+    shown = {"quantity": quantity, "paper": 1.0, "measured": 1.1, "low": None, "high": None}
+    return {**shown, "holds": holds}
+
+
+ROWS = [
+    row("load 104%: overloaded nodes", False),
+    row("overloaded share at 106% above that at 100%", True),
+    row("used cpu", True),
+]
+DOCUMENTS = [
+    {
+        "experiment": "masb-performance",
+        "title": "Table 4",
+        "quick": True,
+        "days": None,
+        "rows": ROWS,
+        "notes": ["A note."],
+    }
+]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_names_its_paper_and_its_claims(name: str) -> None:
+    assert find_paper(name)
+    assert CLAIMS[name]
+    for kind in CLAIMS[name]:
+        assert kind.basis in BASES and kind.where and kind.tolerance
+        re.compile(kind.pattern)
+
+
+def test_a_number_a_sign_and_what_is_set_are_told_apart() -> None:
+    names = [str(each["quantity"]) for each in ROWS]
+    assert [classify("masb-performance", name).basis for name in names] == [
+        "number",
+        "words",
+        "own",
+    ]
+    assert classify("masb-performance", "something else").basis == UNKNOWN
+
+
+def test_they_are_counted_apart() -> None:
+    counts = count_verdicts(DOCUMENTS)
+    assert counts["number"]["fails"] == 1 and counts["number"]["holds"] == 0
+    assert counts["words"]["holds"] == counts["own"]["holds"] == 1
+
+
+def test_the_page_shows_failures_and_what_was_not_run() -> None:
+    page = render(reproductions_page(DOCUMENTS))
+    for text in ("load 104%: overloaded nodes", "table 4", "quick form", "Not run:", "0 of 1"):
+        assert text in page
+    text = to_markdown(DOCUMENTS)
+    assert "| load 104%: overloaded nodes | table 4 | number |" in text and "**no**" in text
+
+
+@pytest.mark.parametrize("path", sorted(SAVED.glob("*.json")), ids=lambda path: path.stem)
+def test_every_saved_row_is_classified_and_the_page_is_of_today(path: Path) -> None:
+    document = files.read_json(path)
+    strange = [
+        each["quantity"]
+        for each in document["rows"]
+        if annotate(document["experiment"], each)["basis"] == UNKNOWN
+    ]
+    assert strange == []
+
+
+def test_the_page_of_the_docs_is_made_of_the_saved_rows() -> None:
+    documents = [files.read_json(path) for path in sorted(SAVED.glob("*.json"))]
+    assert (SAVED.parent / "reproductions.md").read_text() == to_markdown(documents)
