@@ -24,7 +24,7 @@ from murmuration.base import jit
 class PlainFunction:
     """A function passed to a kernel as a value."""
 
-    def __init__(self, function: Any, signature: Any, cache: bool = True) -> None:
+    def __init__(self, function: Any, *options: Any, **more: bool) -> None:
         self.compiled = function
 
     def __call__(self, *arguments: Any) -> Any:

@@ -20,6 +20,7 @@ TABLES: dict[str, Any] = {
     "workload": {
         "tasks": {
             "initial": 4,
+            "arrivals_per_s": 1e-6,
             "task_cpu": 1,
             "task_memory": "512Mi",
             "task_duration_s": 1e6,
