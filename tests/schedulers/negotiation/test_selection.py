@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from murmuration.base.random import state
-from murmuration.placement.allocation_scores import sras
+from murmuration.placement.allocation_scores import SRAS_BEST, sras
 from murmuration.schedulers.negotiation import selection
 from murmuration.schedulers.negotiation.rules import is_overloaded
 from murmuration.schedulers.negotiation.selection import (
@@ -117,7 +117,7 @@ class Node:
         # In the order of the most each set could reach, so that few scores are computed one by one.
         best = 0.0
         for n in np.argsort(costs):
-            if 3.0 / costs[n] <= best:
+            if SRAS_BEST / costs[n] <= best:
                 break
             best = max(best, max(sras(used[stable[n]] / self.total), SCORE_MIN) / costs[n])
         return best
