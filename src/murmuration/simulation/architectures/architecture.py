@@ -110,6 +110,9 @@ class Architecture:
     #: Whether all tasks of a job must fit at once, were the cluster empty, for it ever to run.
     whole_jobs: bool = False
 
+    #: Whether it knows queue disciplines (`scheduler.queue`).
+    orders_queue: bool = False
+
     # ---- The arrays of a run.
 
     #: Whether what tasks use is measured, even where a workload says nothing of usage.

@@ -90,6 +90,8 @@ def prepare(scenario: sc.Scenario, detail: bool = False) -> Run:
     placement, scenario = _policy(scenario)
     architecture = architecture_of(scenario.scheduler.kind)
     nodes, jobs, free, changes = _inputs(scenario)
+    if scenario.scheduler.queue and not architecture.orders_queue:
+        raise InputError(f"scheduler.queue: {architecture.kind} has no single queue to order")
     architecture.check_inputs(scenario, jobs, changes)
     jobs = architecture.change_jobs(scenario, jobs)
     for problem in unknown_workloads(scenario.scheduler, jobs.workloads):
@@ -102,7 +104,8 @@ def prepare(scenario: sc.Scenario, detail: bool = False) -> Run:
     # one that waits for a node which joins tomorrow is merely waiting.
     max_free = free + (changes.max_total - changes.start)
     admission = Admission(scenario, nodes, jobs, max_free, masks, mask)
-    infeasible = find_infeasible(admission, architecture.whole_jobs)
+    whole_jobs = architecture.whole_jobs or bool(scenario.scheduler.queue)
+    infeasible = find_infeasible(admission, whole_jobs)
     infeasible |= architecture.find_infeasible(admission)
     refuse_infeasible(scenario, jobs, infeasible)
     setup = Setup(

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from murmuration.base.errors import InputError, did_you_mean
+from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.base.settings import NODES_MAX, check_number
 from murmuration.cluster.constraints import parse_constraint
+from murmuration.schedulers.queues.discipline import disciplines
 from murmuration.simulation.architectures.table import settings_tables
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -114,6 +115,7 @@ def _scheduler(scheduler: sc.SchedulerSettings, workloads: list[str] | None) -> 
     yield from check_number(
         "scheduler.empty_attempts_max", scheduler.empty_attempts_max, low=0, high=WHOLE_MAX
     )
+    yield from _queue(scheduler)
     for name, decision in scheduler.decision.items():
         yield from check_number(
             f"scheduler.decision.{name}.job_time_s", decision.job_time_s, low=0.0
@@ -135,6 +137,15 @@ def _scheduler(scheduler: sc.SchedulerSettings, workloads: list[str] | None) -> 
     for table in settings_tables().values():
         yield from table.find_problems(scheduler.settings_of(table.struct), scheduler)
     yield from unknown_workloads(scheduler, workloads) if workloads is not None else ()
+
+
+def _queue(scheduler: sc.SchedulerSettings) -> Iterator[str]:
+    if scheduler.queue and scheduler.queue not in disciplines():
+        yield f"scheduler.{unknown('queue', scheduler.queue, tuple(disciplines()))}"
+    key, settings = "scheduler.queue_settings", scheduler.queue_settings
+    yield from check_number(f"{key}.estimate_factor", settings.estimate_factor, above=0.0)
+    yield from check_number(f"{key}.ageing_per_h", settings.ageing_per_h, low=0.0)
+    yield from check_number(f"{key}.half_life_s", settings.half_life_s, above=0.0)
 
 
 def _policy(key: str, policy: sc.PolicySettings) -> Iterator[str]:

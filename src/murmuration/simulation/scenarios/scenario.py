@@ -14,6 +14,7 @@ import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.base.loading import look_beside
+from murmuration.schedulers.queues.discipline import QueueSettings
 from murmuration.simulation.architectures.table import DEFAULT_KIND, settings_tables
 
 Quantity = str | int | float
@@ -136,6 +137,9 @@ class SchedulerSettings(ScenarioTable, frozen=True):
 
     kind: str = DEFAULT_KIND
     placement: str = "first-fit"
+    #: A queue discipline: jobs start whole, in its order; empty: each is tried as it comes.
+    queue: str = ""
+    queue_settings: QueueSettings = QueueSettings()
     conflict: Literal["resource", "machine"] = "resource"
     transaction: Literal["incremental", "all-or-nothing"] = "incremental"
     paths: Literal["single", "multi"] = "multi"

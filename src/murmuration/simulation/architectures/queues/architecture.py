@@ -4,20 +4,31 @@ has, which rows it may use, and whether it commits optimistically."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
+from murmuration.base.errors import InputError
 from murmuration.schedulers import architecture as arch
 from murmuration.schedulers.architecture import Scheduler
 from murmuration.simulation.architectures.architecture import Architecture
+from murmuration.simulation.architectures.queues.batch import BatchWorld, advance_batch
+from murmuration.simulation.architectures.queues.batch_world import widen_for_queue
 from murmuration.simulation.architectures.timing import timing_of
 from murmuration.simulation.engine import loop
-from murmuration.simulation.engine.policies import compile_policy, index_of
+from murmuration.simulation.engine.policies import compile_policy, decides_compiled, index_of
 from murmuration.simulation.engine.run import Run
 from murmuration.simulation.scenarios import scenario as sc
 
 
 def advance(run: Run, ask: int, watch: int, until: float) -> int:
-    """Call the plain loop."""
+    """Call the plain loop, or that of a batch queue."""
     place, score = compile_policy(run.setup.placement)
+    if run.setup.scenario.scheduler.queue:
+        if not decides_compiled(run):
+            raise InputError(
+                f"{run.setup.placement.name}: expected a placement by a score with scheduler.queue"
+            )
+        world = cast(BatchWorld, run.world)
+        return int(advance_batch(world, place, score, index_of(run), until))
     return int(loop.advance(run.world, place, score, index_of(run), ask, watch, until))
 
 
@@ -53,6 +64,8 @@ MONOLITHIC = Architecture(
     schedulers=make_one,
     advance=advance,
     logs_changes=True,
+    orders_queue=True,
+    make_world=widen_for_queue,
 )
 PARTITIONED = Architecture(
     kind="partitioned",
