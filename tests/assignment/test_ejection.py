@@ -182,3 +182,15 @@ def test_the_plan_says_what_is_proved() -> None:
     assert plain.bound == 1
     fits = problem_of([[10], [10]], [[6], [3]], [0, -1])
     assert fewest_moves(pack(fits), 1, 0.0)[1:] == (0, 0)
+
+
+def test_a_spread_that_is_broken_already_is_no_reason_to_fail() -> None:
+    """The newcomer may not go where the spread is exceeded; the model does not know that, so its
+    answer is left aside. A holder never comes to a node in no domain."""
+    members = np.arange(4)
+    rule = Rule(SPREAD, "spread", members, members, np.array([0, 1, -1]), 1)
+    problem = problem_of([[9, 9]] * 3, [[1, 1]] * 4, [0, 0, 0, -1], rules=(rule,))
+    exact = solve_fewest_moves(problem, 5.0)
+    assert exact.node_of is None or not new_violations(problem, exact.node_of)
+    found = fewest_moves(pack(problem), 1, 5.0)
+    assert found.node_of[3] == 1 and found.moves == 0

@@ -164,7 +164,10 @@ def _read_answer(problem: Problem, lies: Variables, solver: Solver, status: Solv
     for (t, n), variable in lies.items():
         if solver.value(variable):
             node_of[t] = n
-    assert not new_violations(problem, node_of), "the model allows what the plain rules do not"
+    # Whoever comes to a domain of a spread that is broken already is judged by that domain, which
+    # the model does not say: it allows more, so its bound holds, but not every answer of it does.
+    if new_violations(problem, node_of):
+        return Exact(None, None, bound)
     moves = int(((problem.node_of >= 0) & (node_of != problem.node_of)).sum())
     return Exact(node_of, moves, bound)
 
@@ -245,6 +248,7 @@ def _add_together(model: CpModel, problem: Problem, rule: Rule, lies: Variables)
     # The only target of all may lie alone.
     if len(rule.targets) == 1 and np.array_equal(rule.holders, rule.targets):
         return
+    _keep_inside(model, problem, rule, lies)
     for d in range(rule.domains):
         if _present_limit(problem, rule, d) > rule.limit:
             continue
@@ -253,8 +257,18 @@ def _add_together(model: CpModel, problem: Problem, rule: Rule, lies: Variables)
             model.add(sum(here) <= _sum(targets, without=t))
 
 
+def _keep_inside(model: CpModel, problem: Problem, rule: Rule, lies: Variables) -> None:
+    """No holder comes to a node that is in no domain."""
+    outside = np.flatnonzero(rule.domain_of < 0).tolist()
+    for t in rule.holders.tolist():
+        for n in outside:
+            if (t, n) in lies and n != problem.node_of[t]:
+                model.add(lies[t, n] == 0)
+
+
 def _add_spread(model: CpModel, problem: Problem, rule: Rule, lies: Variables) -> None:
     """Each domain with a holder has at most so many targets more than the emptiest."""
+    _keep_inside(model, problem, rule, lies)
     emptiest = model.new_int_var(0, len(rule.targets), "emptiest")
     for d in range(rule.domains):
         targets = _in_domain(rule, rule.targets, d, lies)
