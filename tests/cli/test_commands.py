@@ -79,10 +79,14 @@ CLUSTER = {
 TYPES = {"idle", "sta", "ta", "pa", "da", "overloaded"}
 
 
+NO_RESULTS = ("timing.json", "report.html", "command.json")
+
+
 def results(folder: Path) -> dict[str, bytes]:
-    """Every result file below a folder but the times and the pages that show them."""
+    """Every result file below a folder but the times, the pages that show them, and the command
+    lines that made them."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    kept = [path for path in files if path.name not in ("timing.json", "report.html")]
+    kept = [path for path in files if path.name not in NO_RESULTS]
     return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
 
@@ -102,6 +106,7 @@ def test_simulate(murmur: Murmur, tmp_path: Path) -> None:
     assert "shared-state" in answer.out and "service" in answer.out
     assert f"report: {Path('run') / 'report.html'}" in answer.err
     names = {
+        "command.json",
         "jobs.parquet",
         "report.html",
         "scenario.json",
@@ -468,12 +473,12 @@ def test_reproduce_quickly(murmur: Murmur, tmp_path: Path) -> None:
         "fig",
     )
     document = json.loads(answer.out)
-    assert (
-        set(document) == {"experiment", "seconds", "rows"}
-        and document["experiment"] == "mss-single"
-    )
+    assert {"experiment", "seconds", "rows", "title", "quick", "days", "seed", "notes"} == set(
+        document
+    ) and document["experiment"] == "mss-single"
     for row in document["rows"]:
-        assert set(row) == {"quantity", "paper", "measured", "low", "high", "holds"}
+        figures = {"quantity", "paper", "measured", "low", "high", "holds"}
+        assert set(row) == figures | {"where", "basis", "tolerance"}
     assert {path.name for path in (tmp_path / "fig").iterdir()} >= {
         "report.html",
         "rows.json",

@@ -288,6 +288,14 @@ def test_a_group_that_fits_nowhere_is_told_so(tmp_path: Path) -> None:
         engine.prepare(sc.check(replay(tmp_path, jobs[:1], affinity=["web"])))
 
 
+def assert_same(a: np.ndarray, b: np.ndarray, name: str) -> None:
+    """Equal field by field: a time that has not come yet is no number, and what lies between the
+    fields of a record counts for nothing."""
+    for field in a.dtype.names or [None]:
+        left, right = (a, b) if field is None else (a[field], b[field])
+        assert np.array_equal(left, right, equal_nan=left.dtype.kind == "f"), (name, field)
+
+
 def test_a_snapshot_goes_on_where_it_stopped(tmp_path: Path) -> None:
     whole = finished(mixed())
     part = engine.prepare(sc.check(mixed()))
@@ -297,9 +305,7 @@ def test_a_snapshot_goes_on_where_it_stopped(tmp_path: Path) -> None:
     snapshots.load_run(tmp_path / "snapshot.npz", again, "mixed")
     engine.finish(again)
     for name, array in whole.world._asdict().items():
-        assert np.array_equal(
-            array, getattr(again.world, name), equal_nan=array.dtype.kind == "f"
-        ), name
+        assert_same(array, getattr(again.world, name), name)
 
 
 def test_compared_beside_kubernetes_scores() -> None:

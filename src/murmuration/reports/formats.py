@@ -86,6 +86,8 @@ def tick_label(value: float, as_percent: bool = False) -> str:
     size = abs(value)
     if size == 0:
         return "0"
+    if math.isinf(size):
+        return _human_float(value)
     if size >= 1e15 or size < 1e-3:
         return _power_label(value)
     for unit, suffix in _SUFFIXES:

@@ -58,10 +58,10 @@ class FittingTable:
         yield self._table(shown, widths)
 
     def _widen(self, widths: list[int], shown: Sequence[int], room: int) -> None:
-        """Give what is left of the terminal to text that had to be wrapped."""
+        """Give what is left of the terminal to text and headings that had to be wrapped."""
         for index in shown:
             spare = room - _total(widths, shown)
-            wanted = self._natural_width(index) - widths[index]
+            wanted = self._wanted_width(index) - widths[index]
             widths[index] += max(min(spare, wanted), 0)
 
     def _table(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
@@ -91,6 +91,9 @@ class FittingTable:
 
     def _natural_width(self, index: int) -> int:
         return max((cell_len(clean(human(row[index]))) for row in self.rows), default=1)
+
+    def _wanted_width(self, index: int) -> int:
+        return max(self._natural_width(index), cell_len(clean(self.columns[index])))
 
     def _least_important(self, shown: Sequence[int]) -> int:
         for name in self.drop_first:

@@ -13,7 +13,6 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean
-from murmuration.base.resources import parse_quantity
 
 COUNT_MAX = 100_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
@@ -124,6 +123,9 @@ def check_spec(spec: JobSpec) -> None:
 
 
 def _find_errors(spec: JobSpec) -> Any:
+    # Only who checks a job needs amounts; a node agent reads jobs and carries no NumPy.
+    from murmuration.base.resources import parse_quantity
+
     if not NAME.fullmatch(spec.name):
         yield FieldError(
             "name",

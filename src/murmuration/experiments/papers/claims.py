@@ -158,6 +158,20 @@ CLAIMS: dict[str, tuple[ClaimKind, ...]] = {
         ClaimKind("as in the smallest", "table 7", WORDS, "3 points of our own smallest cell"),
     ),
     "masb-options": (ClaimKind("", "section 9, left as future work", OWN, SIGN),),
+    "masb-google": (
+        ClaimKind("collisions|requests that find", "section 6.5", NUMBER, "the paper's 6–8 %"),
+        ClaimKind("guaranteed|used", "section 7.1", OWN, "2 points; use is scaled to them"),
+        ClaimKind("", "table 3", NUMBER, "3 points of each share, the spread of other days"),
+    ),
+    "masb-google-capacity": (
+        ClaimKind("at which", "tables 4 and 5", NUMBER, "101–104 % load, 97–99 % of nodes"),
+        ClaimKind("", "tables 4 and 5", OWN, "shown"),
+    ),
+    "masb-google-volume": (
+        ClaimKind("moves more", "table 6", NUMBER, "half to twice the paper's factor"),
+        ClaimKind("", "table 6", NUMBER, "a fifth of the paper's volume"),
+    ),
+    "masb-google-options": (ClaimKind("", "section 9, left as future work", OWN, SIGN),),
     "masb-fidelities": (FIDELITY,),
     "swarm-fidelities": (FIDELITY,),
     "depas-fidelities": (FIDELITY,),
