@@ -18,7 +18,7 @@ from murmuration.workload.nodes import read_nodes, write_nodes
 if TYPE_CHECKING:
     from tests.workload.conftest import Write
 
-JOBS = """job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task,user
+JOBS = """job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task,team
 a,batch,0,1,10,1,1,me
 b,batch,4,3,20,3,1,me
 c,service,5,2,30,1,1,me
@@ -32,7 +32,7 @@ def test_our_own_files_whatever_their_name(write: Write, tmp_path: Path) -> None
     assert (trace.kind, trace.rows, trace.assumptions) == (
         "job list",
         4,
-        ("column 'user' is not used",),
+        ("column 'team' is not used",),
     )
     write_jobs(read_jobs(path), tmp_path / "jobs.parquet")
     assert open_trace(tmp_path / "jobs.parquet").kind == "job list"

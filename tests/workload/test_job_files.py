@@ -86,6 +86,9 @@ def job_lists(draw: st.DrawFn) -> JobList:
         production=np.array(column(st.booleans())),
         constraint=np.array(column(st.integers(0, len(sets) - 1))),
         constraint_sets=sets,
+        users=("ann", "bob"),
+        user=np.array(column(st.integers(-1, 1))),
+        requested_s=np.array(column(st.one_of(TIMES, st.just(np.nan)))),
     )
 
 
@@ -106,8 +109,10 @@ def assert_same(have: JobList, want: JobList) -> None:
         "priority",
         "gang",
         "production",
+        "requested_s",
     ):
         np.testing.assert_array_equal(getattr(have, name), getattr(want, name), err_msg=name)
+    assert [(*have.users, "")[k] for k in have.user] == [(*want.users, "")[k] for k in want.user]
     assert [have.workloads[k] for k in have.workload] == [want.workloads[k] for k in want.workload]
     assert [have.constraint_sets[k] for k in have.constraint] == [
         want.constraint_sets[k] for k in want.constraint
@@ -162,6 +167,7 @@ def test_optional_columns_in_any_order_and_empty(write: Write) -> None:
     assert jobs.gang.tolist() == [True, False, False]
     assert jobs.production.tolist() == [True, False, False]
     assert jobs.priority.tolist() == [7, 0, -2]
+    assert (jobs.users, jobs.user.tolist()) == (("me", "you"), [0, 1, -1])
     assert jobs.constraint.tolist() == [1, 0, 1]
     assert jobs.constraint_sets == (
         (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from murmuration.base.errors import InputError
@@ -64,7 +65,7 @@ SWF = """; Version: 2.2
 ; Note: "odd quotes
 
     1      0   -1   1451   128   -1  -1   -1  -1     -1  -1   1   1  -1   -1  -1  -1  -1
-    2   1460   -1   3726     4   -1  512  -1  -1   2048  -1   1   1  -1   -1  -1  -1  -1
+    2   1460   -1   3726     4   -1  512  -1 7200   2048  -1  12   1  -1   -1  -1  -1  -1
     3   1470   -1     -1     4   -1  -1   -1  -1     -1  -1   1   1  -1   -1  -1  -1  -1
 ;   4   1471   -1      9     4   -1  -1   -1  -1     -1  -1   1   1  -1   -1  -1  -1  -1
     5   1480    0   10.5     1   -1  -1   -1  -1   2048  -1   1   1  -1   -1  -1  -1  -1
@@ -87,6 +88,8 @@ def test_swf(write: Write) -> None:
         [1_000_000, 2048 * 1024],
     ]
     assert jobs.gang.all()
+    np.testing.assert_array_equal(jobs.requested_s, [np.nan, 7200.0, np.nan])
+    assert [jobs.users[k] for k in jobs.user] == ["1", "12", "1"]
     assert trace.skipped == ("2 jobs without a submit time, a runtime or processors (-1)",)
 
 

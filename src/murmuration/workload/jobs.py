@@ -43,9 +43,14 @@ class JobList:
     #: Index into `recorded_nodes`: where the tasks ran when the trace was recorded; −1 where that
     #: is not known.
     recorded: Integers
+    #: Index into `users`: who submitted the job; −1 where that is not known.
+    user: Integers
+    #: The run time the job asked for; NaN where it asked for none.
+    requested_s: Floats
     constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),)
     curves: Curves | None = None
     recorded_nodes: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
     #: What was assumed and what was left out when the list was read from a trace.
     notes: tuple[str, ...] = ()
 
@@ -89,6 +94,8 @@ COLUMNS = (
     "constraint",
     "curve",
     "recorded",
+    "user",
+    "requested_s",
 )
 
 
@@ -111,6 +118,9 @@ def job_list(
     curves: Curves | None = None,
     recorded: Integers | int = -1,
     recorded_nodes: tuple[str, ...] = (),
+    user: Integers | int = -1,
+    users: tuple[str, ...] = (),
+    requested_s: Floats | float = np.nan,
 ) -> JobList:
     """A job list from columns; single values stand for every job, and jobs without ids are
     numbered."""
@@ -138,6 +148,9 @@ def job_list(
         curves=curves,
         recorded=column(recorded, np.int64),
         recorded_nodes=recorded_nodes,
+        user=column(user, np.int64),
+        users=users,
+        requested_s=column(requested_s, np.float64),
     )
     return jobs.sorted()
 
@@ -150,6 +163,7 @@ def merge(lists: Sequence[JobList]) -> JobList:
     sets: list[tuple[Constraint, ...]] = [()]
     curves = join([jobs.curves for jobs in lists])
     nodes = tuple(dict.fromkeys(name for jobs in lists for name in jobs.recorded_nodes))
+    users = tuple(dict.fromkeys(name for jobs in lists for name in jobs.users))
     parts, before = [], 0
     for jobs in lists:
         known = np.array([names.index(name) for name in jobs.workloads], dtype=np.int64)
@@ -157,14 +171,14 @@ def merge(lists: Sequence[JobList]) -> JobList:
         sets.extend(jobs.constraint_sets[1:])
         curve = np.where(jobs.curve >= 0, jobs.curve + before, -1)
         before += len(jobs.curves) if jobs.curves is not None else 0
-        where = np.array([*(nodes.index(name) for name in jobs.recorded_nodes), -1], dtype=np.int64)
         parts.append(
             replace(
                 jobs,
                 workload=known[jobs.workload],
                 constraint=moved,
                 curve=curve,
-                recorded=where[jobs.recorded],
+                recorded=_renumber(jobs.recorded, jobs.recorded_nodes, nodes),
+                user=_renumber(jobs.user, jobs.users, users),
             )
         )
     columns: dict[str, Any] = {
@@ -176,10 +190,17 @@ def merge(lists: Sequence[JobList]) -> JobList:
         constraint_sets=tuple(sets),
         curves=curves,
         recorded_nodes=nodes,
+        users=users,
         notes=tuple(note for jobs in lists for note in jobs.notes),
         **columns,
     )
     return merged.sorted()
+
+
+def _renumber(codes: Integers, names: Sequence[str], every: Sequence[str]) -> Integers:
+    """Indices into a longer list of names; −1 stays what it is."""
+    row_of = {name: row for row, name in enumerate(every)}
+    return np.array([*(row_of[name] for name in names), -1], dtype=np.int64)[codes]
 
 
 def multiply(jobs: JobList, factor: float) -> JobList:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 BASE = ("job_id", "workload", "submit_s", "tasks", "duration_s", "cpus_per_task", "mem_gb_per_task")
-OPTIONAL = ("priority", "production", "gang", "constraints", "recorded", "curve")
+OPTIONAL = ("priority", "production", "gang", "constraints", "recorded", "curve", "user", "requested_s")
 PER_TASK = "_per_task"
 CONSTRAINTS_MAX = 10_000
 
@@ -72,10 +72,9 @@ def jobs_of(
     workloads, workload = codes(table.texts("workload").str.strip_chars().str.to_lowercase())
     sets, constraint = _read_constraints(table)
     has = table.columns
-    nodes, recorded = (
-        codes(table.texts("recorded", optional=True)) if "recorded" in has else ((), None)
-    )
-    nowhere = int(bool(nodes) and nodes[0] == "")
+    nodes, recorded = _read_names(table, "recorded")
+    users, user = _read_names(table, "user")
+    asked = table.numbers("requested_s", default=np.nan) if "requested_s" in has else np.nan
     jobs = job_list(
         resources,
         workloads,
@@ -90,12 +89,24 @@ def jobs_of(
         gang=table.flags("gang") if "gang" in has else False,
         constraint=constraint,
         constraint_sets=sets,
-        recorded=-1 if recorded is None else recorded - nowhere,
-        recorded_nodes=nodes[nowhere:],
+        recorded=recorded,
+        recorded_nodes=nodes,
+        user=user,
+        users=users,
+        requested_s=asked,
     )
     if usage is None:
         return jobs
     return attach_usage(jobs, usage, _curve_of(table, jobs), left_out or LeftOut(strict=True))
+
+
+def _read_names(table: TraceTable, column: str) -> tuple[tuple[str, ...], Integers | int]:
+    """The names in an optional column and the index of each row's; −1 for an empty field."""
+    if column not in table.columns:
+        return (), -1
+    names, code = codes(table.texts(column, optional=True))
+    empty = int(bool(names) and names[0] == "")
+    return names[empty:], code - empty
 
 
 def _curve_of(table: TraceTable, jobs: JobList) -> list[str]:
@@ -193,9 +204,14 @@ def _frame(jobs: JobList, path: Path) -> pl.DataFrame:
         columns["constraints"] = pl.Series(
             _constraint_texts(jobs, path)[jobs.constraint].tolist(), dtype=pl.String
         )
-    if (jobs.recorded >= 0).any():
-        places = np.array([*jobs.recorded_nodes, None], dtype=np.object_)
-        columns["recorded"] = pl.Series(places[jobs.recorded].tolist(), dtype=pl.String)
+    named = (("recorded", jobs.recorded_nodes), ("user", jobs.users))
+    for column, values in named:
+        code = getattr(jobs, column)
+        if (code >= 0).any():
+            texts = np.array([*values, None], dtype=np.object_)[code]
+            columns[column] = pl.Series(texts.tolist(), dtype=pl.String)
+    if not np.isnan(jobs.requested_s).all():
+        columns["requested_s"] = pl.Series(jobs.requested_s, nan_to_null=True)
     if (jobs.curve >= 0).any():
         columns["curve"] = pl.Series(curve_names(jobs).tolist(), dtype=pl.String)
     return pl.DataFrame(columns)

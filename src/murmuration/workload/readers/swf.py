@@ -7,11 +7,12 @@ import re
 
 import numpy as np
 
+from murmuration.base.arrays import Flags, Integers
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.workload.formats.sizes import SIZE_MAX, amounts
 from murmuration.workload.formats.source import SourceFile
-from murmuration.workload.formats.table import parse, tabs_for_blanks
+from murmuration.workload.formats.table import TraceTable, parse, tabs_for_blanks
 from murmuration.workload.jobs import TASKS_MAX, job_list
 from murmuration.workload.trace import Trace, TraceOptions, count_skipped
 
@@ -45,6 +46,14 @@ def is_swf(fields: list[str]) -> bool:
     )
 
 
+def _read_users(table: TraceTable, keep: Flags) -> tuple[tuple[str, ...], Integers]:
+    """The users of the jobs that are kept, by number, and the index of each job's (−1: unknown)."""
+    number = table.integers("user", -1)[keep]
+    known = np.unique(number[number >= 0])
+    code = np.where(number >= 0, np.searchsorted(known, number), -1)
+    return tuple(map(str, known.tolist())), code
+
+
 def read_swf(source: SourceFile, options: TraceOptions) -> Trace:
     """Every processor a task, all of a job started together; rows without a time or a processor are
     left out."""
@@ -66,6 +75,8 @@ def read_swf(source: SourceFile, options: TraceOptions) -> Trace:
         )
     memory = np.select([used > 0, asked > 0], [used * KB, asked * KB], options.task_memory)
     count = int(keep.sum())
+    asked_s = table.numbers("time_asked", low=NONE)
+    users, user = _read_users(table, keep)
     jobs = job_list(
         Resources(),
         ["batch"],
@@ -76,6 +87,9 @@ def read_swf(source: SourceFile, options: TraceOptions) -> Trace:
         request=amounts(np.full(count, 1.0), memory[keep]),
         job_id=names[keep].tolist(),
         gang=True,
+        requested_s=np.where(asked_s[keep] > 0, asked_s[keep], np.nan),
+        user=user,
+        users=users,
     )
     unknown = int(((used <= 0) & (asked <= 0) & keep).sum())
     assumptions = (
