@@ -88,7 +88,7 @@ def job_lists(draw: st.DrawFn) -> JobList:
         constraint_sets=sets,
         users=("ann", "bob"),
         user=np.array(column(st.integers(-1, 1))),
-        requested_s=np.array(column(st.one_of(TIMES, st.just(np.nan)))),
+        requested_s=np.array(column(st.one_of(TIMES, st.just(0.0)))),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from murmuration.base.errors import InputError
@@ -88,7 +87,7 @@ def test_swf(write: Write) -> None:
         [1_000_000, 2048 * 1024],
     ]
     assert jobs.gang.all()
-    np.testing.assert_array_equal(jobs.requested_s, [np.nan, 7200.0, np.nan])
+    assert jobs.requested_s.tolist() == [0.0, 7200.0, 0.0]
     assert [jobs.users[k] for k in jobs.user] == ["1", "12", "1"]
     assert trace.skipped == ("2 jobs without a submit time, a runtime or processors (-1)",)
 

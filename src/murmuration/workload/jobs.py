@@ -45,7 +45,7 @@ class JobList:
     recorded: Integers
     #: Index into `users`: who submitted the job; −1 where that is not known.
     user: Integers
-    #: The run time the job asked for; NaN where it asked for none.
+    #: The run time the job asked for; 0 where it asked for none.
     requested_s: Floats
     constraint_sets: tuple[tuple[Constraint, ...], ...] = ((),)
     curves: Curves | None = None
@@ -120,7 +120,7 @@ def job_list(
     recorded_nodes: tuple[str, ...] = (),
     user: Integers | int = -1,
     users: tuple[str, ...] = (),
-    requested_s: Floats | float = np.nan,
+    requested_s: Floats | float = 0.0,
 ) -> JobList:
     """A job list from columns; single values stand for every job, and jobs without ids are
     numbered."""

@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 BASE = ("job_id", "workload", "submit_s", "tasks", "duration_s", "cpus_per_task", "mem_gb_per_task")
-OPTIONAL = ("priority", "production", "gang", "constraints", "recorded", "curve", "user", "requested_s")
+OPTIONAL = (
+    "priority",
+    "production",
+    "gang",
+    "constraints",
+    "recorded",
+    "curve",
+    "user",
+    "requested_s",
+)
 PER_TASK = "_per_task"
 CONSTRAINTS_MAX = 10_000
 
@@ -74,7 +83,7 @@ def jobs_of(
     has = table.columns
     nodes, recorded = _read_names(table, "recorded")
     users, user = _read_names(table, "user")
-    asked = table.numbers("requested_s", default=np.nan) if "requested_s" in has else np.nan
+    asked = table.numbers("requested_s", default=0.0) if "requested_s" in has else 0.0
     jobs = job_list(
         resources,
         workloads,
@@ -210,8 +219,9 @@ def _frame(jobs: JobList, path: Path) -> pl.DataFrame:
         if (code >= 0).any():
             texts = np.array([*values, None], dtype=np.object_)[code]
             columns[column] = pl.Series(texts.tolist(), dtype=pl.String)
-    if not np.isnan(jobs.requested_s).all():
-        columns["requested_s"] = pl.Series(jobs.requested_s, nan_to_null=True)
+    if jobs.requested_s.any():
+        asked = np.where(jobs.requested_s > 0.0, jobs.requested_s, np.nan)
+        columns["requested_s"] = pl.Series(asked, nan_to_null=True)
     if (jobs.curve >= 0).any():
         columns["curve"] = pl.Series(curve_names(jobs).tolist(), dtype=pl.String)
     return pl.DataFrame(columns)

@@ -87,7 +87,7 @@ def read_swf(source: SourceFile, options: TraceOptions) -> Trace:
         request=amounts(np.full(count, 1.0), memory[keep]),
         job_id=names[keep].tolist(),
         gang=True,
-        requested_s=np.where(asked_s[keep] > 0, asked_s[keep], np.nan),
+        requested_s=np.maximum(asked_s[keep], 0.0),
         user=user,
         users=users,
     )
