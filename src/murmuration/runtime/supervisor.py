@@ -37,7 +37,7 @@ from murmuration.runtime.node.isolation import network
 from murmuration.runtime.node.isolation.choose import list_usable
 from murmuration.runtime.node.isolation.folder import is_locked
 from murmuration.runtime.node.journal import Journal
-from murmuration.runtime.node.watchdog import AGENT_LOCK, LEASE, Lease, end_watchdog
+from murmuration.runtime.node.watchdog import AGENT_LOCK, LEASE, end_watchdog
 from murmuration.runtime.options import AgentOptions, MasterOptions
 
 LOCK = UP_LOCK
@@ -163,26 +163,36 @@ class Child:
 
 class HungAgent:
     """Ends an agent whose loop stands still for so long that its lease is over anyway; it is
-    started again then. A host that stood still as a whole is no reason: the supervisor must have
-    seen it for a while itself."""
+    started again then.
+
+    A loop that goes round writes to the file of the lease every second. What counts is that the
+    file has not changed while the supervisor itself looked on: the times in it may be missing, if
+    the agent froze at once, or of another boot, and a host that stood still as a whole is no
+    reason to end anything.
+    """
 
     def __init__(self, child: Child, after_s: float) -> None:
         self._child, self._after_s = child, after_s
+        self._seen: tuple[int | None, bytes] = (None, b"")
+        self._since = 0.0
         self._looks = 0
 
     def look(self) -> None:
         """Once for each look at the children."""
-        path = self._child.lock.with_name(LEASE)
-        if holder(self._child.lock) is None or not path.exists():
-            self._looks = 0
-            return
-        lease = Lease(path.parent)
-        is_late = time.monotonic() - lease.beaten() > self._after_s
-        lease.close()
-        self._looks = self._looks + 1 if is_late else 0
+        seen, now = (holder(self._child.lock), self._read_lease()), time.monotonic()
+        if seen[0] is None or seen != self._seen:
+            self._seen, self._since, self._looks = seen, now, 0
+        elif now - self._since > self._after_s:
+            self._looks += 1
         if self._looks >= HUNG_LOOKS:
             self._looks = 0
             self._child.end(signal.SIGKILL)
+
+    def _read_lease(self) -> bytes:
+        try:
+            return self._child.lock.with_name(LEASE).read_bytes()
+        except FileNotFoundError:
+            return b""
 
 
 def _check_same(folder: Path, parts: Parts) -> None:

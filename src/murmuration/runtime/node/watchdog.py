@@ -48,21 +48,15 @@ class Lease:
         os.pwrite(self._file, _TIME.pack(until_s), 0)
 
     def read(self) -> float:
-        return self._get(0)
+        data = os.pread(self._file, _TIME.size, 0)
+        return float(_TIME.unpack(data)[0]) if len(data) == _TIME.size else float("inf")
 
     def beat(self, now_s: float) -> None:
         """The agent is alive: its loop goes round."""
         os.pwrite(self._file, _TIME.pack(now_s), _TIME.size)
 
-    def beaten(self) -> float:
-        return self._get(1)
-
     def close(self) -> None:
         os.close(self._file)
-
-    def _get(self, place: int) -> float:
-        data = os.pread(self._file, _TIME.size, place * _TIME.size)
-        return float(_TIME.unpack(data)[0]) if len(data) == _TIME.size else float("inf")
 
 
 class FencedRuns:
