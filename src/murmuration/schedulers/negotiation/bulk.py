@@ -454,7 +454,7 @@ def ask(c: Cell, kind: int, count: int, request: Amounts, use: Amounts, producti
             value = rate_scores(kind, with_task, without, idle)
             c.candidates[accepted] = node
             # Above zero: a node that accepts can be drawn even if all score nothing.
-            c.values[accepted] = max(weight(value, kind), 1e-6)
+            c.values[accepted] = max(weight(value, kind), 1e-6) if value > UNSUITED else 1e-6
             accepted += 1
     return accepted
 
