@@ -90,7 +90,7 @@ async def create_all(client: KubeClient, path: str, things: list[dict[str, objec
 def start(plane: ControlPlane, scheduler: str, placement: str) -> Program:
     if scheduler == THEIRS:
         speed = ("--kube-api-qps=5000", "--kube-api-burst=5000")
-        return plane.start(THEIRS, "--leader-elect=false", "--port=0", *speed)
+        return plane.start(THEIRS, "--leader-elect=false", *speed)
     words: list[str | Path] = [sys.executable, "-c", "from murmuration.cli import main; main()"]
     words += ["kube", "schedule", "--kubeconfig", plane.kubeconfig, "--placement", placement]
     plane.programs[OURS] = Program(plane.folder, words)

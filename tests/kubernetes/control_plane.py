@@ -28,6 +28,8 @@ VERSION = "1.20.2"
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: How long a program may take to be ready, on a machine that is busy with other things.
 READY_S = 240.0
+#: Programs that serve metrics and their health.
+SERVING = ("kube-controller-manager", "kube-scheduler")
 SUBJECTS = {"ca": "/CN=test-ca", "server": "/CN=127.0.0.1", "admin": "/O=system:masters/CN=admin"}
 
 
@@ -164,6 +166,9 @@ class ControlPlane:
     def start(self, name: str, *options: str) -> Program:
         """kube-scheduler, kube-controller-manager or kubemark, as the administrator."""
         command: list[str | Path] = [programs() / name, f"--kubeconfig={self.kubeconfig}", *options]
+        if name in SERVING:
+            # Their usual ports are one for the whole host, where other tests run beside this one.
+            command += ["--port=0", f"--secure-port={free_ports(1)[0]}", "--bind-address=127.0.0.1"]
         self.programs[name] = Program(self.folder, command)
         return self.programs[name]
 
