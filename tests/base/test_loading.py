@@ -51,6 +51,21 @@ def test_the_current_folder_wins_and_a_package_is_not_hidden(tmp_path: Path) -> 
     assert load_object("wave:open").__module__ == "wave"
 
 
+def test_a_module_of_another_folder_with_the_same_name_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook that changes its folder, whichever way the folder became known."""
+    Path("mine_twin.py").write_text("value = 'here'\n")
+    (tmp_path / "there" / "mine_twin.py").write_text("value = 'there'\n")
+    first = load_object("mine_twin:value")
+    look_beside(tmp_path / "there" / "scenario.toml")
+    monkeypatch.chdir(tmp_path / "there")
+    assert (first, load_object("mine_twin:value")) == ("here", "there")
+    loaded = sys.modules["mine_twin"]
+    load_object("mine_twin:value")
+    assert sys.modules["mine_twin"] is loaded
+
+
 def test_the_path_is_extended_once(tmp_path: Path) -> None:
     for _ in range(3):
         look_beside(tmp_path / "there" / "a.toml")
