@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-COMMANDS = ("snapshot", "schedule", "why", "plan", "apply", "rebalance")
+COMMANDS = ("snapshot", "schedule", "why", "plan", "apply", "rebalance", "watch")
 
 
 class KubeCommands(click.Group):

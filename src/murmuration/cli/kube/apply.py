@@ -14,12 +14,13 @@ import click
 
 from murmuration.cli import common
 from murmuration.cli.kube.access import CONTEXT, KUBECONFIG, with_client
-from murmuration.cli.kube.schedule import Duty, make_driver
+from murmuration.cli.kube.schedule import make_driver
 
 if TYPE_CHECKING:
     from murmuration.kubernetes.api.client import KubeClient
     from murmuration.kubernetes.applying.moves import PlannedMove
     from murmuration.kubernetes.applying.run import PlanRun
+    from murmuration.kubernetes.scheduling.options import SchedulerOptions
 
 
 @click.command()
@@ -62,8 +63,10 @@ def apply(
     While it runs it is the scheduler of its pods: one that leads is asked to let it, and takes over
     again afterwards. TERM or Ctrl-C stops it after the moves under way.
     """
-    duty = Duty(name, make_identity(), lease_namespace, True, False, 60.0, 1, placement)
-    task = ApplyTask(plan, duty, dry_run, resume, skip_others, patience)
+    from murmuration.kubernetes.scheduling.options import SchedulerOptions
+
+    options = SchedulerOptions(name, placement, identity=make_identity())
+    task = ApplyTask(plan, options, lease_namespace, dry_run, resume, skip_others, patience)
     problems = with_client(kubeconfig, context, task.run)
     for problem in problems:
         common.say(problem)
@@ -82,7 +85,8 @@ class ApplyTask:
     """A plan to be carried out."""
 
     plan: Path
-    duty: Duty
+    options: SchedulerOptions
+    lease_namespace: str
     dry_run: bool
     resume: bool
     skip_others: bool
@@ -103,11 +107,11 @@ class ApplyTask:
         await check_cluster(client, self.plan, document)
         cluster = cluster_from((await read_cluster(client)).items)
         moves = document.moves
-        foreign = set(foreign_pods(cluster, moves, self.duty.name))
+        foreign = set(foreign_pods(cluster, moves, self.options.name))
         if self.skip_others:
             moves = [move for move in moves if move.task not in foreign]
         else:
-            refuse_foreign(sorted(foreign), self.duty.name)
+            refuse_foreign(sorted(foreign), self.options.name)
         if self.dry_run:
             made = await self._make(client, moves, MoveJournal(self.plan.parent / JOURNAL))
             made.cluster = cluster
@@ -126,7 +130,7 @@ class ApplyTask:
         assert isinstance(journal, MoveJournal)
         version = (await budgets_of(client)).version
         settings = ApplySettings(self.patience_s, version, common.say)
-        cluster = LiveCluster(self.duty.name)
+        cluster = LiveCluster(self.options.name)
         return PlanRun(client, cluster, moves, journal, settings, asyncio.Event())
 
     async def _carry_out(self, client: KubeClient, moves: PlanRun) -> list[str]:
@@ -134,9 +138,9 @@ class ApplyTask:
         from murmuration.kubernetes.scheduling.hands import HandSettings
         from murmuration.kubernetes.scheduling.serving import Serving
 
-        agent = self.duty.agent(moves.cluster)
-        duty = self.duty
-        settings = HandSettings(duty.name, duty.identity, duty.name, duty.lease_namespace)
+        options = self.options
+        agent = options.make_agent(moves.cluster)
+        settings = HandSettings(options.name, options.identity, options.name, self.lease_namespace)
         over, ready = asyncio.Event(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, moves.stop.set)

@@ -14,7 +14,6 @@ from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.cli.kube.access import CONTEXT, KUBECONFIG, with_client
 from murmuration.cli.kube.apply import ApplyTask, make_identity
-from murmuration.cli.kube.schedule import Duty
 
 if TYPE_CHECKING:
     from murmuration.planning.plan import Options
@@ -142,8 +141,18 @@ class Rebalancing:
         return len(answer["moves"]), float(answer["gain"]["mean"] or 0.0)
 
     def _apply(self, folder: Path) -> list[str]:
-        duty = Duty(self.name, make_identity(), "kube-system", True, False, 60.0, 1, "best-fit")
-        task = ApplyTask(folder / "plan.json", duty, self.dry_run, False, self.skip_others, 600.0)
+        from murmuration.kubernetes.scheduling.options import SchedulerOptions
+
+        options = SchedulerOptions(self.name, "best-fit", identity=make_identity())
+        task = ApplyTask(
+            plan=folder / "plan.json",
+            options=options,
+            lease_namespace="kube-system",
+            dry_run=self.dry_run,
+            resume=False,
+            skip_others=self.skip_others,
+            patience_s=600.0,
+        )
         return with_client(self.kubeconfig, self.context, task.run)
 
     def _report(

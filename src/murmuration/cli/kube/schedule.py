@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,11 @@ from murmuration.cli.kube.access import CONTEXT, KUBECONFIG, with_client
 
 if TYPE_CHECKING:
     from murmuration.kubernetes.api.client import KubeClient
-    from murmuration.kubernetes.scheduling.cluster import LiveCluster
-    from murmuration.kubernetes.scheduling.serving import CarryOut
+    from murmuration.kubernetes.recording.log import ClusterRecorder
+    from murmuration.kubernetes.scheduling.options import SchedulerOptions
+    from murmuration.kubernetes.scheduling.serving import CarryOut, MakeDriver
     from murmuration.runtime.drive import LiveDriver
     from murmuration.schedulers.agent import Agent, Message
-    from murmuration.schedulers.pods.agent import PodScheduler
 
 
 @click.command()
@@ -58,6 +59,12 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="A gang that is in pieces for this long is released.",
 )
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Keep everything it was told and decided; murmur replay FOLDER repeats it.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Say what is refused and tried again.")
 @common.with_options(common.SEED, KUBECONFIG, CONTEXT)
 def schedule(
@@ -68,6 +75,7 @@ def schedule(
     lease_namespace: str,
     identity: str | None,
     gang_release: float,
+    record: Path | None,
     verbose: bool,
     seed: int | None,
     kubeconfig: Path | None,
@@ -78,64 +86,65 @@ def schedule(
     It runs until it is stopped (TERM or Ctrl-C). Several may run: one leads, the others stand by.
     """
     from murmuration.base.loading import look_beside
+    from murmuration.kubernetes.scheduling.options import SchedulerOptions
 
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s")
     look_beside(Path.cwd() / "x")
     who = identity or f"{socket.gethostname()}-{os.getpid()}"
-    duty = Duty(name, who, lease_namespace, elect, preempt, gang_release, seed or 1, placement)
-    with_client(kubeconfig, context, duty.run)
+    options = SchedulerOptions(
+        name=name,
+        placement=placement,
+        seed=1 if seed is None else seed,
+        preempt=preempt,
+        gang_release_s=gang_release,
+        elect=elect,
+        identity=who,
+    )
+    with_client(kubeconfig, context, ScheduleTask(options, lease_namespace, record).run)
 
 
 @dataclass(frozen=True)
-class Duty:
-    """What a scheduler was asked to do."""
+class ScheduleTask:
+    """A scheduler to be run until it is stopped."""
 
-    name: str
-    identity: str
+    options: SchedulerOptions
     lease_namespace: str
-    elect: bool
-    preempt: bool
-    gang_release_s: float
-    seed: int
-    placement: str
-
-    def agent(self, cluster: LiveCluster | None = None) -> PodScheduler:
-        import numpy as np
-
-        from murmuration.kubernetes.api.client import BUDGETS
-        from murmuration.kubernetes.scheduling.cluster import LiveCluster
-        from murmuration.kubernetes.scheduling.serving import KINDS
-        from murmuration.placement.compiled import with_compiled_score
-        from murmuration.placement.registry import resolve
-        from murmuration.schedulers.pods.agent import PodScheduler, PodSettings
-        from murmuration.schedulers.pods.leadership import AlwaysLeads, Leadership
-
-        kinds = frozenset(kind.name for kind in (*KINDS, BUDGETS))
-        return PodScheduler(
-            LiveCluster(self.name) if cluster is None else cluster,
-            with_compiled_score(resolve(self.placement)),
-            np.random.default_rng(self.seed),
-            Leadership(self.identity) if self.elect else AlwaysLeads(),
-            PodSettings(kinds, self.preempt, self.gang_release_s),
-        )
+    record: Path | None
 
     async def run(self, client: KubeClient) -> None:
         from murmuration.kubernetes.scheduling.hands import HandSettings
         from murmuration.kubernetes.scheduling.serving import Serving
 
-        agent = self.agent()
-        lease = self.name if self.elect else ""
-        settings = HandSettings(self.name, self.identity, lease, self.lease_namespace)
+        options = self.options
+        agent = options.make_agent()
+        lease = options.name if options.elect else ""
+        settings = HandSettings(options.name, options.identity, lease, self.lease_namespace)
+        recorder = await start_recording(client, self.record, options)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
         def say_ready() -> None:
-            common.say(f"{self.identity}: ready to schedule pods of {self.name!r}")
+            common.say(f"{options.identity}: ready to schedule pods of {options.name!r}")
 
-        await Serving(client, agent, settings, make_driver, on_ready=say_ready).run(stop)
+        driver = recording_driver(recorder) if recorder else make_driver
+        await Serving(client, agent, settings, driver, on_ready=say_ready).run(stop)
         counts = ", ".join(f"{count} {what}" for what, count in agent.counts.items())
-        common.say(f"{self.identity}: stopped; {counts or 'no pods bound'}")
+        common.say(f"{options.identity}: stopped; {counts or 'no pods bound'}")
+
+
+async def start_recording(
+    client: KubeClient, folder: Path | None, options: SchedulerOptions | None
+) -> ClusterRecorder | None:
+    """A recording of the cluster, if one was asked for."""
+    from murmuration.kubernetes.api.client import NAMESPACES
+    from murmuration.kubernetes.applying.moves import SYSTEM
+    from murmuration.kubernetes.recording.log import FORMAT, ClusterRecorder, RecordHeader
+
+    if folder is None:
+        return None
+    uid = str((await client.get(NAMESPACES.path(None, SYSTEM)))["metadata"]["uid"])
+    return ClusterRecorder.create(folder, RecordHeader(FORMAT, uid, time.time(), options))
 
 
 class NoNotes:
@@ -155,3 +164,14 @@ def make_driver(agent: Agent, clock: Callable[[], float], carry_out: CarryOut) -
     from murmuration.runtime.drive import LiveDriver
 
     return LiveDriver(agent, clock, NoNotes(), carry_out)
+
+
+def recording_driver(recorder: ClusterRecorder) -> MakeDriver:
+    """A driver that writes down what the agent is told and what it decides."""
+
+    def make(agent: Agent, clock: Callable[[], float], carry_out: CarryOut) -> LiveDriver:
+        from murmuration.runtime.drive import LiveDriver
+
+        return LiveDriver(agent, clock, recorder, recorder.watch_acts(carry_out, clock))
+
+    return make

@@ -1,0 +1,1 @@
+"""Recordings of Kubernetes clusters, scheduled again in virtual time."""

@@ -1,0 +1,43 @@
+"""What a scheduler of pods was asked to do, and the agent that does it.
+
+A recording keeps these options beside what the scheduler was told, so that the very same agent can
+be made again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from murmuration.kubernetes.api.client import BUDGETS
+from murmuration.kubernetes.scheduling.cluster import LiveCluster
+from murmuration.kubernetes.scheduling.serving import KINDS
+from murmuration.placement.compiled import with_compiled_score
+from murmuration.placement.registry import resolve
+from murmuration.schedulers.pods.agent import PodScheduler, PodSettings
+from murmuration.schedulers.pods.gangs import RELEASE_S
+from murmuration.schedulers.pods.leadership import AlwaysLeads, Leadership
+
+
+class SchedulerOptions(msgspec.Struct, frozen=True):
+    """How a scheduler of pods works, as a person says it."""
+
+    #: The schedulerName of the pods it schedules.
+    name: str = "murmuration"
+    placement: str = "least-allocated"
+    seed: int = 1
+    preempt: bool = False
+    gang_release_s: float = RELEASE_S
+    #: Whether it takes part in the election of a leader, and who it is there.
+    elect: bool = True
+    identity: str = "murmuration"
+
+    def make_agent(self, cluster: LiveCluster | None = None) -> PodScheduler:
+        kinds = frozenset(kind.name for kind in (*KINDS, BUDGETS))
+        return PodScheduler(
+            LiveCluster(self.name) if cluster is None else cluster,
+            with_compiled_score(resolve(self.placement)),
+            np.random.default_rng(self.seed),
+            Leadership(self.identity) if self.elect else AlwaysLeads(),
+            PodSettings(kinds, self.preempt, self.gang_release_s),
+        )
