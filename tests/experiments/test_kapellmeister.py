@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from murmuration.experiments.papers.kapellmeister.instances import FAMILIES, instance, make_crowded
-from murmuration.experiments.papers.kapellmeister.placement import reschedule, schedule
+from murmuration.experiments.papers.kapellmeister.placement import is_like, reschedule, schedule
 from murmuration.experiments.result import Reproduction, ReproductionSettings
 
 QUICK = ReproductionSettings(quick=True, seed=1)
@@ -33,6 +33,22 @@ def test_the_papers_search_drifts_as_the_paper_shows(scheduled: Reproduction) ->
     assert held(scheduled, "trade-off: containers left out") == [True]
     # No placement can change by 5 % what is mostly idle power: it is shown as what it is.
     assert not any(held(scheduled, "paper's search, trade-off: objective 3 (power)"))
+
+
+@pytest.mark.parametrize(
+    ("here", "paper", "holds"),
+    [
+        (-0.06, -0.09, True),
+        (-0.14, -0.09, False),
+        (0.01, -0.09, False),
+        (0.70, 0.80, True),
+        (0.60, 0.80, False),
+        (-0.03, -0.05, True),
+        (-0.01, -0.05, False),
+    ],
+)
+def test_a_change_has_the_papers_sign_and_size(here: float, paper: float, holds: bool) -> None:
+    assert is_like(here, paper) is holds
 
 
 def test_rescheduling_moves_far_fewer_than_scheduling_anew() -> None:

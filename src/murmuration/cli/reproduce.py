@@ -46,7 +46,9 @@ def reproduce(
       murmur reproduce --all --out results --resume
 
     With --all each experiment has a folder of its own below --out; --resume takes the results that
-    are there, however they were run, and runs the others.
+    are there, however they were run, and runs the others. One that needs data which is not there is
+    skipped; the page says which and why. One that fails does not stop the others; the command then
+    ends with code 1.
     """
     from murmuration.experiments.catalogue import EXPERIMENTS
 
@@ -85,13 +87,27 @@ def _run_all(
     from murmuration.reports.page import render
 
     assert folder is not None, "without --json there is a folder"
+    skipped: dict[str, str] = {}
+    failed: dict[str, str] = {}
     for name in EXPERIMENTS:
-        if not (resume and (folder / name / "rows.json").exists()):
+        if resume and (folder / name / "rows.json").exists():
+            continue
+        try:
             _run(name, folder / name, days, quick, seed, workers, False)
-    documents = [files.read_json(folder / name / "rows.json") for name in EXPERIMENTS]
-    files.write_text(folder / "index.html", render(reproductions_page(documents)))
-    files.write_text(folder / "index.md", to_markdown(documents))
+        except InputError as error:
+            skipped[name] = str(error)
+            common.say(f"{name}: skipped: {error}")
+        except Exception as error:  # the others are worth having all the same
+            failed[name] = f"failed: {type(error).__name__}: {error}"
+            common.say(f"{name}: {failed[name]}")
+    paths = [folder / name / "rows.json" for name in EXPERIMENTS]
+    documents = [files.read_json(path) for path in paths if path.exists()]
+    missing = skipped | failed
+    files.write_text(folder / "index.html", render(reproductions_page(documents, missing)))
+    files.write_text(folder / "index.md", to_markdown(documents, missing))
     common.say(f"every claim: {folder / 'index.html'}")
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
 def _list(as_json: bool) -> None:

@@ -86,7 +86,7 @@ EXPERIMENTS = {
     ),
     "masb-compaction": PaperEntry("Table 5: 97 to 100 % of the nodes", "masb.tables", "compaction"),
     "masb-migration-cost": PaperEntry(
-        "Table 6: four pairs of scores, and what they move", "masb.tables", "migration_cost"
+        "Table 6: four pairs of scores, and what they move", "masb.volume", "generated"
     ),
     "masb-scalability": PaperEntry(
         "Table 7: 12,500 to 100,000 nodes", "masb.tables", "scalability"
@@ -104,11 +104,15 @@ EXPERIMENTS = {
     ),
     "masb-google-volume": PaperEntry(
         "Table 6 on Google's own cell: what four pairs of scores place and move",
-        "masb.google",
-        "table_6",
+        "masb.volume",
+        "on_google",
     ),
     "masb-google-options": PaperEntry(
         "Section 9 on Google's own cell", "masb.options", "run_google"
+    ),
+    "masb-optimum": PaperEntry(
+        "Negotiation beside a search that sees the whole table and makes as many moves",
+        "masb.optimum",
     ),
     "masb-fidelities": PaperEntry(
         "Negotiation in bulk and message by message, on 200 nodes", "masb.fidelities"

@@ -4,11 +4,13 @@ claim, the paper's figure beside ours, and the verdict."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from murmuration.experiments.catalogue import EXPERIMENTS
 from murmuration.experiments.pages.parts import FOOTER
 from murmuration.experiments.papers.claims import BASES, classify, find_paper
+from murmuration.experiments.papers.reasons import explain
 from murmuration.experiments.runs import Summary
 from murmuration.reports.page import Holds, Page, ReportTable, Section
 
@@ -37,15 +39,17 @@ def name_verdict(row: Document) -> str:
     return COUNTED[2] if row["holds"] is None else COUNTED[0] if row["holds"] else COUNTED[1]
 
 
-def reproductions_page(documents: Sequence[Document]) -> Page:
-    """The page; what was never run is named."""
+def reproductions_page(
+    documents: Sequence[Document], reasons: Mapping[str, str] = MappingProxyType({})
+) -> Page:
+    """The page; what was not run is named, with the reason where there is one."""
     known = {document["experiment"]: document for document in documents}
     papers: dict[str, list[Document]] = {}
     for name in EXPERIMENTS:
         if name in known:
             papers.setdefault(find_paper(name), []).append(known[name])
     missing = [name for name in EXPERIMENTS if name not in known]
-    text = f"Not run: {', '.join(missing)}." if missing else "Every experiment has been run."
+    text = _name_missing(missing, reasons) if missing else "Every experiment has been run."
     first = Section("What holds", text=text, tables=(_overview(documents),))
     sections = [_paper_section(paper, group) for paper, group in papers.items()]
     counts = count_verdicts(documents)
@@ -57,6 +61,13 @@ def reproductions_page(documents: Sequence[Document]) -> Page:
     )
     title = "Five papers, claim by claim"
     return Page(title, "murmur reproduce --all", facts, (first, *sections), FOOTER)
+
+
+def _name_missing(missing: Sequence[str], reasons: Mapping[str, str]) -> str:
+    plain = [name for name in missing if name not in reasons]
+    parts = [f"Not run: {', '.join(plain)}."] if plain else []
+    parts += [f"Not run: {name}. {reasons[name]}" for name in missing if name in reasons]
+    return "\n\n".join(parts)
 
 
 def _overview(documents: Sequence[Document]) -> ReportTable:
@@ -76,10 +87,11 @@ def _paper_section(paper: str, documents: Sequence[Document]) -> Section:
 
 def describe_length(document: Document) -> str:
     """How long a reproduction was run."""
-    if document.get("quick"):
-        return "quick form"
     days = document.get("days")
-    return "full length" if days is None else f"{days:g} days"
+    length = "" if days is None else f"{days:g} days"
+    if document.get("quick"):
+        return f"quick form, {length}" if length else "quick form"
+    return length or "full length"
 
 
 def _claims_table(document: Document) -> ReportTable:
@@ -98,12 +110,27 @@ def _claims_table(document: Document) -> ReportTable:
             ]
         )
     caption = f"{document['title']} ({document['experiment']}, {describe_length(document)})"
-    return ReportTable(caption, COLUMNS, rows)
+    return ReportTable(caption, COLUMNS, rows, explain_failures(document))
 
 
-def to_markdown(documents: Sequence[Document]) -> str:
+def explain_failures(document: Document) -> str:
+    """Why rows of a reproduction fail, the same reason once."""
+    reasons: dict[str, list[str]] = {}
+    for row in document["rows"]:
+        if row["holds"] is False:
+            why = explain(document["experiment"], str(row["quantity"]))
+            reasons.setdefault(why, []).append(str(row["quantity"]))
+    if not reasons:
+        return ""
+    parts = [f"{why} ({len(names)})" for why, names in reasons.items()]
+    return f"Why rows fail, and how many: {' '.join(parts)}"
+
+
+def to_markdown(
+    documents: Sequence[Document], reasons: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """The same for the documentation."""
-    page = reproductions_page(documents)
+    page = reproductions_page(documents, reasons)
     lines = [f"# {page.title}", "", *_markdown_intro(page)]
     for section in page.sections:
         lines += ["", f"## {section.title}", ""]
@@ -121,9 +148,12 @@ def _markdown_intro(page: Page) -> list[str]:
         f"Written by `{page.subtitle}` from the saved rows of each experiment, failures included.",
         f"{facts}.",
         "",
-        "Whose: `number`, the paper's number within a tolerance; `words`, the paper says it in",
-        "words and the band is ours; `theory`, a formula where the paper has a curve without",
-        "numbers; `own`, our own runs and demands, which say nothing of the paper.",
+        "Whose: `number`, the paper's number within a tolerance; `theory`, a formula where the",
+        "paper has a curve without numbers; `words`, the paper says it in words and the band is",
+        "ours; `sign`, the paper says which way and any difference that way holds; `own`, our own",
+        "runs and demands, and what a generator was set to, which say nothing of the paper.",
+        "The tolerance says why it is what it is. Where a row rests on runs that left jobs",
+        "unplaced it says so and is not judged.",
     ]
 
 

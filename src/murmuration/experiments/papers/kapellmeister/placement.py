@@ -9,6 +9,7 @@ counts those that stayed and makes that small.
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from murmuration.experiments.papers.kapellmeister.instances import (
     instance,
     make_crowded,
 )
+from murmuration.experiments.papers.kapellmeister.optimality import applies, prove_pareto_optimal
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.planning.changes import add_task
 from murmuration.planning.plan import Options, make_plan
@@ -37,9 +39,9 @@ from murmuration.reports.charts import Bars, Chart, Series
 FIGURE_12 = {of.CROWDING: -0.09, of.POWER: -0.05, of.IMBALANCE: 0.80}
 FIGURE_13 = {of.CROWDING: -0.53, of.REPLICAS: -0.42, of.POWER: -0.05}
 UNPLACED_13 = 78
-#: A change holds within so many points of the paper's, power, which hardly changes, within fewer;
-#: counts of containers within this factor.
-POINTS, POWER_POINTS, FACTOR = 0.15, 0.02, 1.5
+#: A change holds within half of the paper's, so that its sign is the paper's, and at most so many
+#: points; counts of containers within this factor.
+HALF, POINTS, FACTOR = 0.5, 0.15, 1.5
 FEWER = 0.71
 LOAD = 0.80
 
@@ -52,6 +54,9 @@ class Scheduled(NamedTuple):
     trade_off: Floats
     ours: Floats
     history: list[dict[str, list[float]]]
+    containers: int
+    #: Whether Kubernetes' placement is proved to be Pareto-optimal in crowding, power, imbalance.
+    proved: bool
 
 
 def schedule(settings: ReproductionSettings) -> Reproduction:
@@ -78,9 +83,8 @@ def schedule(settings: ReproductionSettings) -> Reproduction:
         "the authors' program adds up one node only.",
         "Objective 4 is the mean over nodes in use for both sides; theirs compares two different "
         "means.",
-        f"Changes hold within {POINTS * 100:g} points of the paper's, power within "
-        f"{POWER_POINTS * 100:g}; counts "
-        f"within a factor of {FACTOR:g}.",
+        "Changes hold within half of the paper's, so that the sign is the paper's, and at most "
+        f"{POINTS * 100:g} points; counts within a factor of {FACTOR:g}.",
     )
     title = "Figures 12 and 13: NSGA-III against Kubernetes"
     return Reproduction("kapellmeister-schedule", title, tuple(rows), figures, notes)
@@ -95,16 +99,25 @@ def _schedule_family(family: Family, settings: ReproductionSettings) -> Schedule
         for k in (outcome.fullest(), outcome.trade_off())
     ]
     plan = make_plan(problem, Options(seed=settings.seed, evaluations=1000))
-    kubernetes = evaluate_one(work.packed, construct(work, "kubernetes"))
-    return Scheduled(kubernetes, chosen[0], chosen[1], plan.values, outcome.history)
+    theirs = construct(work, "kubernetes")
+    kubernetes = evaluate_one(work.packed, theirs)
+    proved = (
+        find_spec("ortools") is not None
+        and applies(problem)
+        and prove_pareto_optimal(problem, work.restore(theirs)) is True
+    )
+    return Scheduled(
+        kubernetes, chosen[0], chosen[1], plan.values, outcome.history, len(problem.request), proved
+    )
 
 
 def _change(after: Floats, before: Floats, k: int) -> float:
     return float(after[k] / before[k] - 1.0) if before[k] else 0.0
 
 
-def _near(value: float, paper: float, k: int) -> bool:
-    return abs(value - paper) <= (POWER_POINTS if k == of.POWER else POINTS)
+def is_like(value: float, paper: float) -> bool:
+    """Whether a change against Kubernetes is the paper's: one run each, read off bars."""
+    return abs(value - paper) <= min(HALF * abs(paper), POINTS)
 
 
 def _schedule_rows(name: str, outcome: Scheduled) -> list[Row]:
@@ -117,7 +130,7 @@ def _schedule_rows(name: str, outcome: Scheduled) -> list[Row]:
             change = _change(values, outcome.kubernetes, k)
             quantity = f"{name}, {label}: objective {k + 1} ({NAMES[k]}) against Kubernetes"
             rows.append(
-                Row(quantity, f"{stated:+.0%}", f"{change:+.1%}", holds=_near(change, stated, k))
+                Row(quantity, f"{stated:+.0%}", f"{change:+.1%}", holds=is_like(change, stated))
             )
     left = float(outcome.trade_off[of.UNPLACED])
     alike = UNPLACED_13 / FACTOR <= left <= UNPLACED_13 * FACTOR if name == "A1" else None
@@ -133,12 +146,8 @@ def _schedule_rows(name: str, outcome: Scheduled) -> list[Row]:
 
 
 def _our_rows(name: str, outcome: Scheduled) -> list[Row]:
-    """What is asked of ours: everything placed, nothing worse than Kubernetes and something better.
-
-    Not two things better: on M4 every container asks for one CPU and memory per CPU is the same on
-    every size, so that power, crowding and imbalance are tied together and Kubernetes' placement is
-    Pareto-optimal in the three. Any one of them gets better only at the cost of another.
-    """
+    """What is asked of ours: everything placed, nothing worse than Kubernetes, and two things
+    better or a proof that no placement has more."""
     changes = [_change(outcome.ours, outcome.kubernetes, k) for k in range(4)]
     rows = [
         Row(
@@ -149,17 +158,25 @@ def _our_rows(name: str, outcome: Scheduled) -> list[Row]:
         )
         for k, change in enumerate(changes)
     ]
-    better, left = sum(change < -1e-9 for change in changes), float(outcome.ours[of.UNPLACED])
-    rows.append(
-        Row(
-            f"{name}, here: objectives better than Kubernetes', none worse",
-            "at least 1",
-            better,
-            holds=better >= 1 and max(changes) <= 1e-9,
-        )
-    )
+    left = float(outcome.ours[of.UNPLACED])
+    rows.append(_better_row(name, outcome, changes))
     rows.append(Row(f"{name}, here: containers left out", 0, left, holds=left == 0))
     return rows
+
+
+def _better_row(name: str, outcome: Scheduled, changes: list[float]) -> Row:
+    """Replicas are at their least where no node has two of a service: one for each container."""
+    better = sum(change < -1e-9 for change in changes)
+    best = outcome.proved and float(outcome.ours[of.REPLICAS]) == outcome.containers
+    words = str(better)
+    if best:
+        words += "; proved: replicas at their least, the other three Pareto-optimal as they were"
+    return Row(
+        f"{name}, here: objectives better than Kubernetes', none worse, or a proof that nothing is",
+        "at least 2, or proved",
+        words,
+        holds=max(changes) <= 1e-9 and (better >= 2 or best),
+    )
 
 
 def _bars(title: str, kubernetes: Floats, theirs: Floats, ours: Floats) -> Bars:
@@ -288,7 +305,7 @@ def _other_rows(cases: list[Moved]) -> list[Row]:
                 f"objective {k + 1} ({NAMES[k]}) against scheduling from scratch",
                 None if paper is None else f"{paper:+.0%}",
                 f"{change:+.1%}",
-                holds=None if paper is None else _near(change, paper, k),
+                holds=None if paper is None else is_like(change, paper),
             )
         )
     return rows
