@@ -66,11 +66,11 @@ def test_moves_that_are_left_even_out_cpu_and_memory() -> None:
 def test_tasks_of_both_looks_are_matched() -> None:
     """A slot that another job has by then is another task."""
 
-    def look(slots: list[int], jobs: list[int], nodes: list[int]) -> optimum.Look:
+    def look(slots: list[int], jobs: list[int], nodes: list[int]) -> optimum.TableLook:
         amounts = np.ones((len(slots), 2), dtype=np.int64)
         arrays = [np.array(values) for values in (slots, jobs, nodes)]
         totals = np.full((3, 2), 4)
-        return optimum.Look(arrays[0], arrays[1], arrays[2], amounts, amounts, totals)
+        return optimum.TableLook(arrays[0], arrays[1], arrays[2], amounts, amounts, totals)
 
     first = look([0, 2, 5, 7], [10, 11, 12, 13], [0, 1, 2, 0])
     second = look([0, 1, 2, 5], [10, 19, 11, 18], [0, 2, 0, 1])

@@ -236,6 +236,7 @@ CLAIMS: dict[str, tuple[ClaimKind, ...]] = {
             "at which", "tables 4 and 5", NUMBER, "between the paper's rows around its limit"
         ),
         ClaimKind("nodes 9[56]%", NOT_IN_PAPER, OWN, SHOWN),
+        ClaimKind("[pd]a nodes", "tables 4 and 5", NUMBER, SHARE),
         ClaimKind("", "tables 4 and 5", NUMBER, OVERLOAD),
     ),
     "masb-google-volume": VOLUMES,

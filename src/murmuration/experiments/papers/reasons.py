@@ -67,6 +67,11 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
             "The paper's own rows interpolate to 97.1 %, where the band begins; no rule was found "
             "to be off.",
         ),
+        (
+            "[pd]a nodes",
+            "With more load the paper has fewer DA nodes and more PA ones; here there are more of "
+            "the fuller kinds. Why the paper's cell evens out is not known.",
+        ),
         ("", "The share grows more slowly with the load than the paper's, from a higher level."),
     ),
 }

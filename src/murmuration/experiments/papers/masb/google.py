@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from murmuration.cluster.allocation_types import NAMES
+from murmuration.cluster.allocation_types import DA, NAMES, OVERLOADED, PA
 from murmuration.experiments.papers.masb.tables import (
     LIMIT,
     LOADS,
@@ -19,7 +19,6 @@ from murmuration.experiments.papers.masb.tables import (
     is_like_share,
     judge_spikes,
     on_runs,
-    overload_share,
     percent,
     shares,
     type_bars,
@@ -37,6 +36,15 @@ REAL_DAYS = tuple(range(1, 21))
 QUICK_SHARE, QUICK_LENGTH = 0.16, 0.1
 #: Where 0.5 % of the nodes are overloaded: between the paper's rows on both sides of it.
 CROSSING_LOAD, CROSSING_NODES = (1.01, 1.04), (0.97, 0.99)
+#: Proportionally and disproportionally filled nodes of Tables 4 and 5.
+PA_DA = {
+    "load 102%": (0.6997, 0.2095),
+    "load 104%": (0.7477, 0.1673),
+    "load 106%": (0.7686, 0.1379),
+    "nodes 99%": (0.6821, 0.2271),
+    "nodes 98%": (0.7256, 0.1933),
+    "nodes 97%": (0.7166, 0.1935),
+}
 #: Days that are averaged, and sizes beyond the paper's, where the limit may be passed.
 CAPACITY_DAYS, FEWER_STILL = 2, (0.96, 0.95)
 #: Collisions of 6.5.
@@ -150,17 +158,18 @@ def tables_4_and_5(settings: ReproductionSettings) -> Reproduction:
         ]
     summaries = execute(settings, specs)
 
-    def mean(label: str) -> float:
-        values = [overload_share(summaries[f"{label}, day {day}"]) for day in days]
-        return sum(values) / len(values)
+    def mean(label: str) -> list[float]:
+        columns = zip(*(shares(summaries[f"{label}, day {day}"]) for day in days), strict=True)
+        return [sum(values) / len(values) for values in columns]
 
-    by_load = {x: mean(label) for x, label in loads.items()}
-    by_size = {x: mean(label) for x, label in sizes.items()}
+    by_load = {x: mean(label)[OVERLOADED] for x, label in loads.items()}
+    by_size = {x: mean(label)[OVERLOADED] for x, label in sizes.items()}
     rows = [
         *_list_shares("load", LOADS, by_load),
         *_judge_crossing("load", LOADS, by_load, CROSSING_LOAD),
         *_list_shares("nodes", SIZES, by_size),
         *_judge_crossing("share of nodes", SIZES, by_size, CROSSING_NODES),
+        *(row for label in PA_DA for row in _judge_filled(label, mean(label))),
     ]
     rows = [on_runs(row, summaries) for row in rows]
     first = {label: run for label, run in summaries.items() if label.endswith(f"day {days[0]}")}
@@ -179,6 +188,19 @@ def _list_shares(what: str, paper: Mapping[float, float], here: Mapping[float, f
             holds=is_like_overload(share, paper[size]) if size in paper else None,
         )
         for size, share in here.items()
+    ]
+
+
+def _judge_filled(label: str, here: Sequence[float]) -> list[Row]:
+    """Proportionally and disproportionally filled nodes at one size."""
+    return [
+        Row(
+            f"{label}: {NAMES[kind]} nodes",
+            percent(paper),
+            percent(here[kind]),
+            holds=is_like_share(here[kind], paper),
+        )
+        for kind, paper in zip((PA, DA), PA_DA[label], strict=True)
     ]
 
 

@@ -35,7 +35,7 @@ INSTANT_S = 0.001
 
 
 @dataclass(frozen=True)
-class Look:
+class TableLook:
     """The tasks of a cell at one moment: by slot, the run of the slot, the node, what is used and
     what is guaranteed."""
 
@@ -58,7 +58,7 @@ class Minute:
     searched: dict[str, int]
 
 
-def look_at(run: engine.Run, owned_by_source: bool) -> Look:
+def look_at(run: engine.Run, owned_by_source: bool) -> TableLook:
     """The tasks that run now. While a task moves it is its source's until it has arrived."""
     world = run.world
     slots = np.flatnonzero(world.tasks["job"][: int(world.state["slots_high"][0])] >= 0)
@@ -68,7 +68,7 @@ def look_at(run: engine.Run, owned_by_source: bool) -> Look:
         node = np.where(source >= 0, source, node)
     production = run.setup.jobs.production[job].astype(np.bool_)
     request = run.setup.jobs.request[job]
-    return Look(
+    return TableLook(
         slots,
         job.astype(np.int64),
         node,
@@ -95,7 +95,7 @@ def compare_minute(run: engine.Run, minute: int) -> Minute:
     )
 
 
-def match(first: Look, second: Look) -> tuple[Flags, Indices]:
+def match(first: TableLook, second: TableLook) -> tuple[Flags, Indices]:
     """Which tasks of the first look are there at the second, and where in it."""
     place = np.searchsorted(second.slots, first.slots)
     inside = np.minimum(place, len(second.slots) - 1)
@@ -103,7 +103,7 @@ def match(first: Look, second: Look) -> tuple[Flags, Indices]:
     return same, inside[same]
 
 
-def make_problem(look: Look, keep: Flags) -> Problem:
+def make_problem(look: TableLook, keep: Flags) -> Problem:
     """The table as the search sees it: what is used, and beside it what is guaranteed, each within
     the node's total."""
     total = np.concatenate([look.total, look.total], axis=1)
