@@ -39,20 +39,33 @@ def test_differences_are_paired_by_seed() -> None:
 def test_a_sentence_names_what_differs_and_what_does_not() -> None:
     waits = (10.0, 11.0, 12.0)
     runs = [run("a", wait) for wait in waits] + [run("b", 0.9 * wait) for wait in waits]
-    (sentence,) = judge(runs)
-    assert sentence.startswith("b against a (3 seeds): 10.0% less wait (95 % interval")
-    assert "equal in slowdown, nodes in use" in sentence and "migrations" not in sentence
+    certainty, shortest, sentence, equal = judge(runs)
+    assert "with a" in certainty and "3 seeds" in certainty
+    assert shortest == "shortest wait: b (9.9 s)"
+    # The differences are -1.0, -1.1 and -1.2 of a mean of 11: half an interval is
+    # 4.303 * 0.1 / sqrt(3) / 11 = 2.3 %.
+    assert sentence == "b: wait 10\u00a0% less (7.7–12\u00a0%)"
+    assert equal == "no difference in slowdown, nodes in use, fragmentation, imbalance"
+
+
+def test_large_differences_are_factors() -> None:
+    assert judge([run("a", 2.0), run("b", 14.0)])[2] == "b: wait 7.0\u00a0×"
+
+
+def test_all_that_wait_as_little_are_named() -> None:
+    shortest = judge([run("a", 2.0), run("b", 1.0), run("c", 1.001)])[1]
+    assert shortest == "shortest wait: b, c (1 s)"
 
 
 def test_jobs_that_never_started_come_first() -> None:
-    (sentence,) = judge([run("a", 10.0), run("b", 0.1, unstarted=14)])
-    start = "b against a (one seed, so without an interval): 14 of 14 jobs never started"
-    assert sentence.startswith(start)
+    sentence = judge([run("a", 10.0), run("b", 0.1, unstarted=14)])[2]
+    assert sentence.startswith("b: 14 of 14 jobs never started; wait 99\u00a0% less")
 
 
 def test_noise_is_no_difference() -> None:
     runs = [run("a", 10.0), run("a", 20.0), run("b", 20.0), run("b", 10.5)]
-    assert "no difference in wait" in judge(runs)[0]
+    sentences = judge(runs)
+    assert sentences[2] == "b: no difference from a" and "wait" in sentences[3]
 
 
 def test_nothing_to_compare() -> None:

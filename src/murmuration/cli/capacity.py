@@ -154,6 +154,7 @@ def grow(
 
 def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) -> None:
     """Search with each scheduler, and show the result."""
+    from murmuration.cli.studies import compile_kernels
     from murmuration.experiments.capacity import check
     from murmuration.experiments.pages.write import write_walks
     from murmuration.experiments.specs import variant_specs
@@ -163,6 +164,7 @@ def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) 
     specs = variant_specs(study, names) if names else [study.base]
     name = f"{study.name}-{question.kind}"
     folder = common.study_folder(how.out, how.as_json, name, specs, how.changes)
+    compile_kernels(specs, how.workers)
     walks = [_walk(spec, question, how, folder) for spec in specs]
     if folder is not None:
         write_walks(folder, study.name, question, walks)

@@ -153,7 +153,7 @@ def cores() -> int:
 
 
 @contextmanager
-def progress(title: str, total: float) -> Iterator[Callable[[float], None]]:
+def progress(title: str, total: float, unit: str = "runs") -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error; nothing where that is no terminal."""
     from rich.console import Console
     from rich.progress import (
@@ -179,9 +179,17 @@ def progress(title: str, total: float) -> Iterator[Callable[[float], None]]:
 
         def update(done: float) -> None:
             speed = bar.tasks[0].speed
-            bar.update(task, completed=done, rate=f"{speed:.2g} runs/s" if speed else "")
+            bar.update(task, completed=done, rate=rate(speed, unit))
 
         yield update
+
+
+def rate(speed: float | None, unit: str) -> str:
+    """`3.2 runs/s`, or `40 s/run` where one takes longer; nothing for runs that were there already
+    and took no time."""
+    if not speed or speed > 100:
+        return ""
+    return f"{speed:.2g} {unit}/s" if speed >= 1 else f"{1 / speed:.2g} s/{unit.rstrip('s')}"
 
 
 class Timer:
@@ -208,6 +216,16 @@ def print_table(table: Table | FittingTable) -> None:
 
     console = Console()
     (console if console.is_terminal else Console(width=200)).print(table)
+
+
+def print_sentences(sentences: Sequence[str]) -> None:
+    """Sentences on standard output, wrapped to the terminal; what goes on is indented."""
+    import shutil
+    import textwrap
+
+    width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
+    for sentence in sentences:
+        print(textwrap.fill(sentence, width, subsequent_indent="  ", break_on_hyphens=False))
 
 
 def say(text: str) -> None:

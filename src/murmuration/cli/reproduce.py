@@ -3,6 +3,8 @@ here, and the verdict."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,16 +113,25 @@ def _run_all(
 
 
 def _list(as_json: bool) -> None:
-    from murmuration.experiments.catalogue import EXPERIMENTS
+    from murmuration.cli.start.names import LISTS, list_experiments
+
+    columns, rows = LISTS["experiments"][0], list_experiments()
+    if as_json:
+        keys = ("name", "title", "paper")
+        common.print_json({"experiments": [dict(zip(keys, row, strict=True)) for row in rows]})
+        return
+    _print_by_paper(columns[:2], rows)
+
+
+def _print_by_paper(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """The experiments below the full title of their paper."""
     from murmuration.reports.terminal import comparison_table
 
-    if as_json:
-        common.print_json(
-            {"experiments": [{"name": k, "title": e.title} for k, e in EXPERIMENTS.items()]}
-        )
-    else:
-        rows = [[name, entry.title] for name, entry in EXPERIMENTS.items()]
-        common.print_table(comparison_table(["experiment", "what it reproduces"], rows))
+    for paper in dict.fromkeys(row[2] for row in rows):
+        common.print_sentences([paper])
+        theirs = [row[:2] for row in rows if row[2] == paper]
+        common.print_table(comparison_table(columns, theirs))
+        print()
 
 
 def _run(
@@ -175,17 +186,19 @@ def _run(
 def _write(folder: Path, result: Reproduction, document: dict[str, Any]) -> None:
     from murmuration.base import files
     from murmuration.experiments.pages.parts import FOOTER
+    from murmuration.experiments.papers.claims import find_paper
     from murmuration.reports.charts import standalone
     from murmuration.reports.page import Page, Section, render, verdict_table
 
     table = verdict_table(
         document["rows"], "What the paper says, what was measured here, and whether the claim holds"
     )
+    footer = f"{FOOTER} Made by: {shlex.join(['murmur', *sys.argv[1:]])}"
     sections = (
         Section("Verdict", text="\n\n".join(result.notes), tables=(table,)),
         Section("Figures", figures=result.figures),
     )
-    page = Page(result.title, f"murmur reproduce {result.experiment}", (), sections, FOOTER)
+    page = Page(result.title, find_paper(result.experiment), (), sections, footer)
     files.write_text(folder / "report.html", render(page))
     for index, figure in enumerate(result.figures, 1):
         files.write_text(folder / f"figure-{index}.svg", standalone(figure))

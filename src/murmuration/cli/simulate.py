@@ -65,6 +65,7 @@ def simulate(
     """
     from dataclasses import replace
 
+    from murmuration.cli.studies import compile_kernels
     from murmuration.experiments.pages.write import write_single
     from murmuration.experiments.runs import Control, complete
 
@@ -78,6 +79,7 @@ def simulate(
     if replicas > 1:
         _replicas(spec, replicas, folder, workers, resume, as_json)
         return
+    compile_kernels([spec], workers)
     with common.progress("simulating", 1.0) as update:
         control = Control(
             progress=update,
@@ -134,11 +136,12 @@ def _replicas(
 
 
 def _print(summary: Summary, folder: Path | None, as_json: bool) -> None:
-    from murmuration.cli.studies import terminal_table
+    from murmuration.cli.studies import headline, terminal_table
 
     if as_json:
         common.print_json(summary)
         return
+    print(headline([summary]))
     common.print_table(terminal_table([summary]))
     cluster, timing = summary["cluster"], summary["timing"]
     used = ", ".join(f"{name} {share:.1%}" for name, share in cluster["required"].items())

@@ -3,6 +3,7 @@ that are printed of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
 def run_with_progress(
     title: str, specs: list[Spec], workers: int | None, on: str | None, resume: bool
 ) -> list[Summary]:
-    """Run the specs behind a progress bar that counts runs."""
+    """Run the specs behind a progress bar that counts runs; kernels are compiled before, behind
+    another."""
     from murmuration.experiments import parallel
 
+    workers = workers or common.cores()
+    if on is None:
+        compile_kernels(specs, workers)
     with common.progress(title, len(specs)) as update:
         finished: dict[int, Summary] = {}
 
@@ -28,11 +33,21 @@ def run_with_progress(
             update(len(finished))
 
         try:
-            return parallel.run_all(specs, workers or common.cores(), on, resume, done)
+            return parallel.run_all(specs, workers, on, resume, done)
         except KeyboardInterrupt as error:
             stop = error
     _print_finished([finished[index] for index in sorted(finished)], len(specs))
     raise stop
+
+
+def compile_kernels(specs: Sequence[Spec], workers: int | None = None) -> None:
+    """Compile what these runs call and no command has compiled before."""
+    from murmuration.experiments.execution import warm
+
+    missing = warm.missing_kernels(specs)
+    if missing:
+        with common.progress("compiling", len(missing), "kernels") as update:
+            warm.compile_all(missing, workers or common.cores(), update)
 
 
 def _print_finished(summaries: list[Summary], count: int) -> None:
@@ -57,11 +72,13 @@ def print_summaries(
         return
     from murmuration.experiments.unplaced import warnings
 
+    print(headline(summaries))
     common.print_table(terminal_table(summaries))
     print()
     common.print_table(cluster_table(summaries))
-    for sentence in verdict:
-        print(sentence)
+    if verdict:
+        print()
+        common.print_sentences(verdict)
     for warning in warnings(summaries):
         common.say(f"warning: {warning}")
     common.say_report(folder)
@@ -77,36 +94,73 @@ WORKLOAD_COLUMNS = (
     ("p99", "wait_s_p99", False),
     ("placed s", "wait_full_s_mean", False),
     ("slowdown", "slowdown_mean", False),
-    ("turnaround s", "turnaround_s_mean", False),
     ("busy", "busy_fraction", True),
     ("conflicts", "conflict_fraction", False),
+    ("turnaround s", "turnaround_s_mean", False),
     ("attempts", "attempts_mean", False),
     ("wasted", "busy_wasted_fraction", True),
     ("first try s", "wait_first_attempt_s_mean", False),
 )
 #: On a narrow terminal these go before any that stands to their left.
-SPARE = ("first try s", "wasted", "attempts", "turnaround s", "p50", "p99", "conflicts")
+SPARE = ("first try s", "wasted", "attempts", "turnaround s", "p50", "p99", "placed s")
+
+
+def headline(summaries: Sequence[Summary]) -> str:
+    """What all runs have in common: `10,000 nodes, 7 days, batch 127,963 jobs, seed 1`."""
+    from murmuration.experiments.pages.parts import facts_of
+
+    facts = dict(facts_of(summaries[0]))
+    parts = [f"{facts['nodes']} nodes"] if _are_equal(summaries, "cluster", "nodes_mean") else []
+    parts.append(f"{facts['days']} days")
+    for name, workload in summaries[0]["workloads"].items():
+        if _are_equal(summaries, "workloads", name, "jobs_submitted"):
+            parts.append(f"{_cell(workload['jobs_submitted']):,} {name} jobs")
+    return ", ".join([*parts, f"seed {facts['seed']}"])
+
+
+def _are_equal(summaries: Sequence[Summary], *path: str) -> bool:
+    """Whether a figure is a single number and the same in all runs."""
+    figures = []
+    for figure in summaries:
+        for key in path:
+            figure = figure[key]
+        figures.append(figure)
+    return all(figure == figures[0] for figure in figures) and not isinstance(figures[0], dict)
 
 
 def terminal_table(summaries: list[Summary]) -> FittingTable:
-    """One row per scheduler and workload."""
+    """One row per scheduler and workload; without what the headline says already, and without
+    columns of zeros."""
     from murmuration.reports.terminal import comparison_table
 
-    rows = [
-        [summary["scheduler"] if index == 0 else "", name, *_cells(workload)]
+    workloads = [
+        (summary["scheduler"] if index == 0 else "", name, workload)
         for summary in summaries
         for index, (name, workload) in enumerate(summary["workloads"].items())
     ]
-    titles = [title for title, _, _ in WORKLOAD_COLUMNS]
+    columns = [column for column in WORKLOAD_COLUMNS if _says_something(summaries, column[1])]
+    rows = [
+        [label, _named(name, workload), *(_cell(workload[key], share) for _, key, share in columns)]
+        for label, name, workload in workloads
+    ]
+    titles = [title for title, _, _ in columns]
     return comparison_table(["scheduler", "workload", *titles], rows, drop_first=SPARE)
 
 
-def _cells(workload: dict[str, Any]) -> list[object]:
-    """The figures of one workload, with their intervals where there are replicas."""
-    cells = [_cell(workload[key], share) for _, key, share in WORKLOAD_COLUMNS]
-    if workload["saturated"]:
-        cells[1] = f"{cells[1]} saturated"
-    return cells
+def _says_something(summaries: Sequence[Summary], key: str) -> bool:
+    """Whether a column tells schedulers apart: equal numbers of jobs stand in the headline, and a
+    column of zeros in none."""
+    names = list(summaries[0]["workloads"])
+    if key == "jobs_submitted":
+        return not all(_are_equal(summaries, "workloads", name, key) for name in names)
+    from murmuration.experiments.statistics import middle
+
+    return any(middle(s["workloads"][name].get(key)) for s in summaries for name in names)
+
+
+def _named(name: str, workload: dict[str, Any]) -> str:
+    """A workload's name, marked if its queue only grows, so that its waits mean little."""
+    return f"{name} (saturated)" if workload["saturated"] else name
 
 
 def cluster_table(summaries: list[Summary]) -> FittingTable:

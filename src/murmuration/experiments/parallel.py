@@ -59,7 +59,7 @@ def _on_processes(todo: Numbered, workers: int) -> Iterator[tuple[int, Summary]]
     from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
     pool = ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_follow_parent
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=follow_parent
     )
     queue, under_way = iter(_spread_kernels(todo)), dict[Future[Summary], int]()
 
@@ -94,7 +94,7 @@ def _spread_kernels(todo: Numbered) -> Numbered:
     return first + rest
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
     """A worker leaves Ctrl-C to the process that started it, and ends when that one is gone,
     however it went."""
     import multiprocessing

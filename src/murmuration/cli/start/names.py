@@ -52,8 +52,9 @@ def list_objectives() -> Rows:
 
 def list_experiments() -> Rows:
     from murmuration.experiments.catalogue import EXPERIMENTS
+    from murmuration.experiments.papers.claims import find_paper
 
-    return [(name, entry.title) for name, entry in EXPERIMENTS.items()]
+    return [(name, entry.title, find_paper(name)) for name, entry in EXPERIMENTS.items()]
 
 
 def list_keys() -> Rows:
@@ -116,6 +117,6 @@ LISTS: dict[str, tuple[tuple[str, ...], Callable[[], Rows]]] = {
     "schedulers": (("scheduler", "what it is"), list_schedulers),
     "placements": (("placement", "which node it prefers"), list_placements),
     "objectives": (("objective", "what a plan minimises"), list_objectives),
-    "experiments": (("experiment", "what it reproduces"), list_experiments),
+    "experiments": (("experiment", "what it reproduces", "paper"), list_experiments),
     "keys": (("key", "type", "default"), list_keys),
 }

@@ -1,4 +1,4 @@
-"""What a comparison comes down to: each scheduler against the first one, in a sentence.
+"""What a comparison comes down to: who waits least, and each scheduler against the first one.
 
 Runs with the same seed have the same jobs, so schedulers are compared seed by seed: what a lucky or
 unlucky draw of jobs does to both cancels in the difference. The interval is Student's, over the
@@ -7,14 +7,17 @@ differences of the seeds; with one seed there is none, and the sentence says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from murmuration.experiments.runs import Summary
 from murmuration.experiments.statistics import interval
+from murmuration.reports.formats import human
 
 #: A figure of a run and of the reference with the same seed.
 Pair = tuple[float | None, float | None]
+#: The runs of each scheduler, one for each seed.
+Groups = Mapping[str, Sequence[Summary]]
 #: Per workload, and of the cluster: the key of a figure and what it is called in a sentence.
 OF_WORKLOAD = {"wait_s_mean": "wait", "slowdown_mean": "slowdown"}
 OF_CLUSTER = {
@@ -23,8 +26,10 @@ OF_CLUSTER = {
     "imbalance_mean": "imbalance",
     "migrations_per_min": "migrations",
 }
-#: A difference that would be printed as 0.0 %.
-NEGLIGIBLE = 0.0005
+#: Nobody chooses a scheduler for less than half a percent.
+NEGLIGIBLE = 0.005
+#: From here on "three times" is easier to read than "200 % more".
+FACTOR = 1.0
 
 
 @dataclass(frozen=True)
@@ -42,28 +47,79 @@ class Difference:
         if abs(self.mean) < NEGLIGIBLE:
             return True
         if self.low is None or self.high is None:
-            return self.mean == 0.0
+            return False
         return self.low <= 0.0 <= self.high
 
 
 def judge(runs: Sequence[Summary]) -> list[str]:
-    """One sentence for each scheduler but the first; the runs are of all schedulers and seeds."""
+    """How sure the comparison is, who waits least, one sentence for each scheduler but the first,
+    and what is equal for all; the runs are of all schedulers and seeds."""
     groups: dict[str, list[Summary]] = {}
     for run in runs:
         groups.setdefault(run["scheduler"], []).append(run)
-    (first, reference), *others = groups.items() if groups else [("", [])]
-    return [_sentence(name, group, first, reference) for name, group in others]
+    if len(groups) < 2:
+        return []
+    (first, reference), *others = groups.items()
+    differences = {name: list(compare(group, reference)) for name, group in others}
+    return [
+        _certainty(first, len(reference)),
+        *_shortest_waits(groups),
+        *(_sentence(name, groups[name], differences[name], first) for name, _ in others),
+        *_equal_for_all(list(differences.values())),
+    ]
 
 
-def _sentence(name: str, runs: Sequence[Summary], first: str, reference: Sequence[Summary]) -> str:
-    differences = list(compare(runs, reference))
+def _certainty(first: str, seeds: int) -> str:
+    if seeds == 1:
+        return f"Compared with {first}; one seed, so without intervals (--replicas 5 gives them)."
+    return f"Compared with {first}, seed by seed; {seeds} seeds, 95 % intervals in brackets."
+
+
+def _shortest_waits(groups: Groups) -> Iterator[str]:
+    """For each workload the scheduler with the shortest mean wait, and those that equal it."""
+    first = next(iter(groups.values()))
+    several = len(first[0]["workloads"]) > 1
+    for workload in first[0]["workloads"]:
+        waits = {name: _waits(group, workload) for name, group in groups.items()}
+        known = {name: wait for name, wait in waits.items() if None not in wait}
+        if not known:
+            continue
+        best = min(known, key=lambda name: sum(known[name]))
+        equal = [
+            name
+            for name in known
+            if all(
+                d.is_equal
+                for d in _difference("", list(zip(known[name], known[best], strict=True)))
+            )
+        ]
+        mean = sum(known[best]) / len(known[best])
+        what = f"shortest wait of {workload}" if several else "shortest wait"
+        yield f"{what}: {', '.join(equal)} ({human(mean)} s)"
+
+
+def _are_equal(figures: Sequence[float], others: Sequence[float]) -> bool:
+    return all(d.is_equal for d in _difference("", list(zip(figures, others, strict=True))))
+
+
+def _waits(group: Sequence[Summary], workload: str) -> list[float]:
+    return [run["workloads"][workload]["wait_s_mean"] for run in group]
+
+
+def _sentence(
+    name: str, runs: Sequence[Summary], differences: Sequence[Difference], first: str
+) -> str:
     unequal = [_words(d) for d in differences if not d.is_equal]
-    equal = [d.name for d in differences if d.is_equal]
-    seeds = f"{len(runs)} seeds" if len(runs) > 1 else "one seed, so without an interval"
-    parts = [*_unstarted(runs), *unequal]
+    parts = [*_unstarted(runs), *(unequal or [f"no difference from {first}"])]
+    return f"{name}: {'; '.join(parts)}"
+
+
+def _equal_for_all(differences: Sequence[Sequence[Difference]]) -> Iterator[str]:
+    """The figures in which nobody differs from the first."""
+    unequal = {d.name for each in differences for d in each if not d.is_equal}
+    equal = dict.fromkeys(d.name for each in differences for d in each if d.name not in unequal)
     if equal:
-        parts.append(("equal in " if unequal else "no difference in ") + ", ".join(equal))
-    return f"{name} against {first} ({seeds}): {'; '.join(parts)}"
+        yield f"no difference in {', '.join(equal)}"
 
 
 def compare(runs: Sequence[Summary], reference: Sequence[Summary]) -> Iterator[Difference]:
@@ -101,14 +157,26 @@ def _difference(name: str, pairs: Sequence[Pair]) -> Iterator[Difference]:
 
 
 def _words(difference: Difference) -> str:
-    if difference.mean == float("inf"):
-        return f"{difference.name} where the other has none"
-    more = "more" if difference.mean > 0.0 else "less"
-    text = f"{abs(difference.mean):.1%} {more} {difference.name}"
-    if difference.low is None or difference.high is None:
+    """`batch wait 78 % less`, or `service wait 7.7 ×`."""
+    name, mean, low, high = difference.name, difference.mean, difference.low, difference.high
+    if mean == float("inf"):
+        return f"{name} where the other has none"
+    bounded = low is not None and high is not None
+    if mean >= FACTOR:
+        bounds = f" ({1 + low:.1f}–{1 + high:.1f})" if low is not None and high is not None else ""
+        return f"{name} {1 + mean:.1f}\u00a0×{bounds}"
+    text = f"{name} {_percent(abs(mean))}\u00a0% {'more' if mean > 0.0 else 'less'}"
+    if not bounded:
         return text
-    low, high = sorted((abs(difference.low), abs(difference.high)))
-    return f"{text} (95 % interval {low:.1%} to {high:.1%})"
+    assert low is not None and high is not None
+    near, far = sorted((abs(low), abs(high)))
+    return f"{text} ({_percent(near)}–{_percent(far)}\u00a0%)"
+
+
+def _percent(share: float) -> str:
+    """Two digits, which is as many as anybody remembers; more only above a hundred."""
+    percent = 100 * share
+    return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}"
 
 
 def _unstarted(runs: Sequence[Summary]) -> list[str]:

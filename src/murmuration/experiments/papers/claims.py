@@ -14,11 +14,15 @@ from dataclasses import dataclass
 
 #: The papers, by the first word of an experiment's name.
 PAPERS = {
-    "mss": "Konwinski, Multi-agent Cluster Scheduling for Scalability and Flexibility",
-    "masb": "Sliwko and Getov, Decentralised Workload Scheduler for Resource Allocation",
-    "swarm": "Rusek and Dwornicki, Swarm-Like Distributed Algorithm",
-    "depas": "Caprarescu and Petcu, Decentralized Probabilistic Auto-Scaling",
-    "kapellmeister": "Velikanov et al., Kapellmeister",
+    "mss": "Konwinski, Multi-agent Cluster Scheduling for Scalability and Flexibility (2012)",
+    "masb": "Sliwko and Getov, Decentralised Workload Scheduler for Resource Allocation in "
+    "Computational Clusters (2018)",
+    "swarm": "Rusek and Dwornicki, Swarm-Like Distributed Algorithm for Scheduling a "
+    "Microservice-Based Application to the Cloud Servers (2021)",
+    "depas": "Caprarescu and Petcu, Decentralized Probabilistic Auto-Scaling for Heterogeneous "
+    "Systems",
+    "kapellmeister": "Velikanov et al., Kapellmeister: Multi-Objective Optimization of Container "
+    "Allocation and Rescheduling with Genetic Algorithm",
 }
 FIRST_WORDS = {"dps": "mss", "rss": "mss", "sharing": "mss", "locality": "mss"}
 

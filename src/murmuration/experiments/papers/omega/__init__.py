@@ -1,2 +1,2 @@
-"""Chapters 3, 4 and 6 of Schwarzkopf's dissertation: monolithic, partitioned and shared-state
+"""Chapters 3, 4 and 6 of Konwinski's dissertation: monolithic, partitioned and shared-state
 scheduling."""

@@ -1,0 +1,1 @@
+"""How runs are carried out: what is compiled before them, and how long they will take."""
