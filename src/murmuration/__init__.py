@@ -8,25 +8,46 @@ from murmuration.base.version import __version__
 
 if TYPE_CHECKING:
     from murmuration.base.jit import Kernel as kernel  # noqa: N813
-    from murmuration.experiments.runs import simulate
+    from murmuration.experiments.python.live import Cluster
+    from murmuration.experiments.python.plans import PlanResult, plan
+    from murmuration.experiments.python.results import Comparison, RunResult, Sweep
+    from murmuration.experiments.python.study import compare, simulate, sweep
     from murmuration.placement.view import JobView, View
     from murmuration.runtime.client.sdk import OfferScheduler, SharedStateScheduler
     from murmuration.workload.job_spec import JobSpec
 
 __all__ = [
+    "Cluster",
+    "Comparison",
     "JobSpec",
     "JobView",
     "OfferScheduler",
+    "PlanResult",
+    "RunResult",
     "SharedStateScheduler",
+    "Sweep",
     "View",
     "__version__",
+    "compare",
     "kernel",
+    "plan",
     "simulate",
+    "sweep",
 ]
 
+#: Where each public name is.
 _LAZY = {
     "kernel": ("murmuration.base.jit", "Kernel"),
-    "simulate": ("murmuration.experiments.runs", "simulate"),
+    **{
+        name: (f"murmuration.experiments.python.{module}", name)
+        for module, names in {
+            "study": ("compare", "simulate", "sweep"),
+            "plans": ("PlanResult", "plan"),
+            "results": ("Comparison", "RunResult", "Sweep"),
+            "live": ("Cluster",),
+        }.items()
+        for name in names
+    },
     "View": ("murmuration.placement.view", "View"),
     "JobView": ("murmuration.placement.view", "JobView"),
     "JobSpec": ("murmuration.workload.job_spec", "JobSpec"),
@@ -43,3 +64,7 @@ def __getattr__(name: str) -> Any:
 
     module, attribute = _LAZY[name]
     return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

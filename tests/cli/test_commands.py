@@ -498,6 +498,8 @@ def test_why(murmur: Murmur) -> None:
         None,
     )
     assert sum(count for _, count in found["chosen"]) == found["tasks"] == found["placed"]
+    assert "batch-3: submitted at" in shown.out and "drawn at random" in shown.out
+    assert found["story"]["attempts"] == found["attempt"] and found["story"]["start_s"] is not None
     gone = murmur("why", "batch-99999", "--in", "run")
     assert gone.code == 2 and gone.err.startswith("murmur: no job 'batch-99999'; ids run from ")
 

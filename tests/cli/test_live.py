@@ -79,7 +79,13 @@ def test_a_job_from_file_to_output(live: Murmur) -> None:
         "hello.2",
     ]
     assert live("logs", "hello.2").out == "hello.2\n"
-    assert "hello is finished" in live("why", "hello").out
+    told = live("why", "hello").out
+    assert "hello is finished" in told and "hello.1  placed on node-" in told
+    assert "drawn at random" in told and "placed 3 of 3" in told
+    story = json.loads(live("why", "hello", "--json").out)
+    placed = {line["what"] for line in story["history"] if line["what"].startswith("placed on")}
+    chosen = {f"placed on {node}" for node, _ in story["decisions"][-1]["chosen"]}
+    assert story["history_note"] == "" and placed == chosen, "decisions are those that were made"
 
 
 @pytest.mark.parametrize(
@@ -104,9 +110,15 @@ def test_a_dry_run_reserves_nothing(live: Murmur, tmp_path: Path) -> None:
     answer = live("run", "--dry-run", "wide.toml")
     assert (
         answer.code == 1
-        and "feasible now, not reserved" in answer.out
+        and "not now: 2 of 6 tasks would wait" in answer.out
         and "placed 4 of 6" in answer.out
     )
+    (tmp_path / "huge.toml").write_text(
+        'name = "huge"\ncommand = ["true"]\n[resources]\ncpu = 1000\n'
+    )
+    impossible = live("run", "--dry-run", "huge.toml")
+    assert impossible.code == 1 and "infeasible" in impossible.out
+    assert "feasible now" not in impossible.out and "TASK" not in impossible.out
     assert "wide" not in live("ps", "-a").out
     document = json.loads(live("run", "--dry-run", "wide.toml", "--json").out)
     assert document["unplaced"] == 2 and len(document["placed"]) == 4

@@ -3,6 +3,7 @@ way."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from murmuration.placement.registry import NAMES
 from murmuration.simulation.engine import loop
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.engine.python_decision import kernel_choice
-from murmuration.simulation.results.explain import explain
+from murmuration.simulation.results.explain import explain, list_attempts
 from murmuration.simulation.scenarios import scenario as sc
 
 KINDS = {
@@ -160,6 +161,46 @@ def test_the_best_nodes_with_their_scores(tmp_path: Path) -> None:
     assert [candidate.score for candidate in found.best] == pytest.approx([1.625, 1.625, 1.25])
     assert found.best[-1].node == "node-2" and found.best[-1].free == "3 CPU, 7 GB"
     assert found.chosen[0][0] in {"node-0", "node-1"}
+
+
+def test_the_chosen_node_with_its_score_and_rank(tmp_path: Path) -> None:
+    """Of three tasks worst fit puts one on each node: two tie at 1.625, and the node with a task
+    already, 1.25, is the third best."""
+    asked = Asked(
+        tmp_path, "monolithic", "first,w,0,1,50,1,1,false,zone = b", "j,w,1,3,5,1,1,false,"
+    )
+    found = asked.why("j")
+    picked = {each.node: each for each in found.picked}
+    assert {node: each.tasks for node, each in picked.items()} == dict(found.chosen)
+    assert "highest score" in found.how
+    for node in ("node-0", "node-1"):
+        assert picked[node].score == pytest.approx(1.625) and picked[node].rank == 1
+        assert picked[node].free == "4 CPU, 8 GB"
+    # After one task each the empty ones score 1.25 as well, so the third may go anywhere.
+    assert sum(each.tasks for each in found.picked) == 3
+
+
+def test_first_fit_says_that_it_draws(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, "monolithic", "j,w,1,1,5,1,1,false,")
+    asked.tables["scheduler"]["placement"] = "first-fit"
+    found = asked.why("j")
+    assert "drawn at random" in found.how and found.picked[0].rank is None
+
+
+def test_every_attempt_of_a_job_that_waited(tmp_path: Path) -> None:
+    """Two nodes are taken until second 40, the third is not allowed: attempts at the job find no
+    node with room until then, and the last one does."""
+    asked = Asked(
+        tmp_path, "monolithic", "first,w,0,2,40,4,1,false,zone = a", "j,w,1,1,5,2,1,false,zone = a"
+    )
+    asked.tables["scheduler"]["retry_s"] = 7.0
+    run = engine.simulate(asked.tables)
+    made = int(run.world.jobs["attempts"][run.setup.jobs.job_row("j")])
+    attempts = list_attempts(engine.prepare(sc.check(asked.tables)), "j", made)
+    assert [each.number for each in attempts] == list(range(1, made + 1)) and made > 3
+    assert [each.nodes_with_room for each in attempts] == [0] * (made - 1) + [2]
+    assert all(a.at_s < b.at_s for a, b in pairwise(attempts)) and attempts[-1].at_s > 40.0
+    assert attempts[0].commonest_refusal == "too little cpu free"
 
 
 @pytest.mark.parametrize(

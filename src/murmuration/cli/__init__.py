@@ -22,6 +22,7 @@ STUDY = (
     "simulate",
     "compare",
     "sweep",
+    "report",
     "compact",
     "grow",
     "reproduce",
@@ -60,6 +61,7 @@ MODULES = {
     "compact": "capacity",
     "grow": "capacity",
     "check": "why",
+    "report": "results.report",
     "list": "start.listing",
     "init": "start.init",
 }

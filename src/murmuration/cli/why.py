@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--attempt",
     type=click.IntRange(min=1),
-    help="Which attempt at the job of a run (default: the first).",
+    help="Which attempt at the job of a run (default: the last).",
 )
 @common.with_options(*live.CLIENT)
 def why(
@@ -32,92 +32,24 @@ def why(
 ) -> None:
     """Explain why a job waits, or why it runs where it does.
 
-    Shows the nodes that were considered, those that were ruled out and why, the scores, and what
-    would unblock the job. JOB is a job of the live cluster, or of a simulated run with --in.
+    Shows the nodes that were considered, those that were ruled out and why, the scores, how a node
+    was chosen, every attempt, and what became of the job since. JOB is a job of the live cluster,
+    or of a simulated run with --in.
     """
+    from murmuration.cli.results import stories
+
     if run is not None:
-        document = _explain_simulated(job, run, attempt or 1)
+        document = stories.simulated(job, run, attempt)
     elif attempt is not None:
-        raise InputError("--attempt: expected with --in RUN; a live cluster tells of now")
+        raise InputError("--attempt: expected with --in RUN; a live cluster tells of all attempts")
     else:
-        document = _live(job, folder)
+        document = stories.live_story(job, folder)
     if as_json:
         common.print_json(document)
     elif run is not None:
-        print_decision(document, attempt or 1)
+        stories.print_simulated(document)
     else:
-        _print_live(document)
-
-
-def _live(job: str, folder: Path | None) -> Any:
-    try:
-        client = live.client(folder)
-    except InputError as error:
-        raise InputError(f"{error}; or name a simulated run with --in RUN") from error
-    return client.get("jobs", live.split_task(job)[0], "why")
-
-
-def _explain_simulated(job: str, run: Path, attempt: int) -> dict[str, Any]:
-    import msgspec
-
-    from murmuration.experiments.runs import read_stored_scenario
-    from murmuration.simulation.engine.run import prepare
-    from murmuration.simulation.results.explain import explain
-
-    explanation = explain(prepare(read_stored_scenario(run)), job, attempt)
-    verdict = explanation.verdict
-    document: dict[str, Any] = msgspec.to_builtins(explanation)
-    document["verdict_kind"] = None if verdict is None else type(verdict).__name__.lower()
-    return document
-
-
-def _print_live(answer: dict[str, Any]) -> None:
-    tasks = ", ".join(f"{count} {state}" for state, count in answer["tasks"].items())
-    click.echo(f"{answer['job']} is {answer['state']} ({tasks})")
-    if answer["reason"]:
-        click.echo(f"{answer['tier']}: {answer['reason']}" if answer["tier"] else answer["reason"])
-    if answer["position"]:
-        ahead = f", behind {', '.join(answer['ahead'])}" if answer["ahead"] else ""
-        click.echo(
-            f"position {answer['position']} in the queue{ahead}; wakes when {answer['wakes_on']}"
-        )
-    for reason, count in answer["closed"].items():
-        click.echo(f"  {count:>8,}  {reason}")
-    if answer["decision"] is not None:
-        print_decision(answer["decision"])
-
-
-def print_decision(decision: dict[str, Any], attempt: int = 0) -> None:
-    """A decision as text."""
-    head = f"{decision['job']} ({decision['workload']})"
-    if attempt:
-        head += f", attempt {attempt} at {decision['at_s']:,.3f} s"
-    click.echo(f"{head}: {decision['tasks']} tasks of {decision['request']}")
-    click.echo(
-        f"{decision['considered']:,} nodes considered, {decision['feasible']:,} could take a task"
-    )
-    for reason, count in decision["filtered"].items():
-        click.echo(f"  {count:>8,}  {reason}")
-    for note in decision.get("notes", ()):
-        click.echo(note)
-    if decision["best"]:
-        rows = [
-            [c["node"], c["free"], "–" if c["score"] is None else f"{c['score']:.4g}"]
-            for c in decision["best"]
-        ]
-        live.print_rows(("best nodes", "free", "score"), rows)
-    if decision["chosen"]:
-        few = ", ".join(
-            f"{node}" + (f" ×{count}" if count > 1 else "")
-            for node, count in decision["chosen"][:12]
-        )
-        more = f" and {len(decision['chosen']) - 12} more" if len(decision["chosen"]) > 12 else ""
-        click.echo(f"placed {decision['placed']} of {decision['tasks']}: {few}{more}")
-    if decision["verdict"] is not None:
-        word = "waits" if "wakes_on" in decision["verdict"] else "never"
-        click.echo(f"{word}: {decision['verdict']['reason']}")
-    for hint in decision["unblock"]:
-        click.echo(f"  would help: {hint}")
+        stories.print_live(document)
 
 
 @click.command()

@@ -31,6 +31,18 @@ class ScoredNode:
 
 
 @dataclass(frozen=True)
+class PickedNode:
+    """A node that was chosen: for how many tasks, what it had free, its score before the first of
+    them, and its rank among the nodes with room (1 is the best; None without scores)."""
+
+    node: str
+    tasks: int
+    free: str
+    score: float | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
 class Explanation:
     """One decision: nodes considered, filtered and why, scores, what was chosen, and what would
     unblock the rest."""
@@ -53,3 +65,7 @@ class Explanation:
     unblock: tuple[str, ...] = ()
     queued_behind: int = 0
     notes: tuple[str, ...] = field(default=())
+    #: How the policy chooses among the nodes with room, in a sentence.
+    how: str = ""
+    #: The first of the chosen nodes, in order of choice.
+    picked: tuple[PickedNode, ...] = ()

@@ -18,6 +18,7 @@ from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
+from murmuration.runtime.store.interface import Entry
 from murmuration.runtime.store.sqlite import read_log
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob, TaskPlaced
@@ -40,18 +41,23 @@ Tell = Callable[[str], None]
 
 def replay_log(path: Path) -> Replay:
     """Replay the log of a live cluster in virtual time."""
-    entries = read_log(path)
-    if not entries:
-        raise InputError(f"{path}: the log is empty")
 
     def make(options: MasterOptions) -> CentralMaster:
         return CentralMaster(live_settings(options)[0], options.seed)
 
+    return replay(((e.number, e.at_s, e.side, e.value) for e in read_entries(path)), make)
+
+
+def read_entries(path: Path) -> list[Entry]:
+    """The log of a live cluster, if a master can be started from it."""
+    entries = read_log(path)
+    if not entries:
+        raise InputError(f"{path}: the log is empty")
     if not any(entry.side == "options" for entry in entries):
         raise InputError(
             f"{path}: the start of the log is no longer kept, and no master has started since"
         )
-    return replay(((e.number, e.at_s, e.side, e.value) for e in entries), make)
+    return entries
 
 
 def drive(scenario: sc.Scenario, speed: float, tell: Tell = lambda text: None) -> dict[str, Any]:

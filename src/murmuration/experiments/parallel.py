@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 
 from murmuration.base.errors import InputError
 from murmuration.experiments.runs import Summary, compute, execute, read_stored_summary, write_run
 from murmuration.experiments.specs import Spec
+
+
+class _Worker(SpawnProcess):
+    """A fresh process that does not import the program it was started from. What workers run lies
+    in this package; a user's script would run from its first line again in every worker."""
+
+    @staticmethod
+    def _Popen(process_obj: BaseProcess) -> object:  # noqa: N802
+        program = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            return SpawnProcess._Popen(process_obj)  # type: ignore[attr-defined]
+        finally:
+            sys.modules["__main__"] = program
+
+
+class WorkerContext(SpawnContext):
+    """How workers are started."""
+
+    Process = _Worker
+
 
 Done = Callable[[int, Summary], None]
 #: Runs with their place in the order of the answers.
@@ -58,9 +83,7 @@ def _on_processes(todo: Numbered, workers: int) -> Iterator[tuple[int, Summary]]
     import multiprocessing
     from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
-    pool = ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=follow_parent
-    )
+    pool = ProcessPoolExecutor(workers, mp_context=WorkerContext(), initializer=follow_parent)
     queue, under_way = iter(_spread_kernels(todo)), dict[Future[Summary], int]()
 
     def hand_out(count: int) -> None:

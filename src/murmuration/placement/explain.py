@@ -3,16 +3,21 @@ room."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
+from murmuration.base.arrays import Floats
 from murmuration.base.resources import format_amount
-from murmuration.cluster.reasons import ScoredNode
-from murmuration.placement.plain import RankedPolicy
+from murmuration.cluster.reasons import PickedNode, ScoredNode
+from murmuration.placement.plain import FirstFit, RankedPolicy
 from murmuration.placement.view import JobView, Policy, View
 
 BEST = 5
+#: Nodes that were chosen and are shown.
+PICKS = 12
 
 
 def filters(view: View, job: JobView) -> dict[str, int]:
@@ -30,8 +35,8 @@ def filters(view: View, job: JobView) -> dict[str, int]:
 def best(policy: Policy, view: View, job: JobView) -> tuple[ScoredNode, ...]:
     """The best few nodes with their scores; without a score, the emptiest."""
     rows = np.flatnonzero(view.feasible(job.request))
-    if isinstance(policy, RankedPolicy):
-        scores = np.asarray(policy.score(view.total, view.free, job.request), dtype=np.float64)
+    scores = _scores(policy, view, job)
+    if scores is not None:
         order = rows[np.argsort(-scores[rows], kind="stable")][:BEST]
         return tuple(
             ScoredNode(view.names[i], view.resources.describe(view.free[i]), float(scores[i]))
@@ -39,6 +44,43 @@ def best(policy: Policy, view: View, job: JobView) -> tuple[ScoredNode, ...]:
         )
     order = rows[np.argsort(-view.free[rows, 0], kind="stable")][:BEST]
     return tuple(ScoredNode(view.names[i], view.resources.describe(view.free[i])) for i in order)
+
+
+def how(policy: Policy) -> str:
+    """How a policy chooses among nodes with room."""
+    if isinstance(policy, RankedPolicy):
+        return (
+            "the node with the highest score; of equal ones the first from a node drawn at random"
+        )
+    if isinstance(policy, FirstFit):
+        return "nodes are drawn at random, each as likely as any other, until one has room"
+    return f"as {type(policy).__name__} decides, which gives no scores"
+
+
+def picks(
+    policy: Policy, view: View, job: JobView, chosen: Iterable[tuple[int, int]]
+) -> tuple[PickedNode, ...]:
+    """The first of the rows a policy chose, with how many tasks went to each."""
+    first = list(islice(chosen, PICKS))
+    scores = _scores(policy, view, job)
+    rows = np.flatnonzero(view.feasible(job.request))
+    return tuple(
+        PickedNode(
+            view.names[row],
+            tasks,
+            view.resources.describe(view.free[row]),
+            None if scores is None else float(scores[row]),
+            None if scores is None else int((scores[rows] > scores[row]).sum()) + 1,
+        )
+        for row, tasks in first
+    )
+
+
+def _scores(policy: Policy, view: View, job: JobView) -> Floats | None:
+    """The score of every node, if the policy has any."""
+    if not isinstance(policy, RankedPolicy):
+        return None
+    return np.asarray(policy.score(view.total, view.free, job.request), dtype=np.float64)
 
 
 def short_of(job: JobView, placed: int, filtered: dict[str, int]) -> str:

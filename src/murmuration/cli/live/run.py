@@ -84,8 +84,9 @@ def _print_submitted(answer: dict[str, Any]) -> None:
 
 
 def _print_trial(answer: dict[str, Any]) -> None:
-    from murmuration.cli.why import print_decision
+    from murmuration.cli.results.stories import print_decision
 
-    live.print_rows(("task", "node"), [list(pair) for pair in answer["placed"]])
+    if answer["placed"]:
+        live.print_rows(("task", "node"), [list(pair) for pair in answer["placed"]])
     print_decision(answer["decision"])
     click.echo(answer["note"])

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.cli.live import common as live
-
-MEMORY_SHARE = 0.9
 
 
 @click.command()
@@ -74,7 +71,8 @@ def up(
     from murmuration.runtime import supervisor
     from murmuration.runtime.folder import find_folder
     from murmuration.runtime.isolations import ISOLATIONS
-    from murmuration.runtime.options import AgentOptions, MasterOptions
+    from murmuration.runtime.local import local_parts
+    from murmuration.runtime.options import MasterOptions
 
     if isolation not in ISOLATIONS:
         from murmuration.base.errors import unknown
@@ -94,20 +92,7 @@ def up(
         agent_timeout_s=agent_timeout_s,
         isolation=isolation,
     )
-    names = [f"node-{k + 1}" for k in range(agents)]
-    parts = supervisor.Parts(
-        master,
-        [
-            AgentOptions(
-                folder=str(place),
-                name=name,
-                resources=amounts,
-                attributes={**attributes, "node": name},
-                isolation=isolation,
-            )
-            for name in names
-        ],
-    )
+    parts = local_parts(master, agents, amounts, attributes)
     if detach:
         _print_ready(supervisor.start_detached(parts), place, agents, as_json)
     else:
@@ -125,18 +110,11 @@ def _print_ready(url: str, folder: Path, agents: int, as_json: bool) -> None:
 def node_resources(
     agents: int, cpu: float | None, memory: str | None, extra: tuple[str, ...]
 ) -> dict[str, int]:
-    """The resources of each node: as given, else its share of the host, but at least one CPU."""
-    import os
+    """The resources of each node as the options give them."""
+    from murmuration.runtime.local import node_amounts
 
-    from murmuration.base.resources import Resources
-
-    cores = len(os.sched_getaffinity(0))
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    given: dict[str, Any] = {"cpu": max(1.0, cores / agents) if cpu is None else cpu}
-    given["memory"] = int(MEMORY_SHARE * total / agents) if memory is None else memory
-    given |= dict(_pair(text, "--resource", "gpu=2") for text in extra)
-    resources = Resources(tuple(given))
-    return {name: resources.exact(name, amount, f"--{name}") for name, amount in given.items()}
+    named = dict(_pair(text, "--resource", "gpu=2") for text in extra)
+    return node_amounts(agents, cpu, memory, named)
 
 
 def parse_attributes(texts: tuple[str, ...]) -> dict[str, str | float]:

@@ -75,15 +75,18 @@ def _kernels_of(spec: Spec) -> list[KernelSet]:
 
 
 def compile_all(missing: Sequence[KernelSet], workers: int, done: Callable[[int], None]) -> None:
-    """Compile each set in a process of its own, as many at a time as there are workers."""
+    """Compile each set, as many at a time as there are workers; a single one in this process."""
+    if workers <= 1 or len(missing) <= 1:
+        for count, kernels in enumerate(missing, 1):
+            compile_set(kernels)
+            done(count)
+        return
     import multiprocessing
 
-    from murmuration.experiments.parallel import follow_parent
+    from murmuration.experiments.parallel import WorkerContext, follow_parent
 
     pool = ProcessPoolExecutor(
-        min(workers, len(missing)),
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=follow_parent,
+        min(workers, len(missing)), mp_context=WorkerContext(), initializer=follow_parent
     )
     try:
         for count, _ in enumerate(pool.map(compile_set, missing), 1):

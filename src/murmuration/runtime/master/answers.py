@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from murmuration.base.resources import Resources
-from murmuration.cluster.reasons import ScoredNode
+from murmuration.cluster.reasons import PickedNode, ScoredNode
 from murmuration.runtime.master.usage import Usage
 from murmuration.schedulers.central.explain import (
     Trial,
@@ -154,6 +154,8 @@ class Decision(msgspec.Struct):
     unblock: list[str]
     queued_behind: int
     notes: list[str]
+    how: str
+    picked: list[PickedNode]
     verdict_kind: Literal["wait", "never"] | None
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from murmuration.cluster.reasons import Explanation, Never, ScoredNode, Wait
+from murmuration.cluster.reasons import Explanation, Never, PickedNode, ScoredNode, Wait
 from murmuration.placement import explain as ex
 from murmuration.placement.view import JobView, View
-from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord, new_job
+from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord, TaskRecord, new_job
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob
 from murmuration.schedulers.central.placing import Round, job_view
@@ -48,7 +48,7 @@ class Trial:
     placed: tuple[tuple[str, str], ...]
     unplaced: int
     decision: Explanation
-    note: str = "feasible now, not reserved"
+    note: str
 
 
 def why(master: CentralMaster, job: JobRecord, now: float) -> Why:
@@ -96,7 +96,17 @@ def dry_run(master: CentralMaster, event: SubmitJob, now: float) -> Trial:
     round_ = _round(master)
     placements = round_.place(job, job.ready(now)) if round_.rows.names else []
     placed = tuple((f"{job.name}.{task.index}", round_.rows.names[row]) for task, row in placements)
-    return Trial(job.name, placed, event.spec.count - len(placed), decision)
+    unplaced = event.spec.count - len(placed)
+    return Trial(job.name, placed, unplaced, decision, _feasibility(decision, unplaced))
+
+
+def _feasibility(decision: Explanation, unplaced: int) -> str:
+    """Whether it could run, in a few words."""
+    if isinstance(decision.verdict, Never):
+        return "infeasible: it can never run on these nodes"
+    if unplaced:
+        return f"not now: {unplaced} of {decision.tasks} tasks would wait"
+    return "feasible now, not reserved"
 
 
 def explain(master: CentralMaster, job: JobRecord, now: float) -> Explanation:
@@ -117,8 +127,10 @@ def _explanation(
     best = _best(round_, view, asked)
     feasible, unblock = int(view.feasible(asked.request).sum()), ex.unblock(view, asked)
     rows = len(view.names)
+    # Placing deducts what it places; the view is of before.
+    view = replace(view, free=view.free.copy())
     placements = round_.place(job, [job.tasks[index] for index in waiting]) if rows else []
-    chosen = Counter(round_.rows.names[row] for _, row in placements)
+    chosen = Counter(row for _, row in placements)
     lacks = len(placements) < len(waiting)
     short = Wait(ex.short_of(asked, len(placements), filtered)) if lacks else None
     return Explanation(
@@ -132,10 +144,12 @@ def _explanation(
         filtered=filtered,
         feasible=feasible,
         best=best,
-        chosen=tuple(chosen.items()),
+        chosen=tuple((round_.rows.names[row], count) for row, count in chosen.items()),
         placed=len(placements),
         verdict=infeasible or short,
         unblock=unblock if lacks else (),
+        how=ex.how(round_.placement.policy),
+        picked=_picks(round_, view, asked, chosen),
     )
 
 
@@ -146,6 +160,38 @@ def _best(round_: Round, view: View, asked: JobView) -> tuple[ScoredNode, ...]:
         return ex.best(round_.placement.policy, view, asked)
     except Exception:
         return ()
+
+
+def _picks(
+    round_: Round, view: View, asked: JobView, chosen: Counter[int]
+) -> tuple[PickedNode, ...]:
+    try:
+        return ex.picks(round_.placement.policy, view, asked, chosen.items())
+    except Exception:
+        return ()
+
+
+@dataclass
+class ExplainingRound(Round):
+    """A round that explains what it decides about one job, without deciding otherwise."""
+
+    wanted: str = ""
+    decisions: list[Explanation] = field(default_factory=list)
+
+    def place(self, job: JobRecord, tasks: list[TaskRecord]) -> list[tuple[TaskRecord, int]]:
+        if job.name == self.wanted:
+            twin = Round(
+                self.resources,
+                self.placement,
+                self.jobs,
+                replace(self.rows, free=self.rows.free.copy()),
+                copy.deepcopy(self.rng),
+                self.now,
+            )
+            twin.present, twin.ports = copy.deepcopy(self.present), copy.deepcopy(self.ports)
+            waiting = [task.index for task in tasks]
+            self.decisions.append(_explanation(twin, job, waiting, self.now, None))
+        return super().place(job, tasks)
 
 
 def _filters(round_: Round, job: JobRecord) -> dict[str, int]:

@@ -5,6 +5,7 @@ nodes."""
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from murmuration.base.errors import InputError
 from murmuration.base.random import load
 from murmuration.cluster.reasons import Explanation, Never, Wait
-from murmuration.placement.explain import best, filters, short_of, unblock
+from murmuration.placement.explain import best, filters, how, picks, short_of, unblock
 from murmuration.simulation.engine import loop
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.engine.python_decision import (
@@ -23,6 +24,18 @@ from murmuration.simulation.engine.python_decision import (
     pending_view,
 )
 from murmuration.simulation.engine.run import Run
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at a job: when it was decided, for how many tasks, how many nodes had room for one,
+    and what ruled out most of the others."""
+
+    number: int
+    at_s: float
+    tasks: int
+    nodes_with_room: int
+    commonest_refusal: str
 
 
 def explain(run: Run, job_id: str, attempt: int) -> Explanation:
@@ -42,6 +55,22 @@ def explain_attempt(run: Run, row: int, attempt: int) -> Explanation:
         if engine.advance(run, watch=row) != loop.DECIDE:
             raise InputError(_no_attempt(job_id, made, attempt))
     return _decision(run, attempt)
+
+
+def list_attempts(run: Run, job_id: str, count: int) -> list[Attempt]:
+    """The first `count` attempts at a job, where a scheduler decides on one job after the other;
+    the run is advanced past them."""
+    row, attempts = run.setup.jobs.job_row(job_id), list[Attempt]()
+    if run.setup.architecture.explain is not None:
+        return attempts
+    while len(attempts) < count and engine.advance(run, watch=row) == loop.DECIDE:
+        view, job, _ = pending_view(run)
+        feasible = int(view.feasible(job.request).sum())
+        reasons = filters(view, job)
+        commonest = max(reasons, key=lambda reason: reasons[reason], default="")
+        attempts.append(Attempt(len(attempts) + 1, run.now_s, job.tasks, feasible, commonest))
+        answer(run)
+    return attempts
 
 
 def _no_attempt(job_id: str, made: int, attempt: int) -> str:
@@ -80,6 +109,8 @@ def _decision(run: Run, attempt: int) -> Explanation:
         verdict=None if placed == job.tasks else Wait(short_of(job, placed, filtered)),
         unblock=unblock(view, job) if placed < job.tasks else (),
         queued_behind=_count_queued(run, agent),
+        how=how(run.setup.placement.policy),
+        picked=picks(run.setup.placement.policy, view, job, counts.items()),
     )
 
 

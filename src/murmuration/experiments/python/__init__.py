@@ -1,0 +1,1 @@
+"""Studies from Python: what the commands do, with results as data frames and figures."""
