@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import SMALL, Murmur
 
+from murmuration.experiments.specs import read_study
 from murmuration.runtime import supervisor
+from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 
 #: How long a test waits for what must come before it fails; it passes as soon as it came.
 LIMIT_S = 200.0
@@ -86,6 +88,20 @@ def test_a_job_from_file_to_output(live: Murmur) -> None:
     placed = {line["what"] for line in story["history"] if line["what"].startswith("placed on")}
     chosen = {f"placed on {node}" for node, _ in story["decisions"][-1]["chosen"]}
     assert story["history_note"] == "" and placed == chosen, "decisions are those that were made"
+
+
+def test_the_log_of_a_cluster_is_a_scenario(
+    live: Murmur, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its jobs on its nodes, each for as long as its tasks took."""
+    monkeypatch.setenv("MURMUR_CACHE", str(tmp_path / "cache"))
+    live("run", "hello.toml", "--wait", "--name", "again")
+    study = read_study(str(folder), {})
+    jobs = make_jobs(study.base.scenario, make_nodes(study.base.scenario.cluster).resources)
+    row = jobs.job_row("again")
+    assert int(jobs.tasks[row]) == 3 and 0.0 < float(jobs.duration_s[row]) < LIMIT_S
+    nodes = {node["node"] for node in json.loads(live("status", "--json").out)["nodes"]}
+    assert set(make_nodes(study.base.scenario.cluster).names) == nodes
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,12 @@ SKIPPED = {
     "murmur grow masb-12k": "many runs of 12,500 nodes; test_capacity.py has small ones",
     "kubectl get nodes,pods,pdb -A -o json > c.json": "needs a Kubernetes cluster",
     "murmur plan c.json": "needs a Kubernetes cluster",
+    "murmur compare c.json --load 1.2 --arrivals bootstrap": "needs a Kubernetes cluster",
     "murmur kube schedule --placement least-allocated": "needs a Kubernetes cluster",
     "murmur kube why --pending": "needs a Kubernetes cluster",
     "murmur kube plan": "needs a Kubernetes cluster",
     "murmur kube apply": "needs a Kubernetes cluster",
+    "murmur report runs/omega-a-compare": "the tests make a shorter one",
     "murmur up": "stays in the foreground; with --detach it is in the first block",
     "murmur replay ~/.murmur": "needs a live cluster; it is in the block that starts one",
 }

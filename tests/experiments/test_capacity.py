@@ -48,6 +48,18 @@ def run_here(specs: Sequence[Spec]) -> list[dict[str, Any]]:
     return parallel.run_all(specs, workers=1)
 
 
+@pytest.mark.parametrize("kind", ["compact", "grow"])
+def test_a_cluster_that_is_too_small_already_holds_nothing(halves: Tables, kind: str) -> None:
+    """Five nodes hold ten of the twenty tasks: the answer says so instead of praising 100 %."""
+    halves["cluster"]["nodes"] = 5
+    question = CapacityQuestion(kind, 0.05)
+    walk = capacity.walk(make_spec("best-fit", halves), question, run_here)
+    assert walk.farthest is None and len(walk.steps) == 2
+    assert walk.steps[0].left == pytest.approx(0.5)
+    sentence = capacity.answer(question, walk)
+    assert "does not hold at 100 % already: batch saturated" in sentence
+
+
 def test_the_fewest_nodes_are_found(halves: Tables) -> None:
     walk = capacity.walk(make_spec("best-fit", halves), CapacityQuestion("compact", 0.05), run_here)
     assert walk.farthest is not None and (walk.farthest.size, walk.farthest.nodes) == (0.5, 10)

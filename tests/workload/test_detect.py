@@ -11,7 +11,7 @@ import pytest
 
 from murmuration.base.errors import InputError
 from murmuration.workload.describe import describe, tables_of
-from murmuration.workload.detect import FORMATS, open_trace
+from murmuration.workload.detect import open_trace
 from murmuration.workload.formats.job_lists import read_jobs, write_jobs
 from murmuration.workload.nodes import read_nodes, write_nodes
 
@@ -50,11 +50,11 @@ def test_a_job_list_that_lacks_a_column_is_still_one(write: Write) -> None:
 @pytest.mark.parametrize(
     "text", ["hello\n", "a,b,c\n1,2,3\n", "1 2 3\n", "{}\n", "a\tb\n", "[1, 2]\n", "<html>\n"]
 )
-def test_an_unknown_format_names_the_known_ones(write: Write, text: str) -> None:
+def test_an_unknown_format_says_what_is_expected(write: Write, text: str) -> None:
     with pytest.raises(InputError) as error:
         open_trace(write("file.csv", text))
     assert "not a trace of a known format" in str(error.value)
-    assert all(known.kind in str(error.value) for known in FORMATS)
+    assert "job_id, workload, submit_s" in str(error.value)
 
 
 def test_describe(write: Write) -> None:

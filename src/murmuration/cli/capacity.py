@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from murmuration.experiments.runs import Summary
     from murmuration.experiments.specs import Spec, Study
 
-SCHEDULERS = click.option(
-    "-s",
-    "--schedulers",
-    metavar="A,B,C",
-    default="",
-    help="Variants, architectures or module:Class; default: the scenario's own.",
-)
 LIMIT = click.option(
     "--limit",
     type=float,
@@ -44,6 +37,8 @@ OPTIONS = (
     LIMIT,
     WAITING,
     common.SET,
+    common.LOAD,
+    common.ARRIVALS,
     common.SEED,
     common.DAYS,
     common.JOBS,
@@ -66,7 +61,7 @@ class How:
 
 @click.command()
 @click.argument("scenario")
-@SCHEDULERS
+@common.SCHEDULERS
 @click.option(
     "--step",
     type=float,
@@ -92,9 +87,9 @@ def compact(
 ) -> None:
     """Find the fewest nodes that carry a workload.
 
-    SCENARIO (a preset or a TOML file) is simulated on fewer and fewer of its nodes. Nodes are
-    removed in a random order that depends on the seed alone. The search ends when two sizes in a
-    row fail: too many nodes overloaded, or jobs left waiting.
+    SCENARIO (a preset, a TOML file or an export of a cluster) is simulated on fewer and fewer of
+    its nodes. Nodes are removed in a random order that depends on the seed alone. The search ends
+    when two sizes in a row fail: too many nodes overloaded, or jobs left waiting.
     """
     from murmuration.experiments.capacity import CapacityQuestion
 
@@ -110,7 +105,7 @@ def compact(
 
 @click.command()
 @click.argument("scenario")
-@SCHEDULERS
+@common.SCHEDULERS
 @click.option(
     "--step",
     type=float,
@@ -136,9 +131,9 @@ def grow(
 ) -> None:
     """Find how much more load the nodes carry.
 
-    SCENARIO (a preset or a TOML file) is simulated with more and more of its jobs doubled. Which
-    jobs are doubled depends on a hash of their ids. The search ends when two sizes in a row fail:
-    too many nodes overloaded, or jobs left waiting.
+    SCENARIO (a preset, a TOML file or an export of a cluster) is simulated with more and more of
+    its jobs doubled. Which jobs are doubled depends on a hash of their ids. The search ends when
+    two sizes in a row fail: too many nodes overloaded, or jobs left waiting.
     """
     from murmuration.experiments.capacity import CapacityQuestion
 

@@ -23,9 +23,25 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+#: Where options that stand for a setting leave it, among what a command line knows of itself.
+SETTINGS = "murmuration.settings"
+
+
+def _as_setting(key: str) -> Callable[[click.Context, click.Parameter, object], None]:
+    """What an option that stands for a key of the scenario does with its value."""
+
+    def keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
+        if value is not None:
+            context.meta.setdefault(SETTINGS, []).append(f"{key}={value}")
+
+    return keep
+
+
 SCHEDULER = click.option(
     "-s",
     "--scheduler",
+    "--schedulers",
+    "scheduler",
     metavar="NAME",
     help="A variant, an architecture or module:Class instead of the scenario's own.",
 )
@@ -35,6 +51,30 @@ SET = click.option(
     multiple=True,
     metavar="KEY=VALUE",
     help="Override a key of the scenario, e.g. cluster.nodes=500; may be repeated.",
+)
+SCHEDULERS = click.option(
+    "-s",
+    "--schedulers",
+    "--scheduler",
+    "schedulers",
+    metavar="A,B,C",
+    default="",
+    help="Variants of the scenario, architectures or module:Class.",
+)
+LOAD = click.option(
+    "--load",
+    type=click.FloatRange(0, 1000, min_open=True),
+    metavar="FACTOR",
+    expose_value=False,
+    callback=_as_setting("workload.multiply"),
+    help="So many times the jobs: 1.2 is 20 % more of the same.",
+)
+ARRIVALS = click.option(
+    "--arrivals",
+    type=click.Choice(["recorded", "bootstrap"]),
+    expose_value=False,
+    callback=_as_setting("workload.arrivals"),
+    help="Jobs of a trace as they were, or drawn from them anew with every seed.",
 )
 SEED = click.option(
     "--seed", type=click.IntRange(min=0), help="Seed of everything that is drawn at random."
@@ -71,7 +111,7 @@ ON = click.option(
     help="Run on Ray: `ray` starts it here, or the address of a Ray cluster.",
 )
 #: What every command that makes several runs takes.
-MANY_RUNS = (SET, SEED, DAYS, REPLICAS, JOBS, ON, OUT, RESUME, JSON)
+MANY_RUNS = (SET, LOAD, ARRIVALS, SEED, DAYS, REPLICAS, JOBS, ON, OUT, RESUME, JSON)
 
 
 class Changes(NamedTuple):
@@ -97,12 +137,18 @@ def read_study(name: str, settings: Sequence[str], seed: int | None, days: float
     from murmuration.experiments.specs import read_study
     from murmuration.simulation.scenarios.scenario import parse_setting
 
-    changes = dict(parse_setting(text) for text in settings)
+    changes = dict(parse_setting(text) for text in (*settings, *option_settings()))
     if seed is not None:
         changes["seed"] = seed
     if days is not None:
         changes["days"] = days
     return read_study(name, changes)
+
+
+def option_settings() -> list[str]:
+    """The settings that options such as --load stand for."""
+    context = click.get_current_context(silent=True)
+    return [] if context is None else list(context.meta.get(SETTINGS, ()))
 
 
 def choose_spec(study: Study, scheduler: str | None) -> Spec:
@@ -134,7 +180,8 @@ def study_folder(
     from murmuration.experiments import record
 
     made = record.record_command(shlex.join(["murmur", *sys.argv[1:]]), specs)
-    folder = results_folder(out, as_json, record.name_folder(name, how.settings, how.days))
+    changed = [*how.settings, *option_settings()]
+    folder = results_folder(out, as_json, record.name_folder(name, changed, how.days))
     if folder is None:
         return None
     if out is None:

@@ -11,13 +11,7 @@ from murmuration.cli import common
 
 @click.command()
 @click.argument("scenario")
-@click.option(
-    "-s",
-    "--schedulers",
-    metavar="A,B,C",
-    default="",
-    help="Variants of the scenario, architectures or module:Class.",
-)
+@common.SCHEDULERS
 @common.with_options(*common.MANY_RUNS)
 def compare(
     scenario: str,
@@ -34,20 +28,26 @@ def compare(
 ) -> None:
     """Compare several schedulers on the same jobs.
 
-    SCENARIO is a preset (omega-a, omega-b, omega-c, masb-12k) or a TOML file. Without -s: the
-    scenario as it is and its variants, or every architecture if it has none.
+    SCENARIO is a preset (`murmur list presets`), a TOML file, or a trace or export of a cluster
+    (docs/traces.md). Without -s: the scenario as it is and its variants, or every architecture
+    that takes seconds if it has none.
 
     \b
-    Example:
+    Examples:
       murmur compare omega-a --days 0.1 -s offers,shared-state
+      murmur compare omega-a --days 0.05 --load 1.2 -s offers,shared-state
     """
     from murmuration.cli.studies import print_summaries, run_with_progress
     from murmuration.experiments.pages.write import write_comparison
-    from murmuration.experiments.specs import assign_folders, replicate_seeds, variant_specs
+    from murmuration.experiments.specs import SLOW, assign_folders, replicate_seeds, variant_specs
     from murmuration.experiments.statistics import combine_by_label
 
     study = common.read_study(scenario, settings, seed, days)
     specs = variant_specs(study, common.split_names(schedulers))
+    if not schedulers and not study.variants:
+        common.say(
+            f"not run: {', '.join(SLOW)}, which take minutes on large clusters; -s adds them"
+        )
     changes = common.Changes(settings, days)
     folder = common.study_folder(out, as_json, f"{study.name}-compare", specs, changes)
     specs = replicate_seeds(specs, replicas)

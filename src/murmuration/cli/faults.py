@@ -41,7 +41,9 @@ SCHEDULES, COUNT = 100, 100
     help=f"With SCENARIO: how many crashes and cuts (default: {COUNT}).",
 )
 @common.SCHEDULER
-@common.with_options(common.SET, common.SEED, common.DAYS, common.JSON)
+@common.with_options(
+    common.SET, common.LOAD, common.ARRIVALS, common.SEED, common.DAYS, common.JSON
+)
 def faults(
     scenario: str | None,
     protocol: str | None,

@@ -23,7 +23,16 @@ DAY_S = 86_400.0
 @click.argument("scenario")
 @common.SCHEDULER
 @common.with_options(
-    common.SET, common.SEED, common.DAYS, common.REPLICAS, common.JOBS, common.OUT, common.JSON
+    common.SET,
+    common.LOAD,
+    common.ARRIVALS,
+    common.SEED,
+    common.DAYS,
+    common.REPLICAS,
+    common.JOBS,
+    common.ON,
+    common.OUT,
+    common.JSON,
 )
 @click.option(
     "--stop-after",
@@ -46,6 +55,7 @@ def simulate(
     days: float | None,
     replicas: int,
     workers: int | None,
+    on: str | None,
     out: Path | None,
     as_json: bool,
     stop_after: float | None,
@@ -55,8 +65,9 @@ def simulate(
 ) -> None:
     """Simulate a scenario with one scheduler.
 
-    SCENARIO is a preset (omega-a, omega-b, omega-c, masb-12k) or a TOML file. The run leaves a
-    report, its figures as JSON and its tables as Parquet in a folder.
+    SCENARIO is a preset (`murmur list presets`), a TOML file, or a trace or export of a cluster
+    (docs/traces.md). The run leaves a report, its figures as JSON and its tables as Parquet in a
+    folder.
 
     \b
     Examples:
@@ -76,8 +87,10 @@ def simulate(
     label, checked = spec.label.replace(":", "."), spec.scenario
     name = f"{checked.name}-{label}-seed{checked.seed}"
     folder = common.study_folder(out, as_json, name, [spec], common.Changes(settings, days))
+    if on is not None and replicas == 1:
+        raise InputError("--on: expected with --replicas; a single run is made here")
     if replicas > 1:
-        _replicas(spec, replicas, folder, workers, resume, as_json)
+        _replicas(spec, replicas, folder, (workers, on), resume, as_json)
         return
     compile_kernels([spec], workers)
     with common.progress("simulating", 1.0) as update:
@@ -116,7 +129,7 @@ def _replicas(
     spec: Spec,
     replicas: int,
     folder: Path | None,
-    workers: int | None,
+    where: tuple[int | None, str | None],
     resume: bool,
     as_json: bool,
 ) -> None:
@@ -128,7 +141,7 @@ def _replicas(
     specs = replicate_seeds([spec], replicas)
     if folder is not None:
         specs = assign_folders(specs, folder)
-    runs = run_with_progress("simulating", specs, workers, None, resume)
+    runs = run_with_progress("simulating", specs, *where, resume)
     summaries = combine_by_label(runs)
     if folder is not None:
         write_comparison(folder, spec.scenario.name, specs, summaries, runs)
@@ -136,7 +149,7 @@ def _replicas(
 
 
 def _print(summary: Summary, folder: Path | None, as_json: bool) -> None:
-    from murmuration.cli.studies import headline, terminal_table
+    from murmuration.cli.studies import headline, say_notes, terminal_table
 
     if as_json:
         common.print_json(summary)
@@ -151,6 +164,7 @@ def _print(summary: Summary, folder: Path | None, as_json: bool) -> None:
     )
     if "migrations_per_min" in cluster:
         common.say(_nodes_and_moves(cluster))
+    say_notes(summary)
     common.say_report(folder)
 
 

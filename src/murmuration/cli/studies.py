@@ -81,7 +81,15 @@ def print_summaries(
         common.print_sentences(verdict)
     for warning in warnings(summaries):
         common.say(f"warning: {warning}")
+    say_notes(summaries[0])
     common.say_report(folder)
+
+
+def say_notes(summary: Summary) -> None:
+    """What was left out of a trace, the end of it above all."""
+    for note in summary.get("notes", ()):
+        if note.startswith("left out"):
+            common.say(f"note: {note}")
 
 
 #: The figures of each workload: what the column is called, the key, and whether it is a share.

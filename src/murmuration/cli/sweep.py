@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -19,10 +20,12 @@ from murmuration.cli import common
     metavar="KEY=A,B,…",
     help="A key of the scenario and its values; give it several times for a grid.",
 )
+@common.SCHEDULER
 @common.with_options(*common.MANY_RUNS)
 def sweep(
     scenario: str,
     axes: tuple[str, ...],
+    scheduler: str | None,
     settings: tuple[str, ...],
     seed: int | None,
     days: float | None,
@@ -35,8 +38,8 @@ def sweep(
 ) -> None:
     """Simulate a scenario once for each combination of values.
 
-    SCENARIO is a preset (omega-a, omega-b, omega-c, masb-12k) or a TOML file. After Ctrl-C the
-    finished runs are kept, and --resume makes the rest.
+    SCENARIO is a preset (`murmur list presets`), a TOML file, or a trace or export of a cluster.
+    After Ctrl-C the finished runs are kept, and --resume makes the rest.
 
     \b
     Example:
@@ -48,6 +51,7 @@ def sweep(
     from murmuration.experiments.statistics import combine_by_label
 
     study = common.read_study(scenario, settings, seed, days)
+    study = replace(study, base=common.choose_spec(study, scheduler))
     grid = common.parse_axes(axes)
     if not grid:
         raise InputError(

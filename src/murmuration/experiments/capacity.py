@@ -175,9 +175,10 @@ def judge(
         reasons.append("overloaded")
     if left > left_first + question.waiting:
         reasons.append("not placed")
-    worse = _list_saturated(summary) - _list_saturated(first)
-    if worse:
-        reasons.append(f"{', '.join(sorted(worse))} saturated")
+    # Judged by itself, not beside 100 %: where the queue only grows no size holds, 100 % neither.
+    saturated = _list_saturated(summary)
+    if saturated:
+        reasons.append(f"{', '.join(saturated)} saturated")
     return CapacityStep(
         size,
         "; ".join(reasons),
@@ -200,8 +201,8 @@ def unplaced_share(summary: Summary) -> float:
     )
 
 
-def _list_saturated(summary: Summary) -> set[str]:
-    return {name for name, row in summary["workloads"].items() if row["saturated"]}
+def _list_saturated(summary: Summary) -> list[str]:
+    return sorted(name for name, row in summary["workloads"].items() if row["saturated"])
 
 
 def document(question: CapacityQuestion, walks: Sequence[Walk]) -> dict[str, Any]:
@@ -234,7 +235,7 @@ def answer(question: CapacityQuestion, walk: Walk) -> str:
             f"{percent(first.overloaded, 2)} of nodes overloaded, {percent(first.left, 2)} "
             "of jobs not placed"
         )
-        return f"{walk.scheduler}: does not hold at 100 % ({figures})"
+        return f"{walk.scheduler}: does not hold at 100 % already: {first.why} ({figures})"
     nodes, tasks = farthest.nodes or 0.0, farthest.tasks_running or 0.0
     what = "of its nodes" if question.kind == "compact" else "of its load"
     return (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from murmuration.base.errors import InputError
 from murmuration.workload import node_events, nodes
+from murmuration.workload.exports import opening as exports
 from murmuration.workload.formats import job_lists as store
 from murmuration.workload.formats.source import SourceFile, load
 from murmuration.workload.formats.table import of_source, parquet
@@ -158,15 +159,28 @@ def open_trace(path: str | Path, options: TraceOptions | None = None) -> Trace:
     options = options or TraceOptions()
     if google2011_tables.is_folder(Path(path)):
         return _attach_usage(google2011_tables.read_folder(Path(path), options), options)
+    if exports.is_folder(Path(path)):
+        return _attach_usage(exports.read_folder(Path(path), options), options)
     source = load(path)
+    export = exports.open_export(source, options)
+    if export is not None:
+        return _attach_usage(export, options)
     head = _head(source)
     for known in FORMATS:
         if known.matches(head):
             return _attach_usage(known.read(source, options), options)
     raise InputError(
-        f"{source.path}: not a trace of a known format "
-        f"({', '.join(known.kind for known in FORMATS)})"
+        f"{source.path}: not a trace of a known format: {_describe(head)}; a job list has the "
+        f"columns {', '.join(store.BASE)} (docs/traces.md has the others)"
     )
+
+
+def _describe(head: Head) -> str:
+    """What a file has instead of columns that are known."""
+    for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if head.line.count(separator) > head.line.count(","):
+            return f"its columns are separated by {name}, expected commas"
+    return f"its first line is {head.line[:80]!r}"
 
 
 def _head(source: SourceFile) -> Head:

@@ -40,6 +40,28 @@ def split_runs(jobs: JobList, runs: float) -> JobList:
     ).sorted()
 
 
+def bootstrap(jobs: JobList, factor: float, rng: np.random.Generator) -> JobList:
+    """Arrivals as they might have been: every job that arrived comes a Poisson number of times,
+    `factor` on average, each at its own time or up to the next arrival after it. So the day keeps
+    its shape and bursts stay bursts, and every seed has other jobs. What was there at time 0
+    stays."""
+    arrives = jobs.submit_s > 0.0
+    copies = np.where(arrives, rng.poisson(factor, len(jobs)), 1)
+    rows = np.repeat(np.arange(len(jobs)), copies)
+    serial = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+    # `job_list` sorts by submission; the last job has no next one.
+    gaps = np.append(np.diff(jobs.submit_s), 0.0)
+    chosen = jobs.select(rows)
+    later = np.where(arrives[rows], rng.random(len(rows)) * gaps[rows], 0.0)
+    names = [f"{name}~{k}" if k else name for name, k in zip(chosen.job_id, serial, strict=True)]
+    return replace(
+        chosen,
+        job_id=np.array(names, dtype=np.str_),
+        submit_s=chosen.submit_s + later,
+        recorded=np.where(serial == 0, chosen.recorded, -1),
+    ).sorted()
+
+
 def multiply_tasks(jobs: JobList, factor: float) -> JobList:
     """The same jobs with this many times the tasks. Where that is no whole number, a hash of the
     job's id decides, so that no seed changes the choice; a job may be left without any."""

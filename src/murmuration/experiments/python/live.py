@@ -131,12 +131,14 @@ class Cluster:
 
     def logs(self, task: str, stream: str = "stdout") -> str:
         """The output of a task such as `hello.0` so far."""
-        text, at = "", 0
+        parts: list[str] = []
+        at = 0
         while True:
             answer = self._client.get("tasks", task, "output", offset=at, stream=stream)
-            text, at = text + answer["text"], answer["next"]
+            at = answer["next"]
             if not answer["text"]:
-                return text
+                return "".join(parts)
+            parts.append(answer["text"])
 
     def kill(self, name: str) -> None:
         """End a job or a task."""

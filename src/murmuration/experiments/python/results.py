@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import html
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,8 +39,9 @@ class StudyFolder:
     needs it any more."""
 
     def __init__(self, out: Path | str | None) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="murmur-") if out is None else None
-        self.path = Path(self._temporary.name if self._temporary else str(out))
+        self.path = Path(tempfile.mkdtemp(prefix="murmur-") if out is None else str(out))
+        if out is None:
+            weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 class Plot:

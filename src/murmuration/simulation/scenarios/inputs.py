@@ -15,6 +15,7 @@ from murmuration.base.random import generator
 from murmuration.base.resources import Amounts, Resources, parse_quantity
 from murmuration.cluster.constraints import Attributes, as_value, parse_constraint
 from murmuration.simulation.scenarios import scenario as sc
+from murmuration.workload.exports.rows import ENDLESS_S
 from murmuration.workload.generators import Stream, Tables, generate
 from murmuration.workload.jobs import JobList, merge, multiply
 from murmuration.workload.node_events import (
@@ -25,6 +26,7 @@ from murmuration.workload.node_events import (
 )
 from murmuration.workload.nodes import ADD, REMOVE, NodeEvents, NodeTable
 from murmuration.workload.reshape import (
+    bootstrap,
     multiply_tasks,
     scale_use,
     shift_arrivals,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from murmuration.workload.trace import Trace
 
 DAY_S = 86_400.0
+#: A trace in which nothing arrives later, such as a snapshot, is simulated for an hour.
+DAYS_MIN = 1 / 24
 
 
 def make_nodes(cluster: sc.ClusterSettings) -> NodeTable:
@@ -176,7 +180,10 @@ def make_jobs(scenario: sc.Scenario, resources: Resources, total: Amounts | None
         replay = sc.replay(scenario)
         if scenario.needs and not Path(replay.trace).exists():
             raise InputError(f"{replay.trace}: no such file. {scenario.needs}")
-        jobs = begin_at(read_replay(replay, scenario.seed, resources), replay).until(seconds)
+        jobs = begin_at(read_replay(replay, scenario.seed, resources), replay)
+        if replay.arrivals == "bootstrap":
+            jobs, factor = bootstrap(jobs, factor, generator(scenario.seed, "arrivals")), 1.0
+        jobs = _say_cut(jobs, seconds).until(seconds)
         if replay.runs != 1.0:
             jobs = split_runs(jobs, replay.runs).until(seconds)
         if replay.used and total is not None:
@@ -199,6 +206,16 @@ def make_jobs(scenario: sc.Scenario, resources: Resources, total: Amounts | None
     return jobs
 
 
+def _say_cut(jobs: JobList, seconds: float) -> JobList:
+    """The same jobs, with a note if some come after the end of the run."""
+    cut = int((jobs.submit_s >= seconds).sum())
+    if not cut:
+        return jobs
+    length = f"{seconds / DAY_S:g} days"
+    text = f"left out: {cut:,} of {len(jobs):,} jobs, which come after the {length} of the run"
+    return replace(jobs, notes=(*jobs.notes, text))
+
+
 def begin_at(jobs: JobList, replay: sc.ReplaySettings) -> JobList:
     """The jobs submitted from `start_s` on, which is time 0 of the run; with `initial` also those
     that would be running then, for the rest of their time."""
@@ -211,6 +228,18 @@ def begin_at(jobs: JobList, replay: sc.ReplaySettings) -> JobList:
     duration = np.where(running, end, jobs.duration_s)
     shifted = replace(jobs, submit_s=np.maximum(submit, 0.0), duration_s=duration)
     return shifted.select((submit >= 0.0) | (running & replay.initial))
+
+
+def trace_days(scenario: sc.Scenario) -> float:
+    """How long the trace of a scenario is: until the last job has come and would have ended, had it
+    started at once. Jobs that run on for ever do not count with their end."""
+    replay = sc.replay(scenario)
+    trace = _open(replay.trace, scenario.seed, replay)
+    if trace.jobs is None:
+        raise InputError(f"{replay.trace}: expected jobs, found none")
+    jobs = begin_at(trace.jobs, replay)
+    ends = np.where(jobs.duration_s < ENDLESS_S, jobs.submit_s + jobs.duration_s, jobs.submit_s)
+    return max(float(ends.max(initial=0.0)) / DAY_S * (1 + 1e-9), DAYS_MIN)
 
 
 def read_replay(replay: sc.ReplaySettings, seed: int, resources: Resources) -> JobList:

@@ -25,6 +25,7 @@ DATA_FOLDER = "MURMUR_DATA"
 #: Keys that name a file of jobs or nodes, and what else of their table goes with one.
 TRACES = {
     "workload.trace": (
+        "arrivals",
         "arrivals_from_s",
         "by_class",
         "copies",
@@ -186,6 +187,8 @@ class ReplaySettings(ScenarioTable, frozen=True):
 
     trace: str
     start_s: float = 0.0
+    #: Jobs as they were recorded, or drawn from them: other jobs with every seed.
+    arrivals: Literal["recorded", "bootstrap"] = "recorded"
     #: The jobs of time 0, and then those submitted from here on.
     arrivals_from_s: float = 0.0
     #: Google's jobs by scheduling class, and what its largest node has.
@@ -211,12 +214,31 @@ def preset_names() -> list[str]:
 def load(name: str) -> dict[str, Any]:
     """The raw tables of a preset or a TOML file; paths in it are relative to the file."""
     path = Path(name)
-    if path.suffix == ".toml" or path.is_file():
+    if path.suffix == ".toml" or (path.is_file() and not path.suffix):
         look_beside(path)
         return _read(path)
+    if path.exists() and name not in preset_names():
+        return _describe_export(path)
     if name in preset_names():
         return _read(PRESETS / f"{name}.toml", Path(os.environ.get(DATA_FOLDER, "")))
     raise InputError(f"{unknown('preset', name, preset_names())} (a scenario file ends in .toml)")
+
+
+def _describe_export(path: Path) -> dict[str, Any]:
+    """A trace or an export of a cluster as a scenario of its own: its jobs on its nodes, if it has
+    nodes."""
+    from murmuration.workload.detect import open_trace
+
+    trace = open_trace(path)
+    if trace.jobs is None:
+        raise InputError(
+            f"{path}: {trace.kind}: expected jobs to simulate, found none; a scenario file ends in "
+            ".toml"
+        )
+    tables: dict[str, Any] = {"name": path.name.partition(".")[0] or "cluster"}
+    if trace.nodes is not None:
+        tables["cluster"] = {"trace": str(path)}
+    return {**tables, "workload": {"trace": str(path)}}
 
 
 def _read(path: Path, folder: Path | None = None) -> dict[str, Any]:
