@@ -157,7 +157,7 @@ def test_slurm_that_makes_no_sense(old: str, new: str, sentence: str, tmp_path: 
         open_trace(tmp_path / "jobs.txt")
 
 
-NOMAD_NODES = [
+NOMAD_NODES: list[dict[str, Any]] = [
     {
         "ID": "7c3e",
         "Name": "client-1",
@@ -176,7 +176,7 @@ NOMAD_NODES = [
     },
     {"ID": "9f", "Name": "client-2", "Datacenter": "dc1", "NodeClass": "", "Status": "down"},
 ]
-NOMAD_ALLOCATIONS = [
+NOMAD_ALLOCATIONS: list[dict[str, Any]] = [
     {
         "ID": "a1",
         "Name": "web.front[0]",
