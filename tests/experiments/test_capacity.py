@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from murmuration.base.errors import InputError
@@ -179,6 +179,7 @@ def test_a_size_holds_while_nothing_is_overloaded_or_waits(
     assert step.holds == (not words) and words in step.why
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=30), st.integers(1, 4))
 def test_a_walk_ends_at_the_second_failure_in_a_row(holds: list[bool], ahead: int) -> None:
     """Whatever runs side by side, the steps are those of a walk one by one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from murmuration.cli import common
 
@@ -92,122 +92,57 @@ def say_notes(summary: Summary) -> None:
             common.say(f"note: {note}")
 
 
-#: The figures of each workload: what the column is called, the key, and whether it is a share.
-WORKLOAD_COLUMNS = (
-    ("jobs", "jobs_submitted", False),
-    ("not started", "jobs_not_started", False),
-    ("wait s", "wait_s_mean", False),
-    ("p50", "wait_s_p50", False),
-    ("p95", "wait_s_p95", False),
-    ("p99", "wait_s_p99", False),
-    ("placed s", "wait_full_s_mean", False),
-    ("slowdown", "slowdown_mean", False),
-    ("busy", "busy_fraction", True),
-    ("conflicts", "conflict_fraction", False),
-    ("turnaround s", "turnaround_s_mean", False),
-    ("attempts", "attempts_mean", False),
-    ("wasted", "busy_wasted_fraction", True),
-    ("first try s", "wait_first_attempt_s_mean", False),
-)
 #: On a narrow terminal these go before any that stands to their left.
 SPARE = ("first try s", "wasted", "attempts", "turnaround s", "p50", "p99", "placed s")
 
 
 def headline(summaries: Sequence[Summary]) -> str:
     """What all runs have in common: `10,000 nodes, 7 days, batch 127,963 jobs, seed 1`."""
+    from murmuration.experiments.pages.columns import are_equal, cell
     from murmuration.experiments.pages.parts import facts_of
 
     facts = dict(facts_of(summaries[0]))
-    parts = [f"{facts['nodes']} nodes"] if _are_equal(summaries, "cluster", "nodes_mean") else []
+    parts = [f"{facts['nodes']} nodes"] if are_equal(summaries, "cluster", "nodes_mean") else []
     parts.append(f"{facts['days']} days")
     for name, workload in summaries[0]["workloads"].items():
-        if _are_equal(summaries, "workloads", name, "jobs_submitted"):
-            parts.append(f"{_cell(workload['jobs_submitted']):,} {name} jobs")
+        if are_equal(summaries, "workloads", name, "jobs_submitted"):
+            parts.append(f"{cell(workload['jobs_submitted']):,} {name} jobs")
     return ", ".join([*parts, f"seed {facts['seed']}"])
-
-
-def _are_equal(summaries: Sequence[Summary], *path: str) -> bool:
-    """Whether a figure is a single number and the same in all runs."""
-    figures = []
-    for figure in summaries:
-        for key in path:
-            figure = figure[key]
-        figures.append(figure)
-    return all(figure == figures[0] for figure in figures) and not isinstance(figures[0], dict)
 
 
 def terminal_table(summaries: list[Summary]) -> FittingTable:
     """One row per scheduler and workload; without what the headline says already, and without
     columns of zeros."""
+    from murmuration.experiments.pages.columns import telling_columns, workload_rows
     from murmuration.reports.terminal import comparison_table
 
-    workloads = [
-        (summary["scheduler"] if index == 0 else "", name, workload)
-        for summary in summaries
-        for index, (name, workload) in enumerate(summary["workloads"].items())
-    ]
-    columns = [column for column in WORKLOAD_COLUMNS if _says_something(summaries, column[1])]
-    rows = [
-        [label, _named(name, workload), *(_cell(workload[key], share) for _, key, share in columns)]
-        for label, name, workload in workloads
-    ]
-    titles = [title for title, _, _ in columns]
-    return comparison_table(["scheduler", "workload", *titles], rows, drop_first=SPARE)
-
-
-def _says_something(summaries: Sequence[Summary], key: str) -> bool:
-    """Whether a column tells schedulers apart: equal numbers of jobs stand in the headline, and a
-    column of zeros in none."""
-    names = list(summaries[0]["workloads"])
-    if key == "jobs_submitted":
-        return not all(_are_equal(summaries, "workloads", name, key) for name in names)
-    from murmuration.experiments.statistics import middle
-
-    return any(middle(s["workloads"][name].get(key)) for s in summaries for name in names)
-
-
-def _named(name: str, workload: dict[str, Any]) -> str:
-    """A workload's name, marked if its queue only grows, so that its waits mean little."""
-    return f"{name} (saturated)" if workload["saturated"] else name
+    columns = telling_columns(summaries)
+    titles = ["scheduler", "workload", *(column.title for column in columns)]
+    return comparison_table(titles, workload_rows(summaries, columns), drop_first=SPARE)
 
 
 def cluster_table(summaries: list[Summary]) -> FittingTable:
     """One row per scheduler: what its placement made of the cluster."""
     from murmuration.reports.terminal import comparison_table
 
-    columns = ["scheduler", "nodes in use", "CPU", "memory", "fragmentation", "imbalance"]
-    columns += ["migrations/min", "makespan s", "CPU s"]
-    return comparison_table(columns, [_cluster_cells(summary) for summary in summaries])
+    titles = ["scheduler", "nodes in use", "CPU", "memory", "fragmentation", "imbalance"]
+    titles += ["migrations/min", "makespan s", "CPU s"]
+    rows = [_cluster_cells(summary) for summary in summaries]
+    shown = [k for k in range(len(titles)) if any(row[k] for row in rows)]
+    return comparison_table([titles[k] for k in shown], [[row[k] for k in shown] for row in rows])
 
 
 def _cluster_cells(summary: Summary) -> list[object]:
+    from murmuration.experiments.pages.columns import cell
+
     cluster = summary["cluster"]
     return [
         summary["scheduler"],
-        _cell(cluster["nodes_in_use_mean"]),
-        *(_cell(cluster["required"].get(name), share=True) for name in ("cpu", "memory")),
-        _cell(cluster["fragmentation_mean"], share=True),
-        _cell(cluster["imbalance_mean"], share=True),
-        _cell(cluster["migrations_per_min"]),
-        _cell(summary["makespan_s"]),
-        _cell(summary.get("timing", {}).get("cpu_s")),
+        cell(cluster["nodes_in_use_mean"]),
+        *(cell(cluster["required"].get(name), share=True) for name in ("cpu", "memory")),
+        cell(cluster["fragmentation_mean"], share=True),
+        cell(cluster["imbalance_mean"], share=True),
+        cell(cluster["migrations_per_min"]),
+        cell(summary["makespan_s"]),
+        cell(summary.get("timing", {}).get("cpu_s")),
     ]
-
-
-def _cell(figure: Any, share: bool = False) -> object:
-    """A figure; the mean of replicas with half the width of its 95 % interval."""
-    from murmuration.experiments.statistics import middle
-    from murmuration.reports.terminal import human, percent
-
-    mean = middle(figure)
-    if not isinstance(figure, dict) or figure.get("low") is None or figure["high"] == figure["low"]:
-        return percent(mean) if share else _whole(mean)
-    half = (figure["high"] - figure["low"]) / 2
-    if share:
-        return f"{100 * mean:.1f}\u00a0±\u00a0{100 * half:.1f}\u00a0%"
-    return f"{human(mean)}\u00a0±\u00a0{human(float(f'{half:.2g}'))}"
-
-
-def _whole(value: object) -> object:
-    """A count that is a mean of equal counts is shown as a count."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.popen_spawn_posix import Popen
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
@@ -20,11 +21,11 @@ class _Worker(SpawnProcess):
     in this package; a user's script would run from its first line again in every worker."""
 
     @staticmethod
-    def _Popen(process_obj: BaseProcess) -> object:  # noqa: N802
+    def _Popen(process_obj: BaseProcess) -> Popen:  # noqa: N802
         program = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
-            return SpawnProcess._Popen(process_obj)  # type: ignore[attr-defined]
+            return SpawnProcess._Popen(process_obj)
         finally:
             sys.modules["__main__"] = program
 

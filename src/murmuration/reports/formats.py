@@ -10,7 +10,8 @@ import re
 MISSING = "—"
 _NOT_PRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NUMBER_LIKE = re.compile(
-    r"^[<>≤≥~±+\-−]?\s*[\d.,]+(e[+-]?\d+)?\s*(%|[kMGTµnm]?s|[kMGT]?B|[kMGT×x])?$"
+    r"^(=|[<>≤≥~±+\-−]?\s*[\d.,]+(e[+-]?\d+)?(\s*±\s*[\d.,]+(e[+-]?\d+)?)?"
+    r"\s*(%|[kMGTµnm]?s|[kMGT]?B|[kMGT×x])?(\s*\([\d.,]+–[\d.,]+\))?)$"
 )
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -30,12 +30,12 @@ def report(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
     from murmuration.experiments.statistics import combine_by_label
 
     stored = read_runs(runs)
-    folder = common.results_folder(out, as_json, "report")
+    specs = [run.spec for run in stored.runs]
+    folder = common.study_folder(out, as_json, "report", specs, common.Changes())
     summaries = [run.summary for run in stored.runs]
     combined = combine_by_label(summaries)
     comparable = summaries if stored.same_jobs else []
     if folder is not None:
-        specs = [run.spec for run in stored.runs]
         write_comparison(folder, stored.name, specs, combined, comparable)
     for note in stored.notes:
         common.say(f"note: {note}")

@@ -7,22 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from murmuration.cluster import allocation_types
+from murmuration.experiments.pages.columns import MEANINGS, cell
 from murmuration.experiments.pages.parts import (
     FOOTER,
     Columns,
     Curves,
     Summary,
     facts_of,
+    keep_telling,
     kind_label,
     lines,
     notes_section,
     overview,
     rate,
 )
+from murmuration.experiments.pages.verdict import differences_table, headlines
+from murmuration.experiments.runs import Summary as RunSummary
 from murmuration.experiments.statistics import middle
 from murmuration.experiments.unplaced import warnings
 from murmuration.reports.charts import Bars, Chart
-from murmuration.reports.formats import percent
 from murmuration.reports.page import Page, ReportTable, Section
 
 
@@ -30,28 +33,42 @@ def comparison(
     title: str,
     summaries: Sequence[Summary],
     series: Mapping[str, Columns],
-    verdict: Sequence[str] = (),
+    runs: Sequence[RunSummary] = (),
 ) -> Page:
-    """The report of several schedulers on one workload."""
+    """The report of several schedulers on one workload; `runs` are the same before replicas were
+    combined."""
     columns, rows = overview(summaries)
-    note = ". ".join(
-        ["A mean wait over a saturated queue only grows with the run", *warnings(summaries)]
-    )
-    table = ReportTable("Each scheduler on the same jobs", columns, rows, f"{note}.")
+    remarks = [f"{warning}." for warning in warnings(summaries)]
+    note = " ".join([MEANINGS, *remarks])
+    table = ReportTable("Each scheduler on the same jobs", columns, rows, note)
     return Page(
         title=title,
-        subtitle="Schedulers side by side on one workload",
+        subtitle=_subtitle(summaries),
         facts=tuple(facts_of(summaries[0])),
         footer=FOOTER,
         sections=(
-            *([Section("Verdict", text="\n\n".join(verdict))] if verdict else []),
+            *_verdict(runs),
             Section("At a glance", tables=(table, placement_table(summaries))),
-            Section("Waiting and busyness", figures=tuple(_bars(h, summaries) for h in HEADLINES)),
+            Section("Waiting and busyness", figures=tuple(_headlines(summaries))),
             *_moving(summaries, series),
-            Section("Over time", figures=tuple(_over_time(series))),
+            Section("Over time", figures=keep_telling(_over_time(series))),
             *notes_section(summaries[0]),
         ),
     )
+
+
+def _verdict(runs: Sequence[RunSummary]) -> list[Section]:
+    sentences, table = headlines(runs), differences_table(runs)
+    if not sentences:
+        return []
+    text = "\n\n".join(f"{line[0].upper()}{line[1:]}" for line in sentences)
+    return [Section("Verdict", text=text, tables=() if table is None else (table,))]
+
+
+def _subtitle(summaries: Sequence[Summary]) -> str:
+    if len(summaries) == 1:
+        return f"{summaries[0]['scheduler']}, several seeds"
+    return "Schedulers side by side on the same jobs"
 
 
 @dataclass(frozen=True)
@@ -72,6 +89,14 @@ HEADLINES = (
     Headline("Scheduler busyness", "share of time", "busy_fraction", y_percent=True),
     Headline("Conflict fraction", "failed ÷ successful", "conflict_fraction"),
 )
+
+
+def _headlines(summaries: Sequence[Summary]) -> Iterator[Bars]:
+    """The bars that have something to show."""
+    for headline in HEADLINES:
+        bars = _bars(headline, summaries)
+        if any(value for _, values in bars.series for value in values):
+            yield bars
 
 
 def _bars(headline: Headline, summaries: Sequence[Summary]) -> Bars:
@@ -98,14 +123,14 @@ def placement_table(summaries: Sequence[Summary]) -> ReportTable:
     columns = ("scheduler", "nodes in use", "fragmentation", "imbalance", "migrations per minute")
     rows = []
     for summary in summaries:
-        figures = {key: middle(value) for key, value in summary["cluster"].items()}
+        figures = summary["cluster"]
         rows.append(
             [
                 summary["scheduler"],
-                figures["nodes_in_use_mean"],
-                percent(figures["fragmentation_mean"]),
-                percent(figures["imbalance_mean"]),
-                figures["migrations_per_min"],
+                cell(figures["nodes_in_use_mean"]),
+                cell(figures["fragmentation_mean"], share=True),
+                cell(figures["imbalance_mean"], share=True),
+                cell(figures["migrations_per_min"]),
             ]
         )
     note = (

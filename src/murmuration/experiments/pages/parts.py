@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from murmuration.base.version import __version__
+from murmuration.experiments.pages.columns import SPARE, telling_columns, workload_rows
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Chart, Series
-from murmuration.reports.formats import human, percent
+from murmuration.reports.formats import human
 from murmuration.reports.page import Section
 from murmuration.simulation.results import snapshots
 
@@ -29,6 +30,10 @@ FOOTER = (
 )
 
 
+#: Allocation types in words (Sliwko and Getov, section 5).
+KINDS = {"sta": "super-tight", "ta": "tight", "pa": "proportional", "da": "disproportional"}
+
+
 def read_series(folder: str | Path) -> Columns:
     """The time series of a run from its folder: of one that was made by another process or an
     earlier command."""
@@ -46,38 +51,11 @@ def series_of(outcome: RunOutcome, folder: Path) -> Columns:
 
 
 def overview(summaries: Sequence[Summary]) -> tuple[list[str], list[list[object]]]:
-    """The table of a comparison: one row per scheduler, the figures of each workload side by
-    side."""
-    names = list(summaries[0]["workloads"])
-    columns = ["scheduler"]
-    for title in ("wait s", "wait p90 s", "full s", "busy", "conflicts", "left"):
-        columns += [f"{title} {name}" for name in names]
-    columns += ["cpu", "memory"]
-    return columns, [_overview_row(summary, names) for summary in summaries]
-
-
-def _overview_row(summary: Summary, names: Sequence[str]) -> list[object]:
-    def figures(key: str) -> list[object]:
-        return [middle(summary["workloads"][name][key]) for name in names]
-
-    left = [
-        middle(summary["workloads"][name]["jobs_queued"])
-        + middle(summary["workloads"][name]["jobs_abandoned"])
-        for name in names
-    ]
-    required = [percent(middle(summary["cluster"]["required"][name])) for name in ("cpu", "memory")]
-    saturated = any(summary["workloads"][name]["saturated"] for name in names)
-    label = f"{summary['scheduler']} (saturated)" if saturated else summary["scheduler"]
-    return [
-        label,
-        *figures("wait_s_mean"),
-        *figures("wait_s_p90"),
-        *figures("wait_full_s_mean"),
-        *[percent(value, 2) for value in figures("busy_fraction")],
-        *figures("conflict_fraction"),
-        *left,
-        *required,
-    ]
+    """The table of a comparison: one row per scheduler and workload, with intervals."""
+    plain = [dict(summary) for summary in summaries]
+    columns = [column for column in telling_columns(plain) if column.key not in SPARE]
+    titles = ["scheduler", "workload", *(column.title for column in columns)]
+    return titles, workload_rows(plain, columns)
 
 
 def notes_section(summary: Summary) -> list[Section]:
@@ -106,7 +84,16 @@ def facts_of(summary: Summary) -> list[tuple[str, str]]:
 
 def kind_label(kind: str) -> str:
     """An allocation type as it is written in text."""
-    return kind.upper() if kind in ("sta", "ta", "pa", "da") else kind
+    return KINDS.get(kind, kind)
+
+
+def tells_something(chart: Chart) -> bool:
+    """Whether a chart has a line that is not zero all along."""
+    return any(any(line.y) for line in chart.series)
+
+
+def keep_telling(charts: Iterable[Chart]) -> tuple[Chart, ...]:
+    return tuple(chart for chart in charts if tells_something(chart))
 
 
 def lines(title: str, unit: str, curves: Curves, as_percent: bool) -> Chart:

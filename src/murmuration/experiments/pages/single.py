@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from murmuration.cluster import allocation_types
+from murmuration.experiments.pages.columns import cell, label
 from murmuration.experiments.pages.parts import (
     DAY_S,
     FOOTER,
@@ -12,6 +13,7 @@ from murmuration.experiments.pages.parts import (
     Curves,
     Summary,
     facts_of,
+    keep_telling,
     kind_label,
     lines,
     notes_section,
@@ -19,6 +21,7 @@ from murmuration.experiments.pages.parts import (
 )
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Chart, Series
+from murmuration.reports.formats import human, percent
 from murmuration.reports.page import Page, ReportTable, Section
 
 
@@ -26,8 +29,9 @@ def single(summary: Summary, series: Columns) -> Page:
     """The report of one run."""
     names = list(summary["workloads"])
     rows = [
-        [key.replace("_", " "), *[middle(summary["workloads"][n][key]) for n in names]]
+        [label(key), *[_shown(key, summary["workloads"][n][key]) for n in names]]
         for key in summary["workloads"][names[0]]
+        if key != "saturated"
     ]
     tables = (ReportTable("Each workload", ("figure", *names), rows), *_moved(summary["cluster"]))
     return Page(
@@ -36,11 +40,33 @@ def single(summary: Summary, series: Columns) -> Page:
         facts=tuple(facts_of(summary)),
         footer=FOOTER,
         sections=(
+            Section("In short", text="\n\n".join(_sentences(summary))),
             Section("At a glance", tables=tables),
-            Section("Over time", figures=tuple(_figures(names, series))),
+            Section("Over time", figures=keep_telling(_figures(names, series))),
             *notes_section(summary),
         ),
     )
+
+
+def _shown(key: str, figure: object) -> object:
+    return cell(figure, share=key.startswith("busy")) if figure is not None else None
+
+
+def _sentences(summary: Summary) -> Iterator[str]:
+    """What a reader takes away."""
+    for name, workload in summary["workloads"].items():
+        waiting = workload["jobs_not_started"]
+        left = f"{human(waiting)} never started" if waiting else "all of them started"
+        yield (
+            f"{human(workload['jobs_submitted'])} {name} jobs waited "
+            f"{human(workload['wait_s_mean'])} s on average, one in twenty more than "
+            f"{human(workload['wait_s_p95'])} s; {left}."
+            + (" Its queue only grows: the mean says little." if workload["saturated"] else "")
+        )
+    required = summary["cluster"]["required"].items()
+    shares = " and ".join(f"{percent(middle(share))} of the {name}" for name, share in required)
+    nodes = summary["cluster"]["nodes_in_use_mean"]
+    yield f"On average {human(nodes)} nodes were in use, and tasks asked for {shares}."
 
 
 def _figures(workloads: Sequence[str], series: Columns) -> Iterator[Chart]:
@@ -55,9 +81,7 @@ def _figures(workloads: Sequence[str], series: Columns) -> Iterator[Chart]:
     yield _allocation_types(series)
     queues = {name.removeprefix("queue."): name for name in series if name.startswith("queue.")}
     yield lines("Jobs queued", "jobs", _over_time(series, queues), False)
-    for chart in _scheduling(workloads, series):
-        if not measured or any(any(line.y) for line in chart.series):
-            yield chart
+    yield from _scheduling(workloads, series)
 
 
 def _over_time(series: Columns, columns: Mapping[str, str]) -> Curves:
@@ -102,5 +126,5 @@ def _moved(cluster: Summary) -> list[ReportTable]:
         for key in cluster
         if key.startswith(("migrat", "messages", "searches", "groups", "collision"))
     ]
-    rows = [[key.replace("_", " "), middle(cluster[key])] for key in keys]
+    rows = [[label(key), middle(cluster[key])] for key in keys]
     return [ReportTable("Tasks that moved", ("figure", "cluster"), rows)]

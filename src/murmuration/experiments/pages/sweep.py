@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from murmuration.experiments.pages.parts import FOOTER, Summary, facts_of, overview
+from murmuration.experiments.pages.columns import MEANINGS
+from murmuration.experiments.pages.parts import (
+    FOOTER,
+    Summary,
+    facts_of,
+    overview,
+    tells_something,
+)
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Chart, Series
 from murmuration.reports.page import Page, ReportTable, Section
@@ -24,14 +32,15 @@ def sweep(title: str, axes: Axes, summaries: Sequence[Summary]) -> Page:
     )
     if axis is not None and len(axes[axis]) > 1:
         log = min(axes[axis]) > 0 and max(axes[axis]) / min(axes[axis]) >= 20
-        for name, key, y_log in (
-            ("Mean job wait time", "wait_s_mean", True),
-            ("Busyness", "busy_fraction", False),
-            ("Conflict fraction", "conflict_fraction", False),
+        for name, key, unit, y_log in (
+            ("Mean wait until a job starts", "wait_s_mean", "seconds", True),
+            ("Scheduler busyness", "busy_fraction", "share of time", False),
+            ("Conflicts", "conflict_fraction", "failed ÷ successful", False),
         ):
-            unit, curves = "seconds" if y_log else "share", _curves(axis, axes, summaries, key)
-            figures.append(Chart(name, axis, unit, curves, x_log=log, y_log=y_log))
-    table = ReportTable("Every run", columns, rows)
+            chart = Chart(name, axis, unit, _curves(axis, axes, summaries, key), x_log=log)
+            if tells_something(chart):
+                figures.append(replace(chart, y_log=y_log))
+    table = ReportTable("Every run", columns, rows, f"{MEANINGS} Bars are 95 % intervals.")
     return Page(
         title=title,
         subtitle="A grid of runs",
@@ -42,6 +51,13 @@ def sweep(title: str, axes: Axes, summaries: Sequence[Summary]) -> Page:
             Section("Figures", figures=tuple(figures)),
         ),
     )
+
+
+def _bound(figures: Sequence[Summary], key: str, side: str) -> list[float | None] | None:
+    """One end of each interval, if runs were replicated."""
+    if not any(isinstance(figure[key], Mapping) for figure in figures):
+        return None
+    return [f[key].get(side) if isinstance(f[key], Mapping) else None for f in figures]
 
 
 def _curves(axis: str, axes: Axes, summaries: Sequence[Summary], key: str) -> tuple[Series, ...]:
@@ -61,9 +77,11 @@ def _curves(axis: str, axes: Axes, summaries: Sequence[Summary], key: str) -> tu
                     f"{name} {label}".strip(),
                     [float(s["vary"][axis]) for s in group],
                     [middle(f[key]) for f in figures],
+                    low=_bound(figures, key, "low"),
+                    high=_bound(figures, key, "high"),
                     hollow=[bool(f["saturated"]) for f in figures],
                     dotted=style > 0,
-                    colour=colour,
+                    colour=colour * len(group[0]["workloads"]) + style,
                     markers=True,
                 )
             )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from murmuration.experiments.runs import Summary
 from murmuration.experiments.statistics import interval
 from murmuration.reports.formats import human
+from murmuration.reports.page import ReportTable
 
 #: A figure of a run and of the reference with the same seed.
 Pair = tuple[float | None, float | None]
@@ -30,6 +31,7 @@ OF_CLUSTER = {
 NEGLIGIBLE = 0.005
 #: From here on "three times" is easier to read than "200 % more".
 FACTOR = 1.0
+SHORTEST = "shortest wait"
 
 
 @dataclass(frozen=True)
@@ -54,19 +56,70 @@ class Difference:
 def judge(runs: Sequence[Summary]) -> list[str]:
     """How sure the comparison is, who waits least, one sentence for each scheduler but the first,
     and what is equal for all; the runs are of all schedulers and seeds."""
+    certain, *rest = headlines(runs) or [""]
+    if not certain:
+        return []
+    groups = _group(runs)
+    first = next(iter(groups))
+    sentences = [
+        _sentence(name, groups[name], differences, first)
+        for name, differences in _differences(groups).items()
+    ]
+    shortest = [line for line in rest if line.startswith(SHORTEST)]
+    return [certain, *shortest, *sentences, *(line for line in rest if line not in shortest)]
+
+
+def headlines(runs: Sequence[Summary]) -> list[str]:
+    """The same without the sentences on each scheduler, where a table has them."""
+    groups = _group(runs)
+    if len(groups) < 2:
+        return []
+    first, reference = next(iter(groups.items()))
+    equal = _equal_for_all(list(_differences(groups).values()))
+    return [_certainty(first, len(reference)), *_shortest_waits(groups), *equal]
+
+
+def differences_table(runs: Sequence[Summary]) -> ReportTable | None:
+    """How each scheduler differs from the first, a column for each figure in which some does."""
+    groups = _group(runs)
+    if len(groups) < 2:
+        return None
+    differences = _differences(groups)
+    names = dict.fromkeys(d.name for each in differences.values() for d in each if not d.is_equal)
+    rows: list[list[object]] = []
+    for scheduler, each in differences.items():
+        by_name = {d.name: d for d in each}
+        cells = [_short(by_name[name]) if name in by_name else None for name in names]
+        rows.append([scheduler, *cells])
+    caption = f"Against {next(iter(groups))}, on the same jobs"
+    note = "=: no difference that these seeds can tell apart, or less than half a percent."
+    return ReportTable(caption, ("scheduler", *names), rows, note) if names else None
+
+
+def _short(difference: Difference) -> str:
+    """`−78 %` or `7.7 ×`, with the ends of its interval."""
+    if difference.is_equal:
+        return "="
+    mean, low, high = difference.mean, difference.low, difference.high
+    if mean >= FACTOR:
+        text = "∞" if mean == float("inf") else f"{1 + mean:.1f}\u00a0×"
+        bounds = "" if low is None or high is None else f" ({1 + low:.1f}–{1 + high:.1f})"
+        return f"{text}{bounds}"
+    sign = "+" if mean > 0 else "−"
+    bounds = "" if low is None or high is None else f" ± {_percent((high - low) / 2)}"
+    return f"{sign}{_percent(abs(mean))}{bounds}\u00a0%"
+
+
+def _group(runs: Sequence[Summary]) -> dict[str, list[Summary]]:
     groups: dict[str, list[Summary]] = {}
     for run in runs:
         groups.setdefault(run["scheduler"], []).append(run)
-    if len(groups) < 2:
-        return []
-    (first, reference), *others = groups.items()
-    differences = {name: list(compare(group, reference)) for name, group in others}
-    return [
-        _certainty(first, len(reference)),
-        *_shortest_waits(groups),
-        *(_sentence(name, groups[name], differences[name], first) for name, _ in others),
-        *_equal_for_all(list(differences.values())),
-    ]
+    return groups
+
+
+def _differences(groups: Groups) -> dict[str, list[Difference]]:
+    (_, reference), *others = groups.items()
+    return {name: list(compare(group, reference)) for name, group in others}
 
 
 def _certainty(first: str, seeds: int) -> str:
@@ -94,7 +147,7 @@ def _shortest_waits(groups: Groups) -> Iterator[str]:
             )
         ]
         mean = sum(known[best]) / len(known[best])
-        what = f"shortest wait of {workload}" if several else "shortest wait"
+        what = f"{SHORTEST} of {workload}" if several else SHORTEST
         yield f"{what}: {', '.join(equal)} ({human(mean)} s)"
 
 

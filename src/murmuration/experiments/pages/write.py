@@ -10,7 +10,6 @@ from murmuration.base import files
 from murmuration.experiments.capacity import CapacityQuestion, Walk, document
 from murmuration.experiments.pages import capacity, comparison, single, sweep
 from murmuration.experiments.pages.parts import Summary, read_series, series_of
-from murmuration.experiments.pages.verdict import judge
 from murmuration.experiments.record import read_record
 from murmuration.experiments.runs import RunOutcome
 from murmuration.experiments.runs import Summary as RunSummary
@@ -46,7 +45,7 @@ def write_comparison(
     first = {spec.label: spec.folder for spec in reversed(specs) if spec.folder is not None}
     series = {spec.label: read_series(first[spec.label]) for spec in specs}
     title = f"{name}: comparison"
-    write_report(folder, comparison.comparison(title, summaries, series, judge(runs)))
+    write_report(folder, comparison.comparison(title, summaries, series, runs))
     _write_summaries(folder, summaries)
 
 

@@ -215,7 +215,8 @@ class Comparison(Sequence[RunResult]):
 
         first = {run.spec.label: run.path for run in reversed(self.runs)}
         series = {label: read_series(path) for label, path in reversed(first.items())}
-        return comparison(f"{self.name}: comparison", self.summaries, series, self.verdict)
+        runs = [run.summary for run in self.runs]
+        return comparison(f"{self.name}: comparison", self.summaries, series, runs)
 
     def report(self, path: Path | str) -> Path:
         """Write the report, one HTML file."""

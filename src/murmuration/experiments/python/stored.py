@@ -49,7 +49,15 @@ def _run_folders(folder: Path) -> list[Path]:
     below = sorted(path.parent for path in folder.glob(f"*/{snapshots.SCENARIO}"))
     if not below:
         raise InputError(f"{folder}: expected the folder of a run or of several, found none")
-    return below
+    order = _order(folder)
+    return sorted(below, key=lambda place: order.get(read_stored_tables(place)["label"], 0))
+
+
+def _order(folder: Path) -> dict[str, int]:
+    """The place of each scheduler in the study that made a folder."""
+    summary = folder / snapshots.SUMMARY
+    runs = files.read_json(summary).get("runs", []) if summary.exists() else []
+    return {run["scheduler"]: place for place, run in enumerate(runs)}
 
 
 def _read(folder: Path) -> StoredRun:
