@@ -1,6 +1,6 @@
 """Two schedulers of one's own on a live cluster: one by offers, one by optimistic transactions.
 
-murmur up --detach && python examples/outside_scheduler.py
+murmur up --detach && .venv/bin/python examples/outside_scheduler.py
 """
 
 from murmuration import OfferScheduler, SharedStateScheduler

@@ -81,6 +81,9 @@ def test_a_job_from_file_to_output(live: Murmur) -> None:
         "hello.2",
     ]
     assert live("logs", "hello.2").out == "hello.2\n"
+    # All tasks of a job, each line with the name of its task.
+    assert live("logs", "hello").out == "".join(f"hello.{k} | hello.{k}\n" for k in range(3))
+    assert live("logs", "hello.2", "--tail", "0").out == ""
     told = live("why", "hello").out
     assert "hello is finished" in told and "hello.1  placed on node-" in told
     assert "drawn at random" in told and "placed 3 of 3" in told

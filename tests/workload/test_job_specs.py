@@ -51,7 +51,7 @@ def test_every_field(tmp_path: Path) -> None:
     ("change", "says"),
     [
         (('memory = "32Mi"', "memory = [1]"), ["line 7", "resources.memory", "expected"]),
-        (("count = 3", 'count = "3"'), ["line 3", "count", "expected int, got str"]),
+        (("count = 3", 'count = "3"'), ["line 3", "count", "expected a whole number, got text"]),
         (("count = 3", "cuont = 3"), ["line 3", "cuont", "did you mean 'count'?"]),
         (("count = 3", "count = 0"), ["line 3", "from 1 to", "got 0"]),
         (('kind = "terminating"', 'kind = "serivce"'), ["line 2", "kind", "serivce"]),
@@ -72,7 +72,7 @@ def test_every_field(tmp_path: Path) -> None:
         ),
         (
             ('command = ["sh", "-c", "echo $MURMUR_TASK"]', 'command = "true"'),
-            ["line 4", "command", "expected array"],
+            ["line 4", "command", "expected a list"],
         ),
         (('name = "hello"\n', ""), ["expected the field 'name'"]),
     ],

@@ -151,12 +151,19 @@ def usual_unit(name: str) -> int:
     return 1 if name == "memory" else MICRO
 
 
+def _bytes(value: float) -> str:
+    """Gigabytes, or megabytes where those are a small fraction: `33.55 MB` is 32Mi."""
+    if 0 < value < 1e8:
+        return f"{value / 1e6:.4g} MB"
+    return f"{value / 1e9:.4g} GB"
+
+
 def format_amount(name: str, amount: int, unit: float | None = None) -> str:
     """One exact amount in the unit people use; `unit` integers are one of it."""
     value = amount / (usual_unit(name) if unit is None else unit)
     if name == "memory":
-        return f"{value / 1e9:.4g} GB"
+        return _bytes(value)
     if unit is not None and is_in_bytes(name):
-        return f"{value / 1e9:.4g} GB {name}"
+        return f"{_bytes(value)} {name}"
     label = "CPU" if name == "cpu" else name
     return f"{value:.4g} {label}"

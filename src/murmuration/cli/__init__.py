@@ -31,6 +31,7 @@ STUDY = (
     "trace",
     "list",
     "init",
+    "completion",
     "why",
     "check",
     "replay",
@@ -64,7 +65,10 @@ MODULES = {
     "report": "results.report",
     "list": "start.listing",
     "init": "start.init",
+    "completion": "start.completion",
 }
+#: Set by a shell that wants completions.
+COMPLETE = "_MURMUR_COMPLETE"
 #: A command whose function cannot have its name.
 FUNCTIONS = {"list": "list_names"}
 
@@ -82,6 +86,10 @@ class Commands(click.Group):
         module = importlib.import_module(f"{room}.{MODULES.get(name, name)}")
         command = getattr(module, FUNCTIONS.get(name, name))
         assert isinstance(command, click.Command)
+        if os.environ.get(COMPLETE):
+            from murmuration.cli.start.complete import attach
+
+            attach(name, command)
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:

@@ -19,15 +19,25 @@ if TYPE_CHECKING:
 @click.option(
     "-s",
     "--scalers",
+    "--schedulers",
+    "scalers",
     metavar="A,B",
     help="Of depas, threshold and oracle; several run on the same requests.",
 )
-@common.with_options(common.SET, common.SEED, common.OUT, common.JSON)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a key of the scenario, e.g. autoscaler.threshold=0.7; may be repeated.",
+)
+@common.with_options(common.SEED, common.DAYS, common.OUT, common.JSON)
 def autoscale(
     scenario: str,
     scalers: str | None,
     settings: tuple[str, ...],
     seed: int | None,
+    days: float | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -43,6 +53,8 @@ def autoscale(
     changes = dict(parse_setting(text) for text in settings)
     if seed is not None:
         changes["seed"] = seed
+    if days is not None:
+        changes["seconds"] = days * 86_400.0
     kinds = None if scalers is None else [name.strip() for name in scalers.split(",")]
     specs = read_specs(scenario, changes, kinds)
     first = specs[0].scenario
@@ -50,7 +62,8 @@ def autoscale(
     # A scenario without a name is called after what it is.
     name = specs[0].tables.get("name", "autoscale")
     folder = common.results_folder(out, as_json, f"{name}-{names}-seed{first.seed}")
-    outcomes = execute_all(specs, folder, lambda kind: common.progress(kind, 1.0))
+    with common.compiling("autoscale"):
+        outcomes = execute_all(specs, folder, lambda kind: common.progress(kind, 1.0))
     if folder is not None:
         write_report(folder, draw_page(outcomes))
     _print(outcomes, folder, as_json)

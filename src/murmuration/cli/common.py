@@ -231,6 +231,20 @@ def progress(title: str, total: float, unit: str = "runs") -> Iterator[Callable[
         yield update
 
 
+@contextmanager
+def compiling(command: str) -> Iterator[None]:
+    """Say once that a command compiles its kernels, which takes a while at its first use and stands
+    before its progress."""
+    from murmuration.experiments.execution import warm
+
+    first = not warm.is_compiled(command)
+    if first:
+        say("compiling kernels, once after installation (about a minute) …")
+    yield
+    if first:
+        warm.mark_compiled(command)
+
+
 def rate(speed: float | None, unit: str) -> str:
     """`3.2 runs/s`, or `40 s/run` where one takes longer; nothing for runs that were there already
     and took no time."""

@@ -22,18 +22,7 @@ DAY_S = 86_400.0
 @click.command()
 @click.argument("scenario")
 @common.SCHEDULER
-@common.with_options(
-    common.SET,
-    common.LOAD,
-    common.ARRIVALS,
-    common.SEED,
-    common.DAYS,
-    common.REPLICAS,
-    common.JOBS,
-    common.ON,
-    common.OUT,
-    common.JSON,
-)
+@common.with_options(*(option for option in common.MANY_RUNS if option is not common.RESUME))
 @click.option(
     "--stop-after",
     type=float,

@@ -144,7 +144,8 @@ def _on_ray(todo: Numbered, address: str) -> Iterator[tuple[int, Summary]]:
         import ray
     except ImportError as error:
         raise InputError(
-            "--on ray: Ray is not installed; install the extra: pip install 'murmuration[ray]'"
+            "--on ray: Ray is not installed; in the project: pip install '.[ray]' (with "
+            "./murmur: .venv/bin/pip install '.[ray]')"
         ) from error
     if not ray.is_initialized():
         ray.init(

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean
-from murmuration.placement.registry import is_user_defined
+from murmuration.placement.registry import NAMES, is_user_defined
 from murmuration.simulation.architectures.table import kinds
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -121,9 +121,12 @@ def _changes(name: str, variants: Mapping[str, Tables]) -> Tables:
         return variants[name]
     if name in kinds() or is_user_defined(name):
         return {"scheduler.kind": name}
-    raise InputError(
-        f"unknown scheduler {name!r}; {did_you_mean(name, [*variants, *kinds()])} (or module:Class)"
-    )
+    if name in NAMES:
+        raise InputError(
+            f"{name} is a placement, not a scheduler; say --set scheduler.placement={name}"
+        )
+    known = list(dict.fromkeys([*variants, *kinds()]))
+    raise InputError(f"unknown scheduler {name!r}; {did_you_mean(name, known)} (or module:Class)")
 
 
 def grid_specs(study: Study, axes: Mapping[str, Sequence[Any]]) -> list[Spec]:

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean
+from murmuration.base.words import plain_types
 
 COUNT_MAX = 100_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
@@ -112,8 +113,8 @@ def _readable(message: str) -> FieldError:
     """msgspec's "Expected `int`, got `str` - at `$.count`" as a problem of the field `count`."""
     text, separator, path = message.rpartition(" - at `$")
     if not separator:
-        return FieldError("", message)
-    return FieldError(path.rstrip("`").lstrip("."), f"{text[0].lower()}{text[1:]}".replace("`", ""))
+        return FieldError("", plain_types(message))
+    return FieldError(path.rstrip("`").lstrip("."), plain_types(f"{text[0].lower()}{text[1:]}"))
 
 
 def check_spec(spec: JobSpec) -> None:

@@ -70,14 +70,17 @@ class JobList:
         """The jobs submitted before this time."""
         return self.select(self.submit_s < seconds)
 
+    def _ends(self, job_id: str) -> str:
+        """The first and the last id, of the workload that an id seems to name if there is one."""
+        near = [code for code, name in enumerate(self.workloads) if job_id.startswith(f"{name}-")]
+        ids = self.job_id[np.isin(self.workload, near)] if near else self.job_id
+        return f"{str(ids[0])!r} to {str(ids[-1])!r}" if len(ids) else "nowhere"
+
     def job_row(self, job_id: str) -> int:
         """The row of a job by its id."""
         rows = np.flatnonzero(self.job_id == job_id)
         if len(rows) == 0:
-            ends = (
-                f"{str(self.job_id[0])!r} to {str(self.job_id[-1])!r}" if len(self) else "nowhere"
-            )
-            raise InputError(f"no job {job_id!r}; ids run from {ends}")
+            raise InputError(f"no job {job_id!r}; ids run from {self._ends(job_id)}")
         return int(rows[0])
 
 

@@ -182,7 +182,7 @@ def split_task(name: str) -> tuple[str, str | None]:
 def job_cells(row: Row) -> list[str]:
     done = sum(row["tasks"].get(state, 0) for state in ("running", "finished"))
     code = "" if row["code"] is None else str(row["code"])
-    age = duration((row["ended_s"] or row["submit_s"] + row["age_s"]) - row["submit_s"])
+    age = duration(row["age_s"])
     return [
         row["job"],
         row["kind"],

@@ -1,15 +1,21 @@
-"""`murmur logs`: the output of a task, so far or as it is written."""
+"""`murmur logs`: the output of a task or of all tasks of a job, so far or as it is written."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.cli.live import common as live
+
+if TYPE_CHECKING:
+    from murmuration.runtime.client.requests import ApiClient
 
 FOLLOW_S = 0.2
 
@@ -18,21 +24,71 @@ FOLLOW_S = 0.2
 @click.argument("task")
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the task ends.")
 @click.option("--stderr", is_flag=True, help="Print standard error instead of standard output.")
+@click.option(
+    "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each task."
+)
 @common.with_options(*live.CLIENT)
-def logs(task: str, follow: bool, stderr: bool, folder: Path | None, as_json: bool) -> None:
-    """Print the output of a task.
+def logs(
+    task: str,
+    follow: bool,
+    stderr: bool,
+    tail: int | None,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the output of a task, or of all tasks of a job.
 
-    TASK is a task such as hello.0, or a job that has a single task.
+    TASK is a task such as hello.0, or a job; the lines of a job with several tasks begin with the
+    name of theirs.
     """
     client = live.client(folder)
-    name = task if live.split_task(task)[1] is not None else f"{task}.0"
-    at, text, run = 0, "", None
+    names = _tasks_of(client, task)
+    if follow and (len(names) > 1 or tail is not None):
+        raise InputError(f"--follow: expected one task such as {names[0]}, without --tail")
+    stream = "stderr" if stderr else "stdout"
+    if follow:
+        for text, _ in _parts(client, names[0], stream, follow=True):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        return
+    outputs = {name: _whole(client, name, stream) for name in names}
+    if as_json:
+        documents = [
+            {"task": name, "run": run, "text": text} for name, (text, run) in outputs.items()
+        ]
+        common.print_json(documents[0] if len(documents) == 1 else documents)
+        return
+    for name, (text, _) in outputs.items():
+        lines = text.splitlines(keepends=True)
+        shown = lines if tail is None else lines[max(len(lines) - tail, 0) :]
+        prefix = f"{name} | " if len(names) > 1 else ""
+        sys.stdout.write("".join(f"{prefix}{line}" for line in shown))
+
+
+def _tasks_of(client: ApiClient, name: str) -> list[str]:
+    """The task that is named, or all tasks of the job that is."""
+    job, index = live.split_task(name)
+    if index is not None:
+        return [name]
+    tasks = [str(row["task"]) for row in client.get("tasks", job=job)["tasks"]]
+    return tasks or [f"{job}.0"]
+
+
+def _whole(client: ApiClient, name: str, stream: str) -> tuple[str, object]:
+    """All output so far, and the run it is of."""
+    parts = list(_parts(client, name, stream, follow=False))
+    return "".join(text for text, _ in parts), parts[-1][1]
+
+
+def _parts(client: ApiClient, name: str, stream: str, follow: bool) -> Iterator[tuple[str, object]]:
+    """The output in pieces, with the run each is of; when following until the task ends."""
+    at, run = 0, None
     while True:
         answer = live.ask_again(
             client,
             *("tasks", name, "output"),
             offset=at,
-            stream="stderr" if stderr else "stdout",
+            stream=stream,
             patience_s=live.AWAY_S if follow else 0.0,
         )
         if run is not None and answer["run"] != run:
@@ -40,13 +96,8 @@ def logs(task: str, follow: bool, stderr: bool, folder: Path | None, as_json: bo
             at, run = 0, None
             continue
         run, at = answer["run"] or None, answer["next"]
-        text += answer["text"] if as_json else ""
-        if not as_json:
-            sys.stdout.write(answer["text"])
-            sys.stdout.flush()
+        yield answer["text"], run
         if not answer["text"] and (answer["ended"] or not follow):
-            break
+            return
         if not answer["text"]:
             time.sleep(FOLLOW_S)
-    if as_json:
-        common.print_json({"task": name, "run": run, "text": text})

@@ -25,12 +25,19 @@ from murmuration.cli.live import common as live
     is_flag=True,
     help="Wait until the job has ended, and return its exit code.",
 )
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    help="With --wait: maximum seconds to wait; the exit code is 124 then.",
+)
 @common.with_options(*live.CLIENT)
 def run(
     file: Path,
     dry_run: bool,
     name: str | None,
     wait_for_it: bool,
+    timeout_s: float | None,
     folder: Path | None,
     as_json: bool,
 ) -> None:
@@ -40,6 +47,8 @@ def run(
     """
     from murmuration.workload.formats.job_files import read_jobs
 
+    if timeout_s is not None and not wait_for_it:
+        raise InputError("--timeout: expected with --wait")
     specs = read_jobs(file)
     if name is not None:
         if len(specs) > 1:
@@ -53,9 +62,10 @@ def run(
         for answer in answers:
             (_print_trial if dry_run else _print_submitted)(answer)
     if wait_for_it and not dry_run:
-        from murmuration.cli.live.wait import wait_for
+        from murmuration.cli.live.wait import TIMEOUT_CODE, wait_for
 
-        sys.exit(max(wait_for(client, spec.name)["code"] for spec in specs))
+        codes = [wait_for(client, spec.name, timeout_s)["code"] for spec in specs]
+        sys.exit(max(TIMEOUT_CODE if code is None else code for code in codes))
     if dry_run and any(answer["unplaced"] for answer in answers):
         sys.exit(1)
 

@@ -143,13 +143,14 @@ def plan(**words: Any) -> None:
     from murmuration.cli.plan import answers
 
     question = PlanQuestion(**words)
-    if question.assignment is not None:
-        answers.reassign(question)
-    elif question.any_one is not None:
-        answers.fail_any(question)
-    elif question.rank:
-        answers.rank(question)
-    elif question.types is not None and not question.add:
-        answers.mix(question)
-    else:
-        answers.make(question)
+    with common.compiling("reassignment" if question.assignment is not None else "plan"):
+        if question.assignment is not None:
+            answers.reassign(question)
+        elif question.any_one is not None:
+            answers.fail_any(question)
+        elif question.rank:
+            answers.rank(question)
+        elif question.types is not None and not question.add:
+            answers.mix(question)
+        else:
+            answers.make(question)

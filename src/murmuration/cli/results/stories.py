@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
+from murmuration.base.documents import Document
 from murmuration.base.errors import InputError
 from murmuration.cli.live import common as live
 
-Document = dict[str, Any]
 #: Lines of a list that are shown; of a longer one the first and the last.
 SHOWN = 12
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from murmuration.base.documents import Json
 from murmuration.cluster.reasons import Explanation
 from murmuration.experiments.live import read_entries
 from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.options import MasterOptions
 from murmuration.schedulers.central import messages as ms
 from murmuration.schedulers.central.explain import ExplainingRound
-from murmuration.schedulers.central.master import CentralMaster
+from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.placing import Rows
 from murmuration.simulation.messages.central_replay import replay
 
@@ -72,7 +72,9 @@ def read_history(path: Path, job: str) -> JobHistory:
 class WatchedMaster(CentralMaster):
     """A master that explains what it decides about one job."""
 
-    def __init__(self, settings: Any, seed: int, wanted: str, decisions: list[Explanation]) -> None:
+    def __init__(
+        self, settings: CentralSettings, seed: int, wanted: str, decisions: list[Explanation]
+    ) -> None:
         super().__init__(settings, seed)
         self._wanted, self._decisions = wanted, decisions
 
@@ -90,7 +92,7 @@ class WatchedMaster(CentralMaster):
         )
 
 
-def _describe(at_s: float, fact: Any) -> Iterator[HistoryLine]:
+def _describe(at_s: float, fact: Json) -> Iterator[HistoryLine]:
     task = f"{fact.job}.{fact.index}" if hasattr(fact, "index") else fact.job
     match fact:
         case ms.JobSubmitted():

@@ -7,8 +7,8 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from murmuration.base.documents import Document
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources, parse_quantity
 from murmuration.runtime.folder import STORE
@@ -32,7 +32,7 @@ def is_live_log(path: Path) -> bool:
     return (path / STORE).is_file() if path.is_dir() else path.name == STORE and path.is_file()
 
 
-def import_log(path: Path) -> dict[str, Any]:
+def import_log(path: Path) -> Document:
     """A scenario of what a live cluster did. Its nodes and jobs are written beside the kernels'
     cache, named by what they hold, so that the scenario can be run again when the cluster is
     gone."""

@@ -12,8 +12,9 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from murmuration.base.documents import Document
 from murmuration.experiments.specs import Spec
 from murmuration.placement.registry import NAMES, is_user_defined
 from murmuration.simulation.architectures.table import BUILT_IN
@@ -45,6 +46,19 @@ def missing_kernels(specs: Sequence[Spec]) -> list[KernelSet]:
     missing = [each for each in wanted if not (folder / each.marker).exists()]
     order = {kind: place for place, kind in enumerate(SLOWEST)}
     return sorted(missing, key=lambda each: order.get(each.kind, len(order)))
+
+
+def is_compiled(command: str) -> bool:
+    """Whether a command has compiled its kernels before, or could not keep them anyway."""
+    folder = _cache()
+    return folder is None or (folder / f"compiled-{command}").exists()
+
+
+def mark_compiled(command: str) -> None:
+    """Remember that a command has compiled its kernels."""
+    folder = _cache()
+    if folder is not None:
+        (folder / f"compiled-{command}").touch()
 
 
 def _cache() -> Path | None:
@@ -110,9 +124,9 @@ def compile_set(kernels: KernelSet) -> None:
         (folder / kernels.marker).touch()
 
 
-def tiny_scenario(kernels: KernelSet) -> dict[str, Any]:
+def tiny_scenario(kernels: KernelSet) -> Document:
     """The smallest scenario that calls the kernels of a set."""
-    batch: dict[str, Any] = {
+    batch: Document = {
         "arrivals_per_s": 0.1,
         "tasks_per_job": 2.0,
         "task_duration_s": 20.0,

@@ -4,8 +4,9 @@ written with its interval."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from murmuration.base.documents import Document, Json
 from murmuration.experiments.statistics import middle
 from murmuration.reports.formats import human, percent
 
@@ -86,7 +87,7 @@ def label(key: str) -> str:
     return f"{STEMS[stem]}, {what}{unit}"
 
 
-def cell(figure: Any, share: bool = False) -> object:
+def cell(figure: Json, share: bool = False) -> object:
     """A figure; the mean of replicas with half the width of its 95 % interval."""
     mean = middle(figure)
     if not isinstance(figure, dict) or figure.get("low") is None or figure["high"] == figure["low"]:
@@ -102,7 +103,7 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def are_equal(summaries: Sequence[dict[str, Any]], *path: str) -> bool:
+def are_equal(summaries: Sequence[Document], *path: str) -> bool:
     """Whether a figure is a single number and the same in all runs."""
     figures = []
     for figure in summaries:
@@ -112,22 +113,20 @@ def are_equal(summaries: Sequence[dict[str, Any]], *path: str) -> bool:
     return all(figure == figures[0] for figure in figures) and not isinstance(figures[0], dict)
 
 
-def telling_columns(summaries: Sequence[dict[str, Any]]) -> list[Column]:
+def telling_columns(summaries: Sequence[Document]) -> list[Column]:
     """The columns that tell schedulers apart: equal numbers of jobs are said once, and a column of
     zeros is left out."""
     return [column for column in WORKLOAD_COLUMNS if _says_something(summaries, column.key)]
 
 
-def _says_something(summaries: Sequence[dict[str, Any]], key: str) -> bool:
+def _says_something(summaries: Sequence[Document], key: str) -> bool:
     names = list(summaries[0]["workloads"])
     if key == "jobs_submitted":
         return not all(are_equal(summaries, "workloads", name, key) for name in names)
     return any(middle(s["workloads"][name].get(key)) for s in summaries for name in names)
 
 
-def workload_rows(
-    summaries: Sequence[dict[str, Any]], columns: Sequence[Column]
-) -> list[list[object]]:
+def workload_rows(summaries: Sequence[Document], columns: Sequence[Column]) -> list[list[object]]:
     """One row per scheduler and workload; the scheduler is named in its first."""
     return [
         [

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from murmuration.base.documents import Document, Json, JsonObject
 from murmuration.base.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-Summary = Mapping[str, Any]
+Summary = JsonObject
 
 
 def workload_frame(summaries: Sequence[Summary]) -> pl.DataFrame:
@@ -42,7 +43,7 @@ def cluster_frame(summaries: Sequence[Summary]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _identify(summary: Summary) -> dict[str, Any]:
+def _identify(summary: Summary) -> Document:
     """Which run it is: its scheduler, what a sweep varied, its seed (how many, for replicas)."""
     seed = summary["seed"]
     seeds = {"seeds": len(seed)} if isinstance(seed, list) else {"seed": seed}
@@ -50,7 +51,7 @@ def _identify(summary: Summary) -> dict[str, Any]:
     return {"scheduler": summary["scheduler"], **varied, **seeds}
 
 
-def _flatten(figures: Summary, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(figures: Summary, prefix: str = "") -> Iterator[tuple[str, Json]]:
     for key, value in figures.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and value.keys() >= {"mean", "low", "high", "n"}:

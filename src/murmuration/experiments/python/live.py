@@ -8,8 +8,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from murmuration.base.documents import Document, Json, JsonObject
 from murmuration.base.errors import InputError
 from murmuration.runtime.client.requests import ApiClient
 from murmuration.workload.job_spec import JobSpec
@@ -83,18 +84,18 @@ class Cluster:
         specs = [job] if isinstance(job, JobSpec) else read_jobs(Path(job))
         return [self._client.post("jobs", body=spec)["job"] for spec in specs]
 
-    def run(self, name: str, command: Sequence[str], **settings: Any) -> dict[str, Any]:
+    def run(self, name: str, command: Sequence[str], **settings: Json) -> Document:
         """Submit a command as a job and wait for its end: `run("hello", ["echo", "hi"], count=3)`.
         The settings are those of a job file."""
         self.submit(JobSpec(name=name, command=list(command), **settings))
         return self.wait(name)
 
-    def wait(self, job: str, timeout_s: float | None = None) -> dict[str, Any]:
+    def wait(self, job: str, timeout_s: float | None = None) -> Document:
         """Wait until a job has ended; its state and exit code."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left = ASK_S if deadline is None else min(ASK_S, deadline - time.monotonic())
-            status: dict[str, Any] = self._client.get("jobs", job, wait_s=max(left, 0.0))
+            status: Document = self._client.get("jobs", job, wait_s=max(left, 0.0))
             if status["ended"]:
                 return status
             if deadline is not None and time.monotonic() >= deadline:
@@ -124,9 +125,9 @@ class Cluster:
         """One row per node: what it has, what is required and used."""
         return _frame(self._client.get("status")["nodes"])
 
-    def why(self, job: str) -> dict[str, Any]:
+    def why(self, job: str) -> Document:
         """Why a job waits, or why it runs where it does."""
-        answer: dict[str, Any] = self._client.get("jobs", job, "why")
+        answer: Document = self._client.get("jobs", job, "why")
         return answer
 
     def logs(self, task: str, stream: str = "stdout") -> str:
@@ -171,15 +172,15 @@ class Cluster:
         return f"<cluster in {self.folder}>"
 
 
-def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+def _frame(rows: Sequence[JsonObject]) -> pl.DataFrame:
     import polars as pl
 
     return pl.DataFrame([_flatten(row) for row in rows], infer_schema_length=None)
 
 
-def _flatten(row: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten(row: JsonObject) -> Document:
     """A row without tables in it: `used.cpu` beside `used.memory`."""
-    flat: dict[str, Any] = {}
+    flat: Document = {}
     for key, value in row.items():
         if isinstance(value, Mapping):
             flat |= {f"{key}.{name}": inner for name, inner in value.items()}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from murmuration.assignment.objectives import parse_limit, parse_objective
+from murmuration.base.documents import Document
 from murmuration.base.loading import look_beside
 from murmuration.experiments.python.results import Plot
 from murmuration.planning.changes import remove_nodes
@@ -27,7 +28,7 @@ class PlanResult:
 
     def __init__(self, plan: Plan, name: str) -> None:
         self._plan = plan
-        self.document: dict[str, Any] = document(plan, name)
+        self.document: Document = document(plan, name)
 
     @property
     def moves(self) -> pl.DataFrame:

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from murmuration.base.documents import Json
 from murmuration.base.errors import InputError, unknown
 from murmuration.experiments.python.frames import cluster_frame, to_pandas, workload_frame
 from murmuration.experiments.runs import Summary, execute
@@ -67,14 +68,14 @@ class Plot:
 
 
 @dataclass(frozen=True, eq=False)
-class RunResult(Mapping[str, Any]):
+class RunResult(Mapping[str, Json]):
     """One run. As a mapping it is its summary: `run["workloads"]["batch"]["wait_s_mean"]`."""
 
     spec: Spec
     summary: Summary
     folder: StudyFolder
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> Json:
         return self.summary[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -170,7 +171,7 @@ class Comparison(Sequence[RunResult]):
         #: What it comes down to, in sentences.
         self.verdict: list[str] = judge(summaries)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Json) -> Json:
         if not isinstance(key, str):
             return self.runs[key]
         named = {run.spec.label: run for run in reversed(self.runs)}
@@ -209,7 +210,7 @@ class Comparison(Sequence[RunResult]):
     def figures(self) -> list[Plot]:
         return [Plot(each) for section in self._page().sections for each in section.figures]
 
-    def _page(self) -> Any:
+    def _page(self) -> Json:
         from murmuration.experiments.pages.comparison import comparison
         from murmuration.experiments.pages.parts import read_series
 
@@ -244,12 +245,12 @@ class Sweep(Comparison):
         name: str,
         runs: Sequence[RunResult],
         folder: StudyFolder,
-        axes: Mapping[str, Sequence[Any]],
+        axes: Mapping[str, Sequence[Json]],
     ) -> None:
         super().__init__(name, runs, folder)
         self.axes = axes
 
-    def _page(self) -> Any:
+    def _page(self) -> Json:
         from murmuration.experiments.pages.sweep import sweep
 
         return sweep(f"{self.name}: sweep", self.axes, self.summaries)
@@ -267,7 +268,7 @@ def _show(sentences: Sequence[str], frame: pl.DataFrame, plots: Sequence[Plot]) 
     return f"{f'<ul>{lines}</ul>' if lines else ''}{table}<div>{images}</div>"
 
 
-def require_names(given: Sequence[Any], what: str) -> None:
+def require_names(given: Sequence[Json], what: str) -> None:
     """At least one of something."""
     if not given:
         raise InputError(f"{what}: expected at least one, got none")

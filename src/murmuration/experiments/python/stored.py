@@ -15,7 +15,7 @@ from murmuration.simulation.results import snapshots
 
 
 @dataclass(frozen=True)
-class StoredRun:
+class RunInFolder:
     """A run in a folder."""
 
     spec: Spec
@@ -23,24 +23,24 @@ class StoredRun:
 
 
 @dataclass(frozen=True)
-class StoredRuns:
+class RunsInFolders:
     """Runs to be shown side by side. `same_jobs`: every scheduler had the same jobs, seed by seed,
     so that their differences mean something."""
 
     name: str
-    runs: tuple[StoredRun, ...]
+    runs: tuple[RunInFolder, ...]
     same_jobs: bool
     notes: tuple[str, ...] = ()
 
 
-def read_runs(folders: Sequence[Path]) -> StoredRuns:
+def read_runs(folders: Sequence[Path]) -> RunsInFolders:
     """The runs in these folders, and in the folders below those that hold several."""
     places = [place for folder in folders for place in _run_folders(folder)]
     runs = _distinguish([_read(place) for place in dict.fromkeys(places)])
     names = dict.fromkeys(str(run.summary["scenario"]) for run in runs)
     same_jobs = _have_same_jobs(runs)
     notes = () if same_jobs else ("the runs are not of the same jobs, so there is no verdict",)
-    return StoredRuns(", ".join(names), tuple(runs), same_jobs, notes)
+    return RunsInFolders(", ".join(names), tuple(runs), same_jobs, notes)
 
 
 def _run_folders(folder: Path) -> list[Path]:
@@ -60,7 +60,7 @@ def _order(folder: Path) -> dict[str, int]:
     return {run["scheduler"]: place for place, run in enumerate(runs)}
 
 
-def _read(folder: Path) -> StoredRun:
+def _read(folder: Path) -> RunInFolder:
     if not (folder / snapshots.SUMMARY).exists():
         raise InputError(f"{folder}: the run was not finished; --resume of its command goes on")
     stored, summary = read_stored_tables(folder), files.read_json(folder / snapshots.SUMMARY)
@@ -69,23 +69,23 @@ def _read(folder: Path) -> StoredRun:
     spec = make_spec(stored["label"], stored["tables"], str(folder), str(folder))
     timing = folder / snapshots.TIMING
     times = {"timing": files.read_json(timing)} if timing.exists() else {}
-    return StoredRun(spec, {**summary, **times})
+    return RunInFolder(spec, {**summary, **times})
 
 
-def _distinguish(runs: Sequence[StoredRun]) -> list[StoredRun]:
+def _distinguish(runs: Sequence[RunInFolder]) -> list[RunInFolder]:
     """Runs of one label and seed are different runs: they are called by their folders."""
     counts = Counter((run.spec.label, run.spec.scenario.seed) for run in runs)
     double = {label for (label, _), count in counts.items() if count > 1}
     return [_rename_run(run) if run.spec.label in double else run for run in runs]
 
 
-def _rename_run(run: StoredRun) -> StoredRun:
+def _rename_run(run: RunInFolder) -> RunInFolder:
     assert run.spec.folder is not None, "it was read from there"
     label = Path(run.spec.folder).name
-    return StoredRun(replace(run.spec, label=label), {**run.summary, "scheduler": label})
+    return RunInFolder(replace(run.spec, label=label), {**run.summary, "scheduler": label})
 
 
-def _have_same_jobs(runs: Sequence[StoredRun]) -> bool:
+def _have_same_jobs(runs: Sequence[RunInFolder]) -> bool:
     """Whether every scheduler has the same seeds in the same order, with as many jobs."""
     by_label: dict[str, list[object]] = {}
     for run in runs:

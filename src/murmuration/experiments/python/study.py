@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from murmuration.base.documents import Json
 from murmuration.experiments.parallel import run_all
 from murmuration.experiments.python.results import (
     Comparison,
@@ -29,7 +29,7 @@ from murmuration.experiments.specs import (
 from murmuration.simulation.scenarios import scenario as sc
 
 #: A variant of the scenario, an architecture, `module:Class`, or a class or score function itself.
-Scheduler = str | Callable[..., Any]
+Scheduler = str | Callable[..., object]
 Scenario = str | Path | Tables
 
 
@@ -91,7 +91,7 @@ def compare(
 
 def sweep(
     scenario: Scenario,
-    vary: Mapping[str, Sequence[Any]],
+    vary: Mapping[str, Sequence[object]],
     changes: Tables | None = None,
     *,
     scheduler: Scheduler | None = None,
@@ -140,7 +140,7 @@ def _label(scheduler: Scheduler) -> str:
     return str(_name_of(scheduler)).rpartition(":")[2]
 
 
-def _name_of(value: Any) -> Any:
+def _name_of(value: Json) -> Json:
     """A class or a function by the name under which it can be loaded again; anything else as it
     is."""
     # A compiled score is an object around the user's function.

@@ -14,6 +14,7 @@ import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.base.loading import look_beside
+from murmuration.base.words import plain_types
 from murmuration.schedulers.queues.discipline import QueueSettings
 from murmuration.simulation.architectures.table import DEFAULT_KIND, settings_tables
 
@@ -224,7 +225,7 @@ def load(name: str) -> dict[str, Any]:
     raise InputError(f"{unknown('preset', name, preset_names())} (a scenario file ends in .toml)")
 
 
-def _describe_export(path: Path) -> dict[str, Any]:
+def _describe_export(path: Path) -> dict[str, object]:
     """A trace or an export of a cluster as a scenario of its own: its jobs on its nodes, if it has
     nodes."""
     from murmuration.workload.detect import open_trace
@@ -235,7 +236,7 @@ def _describe_export(path: Path) -> dict[str, Any]:
             f"{path}: {trace.kind}: expected jobs to simulate, found none; a scenario file ends in "
             ".toml"
         )
-    tables: dict[str, Any] = {"name": path.name.partition(".")[0] or "cluster"}
+    tables: dict[str, object] = {"name": path.name.partition(".")[0] or "cluster"}
     if trace.nodes is not None:
         tables["cluster"] = {"trace": str(path)}
     return {**tables, "workload": {"trace": str(path)}}
@@ -478,6 +479,7 @@ def _readable(message: str, where: str = "") -> str:
     text, separator, path = message.rpartition(" - at `$")
     if not separator:
         text, path = message, ""
+    text = plain_types(text)
     at = f"{where}{path.rstrip('`')}".lstrip(".")
     return f"{at}: {text[0].lower()}{text[1:]}" if at else text
 

@@ -7,8 +7,8 @@ when they were made, started and finished. `murmur plan` reads the same file wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from murmuration.base.documents import JsonObject
 from murmuration.base.resources import parse_quantity
 from murmuration.cluster.constraints import Attributes
 from murmuration.workload.exports.rows import (
@@ -21,7 +21,7 @@ from murmuration.workload.exports.rows import (
 )
 from murmuration.workload.trace import Trace, count_skipped
 
-Thing = Mapping[str, Any]
+Thing = JsonObject
 #: What pods of a daemon set take is the node's own; they come and go with it.
 DAEMON, MIRROR = "DaemonSet", "kubernetes.io/config.mirror"
 #: Resources that are no room for tasks.
@@ -92,7 +92,7 @@ def _node(node: Thing, taken: Mapping[str, Mapping[str, float]], where: str) -> 
     return ExportedNode(name, sizes, labels)
 
 
-def _sizes(given: Mapping[str, Any], where: str) -> dict[str, float]:
+def _sizes(given: JsonObject, where: str) -> dict[str, float]:
     sizes = {"cpu": 0.0, "memory": 0.0}
     for name, amount in given.items():
         if name not in NOT_COUNTED and not name.startswith("attachable-volumes"):

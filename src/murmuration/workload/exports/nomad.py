@@ -8,8 +8,8 @@ CPU in MHz: 1,000 of them are one CPU here, of nodes and of jobs alike.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from murmuration.base.documents import JsonObject
 from murmuration.base.errors import InputError
 from murmuration.workload.exports.rows import (
     ENDLESS_S,
@@ -26,7 +26,7 @@ MHZ = 1000.0
 NANOSECONDS = 1e-9
 NODES = "nomad operator api '/v1/nodes?resources=true'"
 ASSUMED = "1,000 MHz are one CPU"
-Thing = Mapping[str, Any]
+Thing = JsonObject
 
 
 def is_nodes(things: Sequence[Thing]) -> bool:

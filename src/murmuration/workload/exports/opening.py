@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from murmuration.base.documents import Json, JsonObject
 from murmuration.base.errors import InputError
 from murmuration.cluster.constraints import Constraint
 from murmuration.workload.exports import kubernetes, nomad, slurm
@@ -54,7 +54,7 @@ def _open_json(source: SourceFile) -> Trace | None:
     return kubernetes.read_objects(things, where) if kubernetes.is_objects(things) else None
 
 
-def _things(document: Any) -> list[Mapping[str, Any]]:
+def _things(document: Json) -> list[JsonObject]:
     """The objects of a document: a list, a Kubernetes `List`, or one object."""
     if isinstance(document, Mapping) and isinstance(document.get("items"), list):
         document = document["items"]
