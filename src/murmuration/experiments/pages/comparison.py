@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +48,8 @@ def comparison(
         footer=FOOTER,
         sections=(
             *_verdict(runs),
-            Section("At a glance", tables=(table, placement_table(summaries))),
             Section("Waiting and busyness", figures=tuple(_headlines(summaries))),
+            Section("At a glance", tables=(table, placement_table(summaries))),
             *_moving(summaries, series),
             Section("Over time", figures=keep_telling(_over_time(series))),
             *notes_section(summaries[0]),
@@ -82,6 +82,8 @@ class Headline:
     y_percent: bool = False
 
 
+#: From this ratio on, bars are drawn by their logarithm.
+DECADES = 100.0
 HEADLINES = (
     Headline("Mean wait until a job starts", "seconds", "wait_s_mean", y_log=True),
     Headline("Mean wait until all its tasks run", "seconds", "wait_full_s_mean", y_log=True),
@@ -99,6 +101,13 @@ def _headlines(summaries: Sequence[Summary]) -> Iterator[Bars]:
             yield bars
 
 
+def _spans_decades(values: Iterable[Sequence[Any]]) -> bool:
+    """Whether bars differ so much that only a logarithm shows them all; the length of a bar means
+    more without."""
+    known = [float(middle(value)) for row in values for value in row if middle(value)]
+    return bool(known) and max(known) > DECADES * min(known)
+
+
 def _bars(headline: Headline, summaries: Sequence[Summary]) -> Bars:
     """One bar per scheduler and workload, with its interval if runs were replicated."""
     names = list(summaries[0]["workloads"])
@@ -111,7 +120,7 @@ def _bars(headline: Headline, summaries: Sequence[Summary]) -> Bars:
         headline.unit,
         tuple(str(summary["scheduler"]) for summary in summaries),
         tuple((name, tuple(middle(value) for value in values[name])) for name in names),
-        y_log=headline.y_log,
+        y_log=headline.y_log and _spans_decades(values.values()),
         y_percent=headline.y_percent,
         low=low if bounded else None,
         high=high if bounded else None,
