@@ -68,5 +68,14 @@ def test_noise_is_no_difference() -> None:
     assert sentences[2] == "b: no difference from a" and "wait" in sentences[3]
 
 
+def test_what_no_seed_can_tell_apart_has_no_winner() -> None:
+    runs = [run("a", 10.0), run("a", 20.0), run("b", 20.0), run("b", 10.5)]
+    assert judge(runs)[1] == "shortest wait: no difference that these seeds can tell"
+
+
+def test_jobs_that_start_under_nobody_are_nobodys_fault() -> None:
+    assert "never" not in judge([run("a", 10.0, unstarted=1), run("b", 5.0, unstarted=1)])[2]
+
+
 def test_nothing_to_compare() -> None:
     assert judge([]) == [] and judge([run("a", 1.0)]) == []

@@ -104,13 +104,15 @@ def _whole(value: object) -> object:
 
 
 def are_equal(summaries: Sequence[Document], *path: str) -> bool:
-    """Whether a figure is a single number and the same in all runs."""
+    """Whether a figure is the same in all runs, and with all their seeds."""
     figures = []
     for figure in summaries:
         for key in path:
             figure = figure[key]
         figures.append(figure)
-    return all(figure == figures[0] for figure in figures) and not isinstance(figures[0], dict)
+    first = figures[0]
+    varies = isinstance(first, dict) and first.get("low") != first.get("high")
+    return all(figure == first for figure in figures) and not varies
 
 
 def telling_columns(summaries: Sequence[Document]) -> list[Column]:

@@ -60,10 +60,8 @@ def judge(runs: Sequence[Summary]) -> list[str]:
     if not certain:
         return []
     groups = _group(runs)
-    first = next(iter(groups))
     sentences = [
-        _sentence(name, groups[name], differences, first)
-        for name, differences in _differences(groups).items()
+        _sentence(groups, name, differences) for name, differences in _differences(groups).items()
     ]
     shortest = [line for line in rest if line.startswith(SHORTEST)]
     return [certain, *shortest, *sentences, *(line for line in rest if line not in shortest)]
@@ -148,6 +146,9 @@ def _shortest_waits(groups: Groups) -> Iterator[str]:
         ]
         mean = sum(known[best]) / len(known[best])
         what = f"{SHORTEST} of {workload}" if several else SHORTEST
+        if len(equal) == len(known) and len(first) > 1:
+            yield f"{what}: no difference that these seeds can tell"
+            continue
         yield f"{what}: {', '.join(equal)} ({human(mean)} s)"
 
 
@@ -159,11 +160,10 @@ def _waits(group: Sequence[Summary], workload: str) -> list[float]:
     return [run["workloads"][workload]["wait_s_mean"] for run in group]
 
 
-def _sentence(
-    name: str, runs: Sequence[Summary], differences: Sequence[Difference], first: str
-) -> str:
+def _sentence(groups: Groups, name: str, differences: Sequence[Difference]) -> str:
+    runs, (first, reference) = groups[name], next(iter(groups.items()))
     unequal = [_words(d) for d in differences if not d.is_equal]
-    parts = [*_unstarted(runs), *(unequal or [f"no difference from {first}"])]
+    parts = [*_unstarted(runs, reference), *(unequal or [f"no difference from {first}"])]
     return f"{name}: {'; '.join(parts)}"
 
 
@@ -232,9 +232,13 @@ def _percent(share: float) -> str:
     return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}"
 
 
-def _unstarted(runs: Sequence[Summary]) -> list[str]:
-    """Jobs that never ran come first: no other figure counts for much beside them."""
-    workloads = [workload for run in runs for workload in run["workloads"].values()]
-    unstarted = sum(workload["jobs_not_started"] for workload in workloads)
-    jobs = sum(workload["jobs_submitted"] for workload in workloads)
-    return [f"{unstarted:,} of {jobs:,} jobs never started"] if unstarted else []
+def _unstarted(runs: Sequence[Summary], reference: Sequence[Summary]) -> list[str]:
+    """Jobs that never ran come first: no other figure counts for much beside them. Those that came
+    too late to start wait under every scheduler."""
+    unstarted, jobs = _count(runs, "jobs_not_started"), _count(runs, "jobs_submitted")
+    more = unstarted > _count(reference, "jobs_not_started")
+    return [f"{unstarted:,} of {jobs:,} jobs never started"] if more else []
+
+
+def _count(runs: Sequence[Summary], key: str) -> int:
+    return sum(workload[key] for run in runs for workload in run["workloads"].values())
