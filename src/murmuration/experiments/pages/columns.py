@@ -43,6 +43,8 @@ MEANINGS = (
 )
 #: What a page has no room for beside the others.
 SPARE = ("turnaround_s_mean", "attempts_mean", "busy_wasted_fraction", "wait_first_attempt_s_mean")
+#: What else it has no room for where every figure has its interval beside it.
+SPARE_WITH_INTERVALS = (*SPARE, "wait_s_p50", "wait_s_p99", "wait_full_s_mean")
 #: Every figure of a workload in words, for the page of one run.
 LABELS = {
     "jobs_submitted": "jobs submitted",

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from murmuration.base.version import __version__
-from murmuration.experiments.pages.columns import SPARE, telling_columns, workload_rows
+from murmuration.experiments.pages.columns import (
+    SPARE,
+    SPARE_WITH_INTERVALS,
+    telling_columns,
+    workload_rows,
+)
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Chart, Series
 from murmuration.reports.formats import human
@@ -53,7 +58,8 @@ def series_of(outcome: RunOutcome, folder: Path) -> Columns:
 def overview(summaries: Sequence[Summary]) -> tuple[list[str], list[list[object]]]:
     """The table of a comparison: one row per scheduler and workload, with intervals."""
     plain = [dict(summary) for summary in summaries]
-    columns = [column for column in telling_columns(plain) if column.key not in SPARE]
+    spare = SPARE_WITH_INTERVALS if isinstance(plain[0]["seed"], list) else SPARE
+    columns = [column for column in telling_columns(plain) if column.key not in spare]
     titles = ["scheduler", "workload", *(column.title for column in columns)]
     return titles, workload_rows(plain, columns)
 
