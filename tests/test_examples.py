@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+#: Kernels may have to be compiled first, on a machine that is busy.
+pytestmark = pytest.mark.timeout(3600)
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.with_suffix(".out").exists())
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 

@@ -86,7 +86,8 @@ def faults(
 def _scenario(scenario: Scenario, count: int, as_json: bool) -> None:
     from murmuration.experiments.faults import has_survived, run_with_faults
 
-    outcome = run_with_faults(scenario, count)
+    with common.progress("running with faults", 1.0) as update:
+        outcome = run_with_faults(scenario, count, update)
     if as_json:
         common.print_json(outcome)
     else:

@@ -14,8 +14,7 @@ from murmuration.cli import common
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.table import Table
-
+    from murmuration.reports.terminal import FittingTable
     from murmuration.workload.jobs import JobList
     from murmuration.workload.trace import TraceOptions
 
@@ -257,32 +256,40 @@ def _show(file: str, described: dict[str, Any]) -> None:
         say(f"- {line}")
 
 
-def _workload_table(workloads: dict[str, Any]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
+def _workload_table(workloads: dict[str, Any]) -> FittingTable:
+    from murmuration.reports.terminal import comparison_table
 
-    table = Table("workload")
-    for title in ("jobs", "tasks", "gap s", "tasks a job", "duration s", "size of a task"):
-        table.add_column(title, justify="right")
-    for name, row in workloads.items():
-        means = (_figure(row[key]) for key in ("gap_s_mean", "tasks_mean", "duration_s_mean"))
-        size = escape(_sizes(row["size_mean"]))
-        table.add_row(escape(name), f"{row['jobs']:,}", f"{row['tasks']:,}", *means, size)
-    return table
+    titles = ("workload", "jobs", "tasks", "size of a task", "gap s", "tasks a job", "duration s")
+    rows = [
+        [
+            name,
+            row["jobs"],
+            row["tasks"],
+            _sizes(row["size_mean"]),
+            *(_figure(row[key]) for key in ("gap_s_mean", "tasks_mean")),
+            _duration(row["duration_s_mean"]),
+        ]
+        for name, row in workloads.items()
+    ]
+    return comparison_table(titles, rows)
 
 
-def _mix_table(mix: list[dict[str, Any]]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
+def _duration(seconds: float) -> str:
+    from murmuration.workload.exports.rows import ENDLESS_S
 
-    table = Table("size of a node")
-    table.add_column("nodes", justify="right")
-    for row in mix[:MIX_SHOWN]:
-        sizes = _sizes({name: value for name, value in row.items() if name != "nodes"})
-        table.add_row(escape(sizes), f"{row['nodes']:,}")
+    return "for ever" if seconds >= ENDLESS_S else _figure(seconds)
+
+
+def _mix_table(mix: list[dict[str, Any]]) -> FittingTable:
+    from murmuration.reports.terminal import comparison_table
+
+    rows: list[list[object]] = [
+        [_sizes({name: value for name, value in row.items() if name != "nodes"}), row["nodes"]]
+        for row in mix[:MIX_SHOWN]
+    ]
     if len(mix) > MIX_SHOWN:
-        table.add_row("others", f"{sum(row['nodes'] for row in mix[MIX_SHOWN:]):,}")
-    return table
+        rows.append(["others", sum(row["nodes"] for row in mix[MIX_SHOWN:])])
+    return comparison_table(("size of a node", "nodes"), rows)
 
 
 def _sizes(sizes: dict[str, float]) -> str:

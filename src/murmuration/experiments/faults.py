@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,14 @@ from murmuration.simulation.messages.central import CentralCluster
 from murmuration.simulation.messages.central_replay import joins, submissions
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
+from murmuration.workload.exports.rows import ENDLESS_S
+from murmuration.workload.jobs import JobList
 
 #: The figures of a run, as JSON shows them.
 Figures = dict[str, Any]
+DAY_S = 86_400.0
+#: A run is advanced in so many pieces, so that its progress can be shown.
+PIECES = 50
 #: Agents have joined by then.
 START_S = 5.0
 
@@ -57,7 +63,9 @@ def run_schedules(
     }
 
 
-def run_with_faults(scenario: sc.Scenario, count: int) -> Figures:
+def run_with_faults(
+    scenario: sc.Scenario, count: int, update: Callable[[float], None] = lambda share: None
+) -> Figures:
     """A scenario through the live master and its node agents in virtual time, while so many faults
     happen.
 
@@ -66,7 +74,7 @@ def run_with_faults(scenario: sc.Scenario, count: int) -> Figures:
     what must hold is counted at the end.
     """
     nodes = make_nodes(scenario.cluster)
-    jobs = submissions(make_jobs(scenario, nodes.resources))
+    jobs = submissions(end_all(make_jobs(scenario, nodes.resources), scenario.days * DAY_S))
     check_size(scenario, nodes, jobs)
     options = master_options(scenario, nodes, "")
     rng = generator(scenario.seed, "faults")
@@ -84,9 +92,19 @@ def run_with_faults(scenario: sc.Scenario, count: int) -> Figures:
     inflicted = [_inflict(cluster, horizon, 2.0 * timeout_s, rng) for _ in range(count)]
     longest = max(event.duration_s or 0.0 for _, event in jobs)
     driver.at(horizon + 2.0 * timeout_s, driver.start, MASTER)
-    driver.run(horizon + 2.0 * timeout_s)
+    for piece in range(1, PIECES + 1):
+        driver.run((horizon + 2.0 * timeout_s) * piece / PIECES)
+        update(piece / (PIECES + 1))
     run_until_quiet(cluster, len(jobs), timeout_s, horizon + 5.0 * timeout_s + 10.0 * longest)
     return _report_survival(scenario.name, cluster, len(jobs), Counter(inflicted))
+
+
+def end_all(jobs: JobList, seconds: float) -> JobList:
+    """The same jobs; those that run for ever end with the scenario, because all must have ended
+    before anything can be said of them."""
+    rest = np.maximum(seconds - jobs.submit_s, 1.0)
+    endless = jobs.duration_s >= ENDLESS_S
+    return replace(jobs, duration_s=np.where(endless, rest, jobs.duration_s))
 
 
 def run_until_quiet(cluster: CentralCluster, jobs: int, timeout_s: float, until: float) -> None:

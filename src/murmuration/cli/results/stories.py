@@ -203,14 +203,13 @@ def print_decision(decision: Document, attempt: int = 0) -> None:
         head += f", attempt {attempt} at {decision['at_s']:,.3f} s"
     tasks = f"{decision['tasks']} task{'' if decision['tasks'] == 1 else 's'}"
     click.echo(f"{head}: {tasks} of {decision['request']}")
-    click.echo(
-        f"{decision['considered']:,} nodes considered, {decision['feasible']:,} could take a task"
-    )
+    nodes = f"{decision['considered']:,} node{'' if decision['considered'] == 1 else 's'}"
+    click.echo(f"{nodes} considered, {decision['feasible']:,} could take a task")
     for reason, count in decision["filtered"].items():
         click.echo(f"  {count:>8,}  {reason}")
     for note in decision.get("notes", ()):
         click.echo(note)
-    if decision.get("how"):
+    if decision.get("how") and decision["chosen"]:
         click.echo(f"chosen: {decision['how']}")
     scored = any(node["score"] is not None for node in decision["best"])
     if scored:

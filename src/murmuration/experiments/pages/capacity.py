@@ -8,6 +8,7 @@ from murmuration.base.version import __version__
 from murmuration.cluster import allocation_types
 from murmuration.experiments import capacity
 from murmuration.experiments.capacity import CapacityQuestion, CapacityStep, Walk
+from murmuration.experiments.pages.parts import kind_label
 from murmuration.reports.charts import Chart, Series
 from murmuration.reports.formats import percent
 from murmuration.reports.page import Page, ReportTable, Section
@@ -23,10 +24,7 @@ FOOTER = (
 
 def table(walks: Sequence[Walk]) -> tuple[list[str], list[list[object]]]:
     """One row per scheduler and size."""
-    kinds = [
-        name.upper() if name in ("sta", "ta", "pa", "da") else name
-        for name in allocation_types.NAMES[:-1]
-    ]
+    kinds = [kind_label(name) for name in allocation_types.NAMES[:-1]]
     columns = [
         "scheduler",
         "size",

@@ -10,6 +10,9 @@ from murmuration.base.documents import Document, Json
 from murmuration.experiments.statistics import middle
 from murmuration.reports.formats import human, percent
 
+#: An interval this narrow is the rounding of equal figures.
+ROUNDING = 1e-9
+
 
 class Column(NamedTuple):
     """A figure of a workload: its heading, its key in the summary, and whether it is a share."""
@@ -95,6 +98,8 @@ def cell(figure: Json, share: bool = False) -> object:
     if not isinstance(figure, dict) or figure.get("low") is None or figure["high"] == figure["low"]:
         return percent(mean) if share else _whole(mean)
     half = (figure["high"] - figure["low"]) / 2
+    if half <= ROUNDING * abs(mean):
+        return percent(mean) if share else _whole(mean)
     if share:
         return f"{100 * mean:.1f}\u00a0±\u00a0{100 * half:.1f}\u00a0%"
     return f"{human(mean)}\u00a0±\u00a0{human(float(f'{half:.2g}'))}"
