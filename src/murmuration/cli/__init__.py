@@ -53,6 +53,7 @@ LIVE = (
     "store",
     "master",
     "agent",
+    "ca",
 )
 #: A cluster that is not ours; the commands below it lie in `cli/kube`.
 FOREIGN = ("kube",)
@@ -66,6 +67,7 @@ MODULES = {
     "list": "start.listing",
     "init": "start.init",
     "completion": "start.completion",
+    "ca": "hosts.ca",
 }
 #: Set by a shell that wants completions.
 COMPLETE = "_MURMUR_COMPLETE"
@@ -82,7 +84,8 @@ class Commands(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        room = "murmuration.cli.live" if name in LIVE else "murmuration.cli"
+        in_live = name in LIVE and name not in MODULES
+        room = "murmuration.cli.live" if in_live else "murmuration.cli"
         module = importlib.import_module(f"{room}.{MODULES.get(name, name)}")
         command = getattr(module, FUNCTIONS.get(name, name))
         assert isinstance(command, click.Command)

@@ -15,6 +15,8 @@ from pathlib import Path
 from murmuration.base.errors import InputError
 
 TOKEN, API, STORE, NODES, UP = "token", "api.json", "store.db", "nodes", "up.json"
+#: The folder of a part's certificate. An operator puts it there, so no command removes it.
+TLS = "tls"
 MASTER_LOCK, UP_LOCK = "master.lock", "up.lock"
 #: Says that a cluster was made here. What else has a name of a cluster's files is then its own.
 MARK = ".murmur"
@@ -61,16 +63,17 @@ def check_folder(folder: Path) -> None:
     """InputError if somebody else owns the folder, can write in it, or can put another one in its
     place; or if something in it that a cluster reads is not its owner's."""
     place = Path(os.path.realpath(folder))
-    _check_own(folder, os.lstat(folder))
-    _check_own(place, os.lstat(place))
+    check_own(folder, os.lstat(folder))
+    check_own(place, os.lstat(place))
     for above in place.parents:
         _check_way(folder, above)
     for name in (*FILES, NODES):
         with contextlib.suppress(FileNotFoundError):
-            _check_own(place / name, os.lstat(place / name), may_be_link=False)
+            check_own(place / name, os.lstat(place / name), may_be_link=False)
 
 
-def _check_own(path: Path, seen: os.stat_result, may_be_link: bool = True) -> None:
+def check_own(path: Path, seen: os.stat_result, may_be_link: bool = True) -> None:
+    """InputError if somebody else owns it or can write to it."""
     if seen.st_uid != os.geteuid():
         raise InputError(
             f"{path}: expected it to belong to user {os.geteuid()}, who uses it; it belongs to "
@@ -98,11 +101,11 @@ def _check_way(folder: Path, above: Path) -> None:
         )
 
 
-def check_token(path: Path) -> None:
-    """A token that others can read is no secret."""
+def check_secret(path: Path, remedy: str) -> None:
+    """A token or a key that others can read is no secret."""
     mode = os.lstat(path).st_mode
     if mode & OTHERS:
-        raise InputError(f"{path}: expected mode 600, got {stat.S_IMODE(mode):o}; make a new token")
+        raise InputError(f"{path}: expected mode 600, got {stat.S_IMODE(mode):o}; {remedy}")
 
 
 # What of it is Murmuration's.

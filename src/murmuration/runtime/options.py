@@ -7,6 +7,9 @@ import msgspec
 
 from murmuration.runtime.isolations import AUTO
 
+#: How long an authority and a certificate are valid if nobody says otherwise, and at most.
+AUTHORITY_DAYS, CERTIFICATE_DAYS, DAYS_MAX = 3650, 365, 36500
+
 
 class MasterOptions(msgspec.Struct, kw_only=True):
     """How a master is started."""

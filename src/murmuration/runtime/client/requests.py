@@ -41,7 +41,8 @@ class ApiClient:
 
     @property
     def url(self) -> str:
-        return self.address.url
+        encrypted = self._credentials.client_tls is not None
+        return self.address.secure_url if encrypted else self.address.url
 
     def get(self, *path: str, **query: Any) -> Any:
         return self._ask("GET", path, query)
@@ -61,9 +62,21 @@ class ApiClient:
                 while part := connection.recv(65536):
                     data += part
             except OSError as error:
-                raise cut_off() from error
+                raise self._cut_off(data) from error
+        if not data:
+            raise self._cut_off(data)
         head, _, content = bytes(data).partition(b"\r\n\r\n")
         return _answer(head, content)
+
+    def _cut_off(self, data: bytearray) -> InputError:
+        """A master that refuses a certificate says so in its log only: a handshake is over for the
+        client before the server has looked at its certificate."""
+        if data or self._credentials.client_tls is None:
+            return cut_off()
+        return InputError(
+            f"{self.url}: the master ended the connection without an answer; if it goes on doing "
+            "so it refuses this certificate, and its log says why"
+        )
 
     def _send(
         self, method: str, path: tuple[str, ...], query: dict[str, Any], body: Any

@@ -13,7 +13,7 @@ import hmac
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,7 +38,13 @@ from murmuration.schedulers.central.messages import (
 from murmuration.schedulers.offers.messages import FromFramework, ReplyToOffer, SetNeedsOffers
 from murmuration.workload.job_spec import NAME
 
+if TYPE_CHECKING:
+    from murmuration.runtime.net.certificates import Identity
+
 HELLO_S = 10.0
+#: Which certificates are good for which role of a hello. A master's is good for all: it may do
+#: everything anyway, and the node agents on its host use it.
+CERTIFIED = {"agent": ("agent", "master"), "scheduler": ("submitter", "operator", "master")}
 #: Connections without a hello; the oldest makes room for the next.
 STRANGERS_MAX = 64
 
@@ -53,6 +59,8 @@ class Peer:
 
     role: str
     name: str
+    #: Whose certificate it has shown, on an encrypted connection.
+    identity: Identity | None = None
     sessions: dict[str, int] = field(default_factory=dict)
 
 
@@ -114,25 +122,30 @@ class Peers:
             connection.abort()
 
     def _greet(self, connection: Connection, hello: Any, request: int) -> None:
-        error = self._check_hello(hello)
+        identity = connection.identify()
+        error = self._check_hello(hello, identity)
         connection.answer(HelloAnswer(error, self._master.settings.resources.names), "", request)
         if error:
             connection.close()
             return
         connection.trust()
         self._strangers.pop(connection, None)
-        connection.peer = Peer(hello.role, hello.name)
+        connection.peer = Peer(hello.role, hello.name, identity)
         if hello.role == "scheduler":
             self._frameworks[hello.name] = connection
 
-    def _check_hello(self, hello: Any) -> str:
-        """Why somebody may not come in; empty if it may."""
-        if not isinstance(hello, Hello) or not hmac.compare_digest(
-            hello.token.encode(), self._token.encode()
+    def _check_hello(self, hello: Any, identity: Identity | None) -> str:
+        """Why somebody may not come in; empty if it may. A certificate stands for the token."""
+        if not isinstance(hello, Hello) or not (
+            identity or hmac.compare_digest(hello.token.encode(), self._token.encode())
         ):
             return "expected the cluster's token"
         if hello.role not in ("agent", "scheduler"):
             return f"expected the role agent or scheduler, got {hello.role[:20]!r}"
+        if identity is not None and identity.role not in CERTIFIED[hello.role]:
+            allowed = " or ".join(CERTIFIED[hello.role])
+            log.warning("%s was refused as %s", identity, hello.role)
+            return f"expected the certificate of a {allowed}, got that of {identity}"
         if hello.role == "scheduler" and (not NAME.fullmatch(hello.name) or hello.name == JOBS):
             return (
                 f"expected a scheduler's name of letters, digits, - and _ other than {JOBS}, "
@@ -146,6 +159,7 @@ class Peers:
         """A node speaks for itself alone: what cannot be is not heard, and its connection ends."""
         columns = len(self._master.settings.resources.names)
         fault = find_fault(message, columns, self._find_node)
+        fault = fault or _check_name(connection.peer.identity, message.node)
         if not fault:
             self._from_agent(connection, tidy(message))
             return
@@ -245,6 +259,16 @@ class Peers:
         if part.error:
             raise Refusal(404, part.error)
         return part
+
+
+def _check_name(identity: Identity | None, node: str) -> str:
+    """A certificate speaks for the node of its name, and for those that are counted after it
+    (`n1-1`, `n1-2` …)."""
+    if identity is None or identity.role == "master" or node == identity.name:
+        return ""
+    if node.startswith(f"{identity.name}-"):
+        return ""
+    return f"expected a node named as the certificate of {identity}, got {node!r}"
 
 
 def _has_orders(message: Any) -> bool:

@@ -106,6 +106,11 @@ class MasterProcess:
             self._options.host,
             self._credentials.server_tls,
         )
+        if tls is None and self._credentials.client_tls is not None:
+            raise InputError(
+                f"{self._options.folder}: expected the certificate of a master, the only one that "
+                "may listen"
+            )
         api_ports, frame_ports = [0], [0]
         with contextlib.suppress(InputError):
             before = self._directory.leader()
@@ -114,9 +119,9 @@ class MasterProcess:
             api_ports = [self._options.port]
         api, api_at = await listen(loop, http.make_protocol, host, api_ports, tls)
         frames, frames_at = await listen(loop, peers.make_protocol, host, frame_ports, tls)
-        self._reading.url = api_at.url
+        self._reading.url = api_at.secure_url if tls else api_at.url
         await self._directory.announce(Leader(api_at, frames_at, os.getpid()))
-        log.info("listening on %s", api_at.url)
+        log.info("listening on %s", self._reading.url)
         return api, frames
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-SCHEME = "http://"
+SCHEME, SECURE = "http://", "https://"
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -21,8 +21,14 @@ class Address(msgspec.Struct, frozen=True):
         """The address of an HTTP server."""
         return f"{SCHEME}{self}"
 
+    @property
+    def secure_url(self) -> str:
+        """The address of an HTTP server that speaks TLS."""
+        return f"{SECURE}{self}"
+
 
 def parse_address(text: str) -> Address:
-    """The address in `host:port` or `http://host:port`; ValueError if there is none."""
-    host, _, port = text.removeprefix(SCHEME).rpartition(":")
+    """The address in `host:port`, `http://host:port` or `https://host:port`; ValueError if there
+    is none."""
+    host, _, port = text.removeprefix(SCHEME).removeprefix(SECURE).rpartition(":")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))

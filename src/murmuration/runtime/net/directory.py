@@ -12,6 +12,7 @@ an election, so those methods are coroutines.
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,9 +22,10 @@ from murmuration.base.errors import InputError
 from murmuration.runtime.folder import (
     API,
     MASTER_LOCK,
+    TLS,
     TOKEN,
     check_folder,
-    check_token,
+    check_secret,
     claim,
     write_private,
 )
@@ -106,7 +108,7 @@ class FolderDirectory:
     def check(self) -> None:
         """InputError if somebody else can write here or knows the token."""
         check_folder(self.folder)
-        check_token(self.folder / TOKEN)
+        check_secret(self.folder / TOKEN, "make a new token")
 
     def exists(self) -> bool:
         return (self.folder / TOKEN).exists()
@@ -119,11 +121,18 @@ class FolderDirectory:
             raise no_cluster(self.folder) from error
 
     def credentials(self) -> Credentials:
+        """Where there are certificates, the token may be missing: nobody asks for it then."""
+        tls = self.folder / TLS
         try:
-            self.check()
-            return Credentials((self.folder / TOKEN).read_text().strip())
+            check_folder(self.folder)
+            token = "" if os.path.lexists(tls) and not self.exists() else self._read_token()
         except OSError as error:
             raise no_cluster(self.folder) from error
+        return load_credentials(token, tls)
+
+    def _read_token(self) -> str:
+        self.check()
+        return (self.folder / TOKEN).read_text().strip()
 
     def leading_process(self) -> int | None:
         """The process that holds the lock of the leader."""
@@ -133,7 +142,8 @@ class FolderDirectory:
         self._lock = hold(self.folder / MASTER_LOCK, "a master")
 
     async def announce(self, leader: Leader) -> None:
-        file = _LeaderFile(leader.api.url, str(leader.frames), leader.pid)
+        api = leader.api.secure_url if os.path.lexists(self.folder / TLS) else leader.api.url
+        file = _LeaderFile(api, str(leader.frames), leader.pid)
         write_private(self.folder / API, msgspec.json.encode(file).decode())
 
     async def withdraw(self) -> None:
@@ -143,6 +153,23 @@ class FolderDirectory:
         """Remove what a leader that has ended may have left."""
         with contextlib.suppress(OSError):
             (self.folder / API).unlink()
+
+
+def load_credentials(token: str, tls: Path) -> Credentials:
+    """A token and, where a folder of certificates is, the contexts made of them. Only the
+    certificate of a master is good for listening."""
+    if not os.path.lexists(tls):
+        return Credentials(token)
+    # Slow to import, and needless for a cluster on one host.
+    from murmuration.runtime.net.certificates import (
+        MASTER,
+        client_context,
+        read_identity,
+        server_context,
+    )
+
+    may_listen = read_identity(tls).role == MASTER
+    return Credentials(token, server_context(tls) if may_listen else None, client_context(tls))
 
 
 def no_cluster(folder: Path) -> InputError:

@@ -17,7 +17,7 @@ import contextlib
 import hmac
 import logging
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.requests import Request
@@ -25,6 +25,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
+
+from murmuration.runtime.net.sockets import identify
+
+if TYPE_CHECKING:
+    from murmuration.runtime.net.certificates import Identity
 
 HEAD_MAX = 16 * 1024
 BODY_MAX = 4 * 2**20
@@ -42,6 +47,11 @@ STRANGER_S = 10.0
 LENGTH_DIGITS = 10
 #: Headers that decide about a request and so must not come twice.
 _ONCE = (b"host", b"authorization", b"content-length", b"transfer-encoding")
+#: Methods that change nothing, and paths that a submitter may change.
+_READING = ("GET", "HEAD")
+_OF_JOBS = ("/v1/jobs", "/v1/tasks/")
+#: Where a request's scope says whose certificate was shown.
+IDENTITY = "identity"
 _PHRASES = {
     400: "Bad Request",
     401: "Unauthorized",
@@ -88,6 +98,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._identity = identify(transport)
+        self.app_state = {IDENTITY: self._identity}
         self._is_member = False
         self._head_open = False
         #: Bytes that were received, and bytes of the fields that were complete.
@@ -119,7 +131,10 @@ class BoundedHttp(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends no more: it has left, or waits for its answer. Whoever was reading a
-        stream has left; half a request is refused. False closes the connection."""
+        stream has left; half a request is refused. False closes the connection, which an encrypted
+        one cannot avoid."""
+        if self._identity is not None:
+            return False
         if self._head_open:
             self._refuse(Refusal(400, "the request ended in its head"))
             return True
@@ -159,12 +174,12 @@ class BoundedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_open = False
         self._stop_timer()
-        if not self._is_member and self.server_state.knows(self.headers):
+        if not self._is_member and (self._identity or self.server_state.knows(self.headers)):
             self._admit()
         super().on_headers_complete()
 
     def _admit(self) -> None:
-        """The token was shown: this connection is no stranger's any more."""
+        """The token or a certificate was shown: this connection is no stranger's any more."""
         state = self.server_state
         if len(state.members) >= CONNECTIONS_MAX:
             raise self._remember(_too_many())
@@ -254,7 +269,7 @@ class Gate:
         # Names in a path may contain any character; they are taken apart before they are decoded.
         path = scope["raw_path"].decode("ascii")
         headers = dict(scope["headers"])
-        refusal = None if path in self._public else self._check_token(headers)
+        refusal = None if path in self._public else self._check_access(scope, path, headers)
         refusal = refusal or _check_body(headers)
         if refusal is None:
             # A request that is cancelled, because the master ends, has nobody to answer to.
@@ -263,11 +278,31 @@ class Gate:
         else:
             await _answer(send, refusal)
 
-    def _check_token(self, headers: dict[bytes, bytes]) -> Refusal | None:
+    def _check_access(self, scope: Scope, path: str, headers: dict[bytes, bytes]) -> Refusal | None:
+        """Who has shown a certificate may do what its role says; others have to show the token."""
+        identity: Identity | None = scope.get("state", {}).get(IDENTITY)
+        if identity is not None:
+            return check_role(identity, scope["method"], path)
         if shows_token(headers, self._token):
             return None
         sentence = "expected the cluster's token in the header Authorization: Bearer TOKEN"
         return Refusal(401, sentence)
+
+
+def check_role(identity: Identity, method: str, path: str) -> Refusal | None:
+    """What each role may do: a viewer reads, a submitter has to do with jobs and their tasks, an
+    operator does everything. Node agents have nothing to ask here."""
+    from murmuration.runtime.net.certificates import AGENT, SUBMITTER, VIEWER
+
+    if identity.role == AGENT:
+        return Refusal(403, f"expected the certificate of a person or a master, got {identity}")
+    is_job = path.startswith(_OF_JOBS)
+    if method in _READING or identity.role not in (VIEWER, SUBMITTER):
+        return None
+    if identity.role == SUBMITTER and is_job:
+        return None
+    allowed = "an operator" if not is_job else "a submitter or an operator"
+    return Refusal(403, f"expected the certificate of {allowed} for this, got {identity}")
 
 
 def shows_token(headers: dict[bytes, bytes], token: bytes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Collection, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import asyncio
     import ssl
 
+    from murmuration.runtime.net.certificates import Identity
+
 P = TypeVar("P", bound="asyncio.Protocol")
 #: Errors after which another port is worth a try.
 _PORT_TAKEN = (errno.EADDRINUSE, errno.EACCES)
@@ -29,10 +32,17 @@ log = logging.getLogger("murmuration.sockets")
 
 
 def dial(address: Address, timeout_s: float, tls: ssl.SSLContext | None = None) -> socket.socket:
-    """A blocking connection, for commands and schedulers outside the cluster's processes."""
+    """A blocking connection, for commands and schedulers outside the cluster's processes.
+    InputError if the other side's certificate is refused."""
     connection = socket.create_connection((address.host, address.port), timeout_s)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection if tls is None else tls.wrap_socket(connection, server_hostname=address.host)
+    if tls is None:
+        return connection
+    try:
+        return tls.wrap_socket(connection, server_hostname=address.host)
+    except OSError as error:
+        connection.close()
+        raise _refused(address, error) from error
 
 
 async def connect(
@@ -41,9 +51,28 @@ async def connect(
     address: Address,
     tls: ssl.SSLContext | None = None,
 ) -> P:
-    """A connection that a protocol reads from."""
-    _, protocol = await loop.create_connection(make_protocol, address.host, address.port, ssl=tls)
+    """A connection that a protocol reads from. InputError if the other side's certificate is
+    refused."""
+    if tls is not None:
+        from murmuration.runtime.net.handshakes import shrink_buffers
+
+        shrink_buffers()
+    try:
+        _, protocol = await loop.create_connection(
+            make_protocol, address.host, address.port, ssl=tls
+        )
+    except OSError as error:
+        raise (error if tls is None else _refused(address, error)) from error
     return protocol
+
+
+def _refused(address: Address, error: OSError) -> Exception:
+    """Why an encrypted connection could not be made: a sentence where it is about certificates,
+    else the error as it is."""
+    from murmuration.runtime.net.certificates import explain_refusal
+
+    sentence = explain_refusal(error)
+    return InputError(f"{address}: {sentence}") if sentence else error
 
 
 async def listen(
@@ -53,10 +82,17 @@ async def listen(
     ports: Sequence[int],
     tls: ssl.SSLContext | None = None,
 ) -> tuple[asyncio.Server, Address]:
-    """Listen on the first of these ports that is free (0: any); the address says which it was."""
+    """Listen on the first of these ports that is free (0: any); the address says which it was.
+    Without TLS, this host alone can be listened to."""
+    if tls is None:
+        check_loopback(host)
+    else:
+        from murmuration.runtime.net.handshakes import Handshakes
+
+        make_protocol = Handshakes(make_protocol, tls).make_protocol
     for port in ports:
         try:
-            server = await loop.create_server(make_protocol, host, port, ssl=tls)
+            server = await loop.create_server(make_protocol, host, port)
         except OSError as error:
             if error.errno not in _PORT_TAKEN:
                 raise
@@ -66,6 +102,30 @@ async def listen(
         else:
             return server, Address(host, int(server.sockets[0].getsockname()[1]))
     raise AssertionError("at least one port is tried")
+
+
+def identify(transport: asyncio.BaseTransport) -> Identity | None:
+    """Whose certificate the other side of a connection has shown; None in clear text."""
+    tls = transport.get_extra_info("ssl_object")
+    if tls is None:
+        return None
+    from murmuration.runtime.net.certificates import peer_identity
+
+    return peer_identity(tls)
+
+
+def check_loopback(host: str) -> None:
+    """InputError if an address is one that other hosts can reach."""
+    try:
+        # An empty host is every address of this one.
+        places = socket.getaddrinfo(host or None, 0, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise InputError(f"{host}: expected the name or an address of this host") from error
+    if not all(ipaddress.ip_address(str(place[4][0])).is_loopback for place in places):
+        raise InputError(
+            f"{host or 'every address'}: nothing listens there without certificates; make them "
+            "with murmur ca, or listen on 127.0.0.1"
+        )
 
 
 def log_accept_errors(loop: asyncio.AbstractEventLoop) -> None:

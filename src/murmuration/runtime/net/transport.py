@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from murmuration.runtime.net.sockets import identify
 from murmuration.runtime.net.wire import FRAME_MAX, FrameReader, WireError, encode
+
+if TYPE_CHECKING:
+    from murmuration.runtime.net.certificates import Identity
 
 #: What may wait to be read by the other side before the connection is closed. A peer that connects
 #: again is sent everything it needs.
@@ -37,6 +41,10 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+
+    def identify(self) -> Identity | None:
+        """Whose certificate the other side has shown; None on a connection in clear text."""
+        return None if self._transport is None else identify(self._transport)
 
     def trust(self) -> None:
         """Its hello was accepted: frames may be large from now on."""

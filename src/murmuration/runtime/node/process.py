@@ -293,14 +293,17 @@ class AgentProcess:
     # The connection.
 
     async def _keep_connected(self) -> None:
-        delay = RECONNECT_S
+        delay, reason = RECONNECT_S, ""
         while True:
             try:
                 await self._connect()
-                delay = RECONNECT_S
+                delay, reason = RECONNECT_S, ""
                 await self._lost.wait()
             except (OSError, InputError, TimeoutError) as error:
-                log.debug("no master: %s", error)
+                # Once for each reason: an operator wants to read of a refused certificate.
+                if str(error) != reason:
+                    log.warning("no master: %s", str(error) or type(error).__name__)
+                reason = str(error)
             if self._error:
                 return
             await asyncio.sleep(delay)

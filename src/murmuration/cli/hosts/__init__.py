@@ -1,0 +1,1 @@
+"""What a cluster of several hosts needs besides its parts."""
