@@ -122,6 +122,16 @@ def test_never(kind: str, job: str, reason: str, tmp_path: Path) -> None:
     assert (found.placed, found.chosen, found.attempt) == (0, (), 0)
 
 
+def test_which_constraint_no_node_meets(tmp_path: Path) -> None:
+    """Two of three nodes are in zone a; zone c and the attribute ssd are nowhere."""
+    job = "j,w,0,1,5,1,1,false,zone != b;zone = c;ssd exists"
+    assert Asked(tmp_path, "monolithic", job, OTHER).why("j").notes == (
+        "zone != b: 2 of 3 nodes",
+        "zone = c: no node; nodes have zone = a, b",
+        "ssd exists: no node; no node has ssd",
+    )
+
+
 def test_a_partition_that_is_too_small_is_never(tmp_path: Path) -> None:
     """A job of eight tasks fits the cluster but not its half of it, and is told so at once; shared,
     it would run."""

@@ -65,13 +65,14 @@ def reproduce(
         folder = common.results_folder(out, False, "reproductions")
         _run_all(folder, resume, days, quick, seed, workers)
         return
-    if resume:
-        raise InputError("--resume: expected with --all")
     if name is None:
         raise InputError(f"reproduce: expected a name; known: {', '.join(EXPERIMENTS)}")
     if name not in EXPERIMENTS:
         raise unknown("experiment", name, EXPERIMENTS)
     folder = common.results_folder(out, as_json, name)
+    if resume and folder is not None and (folder / "rows.json").exists():
+        _show_stored(folder, as_json)
+        return
     _run(name, folder, days, quick, seed, workers, as_json)
 
 
@@ -110,6 +111,19 @@ def _run_all(
     common.say(f"every claim: {folder / 'index.html'}")
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def _show_stored(folder: Path, as_json: bool) -> None:
+    """What an earlier command has measured, however it was run."""
+    from murmuration.base import files
+    from murmuration.reports.terminal import verdict_table
+
+    document = files.read_json(folder / "rows.json")
+    if as_json:
+        common.print_json(document)
+        return
+    common.print_table(verdict_table(document["rows"], document["title"]))
+    common.say_report(folder)
 
 
 def _list(as_json: bool) -> None:

@@ -13,7 +13,7 @@ from murmuration.experiments.pages.parts import (
     Columns,
     Curves,
     Summary,
-    facts_of,
+    facts_in_common,
     keep_telling,
     kind_label,
     lines,
@@ -44,7 +44,7 @@ def comparison(
     return Page(
         title=title,
         subtitle=_subtitle(summaries),
-        facts=tuple(facts_of(summaries[0])),
+        facts=facts_in_common(summaries),
         footer=FOOTER,
         sections=(
             *_verdict(runs),

@@ -88,6 +88,12 @@ def facts_of(summary: Summary) -> list[tuple[str, str]]:
     ]
 
 
+def facts_in_common(summaries: Sequence[Summary]) -> tuple[tuple[str, str], ...]:
+    """What a reader should see first, of what all runs share."""
+    first, *others = (facts_of(summary) for summary in summaries)
+    return tuple(fact for fact in first if all(fact in each for each in others))
+
+
 def kind_label(kind: str) -> str:
     """An allocation type as it is written in text."""
     return KINDS.get(kind, kind)

@@ -10,7 +10,7 @@ from murmuration.experiments.pages.columns import MEANINGS
 from murmuration.experiments.pages.parts import (
     FOOTER,
     Summary,
-    facts_of,
+    facts_in_common,
     overview,
     tells_something,
 )
@@ -44,7 +44,7 @@ def sweep(title: str, axes: Axes, summaries: Sequence[Summary]) -> Page:
     return Page(
         title=title,
         subtitle="A grid of runs",
-        facts=tuple(facts_of(summaries[0])),
+        facts=facts_in_common(summaries),
         footer=FOOTER,
         sections=(
             Section("At a glance", tables=(table,)),

@@ -5,6 +5,7 @@ nodes."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ from murmuration.simulation.engine.python_decision import (
     pending_view,
 )
 from murmuration.simulation.engine.run import Run
+
+#: Values of an attribute that are named.
+VALUES = 5
 
 
 @dataclass(frozen=True)
@@ -152,4 +156,19 @@ def _infeasible(run: Run, row: int) -> Explanation:
         chosen=(),
         placed=0,
         verdict=reason,
+        notes=tuple(_constraint_notes(run, row)),
     )
+
+
+def _constraint_notes(run: Run, row: int) -> Iterator[str]:
+    """For each constraint of a job how many nodes meet it, and what nodes have where none does."""
+    jobs, nodes = run.setup.jobs, run.setup.nodes.attributes
+    for test in jobs.constraint_sets[jobs.constraint[row]]:
+        met = sum(test.meets(node) for node in nodes)
+        if met:
+            yield f"{test}: {met:,} of {len(nodes):,} nodes"
+            continue
+        values = sorted({str(node[test.key]) for node in nodes if test.key in node})
+        shown = f"{', '.join(values[:VALUES])}{', …' if len(values) > VALUES else ''}"
+        known = f"nodes have {test.key} = {shown}" if values else f"no node has {test.key}"
+        yield f"{test}: no node; {known}"
