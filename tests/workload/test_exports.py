@@ -379,6 +379,17 @@ def test_a_trace_runs_to_its_end_unless_days_say_otherwise(tmp_path: Path) -> No
     assert notes == ("left out: 1 of 2 jobs, which come after the 1 days of the run",)
 
 
+def test_generators_have_no_recorded_arrivals() -> None:
+    with pytest.raises(InputError, match="expected a scenario with a trace"):
+        read_study("omega-a", {"workload.arrivals": "bootstrap"})
+
+
+@pytest.mark.parametrize("name", ["gone/scenario", "gone.json"])
+def test_a_path_that_is_not_there_is_no_preset(name: str) -> None:
+    with pytest.raises(InputError, match="no such file; presets are"):
+        read_study(name, {})
+
+
 def test_a_file_of_another_shape_is_told_what_is_expected(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text("id;start;end\n1;2;3\n")
     with pytest.raises(InputError, match=r"separated by semicolons, expected commas; a job list"):

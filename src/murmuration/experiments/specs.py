@@ -64,7 +64,16 @@ def read_study(name: str, changes: Tables) -> Study:
 
     path = Path(name)
     tables = import_log(path) if is_live_log(path) else sc.load(name)
+    if "workload.arrivals" in changes and not _has_trace(tables, changes):
+        raise InputError(
+            f"{name}: workload.arrivals: expected a scenario with a trace; this one draws its jobs "
+            "anew with every seed as it is"
+        )
     return make_study(sc.override(tables, changes), name)
+
+
+def _has_trace(tables: Tables, changes: Tables) -> bool:
+    return "workload.trace" in changes or "trace" in tables.get("workload", {})
 
 
 def make_study(tables: Tables, source: str = "scenario") -> Study:

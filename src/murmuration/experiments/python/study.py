@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from murmuration.base.documents import Json
+from murmuration.experiments.execution.warm import compile_all, missing_kernels
 from murmuration.experiments.parallel import run_all
 from murmuration.experiments.python.results import (
     Comparison,
@@ -155,12 +157,22 @@ def _run_many(specs: Sequence[Spec], folder: StudyFolder, options: StudyOptions)
     )
 
 
+def _compile(specs: Sequence[Spec], workers: int) -> None:
+    """Compile what the runs call and nobody has compiled before; say so, because it takes a
+    while."""
+    missing = missing_kernels(specs)
+    if missing:
+        print("compiling kernels, once after installation …", file=sys.stderr, flush=True)
+        compile_all(missing, workers, lambda count: None)
+
+
 def _run(specs: Sequence[Spec], folder: StudyFolder, options: StudyOptions) -> list[RunResult]:
     specs = [replace(spec, detail=options.detail) for spec in specs]
     workers = options.workers or len(os.sched_getaffinity(0))
     # What is defined in a notebook or a script is in this process alone.
     if any("__main__:" in repr(spec.tables.get("scheduler")) for spec in specs):
         workers = 1
+    _compile(specs, workers)
     summaries = run_all(specs, workers)
     return [
         RunResult(spec, summary, folder) for spec, summary in zip(specs, summaries, strict=True)

@@ -222,6 +222,8 @@ def load(name: str) -> dict[str, Any]:
         return _describe_export(path)
     if name in preset_names():
         return _read(PRESETS / f"{name}.toml", Path(os.environ.get(DATA_FOLDER, "")))
+    if path.suffix or len(path.parts) > 1:
+        raise InputError(f"{name}: no such file; presets are {', '.join(preset_names())}")
     raise InputError(f"{unknown('preset', name, preset_names())} (a scenario file ends in .toml)")
 
 
