@@ -42,6 +42,7 @@ OPTIONS = (
     common.SEED,
     common.DAYS,
     common.JOBS,
+    common.ON,
     common.OUT,
     common.RESUME,
     common.JSON,
@@ -53,6 +54,7 @@ class How:
     """How the runs are made and shown."""
 
     workers: int | None
+    on: str | None
     out: Path | None
     resume: bool
     as_json: bool
@@ -81,6 +83,7 @@ def compact(
     seed: int | None,
     days: float | None,
     workers: int | None,
+    on: str | None,
     out: Path | None,
     resume: bool,
     as_json: bool,
@@ -99,7 +102,7 @@ def compact(
         question,
         study,
         schedulers,
-        How(workers, out, resume, as_json, common.Changes(settings, days)),
+        How(workers, on, out, resume, as_json, common.Changes(settings, days)),
     )
 
 
@@ -125,6 +128,7 @@ def grow(
     seed: int | None,
     days: float | None,
     workers: int | None,
+    on: str | None,
     out: Path | None,
     resume: bool,
     as_json: bool,
@@ -143,7 +147,7 @@ def grow(
         question,
         study,
         schedulers,
-        How(workers, out, resume, as_json, common.Changes(settings, days)),
+        How(workers, on, out, resume, as_json, common.Changes(settings, days)),
     )
 
 
@@ -159,7 +163,8 @@ def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) 
     specs = variant_specs(study, names) if names else [study.base]
     name = f"{study.name}-{question.kind}"
     folder = common.study_folder(how.out, how.as_json, name, specs, how.changes)
-    compile_kernels(specs, how.workers)
+    if how.on is None:
+        compile_kernels(specs, how.workers)
     walks = [_walk(spec, question, how, folder) for spec in specs]
     if folder is not None:
         write_walks(folder, study.name, question, walks)
@@ -180,7 +185,7 @@ def _walk(spec: Spec, question: CapacityQuestion, how: How, folder: Path | None)
             status.update(f"{summary['scheduler']} %: done")
 
         def run_all(specs: Sequence[Spec]) -> list[Summary]:
-            return parallel.run_all(specs, ahead, None, how.resume, done)
+            return parallel.run_all(specs, ahead, how.on, how.resume, done)
 
         return capacity.walk(spec, question, run_all, ahead, folder)
 

@@ -8,7 +8,7 @@ from murmuration.base.version import __version__
 from murmuration.cluster import allocation_types
 from murmuration.experiments import capacity
 from murmuration.experiments.capacity import CapacityQuestion, CapacityStep, Walk
-from murmuration.experiments.pages.parts import kind_label
+from murmuration.experiments.pages.parts import keep_telling, kind_label
 from murmuration.reports.charts import Chart, Series
 from murmuration.reports.formats import percent
 from murmuration.reports.page import Page, ReportTable, Section
@@ -43,7 +43,11 @@ def table(walks: Sequence[Walk]) -> tuple[list[str], list[list[object]]]:
             size, *figures = _cells(step)
             verdict = f"fails: {step.why}" if step.why else "holds"
             rows.append([walk.scheduler if index == 0 else "", size, verdict, *figures])
-    return columns, rows
+    # Types of nodes that there were none of at any size say nothing.
+    shown = [
+        k for k, name in enumerate(columns) if name not in kinds or any(row[k] for row in rows)
+    ]
+    return [columns[k] for k in shown], [[row[k] for k in shown] for row in rows]
 
 
 def _cells(step: CapacityStep) -> list[object]:
@@ -74,7 +78,7 @@ def page(name: str, question: CapacityQuestion, walks: Sequence[Walk]) -> Page:
         facts=(*facts, ("more jobs waiting", percent(question.waiting, 2))),
         footer=FOOTER,
         sections=(
-            Section("Answer", text=answers, figures=tuple(_charts(question, walks))),
+            Section("Answer", text=answers, figures=keep_telling(_charts(question, walks))),
             Section("Every step", tables=(ReportTable("Sizes in the order tried", columns, rows),)),
         ),
     )
