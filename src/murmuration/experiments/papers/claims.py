@@ -258,7 +258,12 @@ CLAIMS: dict[str, tuple[ClaimKind, ...]] = {
         ClaimKind("crash|lost", NOT_IN_PAPER, OWN, CRASHED),
         ClaimKind("oscillations.*start|up to", NOT_IN_PAPER, OWN, f"shown, or {CRASHED}"),
         ClaimKind("oscillations", "section III", NUMBER, "none"),
-        ClaimKind("settled after", "section III, figure 2", WORDS, "180 s, set after seeing a run"),
+        ClaimKind(
+            "settled after",
+            "section III, figure 2",
+            WORDS,
+            "180 s: a window to see a change and two cycles to answer it; set after seeing a run",
+        ),
         ClaimKind("against the trend", "section III", WORDS, "1 % of all actions"),
         ClaimKind("its change", "section III, figure 3", WORDS, "in proportion: 3 points"),
         ClaimKind("", NOT_IN_PAPER, OWN, SHOWN),

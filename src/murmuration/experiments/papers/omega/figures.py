@@ -208,7 +208,9 @@ def _arrival_rows(curve: Curve) -> list[Row]:
     quantity = (
         f"cell {curve.cell}: smallest factor at which the scheduler saturates = the formula's"
     )
-    rows.append(Row(quantity, first, here, holds=first == here))
+    # Where neither saturates within what was run there is nothing to compare.
+    holds = None if first is None and here is None else first == here
+    rows.append(Row(quantity, first, here, holds=holds))
     return rows
 
 
