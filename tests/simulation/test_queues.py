@@ -122,7 +122,9 @@ def test_fair_share_prefers_who_used_less(tmp_path: Path) -> None:
         "workload": {"trace": str(path)},
         "scheduler": {"queue": "fair-share"},
     }
-    assert engine.simulate(tables).world.jobs["started"].tolist() == [0, 105, 100]
+    run = engine.simulate(tables)
+    assert run.world.jobs["started"].tolist() == [0, 105, 100]
+    assert run.setup.jobs.submit_s.tolist() == [0, 1, 2], "the inputs are left alone"
 
 
 @pytest.mark.parametrize("queue", ["easy", "conservative"])
@@ -145,7 +147,7 @@ def test_a_run_in_pieces_is_the_same_run(queue: str, tmp_path: Path) -> None:
 def test_who_has_no_queue_says_so() -> None:
     workload = {"w": {"arrivals_per_s": 1.0, "task_duration_s": 1.0}}
     tables = {"days": 0.001, "cluster": {"nodes": 2}, "workload": workload}
-    with pytest.raises(InputError, match="offers has no single queue to order"):
+    with pytest.raises(InputError, match="offers has no queue to order"):
         engine.simulate({**tables, "scheduler": {"kind": "offers", "queue": "easy"}})
     with pytest.raises(InputError, match="did you mean 'easy'"):
         engine.simulate({**tables, "scheduler": {"queue": "easi"}})

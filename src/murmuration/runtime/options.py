@@ -20,6 +20,8 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     scheduler: str = "monolithic"
     placement: str = "first-fit"
     allocator: str = "drf"
+    #: A queue discipline; empty: by priority, and no job holds up another.
+    queue: str = ""
     resources: list[str] = []
     seed: int = 1
     agent_timeout_s: float = 60.0

@@ -53,6 +53,12 @@ ALLOCATOR = click.option(
     show_default=True,
     help="With offers, who gets the next one: drf, priority or lottery.",
 )
+QUEUE = click.option(
+    "--queue",
+    default="",
+    metavar="NAME",
+    help="Start whole jobs in the order of a queue discipline: fcfs, easy, … (docs/queues.md).",
+)
 AGENT_TIMEOUT = click.option(
     "--agent-timeout",
     "agent_timeout_s",

@@ -16,6 +16,7 @@ from murmuration.cli.live import common as live
 @live.SCHEDULER
 @live.PLACEMENT
 @live.ALLOCATOR
+@live.QUEUE
 @click.option(
     "--resource",
     "extra",
@@ -31,6 +32,7 @@ def master(
     scheduler: str,
     placement: str,
     allocator: str,
+    queue: str,
     extra: tuple[str, ...],
     agent_timeout_s: float,
     seed: int | None,
@@ -50,6 +52,7 @@ def master(
             scheduler=scheduler,
             placement=placement,
             allocator=allocator,
+            queue=queue,
             resources=list(extra),
             agent_timeout_s=agent_timeout_s,
             seed=1 if seed is None else seed,

@@ -27,6 +27,7 @@ from murmuration.cli.live import common as live
 @live.SCHEDULER
 @live.PLACEMENT
 @live.ALLOCATOR
+@live.QUEUE
 @click.option(
     "--cpu", type=float, help="CPUs of each node (default: the host's, divided; at least 1)."
 )
@@ -55,6 +56,7 @@ def up(
     scheduler: str,
     placement: str,
     allocator: str,
+    queue: str,
     cpu: float | None,
     memory: str | None,
     extra: tuple[str, ...],
@@ -87,6 +89,7 @@ def up(
         scheduler=scheduler,
         placement=placement,
         allocator=allocator,
+        queue=queue,
         resources=[name for name in amounts if name not in ("cpu", "memory")],
         seed=1 if seed is None else seed,
         agent_timeout_s=agent_timeout_s,

@@ -12,6 +12,7 @@ from murmuration.runtime.options import MasterOptions
 from murmuration.schedulers.central.master import CentralSettings
 from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.schedulers.offers.master import Rules
+from murmuration.schedulers.queues.discipline import find_discipline
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ def live_settings(options: MasterOptions) -> tuple[CentralSettings, str, str]:
     if options.allocator not in ALLOCATORS:
         raise InputError(f"allocator {options.allocator!r}: expected {', '.join(ALLOCATORS)}")
     rules = Rules(allocator=ALLOCATORS[options.allocator], timeout_s=5.0, revoke_after_s=10.0)
+    if options.queue and LIVE_KINDS[kind].by_offers:
+        raise InputError(f"queue {options.queue!r}: {kind} has no queue to order")
     resources = Resources(("cpu", "memory", *options.resources))
     settings = CentralSettings(
         resources,
@@ -49,6 +52,7 @@ def live_settings(options: MasterOptions) -> tuple[CentralSettings, str, str]:
         rules,
         by_offers=LIVE_KINDS[kind].by_offers,
         agent_timeout_s=options.agent_timeout_s,
+        queue=find_discipline(options.queue) if options.queue else None,
         margin_s=lease_margin_s(options.agent_timeout_s),
     )
     return settings, kind, placement

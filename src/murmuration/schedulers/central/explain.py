@@ -67,7 +67,7 @@ def why(master: CentralMaster, job: JobRecord, now: float) -> Why:
             closed=closed,
             decision=None,
         )
-    queue = [other.name for other in master.jobs.in_order()]
+    queue = [other.name for other in master.in_order()]
     position = queue.index(job.name)
     decision = explain(master, job, now)
     tier, reason, wakes_on = waiting_reason(master, job, now, decision)

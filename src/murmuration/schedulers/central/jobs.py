@@ -23,7 +23,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -184,6 +184,8 @@ class JobTable:
     facts: list[Fact] = field(default_factory=list)
     #: Jobs that have ended and whose names are still theirs, in the order of their ends.
     ended: dict[str, JobRecord] = field(default_factory=dict)
+    #: Who wants to know how long a run held its place: the job, from when, until when.
+    on_release: Callable[[JobRecord, float, float], None] | None = None
     _timers: list[float] = field(default_factory=list)
     _serial: int = 0
 
@@ -307,6 +309,8 @@ class JobTable:
             return
         job, task = self.runs[ended.run]
         self._release(job, task)
+        if self.on_release is not None:
+            self.on_release(job, task.placed_s, now)
         task.ended_s, task.code = now, ended.code if ended.signal is None else 128 + ended.signal
         task.reason = ended.reason or _exit_reason(ended)
         state = self._state_after(job, task, ended.status, now)
@@ -445,6 +449,8 @@ class JobTable:
         self.jobs[job.name] = job
         for run in stored.runs:
             _fill(tasks[run.index], run, job.spec, now)
+            if self.on_release is not None and run.ended_s > run.placed_s > 0.0:
+                self.on_release(job, run.placed_s, run.ended_s)
         for task in tasks:
             if task.state in ACTIVE:
                 self._hold(job, task)

@@ -49,7 +49,7 @@ from murmuration.cluster.reasons import Never
 from murmuration.placement.registry import Placement
 from murmuration.schedulers.admission import explain_never
 from murmuration.schedulers.agent import Disconnected, Do, Effect, Message, Note, Send, Wake
-from murmuration.schedulers.central.jobs import CentralTaskState, JobTable
+from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord, JobTable
 from murmuration.schedulers.central.leases import Leases
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -80,6 +80,7 @@ from murmuration.schedulers.central.messages import (
     SubmitJob,
     ToAgent,
 )
+from murmuration.schedulers.central.ordering import make_queue
 from murmuration.schedulers.central.orders import make_order, requirements
 from murmuration.schedulers.central.placing import Planned, Round, Rows
 from murmuration.schedulers.offers.master import Master, Rules
@@ -102,6 +103,7 @@ from murmuration.schedulers.offers.messages import (
     Unregister,
     Vector,
 )
+from murmuration.schedulers.queues.discipline import QueueDiscipline, QueueSettings
 from murmuration.workload.job_spec import JobSpec
 
 #: What the job manager left of an offer it does not want to see again before something changes.
@@ -122,6 +124,10 @@ class CentralSettings:
     rules: Rules = field(default_factory=Rules)
     #: The job manager waits for offers like any other framework.
     by_offers: bool = False
+    #: In which order jobs start, whole; without a discipline by priority, and no job holds up
+    #: another.
+    queue: QueueDiscipline | None = None
+    queue_settings: QueueSettings = field(default_factory=QueueSettings)
     #: A node agent ends its tasks when it was without a master for so long; the master gives them
     #: up a margin later.
     agent_timeout_s: float = 60.0
@@ -151,6 +157,7 @@ class CentralMaster:
         #: Nodes that cannot start tasks, and when each is tried again.
         self.resting: dict[str, float] = {}
         self.jobs = JobTable()
+        self.queue = make_queue(settings.queue, settings.queue_settings, self.jobs)
         self.leases = Leases(settings.agent_timeout_s, settings.margin_s)
         self.policy_errors: dict[str, str] = {}
         self._begin(seed, 0)
@@ -504,14 +511,17 @@ class CentralMaster:
     def _place(self) -> None:
         """Place what waits: each job is one transaction on the open rows."""
         round_ = self.round(self.rows(), self.rng)
-        planned = round_.plan(self.jobs.in_order())
+        planned = self.queue.plan(round_)
         self.policy_errors = round_.policy_errors
         for part in planned:
             tasks = self._orders(part, round_.rows)
             seen = tuple(self.resource_manager.ledger.nodes[task.node].sequence for task in tasks)
-            self._tell_ledger(
-                CommitTasks(JOBS, part.job.serial, tasks, seen, atomic=part.job.spec.gang)
-            )
+            atomic = self.queue.whole or part.job.spec.gang
+            self._tell_ledger(CommitTasks(JOBS, part.job.serial, tasks, seen, atomic=atomic))
+
+    def in_order(self) -> list[JobRecord]:
+        """The jobs with waiting tasks, the next one first."""
+        return self.queue.in_order(self._now, self.rows().total.sum(axis=0))
 
     def _reply(self, offer: ResourceOffer) -> ReplyToOffer:
         """Use an offer as the policy decides; it sees no more than the rows on offer."""

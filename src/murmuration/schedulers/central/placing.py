@@ -97,10 +97,13 @@ class Round:
                 self.infeasible.add(kind)
         return planned
 
-    def place(self, job: JobRecord, tasks: list[TaskRecord]) -> list[tuple[TaskRecord, int]]:
-        """The rows for the tasks of one job; of a gang all or none."""
-        # Only a gang is ever taken back whole, so only a gang pays for the copy.
-        before = self.rows.free.copy() if job.spec.gang else self.rows.free
+    def place(
+        self, job: JobRecord, tasks: list[TaskRecord], whole: bool = False
+    ) -> list[tuple[TaskRecord, int]]:
+        """The rows for the tasks of one job; of a gang, and where it is asked for, all or none."""
+        # Only such a job is ever taken back, so only that pays for the copy.
+        whole |= job.spec.gang
+        before = self.rows.free.copy() if whole else self.rows.free
         placements: list[tuple[TaskRecord, int]] = []
         try:
             # Rules about a job's own tasks change with each one placed, so those are decided one by
@@ -112,7 +115,7 @@ class Round:
                     break
         except InputError as error:
             self.policy_errors[job.name] = str(error)
-        if job.spec.gang and len(placements) < len(tasks):
+        if whole and len(placements) < len(tasks):
             self._undo(job, placements, before)
             return []
         return placements

@@ -1,8 +1,9 @@
 """When a job could start, given what runs, what is free and until when: the arithmetic of
-backfilling, as plain functions that kernels compile.
+backfilling, as plain functions that kernels compile and the live master calls.
 
-Room is counted in amounts of the whole cluster, as batch systems count processors. `order` lists
-what runs by its expected end, `ends` are those ends and `amounts` what each gives back.
+Room is counted in amounts of the whole cluster, as batch systems count processors. A *profile* is
+what will be free from now on if everything ends when it is expected to: `room[k]` is free from
+`times[k]` to the next point, and after the last one for ever.
 """
 
 from __future__ import annotations
@@ -11,46 +12,53 @@ from murmuration.base.arrays import Amounts, Indices, Times
 
 
 def has_room(free: Amounts, need: Amounts) -> bool:
-    """Whether this much is free."""
+    """Whether this much is free. What is not asked for may be short."""
     enough = True
     for r in range(need.shape[0]):
-        enough &= need[r] <= free[r]
+        enough &= need[r] <= free[r] or need[r] == 0
     return enough
 
 
-def find_shadow(
-    need: Amounts,
+def make_profile(
+    times: Times,
+    room: Amounts,
+    now: float,
     free: Amounts,
-    ends: Times,
-    amounts: Amounts,
-    order: Indices,
+    running: tuple[Times, Amounts, Indices],
     count: int,
-    extra: Amounts,
-) -> float:
-    """When a job will find room at the latest, if everything ends when it is expected to; `extra`
-    becomes what will be free then beside it. Infinite, and nothing extra, if never."""
-    for r in range(need.shape[0]):
-        extra[r] = free[r]
-    shadow, k = 0.0, 0
-    while not has_room(extra, need):
-        if k == count:
-            for r in range(need.shape[0]):
-                extra[r] = 0
-            return 1e300
-        shadow = ends[order[k]]
-        # Whatever ends at that moment has ended before anything starts.
-        while k < count and ends[order[k]] == shadow:
-            for r in range(need.shape[0]):
-                extra[r] += amounts[order[k], r]
-            k += 1
-    for r in range(need.shape[0]):
-        extra[r] -= need[r]
-    return shadow
+) -> int:
+    """Write the profile of what is free now and what runs, which is given as (ends, amounts, order
+    by end) with `count` entries; returns the number of points. What should have ended by now ends
+    at any moment, and counts as free from now on."""
+    ends, amounts, order = running
+    points = 1
+    times[0] = now
+    for r in range(free.shape[0]):
+        room[0, r] = free[r]
+    for k in range(count):
+        if ends[order[k]] > times[points - 1]:
+            times[points] = ends[order[k]]
+            for r in range(free.shape[0]):
+                room[points, r] = room[points - 1, r]
+            points += 1
+        for r in range(free.shape[0]):
+            room[points - 1, r] += amounts[order[k], r]
+    return points
+
+
+def fits_now(times: Times, room: Amounts, points: int, need: Amounts, lasts: float) -> bool:
+    """Whether there is room from the first point of a profile on for this long."""
+    for k in range(points):
+        if times[k] >= times[0] + lasts:
+            return True
+        if not has_room(room[k], need):
+            return False
+    return True
 
 
 def find_start(times: Times, room: Amounts, points: int, need: Amounts, lasts: float) -> int:
-    """The first point of a profile from which there is room for this long. `room[k]` is free from
-    `times[k]` to the next point, and after the last one for ever."""
+    """The first point of a profile from which there is room for this long; the number of points if
+    there never is."""
     start = 0
     for k in range(points):
         if k > start and times[k] >= times[start] + lasts:
@@ -60,23 +68,32 @@ def find_start(times: Times, room: Amounts, points: int, need: Amounts, lasts: f
     return start
 
 
-def reserve(
-    times: Times, room: Amounts, points: int, start: int, lasts: float, need: Amounts
+def add_point(times: Times, room: Amounts, points: int, at: float) -> tuple[int, int]:
+    """Make sure that a profile has a point at this time, which is not before its first; returns
+    its place and the number of points."""
+    place = 0
+    while place < points and times[place] < at:
+        place += 1
+    if place < points and times[place] == at:
+        return place, points
+    for k in range(points, place, -1):
+        times[k] = times[k - 1]
+        for r in range(room.shape[1]):
+            room[k, r] = room[k - 1, r]
+    times[place] = at
+    for r in range(room.shape[1]):
+        room[place, r] = room[place - 1, r]
+    return place, points + 1
+
+
+def take_out(
+    times: Times, room: Amounts, points: int, start: int, end: float, need: Amounts
 ) -> int:
-    """Take room out of a profile from one of its points on; returns its new number of points."""
-    end = times[start] + lasts
-    stop = start
-    while stop < points and times[stop] < end:
-        stop += 1
-    if stop == points or times[stop] > end:
-        for k in range(points, stop, -1):
-            times[k] = times[k - 1]
-            for r in range(need.shape[0]):
-                room[k, r] = room[k - 1, r]
-        times[stop] = end
-        for r in range(need.shape[0]):
-            room[stop, r] = room[stop - 1, r]
-        points += 1
+    """Take room out of a profile from one of its points until a time; returns its new number of
+    points."""
+    if end <= times[start]:
+        return points
+    stop, points = add_point(times, room, points, end)
     for k in range(start, stop):
         for r in range(need.shape[0]):
             room[k, r] -= need[r]

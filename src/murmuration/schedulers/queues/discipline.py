@@ -1,9 +1,9 @@
 """Queue disciplines: which waiting job is next, and who may overtake it.
 
-A discipline is a value: a rank by which jobs are ordered, and a rule for overtaking. Under every
-discipline a job starts whole or not at all. Without backfilling a job that does not fit holds up
-all behind it; the two kinds of backfilling let later jobs go first where that delays nobody who has
-a reservation (`backfill`). A new discipline is a line in `BUILT_IN`, or an entry point of the group
+A discipline is a value: how jobs are ordered, and a rule for overtaking. Under every discipline a
+job starts whole or not at all. Without backfilling a job that does not fit holds up all behind it;
+the two kinds of backfilling let later jobs go first where that delays nobody who has a reservation
+(`look`). A new discipline is a line in `BUILT_IN`, or an entry point of the group
 `murmuration.queues` whose object is the value.
 """
 
@@ -13,28 +13,64 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from murmuration.base.arrays import Floats, Integers, Times
 from murmuration.base.errors import unknown
+from murmuration.schedulers.queues.look import CONSERVATIVE, EASY, STRICT
 
 ENTRY_POINTS = "murmuration.queues"
-# Who may overtake: nobody; whoever does not delay the first; whoever delays nobody before it.
-STRICT, EASY, CONSERVATIVE = range(3)
+# How jobs are ordered: by a rank that never changes; by what their owners used of late; by a sum of
+# factors that change all the time.
+BY_RANK, BY_USE, BY_FACTORS = range(3)
+
+
+class FactorWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What each factor of a job's priority counts (`multifactor`)."""
+
+    age: float = 1000.0
+    size: float = 0.0
+    fair_share: float = 10_000.0
+    priority: float = 1.0
 
 
 class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the disciplines need to know beside the jobs."""
 
-    #: Jobs ask for their run time times this.
+    #: What jobs ask for: their run time, what the trace says they asked for, or their run time and
+    #: up to so many times more, drawn evenly.
+    estimate: Literal["exact", "trace"] | float = "exact"
+    #: … times this; not where the trace says what they asked for.
     estimate_factor: float = 1.0
     #: Priority that a job gains in an hour of waiting.
     ageing_per_h: float = 0.0
     #: Past use of the cluster counts half after this time (fair share).
     half_life_s: float = 7 * 86_400.0
+    #: The shares that users are promised, in any unit; 1 for who is not named.
+    shares: dict[str, float] = {}
+    weights: FactorWeights = FactorWeights()
+    #: The age at which a job's age counts in full.
+    age_max_s: float = 7 * 86_400.0
+    #: Whether a job that is next takes the room of running jobs of lower priority: these start
+    #: anew, or go on where they were.
+    preempt: Literal["no", "requeue", "suspend"] = "no"
+    #: How many jobs and CPUs of one user may run at a time; 0: any number.
+    user_jobs_max: int = 0
+    user_cpu_max: float = 0.0
+
+
+class AdvanceReservation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Room that nobody but these users may use for a while, and nobody at all without users: a
+    share of everything, or amounts."""
+
+    from_s: float
+    until_s: float
+    share: float = 0.0
+    resources: dict[str, str | int | float] = {}
+    users: list[str] = []
 
 
 class QueuedJobs(NamedTuple):
@@ -54,8 +90,7 @@ class QueueDiscipline:
     summary: str
     rank: Callable[[QueuedJobs, QueueSettings], Floats]
     overtaking: int = STRICT
-    #: Ranks are those of workloads by their recent use, and change all the time.
-    fair: bool = False
+    order: int = BY_RANK
 
 
 def rank_by_arrival(jobs: QueuedJobs, settings: QueueSettings) -> Floats:
@@ -104,10 +139,18 @@ BUILT_IN = {
         ),
         QueueDiscipline(
             "fair-share",
-            "the workload that used least of late first, with backfilling of easy",
+            "the user who used least of late first, with the backfilling of easy",
             rank_by_arrival,
             EASY,
-            fair=True,
+            BY_USE,
+        ),
+        QueueDiscipline(
+            "multifactor",
+            "by age, size, fair share and priority, each with a weight; with the backfilling of "
+            "easy",
+            rank_by_arrival,
+            EASY,
+            BY_FACTORS,
         ),
     )
 }

@@ -117,12 +117,13 @@ def lose_of_run(w: World, run: int, node: int) -> int:
                 w.runs[run].slot = following
             else:
                 w.slots[before].next = following
-            end_task(w, job, slot)
+            end_task(w, job, slot, LOST)
             lost += 1
         else:
             before = slot
         slot = following
     w.runs[run].count -= lost
+    w.state[0].cpu_s_lost += (w.state[0].now - w.runs[run].started) * w.request[job, 0] * lost
     return lost
 
 
@@ -144,9 +145,9 @@ def interrupt(w: World, job: int, slot: int, node: int) -> bool:
 
 
 @inlined
-def end_task(w: World, job: int, slot: int) -> None:
+def end_task(w: World, job: int, slot: int, why: int) -> None:
     """One task ends before its time."""
-    record_end(w, job, slot, LOST)
+    record_end(w, job, slot, why)
     leave(w, job, slot, w.slots[slot].node)
     if w.tasks.shape[0] > 0:
         w.tasks[slot].job = -1
@@ -154,7 +155,8 @@ def end_task(w: World, job: int, slot: int) -> None:
     w.state[0].slot_free = slot
     w.state[0].slots_left += 1
     w.state[0].events += 1
-    w.state[0].tasks_lost += 1
+    if why == LOST:
+        w.state[0].tasks_lost += 1
     account(w.sums, w.held, w.state, w.jobs, w.request, job, -1)
 
 

@@ -91,7 +91,7 @@ def prepare(scenario: sc.Scenario, detail: bool = False) -> Run:
     architecture = architecture_of(scenario.scheduler.kind)
     nodes, jobs, free, changes = _inputs(scenario)
     if scenario.scheduler.queue and not architecture.orders_queue:
-        raise InputError(f"scheduler.queue: {architecture.kind} has no single queue to order")
+        raise InputError(f"scheduler.queue: {architecture.kind} has no queue to order")
     architecture.check_inputs(scenario, jobs, changes)
     jobs = architecture.change_jobs(scenario, jobs)
     for problem in unknown_workloads(scenario.scheduler, jobs.workloads):

@@ -179,10 +179,11 @@ STATE = np.dtype(
         ("offers_rescinded", "i8"),
         ("tasks_revoked", "i8"),
         ("tasks_killed", "i8"),
-        # Nodes present; tasks lost with a node; no slot from here on was ever used by a task with a
-        # row of its own.
+        # Nodes present; tasks lost with a node, and the CPU time they had used; no slot from here
+        # on was ever used by a task with a row of its own.
         ("nodes", "i8"),
         ("tasks_lost", "i8"),
+        ("cpu_s_lost", "f8"),
         ("slots_high", "i8"),
         # What tasks use is measured every `usage_s` (0: never); a point of a curve lasts `curve_s`.
         ("usage_s", "f8"),

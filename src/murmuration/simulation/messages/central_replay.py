@@ -153,7 +153,8 @@ def submissions(jobs: JobList, speed: float = 1.0) -> list[tuple[float, SubmitJo
             resources=dict(request),
             priority=int(jobs.priority[row]),
             gang=bool(jobs.gang[row]),
-            user=jobs.workloads[jobs.workload[row]],
+            user=_owner(jobs, row),
+            time_limit_s=_limit_s(jobs, row, speed),
             constraints=[str(test) for test in jobs.constraint_sets[jobs.constraint[row]]],
         )
         submitted.append(
@@ -165,11 +166,25 @@ def submissions(jobs: JobList, speed: float = 1.0) -> list[tuple[float, SubmitJo
     return submitted
 
 
+def _owner(jobs: JobList, row: int) -> str:
+    """Who submitted a job: its workload, where no user is known."""
+    user = int(jobs.user[row])
+    return jobs.users[user] if user >= 0 else jobs.workloads[jobs.workload[row]]
+
+
+def _limit_s(jobs: JobList, row: int, speed: float) -> float | None:
+    """The run time a job asked for. One that ran longer was not killed, and is not here."""
+    asked = float(jobs.requested_s[row])
+    return max(asked, float(jobs.duration_s[row])) / speed if asked > 0.0 else None
+
+
 @dataclass
 class RehearsedDecisions:
     """The decisions in order, and how many tasks had ended when each job was submitted."""
 
     placed: list[TaskPlaced] = field(default_factory=list)
+    #: When each was made.
+    placed_s: list[float] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
 
 
@@ -212,9 +227,10 @@ class _Recording(Disk):
         self._rehearsal, self._ends = rehearsal, 0
 
     def write(self, facts: Sequence[tuple[Message, float]]) -> None:
-        for fact, _ in facts:
+        for fact, at_s in facts:
             if isinstance(fact, TaskPlaced):
                 self._rehearsal.placed.append(fact)
+                self._rehearsal.placed_s.append(at_s)
             elif isinstance(fact, JobSubmitted):
                 self._rehearsal.ended.append(self._ends)
             self._ends += isinstance(fact, TaskEnded)

@@ -15,7 +15,7 @@ import msgspec
 from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.base.loading import look_beside
 from murmuration.base.words import plain_types
-from murmuration.schedulers.queues.discipline import QueueSettings
+from murmuration.schedulers.queues.discipline import AdvanceReservation, QueueSettings
 from murmuration.simulation.architectures.table import DEFAULT_KIND, settings_tables
 
 Quantity = str | int | float
@@ -142,6 +142,8 @@ class SchedulerSettings(ScenarioTable, frozen=True):
     #: A queue discipline: jobs start whole, in its order; empty: each is tried as it comes.
     queue: str = ""
     queue_settings: QueueSettings = QueueSettings()
+    #: Room that is kept for some users, or nobody, for a while.
+    reservation: list[AdvanceReservation] = []
     conflict: Literal["resource", "machine"] = "resource"
     transaction: Literal["incremental", "all-or-nothing"] = "incremental"
     paths: Literal["single", "multi"] = "multi"

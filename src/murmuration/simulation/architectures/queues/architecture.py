@@ -4,14 +4,19 @@ has, which rows it may use, and whether it commits optimistically."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from murmuration.base.errors import InputError
 from murmuration.schedulers import architecture as arch
 from murmuration.schedulers.architecture import Scheduler
 from murmuration.simulation.architectures.architecture import Architecture
-from murmuration.simulation.architectures.queues.batch import BatchWorld, advance_batch
-from murmuration.simulation.architectures.queues.batch_world import widen_for_queue
+from murmuration.simulation.architectures.queues.batch import advance_batch
+from murmuration.simulation.architectures.queues.batch_build import (
+    check_queue_inputs,
+    count_queue,
+    widen_for_queue,
+)
+from murmuration.simulation.architectures.queues.batch_world import BatchWorld
 from murmuration.simulation.architectures.timing import timing_of
 from murmuration.simulation.engine import loop
 from murmuration.simulation.engine.policies import compile_policy, decides_compiled, index_of
@@ -58,14 +63,20 @@ def make_many(scenario: sc.Scenario, workloads: Sequence[str], nodes: int) -> li
     )
 
 
+#: What a queue discipline needs, wherever schedulers have queues.
+QUEUED: dict[str, Any] = {
+    "orders_queue": True,
+    "check_inputs": check_queue_inputs,
+    "make_world": widen_for_queue,
+    "count": count_queue,
+}
 MONOLITHIC = Architecture(
     kind="monolithic",
     summary="one scheduler, all rows, exclusive",
     schedulers=make_one,
     advance=advance,
     logs_changes=True,
-    orders_queue=True,
-    make_world=widen_for_queue,
+    **QUEUED,
 )
 PARTITIONED = Architecture(
     kind="partitioned",
@@ -74,6 +85,7 @@ PARTITIONED = Architecture(
     advance=advance,
     logs_changes=True,
     whole_jobs=True,
+    **QUEUED,
 )
 SHARED_STATE = Architecture(
     kind="shared-state",
@@ -81,4 +93,5 @@ SHARED_STATE = Architecture(
     schedulers=make_many,
     advance=advance,
     logs_changes=True,
+    **QUEUED,
 )

@@ -1,28 +1,41 @@
-"""The loop of a batch queue: one scheduler that starts whole jobs in the order of a discipline.
+"""The loop of batch queues: schedulers that start whole jobs in the order of a discipline.
 
 Whenever something has happened, and after everything else that happens at the same time, the queue
-is looked at once: which jobs start now. That takes no simulated time. Who is next and who may
-overtake is decided by `schedulers/queues`; where a job's tasks go, by the placement. A job that has
-room by amounts but finds no nodes (the room is in pieces, or on nodes it may not use) waits as if
-there were none.
+of each scheduler is looked at once: which jobs start now. That takes no simulated time. Who is next
+and who may overtake is decided by `schedulers/queues`; where a job's tasks go, by the placement. A
+job that has room by amounts but finds no nodes (the room is in pieces, or on nodes it may not use)
+waits as if there were none.
+
+Schedulers with rows of their own (partitioned) have a pool of room each; all others share one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from murmuration.base.arrays import Amounts, Floats, Indices, Records, Times
+from murmuration.base.arrays import Amounts, Indices, Times
 from murmuration.base.jit import helper, inlined, loop_kernel, tree
 from murmuration.placement.ranking import RankIndex
 from murmuration.placement.room import log_all
 from murmuration.schedulers.admission import NEVER
-from murmuration.schedulers.queues import backfill
-from murmuration.schedulers.queues.discipline import CONSERVATIVE, EASY
+from murmuration.schedulers.queues import look as looking
+from murmuration.schedulers.queues.discipline import BY_FACTORS, BY_RANK
+from murmuration.schedulers.queues.look import CONSERVATIVE, EASY, QueueLook
+from murmuration.simulation.architectures.queues.accounts import (
+    count_job,
+    insert_sorted,
+    is_held,
+    pass_use,
+    recount,
+    set_fairness,
+    sort_queue,
+)
+from murmuration.simulation.architectures.queues.batch_world import KEEP, BatchWorld
+from murmuration.simulation.architectures.queues.making_way import has_room, lose_jobs, make_way
 from murmuration.simulation.engine.churn import change_node
 from murmuration.simulation.engine.event_queue import EVENTS_MAX, needs_room, pop
 from murmuration.simulation.engine.loop import (
+    DRAIN,
     GO_ON,
     GROW,
     arrival_is_next,
@@ -47,128 +60,65 @@ from murmuration.simulation.engine.world import (
     KIND_MASK,
     NODE_CHANGES,
     TASKS_END,
-    World,
-    widen_world,
+    USAGE_CHANGES,
 )
+from murmuration.simulation.results.recording import is_log_full
 
 #: A placement or a score as a kernel calls it.
 CompiledPolicy = Callable[..., int]
 
-has_room = tree(backfill.has_room)
-find_shadow = tree(backfill.find_shadow)
-find_start = tree(backfill.find_start)
-reserve = tree(backfill.reserve)
-
-#: `waiting` and `tasks`: how many jobs and tasks are in the queue; `changed`: something has
-#: happened since it was looked at; `used_at`: up to when past use is added up.
-BATCH = np.dtype(
-    [
-        ("waiting", "i8"),
-        ("tasks", "i8"),
-        ("overtaking", "i8"),
-        ("half_life_s", "f8"),
-        ("used_at", "f8"),
-        ("changed", "?"),
-        ("fair", "?"),
-    ],
-    align=True,
-)
-
-
-@widen_world
-class BatchWorld(World):
-    """The world of a batch queue."""
-
-    batch: Records
-    #: Per job: its rank, and the run time it asks for.
-    rank: Floats
-    estimate: Times
-    #: The queue, in order.
-    waiting: Indices
-    #: Recent use by workload (fair share).
-    recent: Floats
-    # Room to work in: what runs by its end; a profile of what is free; a few vectors.
-    ends: Times
-    amounts: Amounts
-    order: Indices
-    points: Times
-    profile: Amounts
-    vectors: Amounts
+begin_look = tree(looking.begin_look)
+set_profile = tree(looking.set_profile)
+keep_for_others = tree(looking.keep_for_others)
+is_over = tree(looking.is_over)
+may_start = tree(looking.may_start)
+note_start = tree(looking.note_start)
+note_wait = tree(looking.note_wait)
 
 
 @helper
-def goes_before(rank: Floats, a: int, b: int) -> bool:
-    """Whether a job goes before another: by rank, then as they came."""
-    return bool(rank[a] < rank[b] or (rank[a] == rank[b] and a < b))
+def enter_queue(w: BatchWorld, job: int) -> None:
+    """A job takes its place in the queue of its scheduler."""
+    queue = w.batch[w.jobs[job].scheduler]
+    w.waiting[queue.first + queue.count] = job
+    insert_sorted(w.waiting, w.rank, queue.first, queue.first + queue.count)
+    queue.count += 1
+    queue.tasks += w.jobs[job].left
 
 
 @helper
-def enter_queue(batch: Records, waiting: Indices, rank: Floats, jobs: Records, job: int) -> None:
-    """A job takes its place in the queue."""
-    at = batch[0].waiting
-    while at > 0 and goes_before(rank, job, waiting[at - 1]):
-        waiting[at] = waiting[at - 1]
-        at -= 1
-    waiting[at] = job
-    batch[0].waiting += 1
-    batch[0].tasks += jobs[job].left
-
-
-@helper
-def drop_started(batch: Records, waiting: Indices, jobs: Records) -> None:
+def drop_started(w: BatchWorld, scheduler: int) -> None:
     """Jobs with nothing left to start leave the queue."""
-    kept = 0
-    batch[0].tasks = 0
-    for k in range(batch[0].waiting):
-        if jobs[waiting[k]].left > 0:
-            waiting[kept] = waiting[k]
-            batch[0].tasks += jobs[waiting[k]].left
+    queue, kept = w.batch[scheduler], 0
+    queue.tasks = 0
+    for k in range(queue.first, queue.first + queue.count):
+        job = w.waiting[k]
+        if w.jobs[job].left > 0:
+            w.waiting[queue.first + kept] = job
+            queue.tasks += w.jobs[job].left
             kept += 1
-    batch[0].waiting = kept
+    queue.count = kept
+    w.schedulers[scheduler].queued = kept
 
 
 @helper
-def sort_fairly(
-    batch: Records, waiting: Indices, rank: Floats, recent: Floats, jobs: Records
-) -> None:
-    """Order the queue by what each job's workload used of late; it is nearly in order already."""
-    for k in range(batch[0].waiting):
-        rank[waiting[k]] = recent[jobs[waiting[k]].workload]
-    for k in range(1, batch[0].waiting):
-        job, at = waiting[k], k
-        while at > 0 and goes_before(rank, job, waiting[at - 1]):
-            waiting[at] = waiting[at - 1]
-            at -= 1
-        waiting[at] = job
-
-
-@helper
-def add_use(batch: Records, recent: Floats, held: Amounts, now: float) -> None:
-    """Recent use of each workload up to now: what it held since the last time counts, and all of it
-    halves every half-life (the integral of both, as what is held changes only at events)."""
-    elapsed = now - batch[0].used_at
-    if elapsed > 0.0:
-        left = 0.5 ** (elapsed / batch[0].half_life_s)
-        for workload in range(recent.shape[0]):
-            gained = held[workload, 0] * batch[0].half_life_s / np.log(2.0) * (1.0 - left)
-            recent[workload] = recent[workload] * left + gained
-        batch[0].used_at = now
-
-
-@helper
-def list_running(w: BatchWorld) -> int:
-    """What runs, in order of the ends that jobs asked for; one that overran is expected to end
-    now."""
-    count = 0
+def list_running(w: BatchWorld, pool: int) -> int:
+    """What runs in a pool, in order of the ends that jobs asked for; one that overran is expected
+    to end now. The room of a job inside a reservation is not free before the reservation ends."""
+    count, now = 0, w.state[0].now
     for k in range(w.state[0].scheduled):
         if w.event_queue[k].what & KIND_MASK == TASKS_END:
             run = w.event_queue[k].what >> KIND_BITS
             job = w.runs[run].job
-            w.ends[count] = max(w.runs[run].started + w.estimate[job], w.state[0].now)
-            for r in range(w.request.shape[1]):
-                w.amounts[count, r] = w.request[job, r] * w.runs[run].count
-            w.order[count] = count
-            count += 1
+            if w.runs[run].count > 0 and w.batch[w.jobs[job].scheduler].pool == pool:
+                end = w.runs[run].started + w.queued[job].estimate - w.queued[job].done_s
+                if w.queued[job].inside >= 0:
+                    end = max(end, w.windows[w.queued[job].inside, 1])
+                w.ends[count] = max(end, now)
+                for r in range(w.request.shape[1]):
+                    w.amounts[count, r] = w.request[job, r] * w.runs[run].count
+                w.order[count] = count
+                count += 1
     sort_by_end(w.ends, w.order, count)
     return count
 
@@ -187,117 +137,154 @@ def sort_by_end(ends: Times, order: Indices, count: int) -> None:
         gap //= 2
 
 
-# A call of its own, though it copies the headers of all arrays: it is called at three places, and
+# A call of its own, though it copies the headers of all arrays: it is called at two places, and
 # what it is made of is long to compile.
 @helper
 def start_if_placed(
-    w: BatchWorld,
-    job: int,
-    place: CompiledPolicy,
-    score: CompiledPolicy,
-    index: RankIndex,
-    need: Amounts,
+    w: BatchWorld, job: int, place: CompiledPolicy, score: CompiledPolicy, index: RankIndex
 ) -> bool:
-    """Start a job that has room by amounts, if the placement finds nodes for all its tasks; `need`
-    is then taken from what is free."""
-    begin_attempt(w.schedulers, w.jobs, 0, job, w.state[0].now)
-    decide(w, 0, place, score, index)
-    claimed = w.schedulers[0].claimed
+    """Start a job that has room by amounts, if the placement finds nodes for all its tasks."""
+    scheduler = w.jobs[job].scheduler
+    begin_attempt(w.schedulers, w.jobs, scheduler, job, w.state[0].now)
+    decide(w, scheduler, place, score, index)
+    claimed = w.schedulers[scheduler].claimed
     whole = bool(claimed == w.jobs[job].left)
     if whole:
-        accepted = commit_claim(w, 0)
-        start_run(w, 0, accepted, w.jobs[job].duration)
-        record_decided(w, 0, job, accepted, 0.0)
+        accepted = commit_claim(w, scheduler)
+        start_run(w, scheduler, accepted, w.jobs[job].duration - w.queued[job].done_s)
+        record_decided(w, scheduler, job, accepted, 0.0)
         finish_job(w, job, accepted, 0.0)
-        for r in range(need.shape[0]):
-            w.vectors[0, r] -= need[r]
+        count_job(w, job, accepted)
+        w.queued[job].forced = False
     else:
-        drop_claim(room_of(w, job), w.claim[0], claimed, w.request[job])
-        log_all(w.changes, w.claim[0], claimed)
-    w.schedulers[0].job = -1
+        drop_claim(room_of(w, job), w.claim[scheduler], claimed, w.request[job])
+        log_all(w.changes, w.claim[scheduler], claimed)
+    w.schedulers[scheduler].job = -1
     w.state[0].events += 1
     return whole
 
 
 @helper
-def set_need(w: BatchWorld, job: int, need: Amounts) -> None:
-    """What a job's waiting tasks ask for together."""
-    for r in range(need.shape[0]):
-        need[r] = w.request[job, r] * w.jobs[job].left
+def find_window(w: BatchWorld, job: int, pool: int, need: Amounts, lasts: float) -> int:
+    """The reservation of its owner that a job fits into from now on, −1 for none."""
+    now = w.state[0].now
+    for k in range(w.windows.shape[0]):
+        is_open = w.windows[k, 0] <= now and now + lasts <= w.windows[k, 1]
+        mine = w.window_owner[k, w.queued[job].account]
+        if is_open and mine and has_room(w.window_left[k, pool], need):
+            return k if has_room(w.pools[pool], need) else -1
+    return -1
+
+
+@helper
+def build_profile(w: BatchWorld, look: QueueLook, pool: int) -> None:
+    """Make the profile of a pool: what runs, and what is kept for reservations."""
+    set_profile(look, (w.ends, w.amounts, w.order), list_running(w, pool))
+    for k in range(w.windows.shape[0]):
+        keep_for_others(look, w.windows[k, 0], w.windows[k, 1], w.window_left[k, pool])
 
 
 @inlined
 def look_at_queue(
-    w: BatchWorld, place: CompiledPolicy, score: CompiledPolicy, index: RankIndex
+    w: BatchWorld,
+    scheduler: int,
+    place: CompiledPolicy,
+    score: CompiledPolicy,
+    index: RankIndex,
 ) -> None:
-    """Start every job that may start now."""
-    free, need, extra = w.vectors[0], w.vectors[1], w.vectors[2]
-    for r in range(free.shape[0]):
-        free[r] = w.totals[r] - w.sums[0, r]
-    if w.batch[0].fair:
-        sort_fairly(w.batch, w.waiting, w.rank, w.recent, w.jobs)
-    first, blocked = 0, False
-    while first < w.batch[0].waiting and not blocked and w.batch[0].overtaking != CONSERVATIVE:
-        set_need(w, w.waiting[first], need)
-        blocked = not has_room(free, need)
-        if not blocked:
-            blocked = not start_if_placed(w, w.waiting[first], place, score, index, need)
-        first += not blocked
-    if blocked and w.batch[0].overtaking == EASY:
-        running = list_running(w)
-        set_need(w, w.waiting[first], need)
-        shadow = find_shadow(need, free, w.ends, w.amounts, w.order, running, extra)
-        for k in range(first + 1, w.batch[0].waiting):
-            job = w.waiting[k]
-            set_need(w, job, need)
-            in_time = w.state[0].now + w.estimate[job] <= shadow
-            starts = has_room(free, need) and (in_time or has_room(extra, need))
-            if starts:
-                starts = start_if_placed(w, job, place, score, index, need)
-            if starts and not in_time:
-                for r in range(need.shape[0]):
-                    extra[r] -= need[r]
-    elif w.batch[0].overtaking == CONSERVATIVE:
-        start_reserved(w, place, score, index)
-    drop_started(w.batch, w.waiting, w.jobs)
-    w.schedulers[0].queued = w.batch[0].waiting
-
-
-@inlined
-def start_reserved(
-    w: BatchWorld, place: CompiledPolicy, score: CompiledPolicy, index: RankIndex
-) -> None:
-    """Give every job in turn the earliest reservation that delays none before it, and start those
-    whose time has come."""
-    need, points = w.vectors[1], make_profile(w, list_running(w))
-    for k in range(w.batch[0].waiting):
-        job = w.waiting[k]
-        set_need(w, job, need)
-        start = find_start(w.points, w.profile, points, need, w.estimate[job])
-        if start < points:
-            due = w.points[start] == w.state[0].now and has_room(w.vectors[0], need)
-            points = reserve(w.points, w.profile, points, start, w.estimate[job], need)
-            if due:
-                start_if_placed(w, job, place, score, index, need)
+    """Start every job of a scheduler that may start now."""
+    pool, need, overtaking = w.batch[scheduler].pool, w.vectors[0], w.rules[0].overtaking
+    free = w.pools[pool]
+    look = QueueLook(w.look, free, w.points, w.profile)
+    if w.rules[0].order != BY_RANK:
+        sort_queue(w, scheduler)
+    begin_look(look, w.state[0].now, overtaking)
+    if overtaking == CONSERVATIVE or w.windows.shape[0] > 0:
+        build_profile(w, look, pool)
+    for k in range(w.batch[scheduler].count):
+        if is_over(look):
+            break
+        job = w.waiting[w.batch[scheduler].first + k]
+        if is_held(w, job):
+            continue
+        for r in range(need.shape[0]):
+            need[r] = w.request[job, r] * w.jobs[job].left
+        lasts = max(w.queued[job].estimate - w.queued[job].done_s, 0.0)
+        window = find_window(w, job, pool, need, lasts)
+        asks = window >= 0 or may_start(look, need, lasts)
+        started = asks and start_if_placed(w, job, place, score, index)
+        may_force = not started and w.rules[0].preempt != KEEP and not look.state[0].blocked
+        if may_force and make_way(w, job, need, free, w.vectors[1]):
+            take_made_room(w, look, job, lasts, place, score, index)
+            # Those that made way are about to return: the queue is looked at again with them.
+            break
+        if started and window >= 0:
+            w.queued[job].inside = window
+            for r in range(need.shape[0]):
+                w.window_left[window, pool, r] -= need[r]
+                free[r] -= need[r]
+        elif started:
+            note_start(look, need, lasts)
+        else:
+            if overtaking == EASY and not look.state[0].profiled:
+                build_profile(w, look, pool)
+            note_wait(look, need, lasts)
+    drop_started(w, scheduler)
 
 
 @helper
-def make_profile(w: BatchWorld, running: int) -> int:
-    """What will be free from now on, if everything ends when it is expected to; returns the number
-    of points."""
-    points = 1
-    w.points[0] = w.state[0].now
-    for r in range(w.request.shape[1]):
-        w.profile[0, r] = w.vectors[0, r]
-    for k in range(running):
-        if w.ends[w.order[k]] > w.points[points - 1]:
-            w.points[points] = w.ends[w.order[k]]
-            for r in range(w.request.shape[1]):
-                w.profile[points, r] = w.profile[points - 1, r]
-            points += 1
+def take_made_room(
+    w: BatchWorld,
+    look: QueueLook,
+    job: int,
+    lasts: float,
+    place: CompiledPolicy,
+    score: CompiledPolicy,
+    index: RankIndex,
+) -> None:
+    """Others have made way for a job: start it, unless the room is promised or in pieces."""
+    if look.state[0].profiled:
+        build_profile(w, look, w.batch[w.jobs[job].scheduler].pool)
+    if may_start(look, w.vectors[0], lasts) and start_if_placed(w, job, place, score, index):
+        note_start(look, w.vectors[0], lasts)
+
+
+@helper
+def leave_window(w: BatchWorld, job: int, tasks: int) -> None:
+    """A job inside a reservation has ended: its part of it is free again."""
+    window, pool = w.queued[job].inside, w.batch[w.jobs[job].scheduler].pool
+    if window >= 0:
         for r in range(w.request.shape[1]):
-            w.profile[points - 1, r] += w.amounts[w.order[k], r]
-    return points
+            w.window_left[window, pool, r] += w.request[job, r] * tasks
+        w.queued[job].inside = -1
+
+
+@inlined
+def finish_run(w: BatchWorld, run: int) -> None:
+    """The tasks of a run end; their room goes back to its pool."""
+    job, tasks = w.runs[run].job, w.runs[run].count
+    if tasks > 0:
+        free = w.pools[w.batch[w.jobs[job].scheduler].pool]
+        for r in range(free.shape[0]):
+            free[r] += w.request[job, r] * tasks
+        count_job(w, job, -tasks)
+        leave_window(w, job, tasks)
+    end_run(w, run)
+
+
+@inlined
+def change_nodes(w: BatchWorld, event: int) -> None:
+    """A node comes, goes or changes; jobs that lose a task with it are lost whole. Its pool has
+    more or less by the difference, for all of a job's tasks are in one pool."""
+    before, pool = w.vectors[1], w.node_pool[w.node_events[event].node]
+    for r in range(before.shape[0]):
+        before[r] = w.totals[r] - w.sums[0, r]
+    change_node(w, event)
+    lose_jobs(w)
+    for r in range(before.shape[0]):
+        if pool >= 0:
+            w.pools[pool, r] += w.totals[r] - w.sums[0, r] - before[r]
+    recount(w)
 
 
 @inlined
@@ -313,27 +300,45 @@ def happen(w: BatchWorld) -> None:
         what = pop(w.event_queue, w.state)
         kind, subject = what & KIND_MASK, what >> KIND_BITS
         if kind == TASKS_END:
-            end_run(w, subject)
+            finish_run(w, subject)
         elif kind == JOB_RETURNS:
             job = subject
+            leave_window(w, job, w.jobs[job].left)
         elif kind == NODE_CHANGES:
-            change_node(w, subject)
-        else:
+            change_nodes(w, subject)
+        elif kind == USAGE_CHANGES:
             usage_changes(w)
     if job >= 0:
-        enter_queue(w.batch, w.waiting, w.rank, w.jobs, job)
-    w.batch[0].changed = True
+        enter_queue(w, job)
+    w.rules[0].changed = True
 
 
 @helper
 def queue_needs_room(w: BatchWorld) -> bool:
-    """Whether starting every waiting job at once could outgrow the arrays."""
-    rows = w.state[0].scheduled + w.batch[0].waiting + EVENTS_MAX
+    """Whether starting every waiting job at once could outgrow the arrays. Those that make way for
+    others return by an event each."""
+    waiting, tasks = 0, 0
+    for scheduler in range(w.batch.shape[0]):
+        waiting += w.batch[scheduler].count
+        tasks += w.batch[scheduler].tasks
+    rows = w.state[0].scheduled + waiting + EVENTS_MAX
+    returning = w.state[0].scheduled if w.rules[0].preempt != KEEP else 0
     return bool(
-        w.state[0].slots_left < w.batch[0].tasks
-        or rows > w.event_queue.shape[0]
+        w.state[0].slots_left < tasks
+        or rows + returning > w.event_queue.shape[0]
         or rows > w.runs.shape[0]
     )
+
+
+@helper
+def logs_need_room(w: BatchWorld) -> bool:
+    """Whether an attempt for every waiting job could outgrow the logs."""
+    waiting = 0
+    for scheduler in range(w.batch.shape[0]):
+        waiting += w.batch[scheduler].count
+    full = is_log_full(w.state, w.slots, w.task_log, w.attempt_log)
+    attempts = w.state[0].attempts_logged + 2 * waiting + 2
+    return bool(full or (w.attempt_log.shape[0] > 0 and attempts > w.attempt_log.shape[0]))
 
 
 @loop_kernel
@@ -342,15 +347,20 @@ def advance_batch(
 ) -> int:
     """As `advance`; every decision is made here."""
     while True:
-        if w.batch[0].changed and next_time(w.state, w.jobs, w.event_queue) > w.state[0].now:
+        if w.rules[0].changed and next_time(w.state, w.jobs, w.event_queue) > w.state[0].now:
             if queue_needs_room(w):
                 return GROW
-            look_at_queue(w, place, score, index)
-            w.batch[0].changed = False
+            if logs_need_room(w):
+                return DRAIN
+            if w.rules[0].order == BY_FACTORS:
+                set_fairness(w)
+            for scheduler in range(w.batch.shape[0]):
+                look_at_queue(w, scheduler, place, score, index)
+            w.rules[0].changed = False
         full = needs_room(w.state, w.runs, w.event_queue, w.claim.shape[1])
         why = step_to_event(w, until, full)
         if why != GO_ON:
             return why
-        if w.batch[0].fair:
-            add_use(w.batch, w.recent, w.held, w.state[0].now)
+        if w.rules[0].order != BY_RANK:
+            pass_use(w)
         happen(w)
