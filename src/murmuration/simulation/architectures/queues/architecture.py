@@ -4,7 +4,8 @@ has, which rows it may use, and whether it commits optimistically."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 from murmuration.base.errors import InputError
 from murmuration.schedulers import architecture as arch
@@ -64,34 +65,32 @@ def make_many(scenario: sc.Scenario, workloads: Sequence[str], nodes: int) -> li
 
 
 #: What a queue discipline needs, wherever schedulers have queues.
-QUEUED: dict[str, Any] = {
-    "orders_queue": True,
-    "check_inputs": check_queue_inputs,
-    "make_world": widen_for_queue,
-    "count": count_queue,
-}
-MONOLITHIC = Architecture(
+make_queued = partial(
+    Architecture,
+    orders_queue=True,
+    check_inputs=check_queue_inputs,
+    make_world=widen_for_queue,
+    count=count_queue,
+)
+MONOLITHIC = make_queued(
     kind="monolithic",
     summary="one scheduler, all rows, exclusive",
     schedulers=make_one,
     advance=advance,
     logs_changes=True,
-    **QUEUED,
 )
-PARTITIONED = Architecture(
+PARTITIONED = make_queued(
     kind="partitioned",
     summary="one scheduler per workload, its own rows, exclusive",
     schedulers=make_one_per_part,
     advance=advance,
     logs_changes=True,
     whole_jobs=True,
-    **QUEUED,
 )
-SHARED_STATE = Architecture(
+SHARED_STATE = make_queued(
     kind="shared-state",
     summary="any number of schedulers per workload, all rows, committed optimistically",
     schedulers=make_many,
     advance=advance,
     logs_changes=True,
-    **QUEUED,
 )

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 
-from murmuration.base.arrays import Column, Flags, Integers, Times
+from murmuration.base.arrays import Column, Flags, Integers, Records, Times
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.base.random import generator
 from murmuration.base.resources import MICRO, Amounts
 from murmuration.schedulers.queues import shares
-from murmuration.schedulers.queues.discipline import QueuedJobs, QueueSettings, find_discipline
+from murmuration.schedulers.queues.discipline import (
+    AdvanceReservation,
+    QueuedJobs,
+    QueueSettings,
+    find_discipline,
+)
 from murmuration.schedulers.queues.look import LOOK
 from murmuration.simulation.architectures.queues import batch_world as bw
+from murmuration.simulation.engine.run import Run
 from murmuration.simulation.engine.setup import Setup
 from murmuration.simulation.engine.world import ATTEMPT_ROW, World, extend_world
 from murmuration.simulation.scenarios import scenario as sc
@@ -74,7 +80,7 @@ def list_accounts(jobs: JobList) -> tuple[list[str], Integers]:
     return [*jobs.users, "nobody"], np.where(jobs.user >= 0, jobs.user, len(jobs.users))
 
 
-def _rules(settings: QueueSettings, overtaking: int, order: int) -> Any:
+def _rules(settings: QueueSettings, overtaking: int, order: int) -> Records:
     rules = np.zeros(1, bw.RULES)
     rules["overtaking"], rules["order"] = overtaking, order
     rules["preempt"], rules["half_life_s"] = PREEMPT[settings.preempt], settings.half_life_s
@@ -83,7 +89,7 @@ def _rules(settings: QueueSettings, overtaking: int, order: int) -> Any:
     return rules
 
 
-def _queued(jobs: JobList, estimate: Times, account: Integers) -> Any:
+def _queued(jobs: JobList, estimate: Times, account: Integers) -> Records:
     rows = np.zeros(len(jobs), bw.QUEUED)
     rows["estimate"], rows["account"], rows["inside"] = estimate, account, -1
     rows["priority"] = jobs.priority
@@ -143,7 +149,7 @@ def _windows(setup: Setup, pools: Amounts, accounts: list[str]) -> dict[str, Col
     }
 
 
-def _reserved(setup: Setup, reservation: Any, pools: Amounts, key: str) -> Amounts:
+def _reserved(setup: Setup, reservation: AdvanceReservation, pools: Amounts, key: str) -> Amounts:
     """What a reservation takes of each pool: a share of what it has, or amounts of the one pool."""
     if not reservation.resources:
         return np.asarray(np.floor(pools * reservation.share), dtype=np.int64)
@@ -197,12 +203,12 @@ def check_queue_inputs(scenario: sc.Scenario, *_: object) -> None:
         )
 
 
-def count_queue(run: Any) -> dict[str, float]:
+def count_queue(run: Run) -> dict[str, float]:
     """What preemption cost, where there is any."""
     queue = run.setup.scenario.scheduler
     if not queue.queue or queue.queue_settings.preempt == "no":
         return {}
-    rules = run.world.rules[0]
+    rules = cast(bw.BatchWorld, run.world).rules[0]
     return {
         "jobs_preempted": int(rules["jobs_preempted"]),
         "tasks_preempted": int(rules["tasks_preempted"]),
