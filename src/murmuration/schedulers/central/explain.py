@@ -178,7 +178,9 @@ class ExplainingRound(Round):
     wanted: str = ""
     decisions: list[Explanation] = field(default_factory=list)
 
-    def place(self, job: JobRecord, tasks: list[TaskRecord]) -> list[tuple[TaskRecord, int]]:
+    def place(
+        self, job: JobRecord, tasks: list[TaskRecord], whole: bool = False
+    ) -> list[tuple[TaskRecord, int]]:
         if job.name == self.wanted:
             twin = Round(
                 self.resources,
@@ -191,7 +193,7 @@ class ExplainingRound(Round):
             twin.present, twin.ports = copy.deepcopy(self.present), copy.deepcopy(self.ports)
             waiting = [task.index for task in tasks]
             self.decisions.append(_explanation(twin, job, waiting, self.now, None))
-        return super().place(job, tasks)
+        return super().place(job, tasks, whole)
 
 
 def _filters(round_: Round, job: JobRecord) -> dict[str, int]:
