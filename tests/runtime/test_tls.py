@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import shutil
 import ssl
 import stat
@@ -211,6 +212,16 @@ def test_who_is_not_of_the_cluster_is_refused_with_a_sentence(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+def test_older_versions_of_tls_are_refused(
+    authority: TestAuthority, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = unchecked(authority.folder / "n1")
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2
+    with caplog.at_level(logging.WARNING):
+        assert talk(authority, tls) == ""
+    assert "the handshake of TLS failed (unsupported protocol)" in caplog.text
+
+
 @pytest.mark.parametrize(
     "sent", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"\x00" * 100]
 )
@@ -355,7 +366,7 @@ def remove_own_host(authority: TestAuthority, folder: Path, scratch: Path) -> No
     made = openssl("x509", "-in", str(folder / CERTIFICATE), "-noout", "-ext", "subjectAltName")
     assert HOST in made
     (scratch / "extensions").write_text(
-        "subjectAltName=IP:10.9.9.9,DNS:m4\nauthorityKeyIdentifier=keyid\n"
+        "subjectAltName=IP:10.9.9.9\nauthorityKeyIdentifier=keyid\n"
         "subjectKeyIdentifier=hash\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth\n"
     )
     request = str(scratch / "request.pem")
@@ -462,6 +473,55 @@ def test_revoking_and_renewing_need_no_restart(
     sentences = [record.getMessage() for record in caplog.records]
     assert [text for text in sentences if "it was revoked" in text]
     assert [text for text in sentences if text.endswith("the certificates of before are used")]
+
+
+def test_an_open_connection_ends_when_its_certificate_is_revoked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshakes, "CHECK_S", 0.02)
+    authority = TestAuthority(tmp_path)
+    master = authority.issue("m1", "master")
+    contexts = [client_context(authority.issue(f"n{k}", "agent")) for k in range(3)]
+
+    async def ask() -> list[bool]:
+        loop = asyncio.get_running_loop()
+        async with serving(master) as address:
+            clients = [await connect(loop, Listener, address, tls) for tls in contexts]
+            for client in clients:
+                await asyncio.wait_for(client.lines.wait(), LIMIT_S)
+            authority.revoke("n1", master)
+            await asyncio.wait_for(clients[1].lost.wait(), LIMIT_S)
+            # The others go on, and hear an answer.
+            for client in (clients[0], clients[2]):
+                client.lines.clear()
+                client.transport.write(b"still here")
+                await asyncio.wait_for(client.lines.wait(), LIMIT_S)
+            lost = [client.lost.is_set() for client in clients]
+            for client in clients:
+                client.transport.abort()
+            return lost
+
+    with caplog.at_level(logging.WARNING):
+        assert asyncio.run(ask()) == [False, True, False]
+    (record,) = caplog.records
+    expected = "the connection of n1 (agent) was closed: its certificate was revoked"
+    assert record.getMessage() == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9])
+def test_the_list_of_revoked_certificates_is_read_as_openssl_reads_it(
+    tmp_path: Path, count: int
+) -> None:
+    authority = TestAuthority(tmp_path)
+    master = authority.issue("m1", "master")
+    for k in range(count):
+        authority.issue("n", "agent", to=f"n{k}")
+    if count:
+        authority.revoke("n", master)
+    text = openssl("crl", "-in", str(master / REVOKED), "-noout", "-text")
+    serials = {int(number, 16) for number in re.findall(r"Serial Number: ([0-9A-F]+)", text)}
+    assert len(serials) == count
+    assert server_context(master).read_revoked() == serials
 
 
 # Where one may listen.

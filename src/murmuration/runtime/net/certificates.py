@@ -15,12 +15,14 @@ Only the standard library is needed here; making certificates needs more.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import logging
 import ssl
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import check_own, check_secret
@@ -49,8 +51,11 @@ _REFUSALS = {
 }
 #: Turns of each side in a handshake in memory.
 _TURNS_MAX = 4
+#: How DER marks a sequence, and a length of several bytes.
+_SEQUENCE, _LONG = 0x30, 0x80
 _NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 
+Context = TypeVar("Context", bound=ssl.SSLContext)
 log = logging.getLogger("murmuration.certificates")
 
 
@@ -96,7 +101,7 @@ def explain_refusal(error: Exception) -> str:
 # Contexts.
 
 
-def server_context(folder: Path) -> ssl.SSLContext:
+def server_context(folder: Path) -> ServerContext:
     """For those who listen. Every handshake uses the files as they are then, so a renewed
     certificate and a longer list of revoked ones need no restart; while they cannot be read, the
     ones before are used."""
@@ -107,21 +112,22 @@ def server_context(folder: Path) -> ssl.SSLContext:
             f"may listen, got that of {identity}"
         )
     context = _load_server(folder)
-    context.sni_callback = _Fresh(folder, context).choose
+    context.follow(folder)
     return context
 
 
 def client_context(folder: Path) -> ssl.SSLContext:
     """For those who connect: the other side must be a master under the name it was called by."""
     read_identity(folder)
-    return _load(folder, ssl.PROTOCOL_TLS_CLIENT)
+    return _load(folder, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
 
 def read_identity(folder: Path) -> Identity:
     """Whose certificate is in a folder. It is checked as others will check it: InputError if it has
     expired, was revoked or does not match its key."""
     check_files(folder)
-    server, client = _load_server(folder), _load(folder, ssl.PROTOCOL_TLS_CLIENT)
+    server = _load_server(folder)
+    client = _load(folder, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     try:
         identity = peer_identity(_shake_hands(server, client))
@@ -154,8 +160,7 @@ def check_files(folder: Path) -> None:
         ) from error
 
 
-def _load(folder: Path, protocol: int) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)
+def _load(folder: Path, context: Context) -> Context:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF | ssl.VERIFY_X509_STRICT
@@ -175,8 +180,8 @@ def _load(folder: Path, protocol: int) -> ssl.SSLContext:
     return context
 
 
-def _load_server(folder: Path) -> ssl.SSLContext:
-    context = _load(folder, ssl.PROTOCOL_TLS_SERVER)
+def _load_server(folder: Path) -> ServerContext:
+    context = _load(folder, ServerContext(ssl.PROTOCOL_TLS_SERVER))
     # A session cannot be resumed by asyncio's clients, and each ticket costs a signature.
     context.num_tickets = 0
     return context
@@ -197,26 +202,65 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObjec
     return ends[1]
 
 
-class _Fresh:
-    """The context of a folder, loaded again when a file has changed."""
+class ServerContext(ssl.SSLContext):
+    """The context of those who listen. It stands for the files of a folder as they are now."""
 
-    def __init__(self, folder: Path, context: ssl.SSLContext) -> None:
-        self._folder, self._context, self._stamp = folder, context, _stamp(folder)
+    def follow(self, folder: Path) -> None:
+        """Use the files of a folder, and those that come in their place."""
+        self._folder, self._stamp = folder, _stamp(folder)
+        self._current: ssl.SSLContext = self
+        self._revoked = _read_revoked(folder / REVOKED)
+        self.sni_callback = self._choose
 
-    def choose(
+    def read_revoked(self) -> frozenset[int]:
+        """The serial numbers of the certificates that are revoked now."""
+        self._refresh()
+        return self._revoked
+
+    def _choose(
         self, ssl_object: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext
     ) -> None:
         """Called by OpenSSL at the start of each handshake, with or without a name."""
+        self._refresh()
+        ssl_object.context = self._current
+
+    def _refresh(self) -> None:
         stamp = _stamp(self._folder)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                read_identity(self._folder)
-                self._context = _load_server(self._folder)
-                log.info("the certificates in %s were read again", self._folder)
-            except (InputError, OSError) as error:
-                log.warning("%s; the certificates of before are used", error)
-        ssl_object.context = self._context
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            # This also checks who has signed the list of revoked certificates.
+            read_identity(self._folder)
+            revoked = _read_revoked(self._folder / REVOKED)
+            self._current, self._revoked = _load_server(self._folder), revoked
+            log.info("the certificates in %s were read again", self._folder)
+        except (InputError, OSError) as error:
+            log.warning("%s; the certificates of before are used", error)
+
+
+def _read_revoked(path: Path) -> frozenset[int]:
+    """The serial numbers in a list of revoked certificates. The standard library cannot read such a
+    list, so this looks for them itself: they are the third sequence in the part that is signed, and
+    missing in a list without entries (RFC 5280, 5.1)."""
+    encoded = "".join(path.read_text().split("-----")[2].split())
+    ((_, whole),) = _read_elements(base64.b64decode(encoded))
+    signed = next(_read_elements(whole))[1]
+    sequences = [content for tag, content in _read_elements(signed) if tag == _SEQUENCE]
+    entries = _read_elements(sequences[2]) if len(sequences) > 2 else ()
+    return frozenset(int.from_bytes(next(_read_elements(entry))[1], "big") for _, entry in entries)
+
+
+def _read_elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Tag and content of each element in a row, as DER writes them."""
+    at = 0
+    while at < len(data):
+        tag, size, at = data[at], data[at + 1], at + 2
+        if size & _LONG:
+            digits = size & ~_LONG
+            size, at = int.from_bytes(data[at : at + digits], "big"), at + digits
+        yield tag, data[at : at + size]
+        at += size
 
 
 def _stamp(folder: Path) -> tuple[tuple[int, int, int], ...]:

@@ -14,9 +14,11 @@ import logging
 import ssl
 from collections.abc import Callable
 
-from murmuration.runtime.net.certificates import explain_refusal, peer_identity
+from murmuration.runtime.net.certificates import ServerContext, explain_refusal, peer_identity
 
 HANDSHAKE_S = 10.0
+#: How often open connections are looked at for certificates that were revoked meanwhile.
+CHECK_S = 5.0
 #: Handshakes that are not over; the oldest makes room for the next.
 HANDSHAKES_MAX = 128
 #: The same refusal of the same host is told of once in this time; so many are remembered.
@@ -43,6 +45,9 @@ class Handshakes:
         #: In the order they came in.
         self._pending: dict[_Handshake, asyncio.Task[None]] = {}
         self._told: dict[tuple[str, str], float] = {}
+        #: Connections by the serial number of their certificate, as far as they can be revoked.
+        self._open: dict[asyncio.Transport, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
         shrink_buffers()
 
     def make_protocol(self) -> asyncio.Protocol:
@@ -72,12 +77,36 @@ class Handshakes:
                 encrypted.abort()
                 return
             handshake.hand_on(self._make(), encrypted)
+            self._watch(encrypted)
         except ssl.SSLError as error:
             self._tell(peer, explain_refusal(error) or _name_failure(error))
         except OSError as error:
             log.debug("a connection from %s ended in its handshake: %s", peer, error)
         finally:
             self._pending.pop(handshake, None)
+
+    def _watch(self, transport: asyncio.Transport) -> None:
+        """Close a connection when its certificate is revoked: that of a node agent may be open for
+        weeks."""
+        if not isinstance(self._context, ServerContext):
+            return
+        certificate = transport.get_extra_info("ssl_object").getpeercert()
+        self._open[transport] = int(certificate["serialNumber"], 16)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(CHECK_S, self._check)
+
+    def _check(self) -> None:
+        assert isinstance(self._context, ServerContext)
+        revoked = self._context.read_revoked()
+        self._open = {line: serial for line, serial in self._open.items() if not line.is_closing()}
+        for line in [line for line, serial in self._open.items() if serial in revoked]:
+            identity = peer_identity(line.get_extra_info("ssl_object"))
+            log.warning("the connection of %s was closed: its certificate was revoked", identity)
+            del self._open[line]
+            line.abort()
+        self._timer = None
+        if self._open:
+            self._timer = asyncio.get_running_loop().call_later(CHECK_S, self._check)
 
     def _tell(self, peer: tuple[str, int] | None, sentence: str) -> None:
         """One line for each host and reason in a while: nobody without a certificate shall fill a
