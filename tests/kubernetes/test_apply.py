@@ -18,23 +18,25 @@ from tests.kubernetes.kubelets import Kubelets
 REPLICAS, KEPT = 6, 5
 
 
-def deployment(name: str, scheduler: str = "murmuration") -> Object:
-    pod = real_pod("x", cpu="500m", scheduler=scheduler, terminationGracePeriodSeconds=1)
+def deployment(
+    name: str, scheduler: str = "murmuration", replicas: int = REPLICAS, cpu: str = "500m"
+) -> Object:
+    pod = real_pod("x", cpu=cpu, scheduler=scheduler, terminationGracePeriodSeconds=1)
     labels = {"app": name}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
-            "replicas": REPLICAS,
+            "replicas": replicas,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod["spec"]},
         },
     }
 
 
-def budget(name: str) -> Object:
-    spec = {"minAvailable": KEPT, "selector": {"matchLabels": {"app": name}}}
+def budget(name: str, kept: int = KEPT) -> Object:
+    spec = {"minAvailable": kept, "selector": {"matchLabels": {"app": name}}}
     return {
         "apiVersion": "policy/v1beta1",
         "kind": "PodDisruptionBudget",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +30,7 @@ def manifests() -> list[Object]:
 
 
 def test_the_rights_it_asks_for_are_enough(
-    plane: ControlPlane, start: Callable[..., Command]
+    plane: ControlPlane, start: Callable[..., Command], tmp_path: Path
 ) -> None:
     """Every manifest is created as it is; a user with the account's rights, and no others, then
     leads, binds, and says why a pod waits."""
@@ -45,6 +48,12 @@ def test_the_rights_it_asks_for_are_enough(
     until(lambda: "message" in condition(plane, "does-not"), "it is told why")
     until(lambda: bool(events(plane, "fits")), "the event is written")
     assert "could not be written" not in command.text()
+    # A plan is carried out with the same rights: the scheduler that leads is asked for the lease.
+    (tmp_path / "plan.json").write_text(json.dumps({"snapshot": "none", "moves": []}))
+    words = [sys.executable, "-c", "from murmuration.cli import main; main()", "kube", "apply"]
+    words += [str(tmp_path / "plan.json"), "--kubeconfig", str(config)]
+    applied = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert applied.returncode == 0, applied.stderr
     assert command.end() == 0
     assert "could not be given back" not in command.text()
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from murmuration.base.errors import InputError
 from murmuration.kubernetes.nodes import NodeMasks, node_entry
-from murmuration.kubernetes.objects import Object, listed, name_of, namespace_of
+from murmuration.kubernetes.objects import Object, controller_of, listed, name_of, namespace_of
 
 #: What brings pods of its own.
 MAKERS = (
@@ -23,6 +23,8 @@ MAKERS = (
     "DaemonSet",
 )
 COUNT_MAX = 100_000
+#: What stands between the name of a maker and the number of a pod it would make.
+NEW = "-new-"
 #: What the daemon set controller lets every pod of its own tolerate.
 _CONDITIONS = ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
 DAEMON_TOLERATIONS = [
@@ -126,6 +128,23 @@ def _made(maker: Object, template: Object, spec: Object, number: int) -> Object:
         **(template.get("metadata") or {}),
         "namespace": namespace_of(maker),
         "ownerReferences": [owner],
-        "name": f"{name}-new-{number}",
+        "name": f"{name}{NEW}{number}",
     }
     return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def maker_of_new(task: str) -> str:
+    """The maker of a pod that was only planned, as namespace and name; empty for a pod that has a
+    name of its own."""
+    maker, new, number = task.rpartition(NEW)
+    return maker if new and number.isdigit() else ""
+
+
+def is_made_by(pod: Object, maker: str) -> bool:
+    """Whether a pod comes of a maker: of itself, or of what it makes in turn, a replica set of a
+    deployment or a job of a cron job, whose names are its own and one part more."""
+    owner = controller_of(pod)
+    if owner is None:
+        return False
+    name = str(owner.get("name") or "")
+    return maker in (f"{namespace_of(pod)}/{each}" for each in (name, name.rpartition("-")[0]))

@@ -198,9 +198,13 @@ evict() { # index, dry run or not; fails with a reason if it is to be tried agai
 
 send_away() { # evict what can be evicted now
   local i uid
+  # Who is there before the first goes is nobody's successor; a controller replaces it at once.
   for i in "${batch[@]}"; do
     [ "${state[$i]}" = todo ] || continue
     while IFS=$'\t' read -r _ uid _; do seen[${uid:--}]=yes; done < <(read_pods "$i")
+  done
+  for i in "${batch[@]}"; do
+    [ "${state[$i]}" = todo ] || continue
     if evict "$i" false; then
       say "$i" "from ${from[$i]} to $target"
       state[$i]=evicted old_uid[$i]=${uid_of[$i]}

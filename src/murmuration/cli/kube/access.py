@@ -22,6 +22,15 @@ KUBECONFIG = click.option(
     help="Which cluster (default: KUBECONFIG, the pod's account, ~/.kube/config).",
 )
 CONTEXT = click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+LEASE = click.option(
+    "--lease",
+    "lease_s",
+    type=click.FloatRange(1.0),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A leader that has been silent for this long is followed by another; the same for all.",
+)
 
 
 def with_client(

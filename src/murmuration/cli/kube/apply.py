@@ -6,19 +6,21 @@ import asyncio
 import os
 import signal
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from murmuration.base.errors import InputError
 from murmuration.cli import common
-from murmuration.cli.kube.access import CONTEXT, KUBECONFIG, with_client
+from murmuration.cli.kube.access import CONTEXT, KUBECONFIG, LEASE, with_client
 from murmuration.cli.kube.schedule import make_driver
 
 if TYPE_CHECKING:
     from murmuration.kubernetes.api.client import KubeClient
-    from murmuration.kubernetes.applying.moves import PlannedMove
+    from murmuration.kubernetes.applying.moves import MoveJournal, PlanFile, PlannedMove
     from murmuration.kubernetes.applying.run import PlanRun
     from murmuration.kubernetes.scheduling.options import SchedulerOptions
 
@@ -27,7 +29,20 @@ if TYPE_CHECKING:
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Check every move and ask for every eviction only.")
 @click.option("--resume", is_flag=True, help="Go on with a plan that was stopped.")
+@click.option(
+    "--replan/--no-replan",
+    default=True,
+    show_default=True,
+    help="Plan what is left again when the cluster has changed under the plan; or stop.",
+)
 @click.option("--skip-others", is_flag=True, help="Leave pods of other schedulers where they are.")
+@click.option(
+    "--as",
+    "names",
+    multiple=True,
+    metavar="PLANNED=NAME",
+    help="What a node that the plan added is called in the cluster; may be given several times.",
+)
 @click.option(
     "--placement",
     default="least-allocated",
@@ -45,28 +60,31 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="A move that has not arrived by then is given up.",
 )
-@common.with_options(KUBECONFIG, CONTEXT)
-def apply(
-    plan: Path,
-    dry_run: bool,
-    resume: bool,
-    skip_others: bool,
-    placement: str,
-    name: str,
-    lease_namespace: str,
-    patience: float,
-    kubeconfig: Path | None,
-    context: str | None,
-) -> None:
+@common.with_options(LEASE, KUBECONFIG, CONTEXT)
+def apply(**words: Any) -> None:
     """Carry out PLAN, the plan.json of murmur kube plan: wave by wave, each move checked again.
 
     While it runs it is the scheduler of its pods: one that leads is asked to let it, and takes over
-    again afterwards. TERM or Ctrl-C stops it after the moves under way.
+    again afterwards. TERM or Ctrl-C stops it after the moves under way. Nodes that the plan removes
+    are closed first, and stay closed.
     """
     from murmuration.kubernetes.scheduling.options import SchedulerOptions
 
-    options = SchedulerOptions(name, placement, identity=make_identity())
-    task = ApplyTask(plan, options, lease_namespace, dry_run, resume, skip_others, patience)
+    plan, (kubeconfig, context) = words["plan"], (words["kubeconfig"], words["context"])
+    options = SchedulerOptions(
+        words["name"], words["placement"], identity=make_identity(), lease_s=words["lease_s"]
+    )
+    task = ApplyTask(
+        plan=plan,
+        options=options,
+        lease_namespace=words["lease_namespace"],
+        dry_run=words["dry_run"],
+        resume=words["resume"],
+        skip_others=words["skip_others"],
+        patience_s=words["patience"],
+        replan=words["replan"],
+        names=parse_names(words["names"]),
+    )
     problems = with_client(kubeconfig, context, task.run)
     for problem in problems:
         common.say(problem)
@@ -74,6 +92,16 @@ def apply(
         again = f"murmur kube apply {plan} --resume"
         common.say(f"the cluster is whole; plan again, or go on with {again}")
         raise SystemExit(1)
+
+
+def parse_names(texts: Sequence[str]) -> dict[str, str]:
+    names = {}
+    for text in texts:
+        planned, _, name = text.partition("=")
+        if not planned or not name:
+            raise InputError(f"--as: expected PLANNED=NAME, got {text!r}")
+        names[planned] = name
+    return names
 
 
 def make_identity() -> str:
@@ -91,6 +119,9 @@ class ApplyTask:
     resume: bool
     skip_others: bool
     patience_s: float
+    replan: bool = True
+    #: What nodes that the plan added are called in the cluster.
+    names: Mapping[str, str] = field(default_factory=dict)
 
     async def run(self, client: KubeClient) -> list[str]:
         from murmuration.kubernetes.api.snapshot import read_cluster
@@ -98,70 +129,102 @@ class ApplyTask:
             check_cluster,
             foreign_pods,
             refuse_foreign,
+            refuse_unknown_nodes,
             rehearse_live,
         )
-        from murmuration.kubernetes.applying.moves import JOURNAL, MoveJournal, read_plan
+        from murmuration.kubernetes.applying.moves import (
+            JOURNAL,
+            MoveJournal,
+            read_plan,
+            rename_nodes,
+        )
         from murmuration.kubernetes.scheduling.asking import cluster_from
 
-        document = read_plan(self.plan)
-        await check_cluster(client, self.plan, document)
+        first = read_plan(self.plan)
+        await check_cluster(client, self.plan, first)
+        journal = MoveJournal(self.plan.parent / JOURNAL, self.plan)
+        if not self.dry_run:
+            journal = MoveJournal.open(self.plan, self.resume)
         cluster = cluster_from((await read_cluster(client)).items)
-        moves = document.moves
+        moves = rename_nodes(read_plan(journal.plan).moves, self.names)
+        refuse_unknown_nodes(cluster, moves)
         foreign = set(foreign_pods(cluster, moves, self.options.name))
-        if self.skip_others:
-            moves = [move for move in moves if move.task not in foreign]
-        else:
+        if not self.skip_others:
             refuse_foreign(sorted(foreign), self.options.name)
+        moves = [move for move in moves if move.task not in foreign]
+        made = await self._make(client, moves, journal)
         if self.dry_run:
-            made = await self._make(client, moves, MoveJournal(self.plan.parent / JOURNAL))
             made.cluster = cluster
             problems = await rehearse_live(made)
             common.say(f"{len(moves)} moves checked, {len(problems)} would not work")
             return problems
-        journal = MoveJournal.open(self.plan.parent / JOURNAL, self.resume)
-        return await self._carry_out(client, await self._make(client, moves, journal))
+        return await self._carry_out(made, first)
 
-    async def _make(self, client: KubeClient, moves: list[PlannedMove], journal: object) -> PlanRun:
+    async def _make(
+        self, client: KubeClient, moves: list[PlannedMove], journal: MoveJournal
+    ) -> PlanRun:
         from murmuration.kubernetes.api.snapshot import budgets_of
-        from murmuration.kubernetes.applying.moves import MoveJournal
         from murmuration.kubernetes.applying.run import ApplySettings, PlanRun
         from murmuration.kubernetes.scheduling.cluster import LiveCluster
 
-        assert isinstance(journal, MoveJournal)
         version = (await budgets_of(client)).version
         settings = ApplySettings(self.patience_s, version, common.say)
         cluster = LiveCluster(self.options.name)
         return PlanRun(client, cluster, moves, journal, settings, asyncio.Event())
 
-    async def _carry_out(self, client: KubeClient, moves: PlanRun) -> list[str]:
+    async def _carry_out(self, moves: PlanRun, plan: PlanFile) -> list[str]:
         """The moves, beside the scheduler that puts pods where they say."""
-        from murmuration.kubernetes.scheduling.hands import HandSettings
         from murmuration.kubernetes.scheduling.serving import Serving
 
-        options = self.options
-        agent = options.make_agent(moves.cluster)
-        settings = HandSettings(options.name, options.identity, options.name, self.lease_namespace)
+        agent = self.options.make_agent(moves.cluster)
+        settings = self.options.make_hands(self.lease_namespace)
         over, ready = asyncio.Event(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, moves.stop.set)
-        serving = Serving(client, agent, settings, make_driver, on_ready=ready.set, take_over=True)
+        serving = Serving(
+            moves.client, agent, settings, make_driver, on_ready=ready.set, take_over=True
+        )
+
+        def leads() -> bool:
+            return agent.leadership.leads(serving.clock())
 
         async def work() -> list[str]:
             await ready.wait()
-            while not agent.leadership.leads(serving.clock()) and not moves.stop.is_set():
+            while not leads() and not moves.stop.is_set():
                 await asyncio.sleep(0.1)
-            return await moves.run()
+            return await self._move_all(moves, plan)
 
+        moves.settings = replace(moves.settings, leads=leads)
         scheduler, mover = asyncio.create_task(serving.run(over)), asyncio.create_task(work())
         await asyncio.wait([scheduler, mover], return_when=asyncio.FIRST_COMPLETED)
         over.set()
         if not mover.done():
             mover.cancel()
         await scheduler
-        problems = await mover
-        left = len(moves.moves) - len(moves.journal.ended())
+        return self._conclude(moves, await mover)
+
+    async def _move_all(self, moves: PlanRun, plan: PlanFile) -> list[str]:
+        """Make the moves; where the cluster has changed, plan what is left again."""
+        from murmuration.cli.kube.replanning import make_replanning
+        from murmuration.kubernetes.applying.nodes import close_nodes
+
+        closed = await close_nodes(moves.client, plan.removed)
+        if closed:
+            common.say(f"closed, for they are to go: {', '.join(closed)}")
+        replanning = make_replanning(moves, plan, self.options.name, self.skip_others)
+        problems = await moves.run()
+        while problems and self.replan and replanning is not None:
+            if not await replanning.take_next(problems):
+                break
+            problems = await moves.run()
+        return problems
+
+    def _conclude(self, moves: PlanRun, problems: list[str]) -> list[str]:
+        journal = moves.journal
+        left = len(moves.moves) - len(journal.ended())
         if not problems and left:
             return [f"stopped; {left} moves are left"]
-        if moves.journal.lines:
-            common.say(f"{len(moves.journal.ended())} of {len(moves.moves)} moves made")
+        made, total = len(journal.ended()) + journal.made, len(moves.moves) + journal.made
+        if total:
+            common.say(f"{made} of {total} moves made")
         return problems

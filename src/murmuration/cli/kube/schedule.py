@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from murmuration.cli import common
-from murmuration.cli.kube.access import CONTEXT, KUBECONFIG, with_client
+from murmuration.cli.kube.access import CONTEXT, KUBECONFIG, LEASE, with_client
 
 if TYPE_CHECKING:
     from murmuration.kubernetes.api.client import KubeClient
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     help="Keep everything it was told and decided; murmur replay FOLDER repeats it.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Say what is refused and tried again.")
-@common.with_options(common.SEED, KUBECONFIG, CONTEXT)
+@common.with_options(LEASE, common.SEED, KUBECONFIG, CONTEXT)
 def schedule(
     placement: str,
     name: str,
@@ -77,6 +77,7 @@ def schedule(
     gang_release: float,
     record: Path | None,
     verbose: bool,
+    lease_s: float,
     seed: int | None,
     kubeconfig: Path | None,
     context: str | None,
@@ -99,6 +100,7 @@ def schedule(
         gang_release_s=gang_release,
         elect=elect,
         identity=who,
+        lease_s=lease_s,
     )
     with_client(kubeconfig, context, ScheduleTask(options, lease_namespace, record).run)
 
@@ -112,13 +114,11 @@ class ScheduleTask:
     record: Path | None
 
     async def run(self, client: KubeClient) -> None:
-        from murmuration.kubernetes.scheduling.hands import HandSettings
         from murmuration.kubernetes.scheduling.serving import Serving
 
         options = self.options
         agent = options.make_agent()
-        lease = options.name if options.elect else ""
-        settings = HandSettings(options.name, options.identity, lease, self.lease_namespace)
+        settings = options.make_hands(self.lease_namespace)
         recorder = await start_recording(client, self.record, options)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,14 +102,29 @@ def _tell(question: PlanQuestion, answer: Document, sentences: Sequence[str]) ->
 
 def make(question: PlanQuestion) -> None:
     """A plan, and what belongs to it."""
+    timer, folder = common.Timer(), question.folder()
+    with common.progress("planning", 1.0) as update:
+        made, answer = compute(question, update)
+    answer["timing"] = timer.timing()
+    if folder is not None:
+        _write(made, answer, folder)
+    if question.as_json:
+        common.print_json(answer)
+        return
+    _print(made, answer, folder)
+
+
+def compute(
+    question: PlanQuestion, update: Callable[[float], object] = lambda share: None
+) -> tuple[Plan, Document]:
+    """The plan a question asks for, and what `plan.json` says of it."""
     from murmuration.planning.changes import remove_nodes
     from murmuration.planning.document import document
     from murmuration.planning.plan import make_plan
 
-    timer, deadline = common.Timer(), question.deadline()
-    options, folder = question.options(deadline), question.folder()
+    options = question.options(question.deadline())
     problem = question.open()
-    extra: Document = {}
+    extra: Document = {"question": question.words()}
     if question.remove:
         removed = remove_nodes(problem, question.remove)
         problem = removed.problem
@@ -121,16 +136,8 @@ def make(question: PlanQuestion) -> None:
         extra["displaced"] = [
             {"task": problem.tasks[t], "from": node} for t, node in removed.displaced.items()
         ]
-    with common.progress("planning", 1.0) as update:
-        made = make_plan(problem, options, update)
-    answer = document(made, str(question.snapshot), extra)
-    answer["timing"] = timer.timing()
-    if folder is not None:
-        _write(made, answer, folder)
-    if question.as_json:
-        common.print_json(answer)
-        return
-    _print(made, answer, folder)
+    made = make_plan(problem, options, update)
+    return made, document(made, str(question.snapshot), extra)
 
 
 def _write(made: Plan, answer: Document, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,21 @@ class PlanQuestion:
     seed: int | None
     out: Path | None
     as_json: bool
+
+    def words(self) -> dict[str, object]:
+        """The question as `plan.json` keeps it, so that it can be asked again."""
+        import msgspec
+
+        words: dict[str, object] = msgspec.to_builtins(self, enc_hook=str)
+        return {key: value for key, value in words.items() if key not in ("out", "as_json")}
+
+    @classmethod
+    def again(cls, words: Mapping[str, object], **changes: object) -> PlanQuestion:
+        """A question that was kept, asked of something else."""
+        import msgspec
+
+        given = {"out": None, "as_json": False, **words, **changes}
+        return msgspec.convert(given, cls, dec_hook=lambda kind, text: kind(text))
 
     @property
     def seed_number(self) -> int:

@@ -56,13 +56,26 @@ def refuse_foreign(pods: Sequence[str], name: str) -> None:
     )
 
 
+def refuse_unknown_nodes(cluster: LiveCluster, moves: Sequence[PlannedMove]) -> None:
+    """A node that was only added to the plan has another name in the cluster, once it is there."""
+    absent = dict.fromkeys(move.to for move in moves if move.to not in cluster.table.rows)
+    if absent:
+        name = next(iter(absent))
+        raise InputError(
+            f"{len(absent)} nodes of this plan are not in the cluster ({name}); when they are, say "
+            f"which is which: --as {name}=NAME"
+        )
+
+
 async def rehearse_live(run: PlanRun) -> list[str]:
     """Every move checked in order against the cluster, and every eviction asked for without being
-    carried out; what would go wrong."""
+    carried out; what would go wrong. Of pods that are not there yet nothing can be said."""
     wrong = []
     for move in run.moves:
         try:
             record = run.cluster.records.get(move.task)
+            if record is None and move.kind == "place":
+                continue
             if record is None:
                 raise ChangedError(f"{move.task} is gone")
             run.check(move, move.task, record)

@@ -10,7 +10,7 @@ scheduled as usual: the cluster is whole.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -19,6 +19,7 @@ import msgspec
 from murmuration.kubernetes.api.client import PODS, ApiError, KubeClient
 from murmuration.kubernetes.api.http import UnreachableError
 from murmuration.kubernetes.applying.moves import JournalLine, MoveJournal, PlannedMove
+from murmuration.kubernetes.making import is_made_by, maker_of_new
 from murmuration.kubernetes.objects import Object, controller_of
 from murmuration.kubernetes.scheduling import words
 from murmuration.kubernetes.scheduling.cluster import LiveCluster, PodRecord
@@ -42,6 +43,8 @@ class ApplySettings:
     move_s: float = 600.0
     eviction_version: str = "v1"
     say: Callable[[str], None] = print
+    #: Whether we may schedule now: only then is anybody sent away.
+    leads: Callable[[], bool] = lambda: True
 
 
 @dataclass
@@ -59,7 +62,12 @@ class PlanRun:
     _taken: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._by_step = {move.step: move for move in self.moves}
+        self.take(self.moves)
+
+    def take(self, moves: list[PlannedMove]) -> None:
+        """These are the moves from now on."""
+        self.moves, self._taken = moves, set()
+        self._by_step = {move.step: move for move in moves}
 
     async def run(self) -> list[str]:
         """Make the moves that are left; what was not made, and why."""
@@ -92,7 +100,7 @@ class PlanRun:
         began, record = self.journal.began(move.step), self.cluster.records.get(key)
         if began is not None and (record is None or record.uid != began.uid or record.leaving):
             # It was evicted before we were stopped: go on with whoever has come in its place.
-            key = self._successor(began)
+            key = self._successor(began, move.to)
             if not key:
                 return await self._arrive(move, began.owner)
             record = self.cluster.records[key]
@@ -100,11 +108,13 @@ class PlanRun:
                 self.cluster.expect(str(move.step), move.to, pod=key)
                 return await self._ready(key, move)
             move = msgspec.structs.replace(move, origin=record.node)
+        if record is None and move.kind == "place":
+            return await self._await_new(move)
         if record is None:
             raise ChangedError(f"{key} is gone")
         if record.node == move.to and not record.leaving:
             return await self._ready(key, move)
-        self.check(move, key, record)
+        await self._check_patiently(move, key, record)
         if move.kind == "place":
             self.cluster.expect(str(move.step), move.to, pod=key)
             return await self._ready(key, move)
@@ -118,7 +128,11 @@ class PlanRun:
         self.journal.add(line)
         self.cluster.expect(str(move.step), move.to, owner=owner)
         await self._evict(move, key, record.uid)
-        return await self._arrive(move, owner)
+        arrived = await self._arrive(move, owner)
+        # The next wave may need the room of who has left.
+        while (left := self.cluster.records.get(key)) is not None and left.uid == record.uid:
+            await asyncio.sleep(LOOK_S)
+        return arrived
 
     def _pods_of(self, owner: str) -> dict[str, PodRecord]:
         return {
@@ -127,19 +141,57 @@ class PlanRun:
             if (controller_of(record.thing) or {}).get("uid") == owner
         }
 
-    def _successor(self, began: JournalLine) -> str:
-        """A pod of the same owner that was not there when a step began, and that no other step has
-        taken; one without a node first. Empty if there is none yet."""
-        done = {line.pod for line in self.journal.lines if line.what == "done"} | self._taken
+    def _successor(self, began: JournalLine, to: str) -> str:
+        """A pod of the same owner that was not there when a step began. Empty if there is none
+        yet."""
         fresh = [
-            (bool(record.node), key)
+            (key, record)
             for key, record in self._pods_of(began.owner).items()
-            if record.uid not in began.siblings and key not in done and not record.leaving
+            if record.uid not in began.siblings
         ]
-        if not fresh:
+        return self._take_first(fresh, to)
+
+    def _take_first(self, pods: Sequence[tuple[str, PodRecord]], to: str) -> str:
+        """The best of some pods to go on with that no other step has: one on the planned node, one
+        without a node, or any."""
+        done = {line.pod for line in self.journal.lines if line.what == "done"} | self._taken
+        rank = {to: 0, "": 1}
+        ranked = [
+            (rank.get(record.node, 2), key)
+            for key, record in pods
+            if key not in done and not record.leaving
+        ]
+        if not ranked:
             return ""
-        self._taken.add(min(fresh)[1])
-        return min(fresh)[1]
+        key = min(ranked)[1]
+        self._taken.add(key)
+        return key
+
+    async def _await_new(self, move: PlannedMove) -> str:
+        """Wait for a pod that was not there when it was planned: somebody applies its manifest."""
+        maker, step = maker_of_new(move.task), str(move.step)
+        made = [(k, r) for k, r in self.cluster.records.items() if is_made_by(r.thing, maker)]
+        key = self._take_first(made, move.to)
+        if key and self.cluster.records[key].node:
+            return await self._ready(key, move)
+        if not key:
+            self.settings.say(f"step {step}: waiting for {move.task}: apply its manifest now")
+        self.cluster.expect(step, move.to, pod=key or move.task, maker="" if key else maker)
+        while not (key := self.cluster.expected_pod(step)):
+            await asyncio.sleep(LOOK_S)
+        return await self._ready(key, move)
+
+    async def _check_patiently(self, move: PlannedMove, key: str, record: PodRecord) -> None:
+        """Check a move; while pods are leaving its node, what is wrong may pass."""
+        for _ in range(int(STUCK_S / LOOK_S)):
+            try:
+                return self.check(move, key, record)
+            except ChangedError:
+                others = self.cluster.records.values()
+                if not any(other.leaving and other.node == move.to for other in others):
+                    raise
+            await asyncio.sleep(LOOK_S)
+        self.check(move, key, record)
 
     def check(self, move: PlannedMove, key: str, record: PodRecord) -> None:
         """Whether the cluster is what the plan assumed for this move."""
@@ -156,6 +208,8 @@ class PlanRun:
         space, name = split_key(key)
         thing = words.eviction(key, uid, self.settings.eviction_version)
         told = ""
+        while not self.settings.leads():
+            await self._pause(LOOK_S)
         while True:
             try:
                 await self.client.create(PODS.path(space, name, "eviction"), thing)

@@ -14,6 +14,7 @@ import numpy as np
 from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Amounts, Flags
 from murmuration.base.errors import InputError
+from murmuration.kubernetes.making import is_made_by
 from murmuration.kubernetes.nodes import allocatable, taints_of
 from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
 from murmuration.kubernetes.scheduling.between import Reason
@@ -68,11 +69,21 @@ class PodRecord:
 
 @dataclass
 class Expectation:
-    """A pod that is to go to a node when it comes: this one, or the next of an owner."""
+    """A pod that is to go to a node when it comes: one of this name, the next of an owner, or the
+    next that something makes which was not there yet when it was planned."""
 
     node: str
     owner: str = ""
+    named: str = ""
+    maker: str = ""
+    #: Who has come.
     pod: str = ""
+
+    def means(self, key: str, pod: Object) -> bool:
+        if self.named == key or (self.maker and is_made_by(pod, self.maker)):
+            return True
+        owner = controller_of(pod)
+        return bool(self.owner) and owner is not None and str(owner.get("uid")) == self.owner
 
 
 @dataclass
@@ -277,17 +288,23 @@ class LiveCluster:
 
     # Plans.
 
-    def expect(self, step: str, node: str, owner: str = "", pod: str = "") -> None:
-        """The next pod of an owner, or this one, goes to a node and to no other."""
-        self.expectations[step] = Expectation(node, owner)
+    def expect(self, step: str, node: str, owner: str = "", pod: str = "", maker: str = "") -> None:
+        """This pod, or the next of an owner or maker, goes to a node and to no other."""
+        expectation = Expectation(node, owner, pod, maker)
+        self.expectations[step] = expectation
         for key, record in self.records.items():
-            if key == pod or (owner and not record.node and not record.planned):
-                self._meet(self.expectations[step], key, record, key == pod)
+            if not record.node:
+                self._meet(expectation, key, record)
 
     def expected_pod(self, step: str) -> str:
         """The pod that has come for a step; empty while none has."""
         expectation = self.expectations.get(step)
         return "" if expectation is None else expectation.pod
+
+    def is_waiting(self, key: str) -> bool:
+        """Whether a pod of ours waits for a node and could get one."""
+        record = self.records[key]
+        return self._is_ours(record) and not record.node and not record.task.pinned
 
     def stop_expecting(self, step: str) -> None:
         """Whoever comes, or has come, for a step may go anywhere."""
@@ -326,11 +343,10 @@ class LiveCluster:
 
     def _meet_expectations(self, key: str, record: PodRecord) -> None:
         for expectation in self.expectations.values():
-            self._meet(expectation, key, record, False)
+            self._meet(expectation, key, record)
 
-    def _meet(self, expectation: Expectation, key: str, record: PodRecord, named: bool) -> None:
-        owner = str((controller_of(record.thing) or {}).get("uid"))
-        if not expectation.pod and not record.planned and (named or owner == expectation.owner):
+    def _meet(self, expectation: Expectation, key: str, record: PodRecord) -> None:
+        if not expectation.pod and not record.planned and expectation.means(key, record.thing):
             expectation.pod, record.planned = key, expectation.node
 
     # The table.

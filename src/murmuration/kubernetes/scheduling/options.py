@@ -11,6 +11,7 @@ import numpy as np
 
 from murmuration.kubernetes.api.client import BUDGETS
 from murmuration.kubernetes.scheduling.cluster import LiveCluster
+from murmuration.kubernetes.scheduling.hands import HandSettings
 from murmuration.kubernetes.scheduling.serving import KINDS
 from murmuration.placement.compiled import with_compiled_score
 from murmuration.placement.registry import resolve
@@ -31,6 +32,19 @@ class SchedulerOptions(msgspec.Struct, frozen=True):
     #: Whether it takes part in the election of a leader, and who it is there.
     elect: bool = True
     identity: str = "murmuration"
+    #: How long a lease lasts. A leader stops after two thirds of it if it cannot renew it, and its
+    #: requests are given up after the last third.
+    lease_s: float = 15.0
+
+    def make_hands(self, lease_space: str) -> HandSettings:
+        return HandSettings(
+            self.name,
+            self.identity,
+            self.name if self.elect else "",
+            lease_space,
+            lease_s=self.lease_s,
+            request_s=self.lease_s / 3.0,
+        )
 
     def make_agent(self, cluster: LiveCluster | None = None) -> PodScheduler:
         kinds = frozenset(kind.name for kind in (*KINDS, BUDGETS))
@@ -38,6 +52,10 @@ class SchedulerOptions(msgspec.Struct, frozen=True):
             LiveCluster(self.name) if cluster is None else cluster,
             with_compiled_score(resolve(self.placement)),
             np.random.default_rng(self.seed),
-            Leadership(self.identity) if self.elect else AlwaysLeads(),
+            self._leadership() if self.elect else AlwaysLeads(),
             PodSettings(kinds, self.preempt, self.gang_release_s),
         )
+
+    def _leadership(self) -> Leadership:
+        lasts = self.lease_s
+        return Leadership(self.identity, lasts, renew_s=2 * lasts / 3, retry_s=2 * lasts / 15)
