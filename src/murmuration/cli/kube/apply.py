@@ -147,11 +147,11 @@ class ApplyTask:
             journal = MoveJournal.open(self.plan, self.resume)
         cluster = cluster_from((await read_cluster(client)).items)
         moves = rename_nodes(read_plan(journal.plan).moves, self.names)
-        refuse_unknown_nodes(cluster, moves)
         foreign = set(foreign_pods(cluster, moves, self.options.name))
         if not self.skip_others:
             refuse_foreign(sorted(foreign), self.options.name)
         moves = [move for move in moves if move.task not in foreign]
+        refuse_unknown_nodes(cluster, moves)
         made = await self._make(client, moves, journal)
         if self.dry_run:
             made.cluster = cluster

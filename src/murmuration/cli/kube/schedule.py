@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 )
 @click.option("--preempt", is_flag=True, help="Evict pods of lower priority, never below a budget.")
 @click.option(
+    "--preferences/--no-preferences",
+    default=True,
+    show_default=True,
+    help="Of the nodes with room, show the policy those that a pod likes best.",
+)
+@click.option(
     "--leader-election/--alone",
     "elect",
     default=True,
@@ -71,6 +77,7 @@ def schedule(
     placement: str,
     name: str,
     preempt: bool,
+    preferences: bool,
     elect: bool,
     lease_namespace: str,
     identity: str | None,
@@ -97,6 +104,7 @@ def schedule(
         placement=placement,
         seed=1 if seed is None else seed,
         preempt=preempt,
+        preferences=preferences,
         gang_release_s=gang_release,
         elect=elect,
         identity=who,

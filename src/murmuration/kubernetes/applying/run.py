@@ -60,6 +60,8 @@ class PlanRun:
     _by_step: dict[int, PlannedMove] = field(init=False)
     #: Pods that steps which were stopped go on with.
     _taken: set[str] = field(default_factory=set)
+    #: Steps that had begun when an earlier run was stopped, and the pod each goes on with.
+    _resumed: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.take(self.moves)
@@ -72,6 +74,7 @@ class PlanRun:
     async def run(self) -> list[str]:
         """Make the moves that are left; what was not made, and why."""
         left = [move for move in self.moves if move.step not in self.journal.ended()]
+        self._resumed = self._find_resumed()
         problems: list[str] = []
         for _, wave in groupby(left, key=lambda move: move.wave):
             if self.stop.is_set() or problems:
@@ -98,10 +101,10 @@ class PlanRun:
         """Make one move; the pod that stands for the task then."""
         key = self.journal.successor(move.task, self._by_step)
         began, record = self.journal.began(move.step), self.cluster.records.get(key)
-        if began is not None and (record is None or record.uid != began.uid or record.leaving):
+        if began is not None and self._has_gone(began):
             # It was evicted before we were stopped: go on with whoever has come in its place.
-            key = self._successor(began, move.to)
-            if not key:
+            key = self._resumed.get(move.step, "")
+            if key not in self.cluster.records:
                 return await self._arrive(move, began.owner)
             record = self.cluster.records[key]
             if not record.node:
@@ -141,15 +144,25 @@ class PlanRun:
             if (controller_of(record.thing) or {}).get("uid") == owner
         }
 
-    def _successor(self, began: JournalLine, to: str) -> str:
-        """A pod of the same owner that was not there when a step began. Empty if there is none
-        yet."""
-        fresh = [
-            (key, record)
-            for key, record in self._pods_of(began.owner).items()
-            if record.uid not in began.siblings
-        ]
-        return self._take_first(fresh, to)
+    def _has_gone(self, began: JournalLine) -> bool:
+        record = self.cluster.records.get(began.pod)
+        return record is None or record.uid != began.uid or record.leaving
+
+    def _find_resumed(self) -> dict[int, str]:
+        """For steps that had begun, and whose pod has gone, one of its owner that was not there
+        when they began. Who began later saw more pods, successors of earlier ones among them, so
+        fewer are left to it: it chooses first, and then all find one."""
+        lines = [self.journal.began(step) for step in self._by_step]
+        begun = [line for line in lines if line is not None and self._has_gone(line)]
+        resumed = {}
+        for line in sorted(begun, key=self.journal.lines.index, reverse=True):
+            fresh = [
+                (key, record)
+                for key, record in self._pods_of(line.owner).items()
+                if record.uid not in line.siblings
+            ]
+            resumed[line.step] = self._take_first(fresh, self._by_step[line.step].to)
+        return {step: key for step, key in resumed.items() if key}
 
     def _take_first(self, pods: Sequence[tuple[str, PodRecord]], to: str) -> str:
         """The best of some pods to go on with that no other step has: one on the planned node, one

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from murmuration.assignment.preferences import WHOLE
 from murmuration.assignment.problem import APART, SPREAD, TOGETHER
 from murmuration.assignment.snapshots.builder import TaskEntry
-from murmuration.base.arrays import Counts, Flags, Indices
+from murmuration.base.arrays import Counts, Flags, Floats, Indices
 from murmuration.kubernetes.labels import Namespaces
 from murmuration.kubernetes.nodes import NodeMasks
 from murmuration.kubernetes.objects import Object, namespace_of
@@ -25,9 +26,11 @@ from murmuration.kubernetes.rules import (
     counted_nodes,
     domains_by,
     selector_of,
+    soft_spreads_of,
     spread_key,
     spreads_of,
     terms_of,
+    wishes_of,
 )
 from murmuration.kubernetes.selectors import selects
 
@@ -48,6 +51,8 @@ class LiveRule:
     limit: int = 0
     #: Domains that have no node, and so hold nothing.
     extra: int = 0
+    #: What it weighs if it is only a wish; 0 for a rule that must be kept.
+    weight: float = 0.0
     targets: Counts = field(init=False)
     holders: Counts = field(init=False)
 
@@ -78,6 +83,23 @@ class LiveRule:
         fewest = 0 if self.extra else int(counts.min(initial=np.iinfo(np.int64).max))
         return self._spread_out(counts + own - fewest <= self.limit)
 
+    def count_on_nodes(self, counts: Counts) -> Floats:
+        """For each node how many of these lie in its domain; none outside of all domains."""
+        on_nodes: Floats = np.append(self.by_domain(counts), 0).astype(np.float64)[self.domain_of]
+        return on_nodes
+
+    def penalty(self, own: int) -> Floats:
+        """What a pod that has this wish pays on each node."""
+        if self.kind == APART:
+            return self.weight * self.count_on_nodes(self.targets)
+        if self.kind == TOGETHER:
+            return np.where(self.count_on_nodes(self.targets) == 0, self.weight, 0.0)
+        counts = self.by_domain(self.targets)
+        excess = counts + own - int(counts.min(initial=np.iinfo(np.int64).max)) - self.limit
+        # A node that is in no domain of the spread is as bad as one too many.
+        paid: Floats = np.append(np.maximum(excess, 0), 1).astype(np.float64)[self.domain_of]
+        return self.weight * paid
+
     def _spread_out(self, domains: Flags) -> Flags:
         mask = np.zeros(len(self.domain_of), dtype=np.bool_)
         inside = self.domain_of >= 0
@@ -99,7 +121,7 @@ class Between:
     def place(self, task: TaskEntry, row: int, sign: int, leaving: bool) -> None:
         """A pod lies on a row now (+1), or does no more (−1)."""
         labels = label_set(task)
-        own = self.own(task)
+        own = [*self.own(task), *self.wishes(task)]
         rows = self._placed.setdefault(labels, {})
         rows[row] = rows.get(row, 0) + sign
         for rule in self.about(labels):
@@ -121,7 +143,7 @@ class Between:
     def reasons(self, task: TaskEntry) -> Iterator[Reason]:
         """Each rule that concerns a pod, and the nodes it leaves open."""
         own, labels = self.own(task), label_set(task)
-        about = self.about(labels)
+        about = [rule for rule in self.about(labels) if not rule.weight]
         for rule in own:
             if rule.kind == APART and rule.targets.any():
                 yield "a pod it must be apart from is there", ~rule.nodes_with(rule.targets)
@@ -135,9 +157,25 @@ class Between:
 
     def concerns(self, task: TaskEntry) -> bool:
         """Whether any rule speaks of a pod."""
-        return bool(self.own(task)) or any(
-            rule.kind == APART for rule in self.about(label_set(task))
+        return (
+            bool(self.own(task))
+            or bool(self.wishes(task))
+            or any(rule.kind == APART for rule in self.about(label_set(task)))
         )
+
+    def penalty(self, task: TaskEntry) -> Floats | None:
+        """What a pod pays on each node for wishes between pods that are not met there, its own and
+        those of others to be apart from it; None if nobody has any."""
+        about = self.about(label_set(task))
+        total: Floats | None = None
+        for rule in self.wishes(task):
+            paid = rule.penalty(int(any(rule is other for other in about)))
+            total = paid if total is None else total + paid
+        for rule in about:
+            if rule.weight and rule.kind == APART and rule.holders.any():
+                paid = rule.weight * rule.count_on_nodes(rule.holders)
+                total = paid if total is None else total + paid
+        return total
 
     def _together(self, rules: list[LiveRule], about: list[LiveRule]) -> Iterator[Reason]:
         nobody = not any(rule.by_domain(rule.targets).any() for rule in rules)
@@ -169,11 +207,29 @@ class Between:
             rules += self._rules(SPREAD, task, [term])
         return rules
 
-    def _rules(self, kind: str, task: TaskEntry, terms: list[Term]) -> list[LiveRule]:
+    def wishes(self, task: TaskEntry) -> list[LiveRule]:
+        """The rules a pod itself would like to be kept."""
+        spec = task.source.get("spec") or {}
+        if not spec.get("affinity") and not spec.get("topologySpreadConstraints"):
+            return []
+        rules: list[LiveRule] = []
+        for part, kind in (("podAntiAffinity", APART), ("podAffinity", TOGETHER)):
+            for wish in wishes_of(task, part):
+                weight = float(wish.get("weight") or 0)
+                rules += self._rules(kind, task, [wish["podAffinityTerm"]], weight)
+        for term in soft_spreads_of(task):
+            rules += self._rules(SPREAD, task, [term], WHOLE)
+        return [rule for rule in rules if rule.weight]
+
+    def _rules(
+        self, kind: str, task: TaskEntry, terms: list[Term], weight: float = 0.0
+    ) -> list[LiveRule]:
         key = spread_key(task, terms) if kind == SPREAD else affinity_key(task, terms)
-        mark = msgspec.json.encode([kind, key], order="deterministic")
+        mark = msgspec.json.encode([kind, key, weight], order="deterministic")
         if mark not in self.rules:
             self.rules[mark] = self._make(kind, task, terms)
+            for rule in self.rules[mark]:
+                rule.weight = weight
             for rule in self.rules[mark]:
                 self._count(rule)
         return self.rules[mark]

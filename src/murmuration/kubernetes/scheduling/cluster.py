@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from murmuration.assignment.snapshots.builder import TaskEntry
-from murmuration.base.arrays import Amounts, Flags
+from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.base.errors import InputError
 from murmuration.kubernetes.making import is_made_by
 from murmuration.kubernetes.nodes import allocatable, taints_of
@@ -225,7 +225,10 @@ class LiveCluster:
         record, table = self.records[key], self.table
         if record.planned or not table.is_simple(record.task):
             return None
-        return record.task.wants, table.request(record.task).tobytes()
+        penalty = table.penalty(record.task)
+        # Pods that like the same nodes are decided on together; the array is shared by them.
+        likes = 0 if penalty is None else id(penalty)
+        return record.task.wants, table.request(record.task).tobytes(), likes
 
     def blocked(self, key: str) -> str:
         """Why a pod goes nowhere, whatever room there is; empty if it may."""
@@ -240,6 +243,11 @@ class LiveCluster:
         if not record.planned:
             return view
         return replace(view, allowed=view.allowed & self._only(record.planned))
+
+    def penalty(self, key: str) -> Floats | None:
+        """What a pod pays on each node for what it would rather have; None if all are alike."""
+        record = self.records[key]
+        return None if record.planned else self.table.penalty(record.task)
 
     def reasons(self, key: str) -> list[Reason]:
         """What rules nodes out for a pod, room aside, with the nodes each reason leaves."""

@@ -28,6 +28,7 @@ class SchedulerOptions(msgspec.Struct, frozen=True):
     placement: str = "least-allocated"
     seed: int = 1
     preempt: bool = False
+    preferences: bool = True
     gang_release_s: float = RELEASE_S
     #: Whether it takes part in the election of a leader, and who it is there.
     elect: bool = True
@@ -53,7 +54,7 @@ class SchedulerOptions(msgspec.Struct, frozen=True):
             with_compiled_score(resolve(self.placement)),
             np.random.default_rng(self.seed),
             self._leadership() if self.elect else AlwaysLeads(),
-            PodSettings(kinds, self.preempt, self.gang_release_s),
+            PodSettings(kinds, self.preempt, self.preferences, self.gang_release_s),
         )
 
     def _leadership(self) -> Leadership:

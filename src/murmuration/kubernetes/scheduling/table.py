@@ -13,9 +13,10 @@ import msgspec
 import numpy as np
 
 from murmuration.assignment.snapshots.builder import TaskEntry, amounts_table, resources_of
-from murmuration.base.arrays import Amounts, Flags
+from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.kubernetes.labels import Namespaces
 from murmuration.kubernetes.objects import Object
+from murmuration.kubernetes.rules import PREFERRED
 from murmuration.kubernetes.scheduling.between import Between, Reason
 from murmuration.kubernetes.scheduling.held import HeldThings
 from murmuration.kubernetes.snapshot import REQUIRED, make_reader
@@ -43,6 +44,7 @@ class LiveTable:
         self.held = HeldThings(len(nodes), self.reader.volumes)
         self._requests: dict[tuple[tuple[str, str | float], ...], Amounts] = {}
         self._open: dict[Hashable, Flags] = {}
+        self._penalties: dict[bytes, Floats | None] = {}
 
     def knows(self, amounts: Mapping[str, str | float]) -> bool:
         """Whether there is a column for all that a pod asks for."""
@@ -109,6 +111,26 @@ class LiveTable:
         """What rules nodes out because of the pods on them."""
         yield from self.held.reasons(task)
         yield from self.between.reasons(task)
+
+    def penalty(self, task: TaskEntry) -> Floats | None:
+        """What a pod pays on each row for what it would rather have and does not get there: the
+        plan's objective `preferences` counts the same. None if all rows are alike to it."""
+        between = self.between.penalty(task)
+        nodes = self._node_penalty(task)
+        if between is None or nodes is None:
+            return nodes if between is None else between
+        return between + nodes
+
+    def _node_penalty(self, task: TaskEntry) -> Floats | None:
+        """Preferred node affinity and taints that ask to stay away; pods that say the same share
+        it."""
+        spec = task.source.get("spec") or {}
+        wishes = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(PREFERRED)
+        key = msgspec.json.encode([wishes or [], spec.get("tolerations") or []])
+        if key not in self._penalties:
+            paid = self.reader.node_masks.penalty(spec, f"pod {task.name}: node affinity")
+            self._penalties[key] = paid if paid.any() else None
+        return self._penalties[key]
 
     def is_simple(self, task: TaskEntry) -> bool:
         """Whether nothing but room changes where a pod may go."""

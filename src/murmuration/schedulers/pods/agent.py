@@ -16,11 +16,12 @@ everything and decides nothing; every binding says until when it may be sent.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
 from murmuration.placement.decide import decide
 from murmuration.placement.registry import Placement
@@ -73,6 +74,8 @@ class PodSettings:
     kinds: frozenset[str] = frozenset({"Node", POD})
     #: Whether pods may drive out others of lower priority.
     preempt: bool = False
+    #: Whether what pods would rather have is weighed, before the policy chooses.
+    preferences: bool = True
     gang_release_s: float = RELEASE_S
 
 
@@ -363,21 +366,42 @@ class PodScheduler:
         return sentence
 
     def _decide(self, job: list[WaitingPod], now: float) -> list[str]:
-        """The nodes the policy chooses for the first pods of a job; they count there at once."""
+        """The nodes the policy chooses for the first pods of a job; they count there at once.
+
+        Preferences come before the policy: it is shown the nodes the pods like best of those with
+        room, and for those that find none there the next best."""
         key = job[0].info.key
         view, asked = self._view(job[0], now), self._job_view(job)
-        if not view.feasible(asked.request).any():
-            return []
-        rows = decide(self.placement, view, asked, self.rng)
-        taken = np.bincount(rows, minlength=len(view.names))[:, None] * asked.request
-        over = (taken > view.free).any(axis=1)
-        if over.any():
-            node = view.names[int(over.argmax())]
-            raise InputError(f"{self.placement.name}: pod {key}: node {node} has no room for it")
-        nodes = [view.names[row] for row in rows.tolist()]
+        nodes: list[str] = []
+        for allowed in self._tiers(key, view, asked):
+            left = replace(asked, tasks=asked.tasks - len(nodes))
+            nodes += self._ask(replace(view, allowed=allowed), left)
+            if len(nodes) == asked.tasks:
+                break
         for pod, node in zip(job, nodes, strict=False):
             self.cluster.assume(pod.info.key, node)
         return nodes
+
+    def _tiers(self, key: str, view: View, job: JobView) -> Iterator[Flags]:
+        """The nodes with room for a pod, those that it likes alike together, the best first."""
+        feasible = view.feasible(job.request)
+        penalty = self.cluster.penalty(key) if self.settings.preferences else None
+        if penalty is None:
+            if feasible.any():
+                yield view.allowed
+            return
+        for value in np.unique(penalty[feasible]):
+            yield view.allowed & (penalty == value)
+
+    def _ask(self, view: View, job: JobView) -> list[str]:
+        """The nodes the policy chooses of those that it is shown."""
+        rows = decide(self.placement, view, job, self.rng)
+        taken = np.bincount(rows, minlength=len(view.names))[:, None] * job.request
+        over = (taken > view.free).any(axis=1)
+        if over.any():
+            node = view.names[int(over.argmax())]
+            raise InputError(f"{self.placement.name}: job {job.id}: node {node} has no room for it")
+        return [view.names[row] for row in rows.tolist()]
 
     def _view(self, pod: WaitingPod, now: float) -> View:
         """The nodes as they are for a pod, without those where room is being made for another."""

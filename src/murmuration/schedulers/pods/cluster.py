@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from murmuration.base.arrays import Amounts, Flags
+from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.placement.view import View
 
 #: An object as the API writes it.
@@ -99,6 +99,9 @@ class PodCluster(Protocol):
 
     def view(self, key: str, now: float) -> View:
         """The nodes as they are for a pod."""
+
+    def penalty(self, key: str) -> Floats | None:
+        """What a pod pays on each node for what it would rather have; None if all are alike."""
 
     def reasons(self, key: str) -> Sequence[tuple[str, Flags]]:
         """What rules nodes out for a pod, room aside, with the nodes each reason leaves."""
