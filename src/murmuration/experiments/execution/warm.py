@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from murmuration.base.documents import Document
+from murmuration.base.errors import InputError
 from murmuration.experiments.specs import Spec
 from murmuration.placement.registry import NAMES, is_user_defined
 from murmuration.simulation.architectures.table import BUILT_IN
@@ -118,7 +120,9 @@ def compile_set(kernels: KernelSet) -> None:
     from murmuration.experiments.runs import execute
     from murmuration.experiments.specs import make_spec
 
-    execute(make_spec("compile", tiny_scenario(kernels)))
+    # Settings that make no sense together are told by the run itself, which names the user's file.
+    with suppress(InputError):
+        execute(make_spec("compile", tiny_scenario(kernels)))
     folder = _cache()
     if folder is not None:
         (folder / kernels.marker).touch()
