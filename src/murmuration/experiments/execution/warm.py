@@ -8,13 +8,16 @@ by an empty file beside the cached kernels, which lie in a folder of this versio
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import murmuration
 from murmuration.base.documents import Document
 from murmuration.base.errors import InputError
 from murmuration.experiments.specs import Spec
@@ -36,7 +39,16 @@ class KernelSet(NamedTuple):
     @property
     def marker(self) -> str:
         parts = [self.kind, self.placement, self.queue or "arrival", "used" * self.has_usage]
-        return "-".join(["compiled", *(part for part in parts if part)])
+        return "-".join(["compiled", *(part for part in parts if part), installation()])
+
+
+@cache
+def installation() -> str:
+    """Names this copy of the program: Numba compiles again for another folder, and for files that
+    were written since."""
+    root = Path(murmuration.__file__).parent
+    newest = max(path.stat().st_mtime_ns for path in root.rglob("*.py"))
+    return hashlib.blake2b(f"{root} {newest}".encode(), digest_size=4).hexdigest()
 
 
 def missing_kernels(specs: Sequence[Spec]) -> list[KernelSet]:
@@ -53,14 +65,14 @@ def missing_kernels(specs: Sequence[Spec]) -> list[KernelSet]:
 def is_compiled(command: str) -> bool:
     """Whether a command has compiled its kernels before, or could not keep them anyway."""
     folder = _cache()
-    return folder is None or (folder / f"compiled-{command}").exists()
+    return folder is None or (folder / f"compiled-{command}-{installation()}").exists()
 
 
 def mark_compiled(command: str) -> None:
     """Remember that a command has compiled its kernels."""
     folder = _cache()
     if folder is not None:
-        (folder / f"compiled-{command}").touch()
+        (folder / f"compiled-{command}-{installation()}").touch()
 
 
 def _cache() -> Path | None:
