@@ -15,7 +15,8 @@ from tests.schedulers.central.clusters import Cluster, spec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.store.interface import Deposed, Entry, StoreError
-from murmuration.runtime.store.sqlite import LOGGED, SqliteStore, read_log
+from murmuration.runtime.store.lines import LOGGED
+from murmuration.runtime.store.sqlite import SqliteStore, read_log
 from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import (

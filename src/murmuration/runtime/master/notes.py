@@ -40,6 +40,8 @@ class StoreNotes:
     def recover(self, options: MasterOptions, now: float) -> Recover:
         """Start an epoch; the event a master begins with. Its options are logged before it."""
         event = self._store.recover(options.seed)
+        # Until now another master may have written on.
+        self._facts.open(self._store)
         self._add(now, "options", options)
         return event
 

@@ -29,22 +29,20 @@ import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import NODES, STORE
-from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store import schema
 from murmuration.runtime.store.interface import Deposed, Entry, LoggedFact, StoreError
+from murmuration.runtime.store.lines import decode_value, encode_value, kind_of
 from murmuration.runtime.store.schema import match_keys
 from murmuration.runtime.store.sums import row_sum, total
-from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central import memory
 from murmuration.schedulers.central.memory import TABLES, Drop, Patch, Put
-from murmuration.schedulers.central.messages import Fact, Recover, ToCentralMaster
-from murmuration.schedulers.offers.messages import ToMaster
+from murmuration.schedulers.central.messages import Recover
 from murmuration.workload.job_spec import JobSpec
 
 #: Lines of the log that are kept, and how often older ones are dropped.
@@ -52,12 +50,6 @@ LOG_MAX, PRUNE = 2_000_000, 50_000
 #: Bytes of the log; when there are more, the older half goes.
 LOG_BYTES_MAX = 2**28
 ADVICE = "murmur store restore takes a backup back, murmur store check says more"
-#: Everything that may be in the log, by its key; and by its bare name, as older logs have it.
-_LOGGED = (*get_args(Fact), *get_args(ToMaster), *get_args(ToCentralMaster), MasterOptions)
-LOGGED: dict[str, Any] = {
-    **{kind.__name__: kind for kind in _LOGGED},
-    **{kind.key: kind for kind in _LOGGED if issubclass(kind, Message)},
-}
 #: The write-ahead log has this much of the disk from the start, so that a task which fills the disk
 #: can be killed: an order is a fact, and a fact must be written.
 RESERVED = 2**24
@@ -144,7 +136,7 @@ class SqliteStore:
         with _retryable(), self._transaction():
             self._check_epoch()
             rows = [
-                (e.number, e.at_s, e.side, _kind(e.value), ENCODER.encode(e.value)) for e in entries
+                (e.number, e.at_s, e.side, kind_of(e.value), encode_value(e.value)) for e in entries
             ]
             summed = [(*row, row_sum("log", row)) for row in rows]
             self._db.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", summed)
@@ -276,7 +268,7 @@ class SqliteStore:
             number, at_s, side, kind, body = row
             if written is not None and row_sum("log", row) != written:
                 raise ValueError(f"line {number} of the log has another checksum")
-            yield Entry(number, at_s, side, msgspec.msgpack.decode(body, type=LOGGED[kind]))
+            yield Entry(number, at_s, side, decode_value(kind, body))
 
     def facts(self, after: int, limit: int) -> Iterator[LoggedFact]:
         """The facts of the log after a number, by a connection of their own."""
@@ -324,10 +316,6 @@ def _statement(change: memory.Change) -> tuple[str, tuple[Any, ...]]:
 
 def _value(value: Any) -> Any:
     return ENCODER.encode(value) if isinstance(value, JobSpec) else value
-
-
-def _kind(value: Any) -> str:
-    return value.key if isinstance(value, Message) else type(value).__name__
 
 
 @contextlib.contextmanager

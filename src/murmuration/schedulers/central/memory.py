@@ -136,8 +136,11 @@ class MasterMemory:
     """The tables as dictionaries; rows lie under the first part of their key, then under all of
     it."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Mapping[str, Mapping[Key, Row]] | None = None) -> None:
         self._rows: dict[str, dict[str | int, dict[Key, Row]]] = {name: {} for name in TABLES}
+        for name, rows in (tables or {}).items():
+            for key, row in rows.items():
+                self._rows[name].setdefault(key[0], {})[key] = {**TABLES[name].defaults, **row}
 
     @property
     def tables(self) -> dict[str, dict[Key, Row]]:
