@@ -14,7 +14,7 @@ import pytest
 from tests.kubernetes.control_plane import free_ports
 
 from murmuration.runtime.net.addresses import Address
-from murmuration.runtime.store.etcd_client import EtcdClient, EtcdError
+from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError
 
 READY_S = 120.0
 

@@ -14,9 +14,9 @@ from tests.runtime.test_store import entries, story
 from tests.schedulers.central.clusters import spec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.store import etcd_client as etcd
+from murmuration.runtime.net import etcd_client as etcd
+from murmuration.runtime.net.etcd_client import parse_members
 from murmuration.runtime.store.etcd import EtcdStore
-from murmuration.runtime.store.etcd_client import parse_members
 from murmuration.runtime.store.interface import Deposed, Entry, StoreError
 from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import KillJob, Recover, SubmitJob, TaskPlaced

@@ -26,6 +26,14 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     seed: int = 1
     agent_timeout_s: float = 60.0
     isolation: str = AUTO
+    #: Where node agents and schedulers connect; 0 for any port.
+    agents_port: int = 0
+    #: `etcd://HOST:PORT,…`; without it the store is SQLite's, in the folder.
+    store: str = ""
+    #: The name of the cluster in a store that others may use too.
+    cluster: str = "murmuration"
+    #: A leader that cannot be reached is replaced after this.
+    leader_timeout_s: int = 3
 
 
 class EmulatedNode(msgspec.Struct):
@@ -45,5 +53,7 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     attributes: dict[str, str | float] = {}
     isolation: str = AUTO
     root: str = "/"
+    #: Where masters may listen, `HOST:PORT`; without it the folder says where the leader is.
+    join: list[str] = []
     #: These node agents instead, all on one connection.
     emulated: list[EmulatedNode] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import pytest
 
 from murmuration.schedulers.agent import Connected, Disconnected, Do, Message, Note, Send, Wake
@@ -15,6 +16,7 @@ from murmuration.schedulers.central.messages import (
     AgentLeaves,
     Ended,
     EndRecorded,
+    HangUp,
     Heartbeat,
     HeartbeatSeen,
     Launch,
@@ -362,3 +364,49 @@ def test_what_the_node_could_not_start_is_lost_and_says_so() -> None:
     over, _ = told(agent, exited, 1.0)
     ended = Ended(JOBS, "a.0.1", Status.LOST, reason="no space left", node_fault=True)
     assert over == RunOver(ended)
+
+
+def test_a_master_of_an_earlier_term_is_not_obeyed() -> None:
+    """Whatever it says, and though the session is right."""
+    agent = running()
+    ends_s = agent.lease_s
+    assert told(agent, HeartbeatSeen(1, 99, term=4), 1.0) == []
+    for old in (
+        HeartbeatSeen(1, 1, term=3),
+        msgspec.structs.replace(launch("b.0.1"), term=3),
+        Stop(1, JOBS, "a.0.1", "killed", term=3),
+        Refused(1, "the name is taken", term=3),
+        Welcome(1, 600.0, 50.0, term=3),
+    ):
+        assert [m for m in told(agent, old, 2.0) if not isinstance(m, Heartbeat)] == []
+    assert agent.lease_s == ends_s and list(agent.runs) == ["a.0.1"]
+    assert told(agent, Stop(1, JOBS, "a.0.1", "killed", term=4), 3.0) != []
+
+
+def test_a_silent_connection_is_given_up() -> None:
+    """A master that is suspended keeps its connections; heartbeats go unanswered."""
+    agent, beats = connected(60.0), 0
+    acts: list[Message] = []
+    while not acts:
+        now = agent.due
+        answers = told(agent, Wake(), now)
+        beats += sum(isinstance(answer, Heartbeat) for answer in answers)
+        acts = [answer for answer in answers if isinstance(answer, HangUp)]
+    assert acts == [HangUp("n", 1)] and 3 <= beats <= 4 and now == 20.0
+    # Said once; the process tells of the break, and dials again.
+    assert not any(isinstance(a, HangUp) for a in told(agent, Wake(), 25.0))
+    told(agent, Disconnected("master", 1), 25.5)
+    (joined,) = told(agent, Connected("master", 2), 26.0)
+    assert isinstance(joined, AgentJoined)
+    # One that never welcomes is given up, too.
+    assert any(a == HangUp("n", 2) for a in told(agent, Wake(), 46.0))
+
+
+def test_a_connection_with_answers_stays() -> None:
+    agent = connected(60.0)
+    for _ in range(30):
+        now = agent.due
+        for answer in told(agent, Wake(), now):
+            assert not isinstance(answer, HangUp)
+            if isinstance(answer, Heartbeat):
+                told(agent, HeartbeatSeen(1, answer.serial), now + 0.1)

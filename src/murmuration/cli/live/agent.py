@@ -29,6 +29,12 @@ from murmuration.cli.live.up import node_resources, parse_attributes
     metavar="KEY=VALUE",
     help="An attribute that constraints can test.",
 )
+@click.option(
+    "--join",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Where a master may listen for node agents; again for each master.",
+)
 @click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
 @click.option("--root", default="/", show_default=True, help="Root folder of containers.")
 @click.option(
@@ -44,6 +50,7 @@ def agent(
     memory: str | None,
     extra: tuple[str, ...],
     attribute: tuple[str, ...],
+    join: tuple[str, ...],
     isolation: str,
     root: str,
     emulate: int,
@@ -69,6 +76,7 @@ def agent(
             name=name,
             resources=resources,
             attributes={**attributes, "node": name},
+            join=list(join),
             isolation=isolation,
             root=root,
             emulated=[

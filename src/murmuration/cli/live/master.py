@@ -25,6 +25,26 @@ from murmuration.cli.live import common as live
     help="A resource besides CPU and memory that nodes may have.",
 )
 @live.AGENT_TIMEOUT
+@click.option(
+    "--store",
+    default="",
+    metavar="etcd://HOST:PORT,…",
+    help="Keep the cluster in etcd. Masters on several hosts then stand by for each other.",
+)
+@click.option(
+    "--cluster", default="murmuration", show_default=True, help="The cluster's name in etcd."
+)
+@click.option(
+    "--agents-port", type=click.IntRange(0, 65535), default=0, help="Port for node agents."
+)
+@click.option(
+    "--leader-timeout",
+    "leader_timeout_s",
+    type=click.IntRange(2, 600),
+    default=3,
+    show_default=True,
+    help="Seconds after which a leader that is gone is replaced.",
+)
 @common.SEED
 def master(
     folder: Path | None,
@@ -35,6 +55,10 @@ def master(
     queue: str,
     extra: tuple[str, ...],
     agent_timeout_s: float,
+    store: str,
+    cluster: str,
+    agents_port: int,
+    leader_timeout_s: int,
     seed: int | None,
 ) -> None:
     """Run a master in the foreground.
@@ -55,6 +79,10 @@ def master(
             queue=queue,
             resources=list(extra),
             agent_timeout_s=agent_timeout_s,
+            store=store,
+            cluster=cluster,
+            agents_port=agents_port,
+            leader_timeout_s=leader_timeout_s,
             seed=1 if seed is None else seed,
         )
     )

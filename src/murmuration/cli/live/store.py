@@ -81,6 +81,7 @@ def restore(source: Path, folder: Path | None) -> None:
         opened = SqliteStore(fresh)
         try:
             opened.check()
+            opened.skip_epochs()
         finally:
             opened.close()
     except InputError:

@@ -30,6 +30,7 @@ from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.interface import Deposed, Store
 from murmuration.runtime.store.log import FactLog
 from murmuration.runtime.store.sqlite import open_store
+from murmuration.schedulers.agent import Do, Send
 from murmuration.schedulers.central.master import CentralMaster
 
 log = logging.getLogger("murmuration.master")
@@ -78,9 +79,14 @@ class MasterProcess:
 
     async def _serve(self, notes: StoreNotes, stop: asyncio.Event) -> None:
         peers: Peers
-        self.driver = driver = LiveDriver(
-            self._master, self._clock, notes, lambda effect: peers.carry_out(effect)
-        )
+
+        def carry_out(effect: Send | Do) -> None:
+            # Facts are guarded by the store. This guards what rests on none: the answer to a
+            # heartbeat, which keeps a lease alive.
+            if self._directory.is_leading():
+                peers.carry_out(effect)
+
+        self.driver = driver = LiveDriver(self._master, self._clock, notes, carry_out)
         peers = Peers(self._master, self._meter, self._clock, self._credentials.token, driver.tell)
         first = notes.recover(self._options, self._clock())
         self._reading.epoch = first.epoch
@@ -91,12 +97,16 @@ class MasterProcess:
         http = HttpServer(make_app(api, token), token)
         servers = await self._listen(http, peers)
         try:
-            await _first(driver.run(), stop.wait())
+            await _first(driver.run(), stop.wait(), self._await_deposition())
         finally:
             for server in servers:
                 server.close()
             await http.close()
             driver.close()
+
+    async def _await_deposition(self) -> None:
+        await self._directory.deposed()
+        raise Deposed("this master does not lead any more: its lease was not renewed in time")
 
     async def _listen(self, http: HttpServer, peers: Peers) -> tuple[asyncio.Server, ...]:
         """Listen for HTTP and for frames, and announce where. A master that starts again takes the
@@ -111,12 +121,14 @@ class MasterProcess:
                 f"{self._options.folder}: expected the certificate of a master, the only one that "
                 "may listen"
             )
-        api_ports, frame_ports = [0], [0]
+        api_ports, frame_ports = [0], [self._options.agents_port]
         with contextlib.suppress(InputError):
             before = self._directory.leader()
             api_ports, frame_ports = [before.api.port, 0], [before.frames.port, 0]
         if self._options.port:
             api_ports = [self._options.port]
+        if self._options.agents_port:
+            frame_ports = [self._options.agents_port]
         api, api_at = await listen(loop, http.make_protocol, host, api_ports, tls)
         frames, frames_at = await listen(loop, peers.make_protocol, host, frame_ports, tls)
         self._reading.url = api_at.secure_url if tls else api_at.url
@@ -135,15 +147,31 @@ async def _first(*work: Coroutine[Any, Any, Any]) -> None:
         task.result()
 
 
+def choose_store(
+    options: MasterOptions, folder: Path
+) -> tuple[FolderDirectory, Callable[[], Store]]:
+    """Where the leader is known, and where its facts are kept: here, or in etcd."""
+    if not options.store:
+        return FolderDirectory(folder), lambda: open_store(folder)
+    from murmuration.runtime.net.etcd_client import EtcdClient, parse_members
+    from murmuration.runtime.net.etcd_directory import EtcdDirectory
+    from murmuration.runtime.store.etcd import EtcdStore
+
+    members = parse_members(options.store)
+    client = EtcdClient(members, timeout_s=max(0.5, options.leader_timeout_s / 3))
+    directory = EtcdDirectory(folder, client, options.cluster, options.leader_timeout_s)
+    return directory, lambda: EtcdStore(EtcdClient(members), options.cluster)
+
+
 def main(options: MasterOptions) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     os.umask(0o077)  # a job's environment is in the store
     folder = Path(options.folder)
-    directory = FolderDirectory(folder)
+    directory, open_ = choose_store(options, folder)
     directory.create()
     master = MasterProcess(options, directory)
     try:
-        asyncio.run(master.run(lambda: open_store(folder)))
+        asyncio.run(master.run(open_))
     except Deposed as error:
         raise InputError(str(error)) from error
 

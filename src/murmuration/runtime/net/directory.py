@@ -3,7 +3,7 @@
 Everybody who wants to reach a master asks the directory: the command, schedulers outside, node
 agents and the supervisor. A master asks it whether it may lead and announces itself there. What
 stands behind it is nobody else's business: here it is a folder on one host; with several hosts it
-will be a key in etcd, leased to the leader.
+is a key in etcd, leased to the leader (`etcd_directory.py`).
 
 Readers call plain functions, because a command has no event loop. What a master does may wait for
 an election, so those methods are coroutines.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -67,6 +68,12 @@ class Directory(Protocol):
     async def lead(self) -> None:
         """Become the leader, until the process ends; InputError if another one leads."""
 
+    def is_leading(self) -> bool:
+        """Whether this process still leads, and nobody else can."""
+
+    async def deposed(self) -> None:
+        """Until another one may lead."""
+
     async def announce(self, leader: Leader) -> None:
         """Tell everybody where the leader listens."""
 
@@ -90,9 +97,10 @@ class FolderDirectory:
         self.folder = folder
         self._lock = -1
 
-    def create(self) -> None:
-        """Make the folder and its token if they are not there yet, readable by their owner alone.
-        A folder that existed keeps its mode; refused if others own it or can write in it."""
+    def create(self, token: str = "") -> None:
+        """Make the folder and its token if they are not there yet, readable by their owner alone;
+        the token of a cluster on another host is given. A folder that existed keeps its mode;
+        refused if others own it or can write in it."""
         # Slow to import, and most commands only read a token.
         import secrets
 
@@ -100,8 +108,8 @@ class FolderDirectory:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             check_folder(self.folder)
             claim(self.folder)
-            if not (self.folder / TOKEN).exists():
-                write_private(self.folder / TOKEN, secrets.token_urlsafe(32))
+            if token or not (self.folder / TOKEN).exists():
+                write_private(self.folder / TOKEN, token or secrets.token_urlsafe(32))
         except OSError as error:
             raise InputError(f"{self.folder}: {(error.strerror or str(error)).lower()}") from error
 
@@ -141,6 +149,16 @@ class FolderDirectory:
     async def lead(self) -> None:
         self._lock = hold(self.folder / MASTER_LOCK, "a master")
 
+    def is_leading(self) -> bool:
+        return self._lock >= 0
+
+    async def deposed(self) -> None:
+        """Never: a lock is held until its process ends."""
+        # Imported here: most commands only read, and have no event loop.
+        import asyncio
+
+        await asyncio.Event().wait()
+
     async def announce(self, leader: Leader) -> None:
         api = leader.api.secure_url if os.path.lexists(self.folder / TLS) else leader.api.url
         file = _LeaderFile(api, str(leader.frames), leader.pid)
@@ -170,6 +188,20 @@ def load_credentials(token: str, tls: Path) -> Credentials:
 
     may_listen = read_identity(tls).role == MASTER
     return Credentials(token, server_context(tls) if may_listen else None, client_context(tls))
+
+
+class JoinDirectory(FolderDirectory):
+    """For a node agent on a host without a master: it knows where masters may listen, and tries
+    one after the other. Those that do not lead do not listen."""
+
+    def __init__(self, folder: Path, masters: Sequence[Address]) -> None:
+        super().__init__(folder)
+        self._masters = list(masters)
+
+    def leader(self) -> Leader:
+        """The next one to try."""
+        self._masters.append(self._masters.pop(0))
+        return Leader(self._masters[-1], self._masters[-1], 0)
 
 
 def no_cluster(folder: Path) -> InputError:

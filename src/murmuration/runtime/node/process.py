@@ -21,7 +21,8 @@ from murmuration.base.errors import InputError
 from murmuration.runtime.drive import LiveDriver
 from murmuration.runtime.folder import NODES
 from murmuration.runtime.locks import hold
-from murmuration.runtime.net.directory import FolderDirectory
+from murmuration.runtime.net.addresses import parse_address
+from murmuration.runtime.net.directory import FolderDirectory, JoinDirectory
 from murmuration.runtime.net.sockets import connect
 from murmuration.runtime.net.transport import Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, ReadOutput
@@ -37,7 +38,7 @@ from murmuration.schedulers.agent import (
     Message,
     Send,
 )
-from murmuration.schedulers.central.messages import Heartbeat, ToAgent
+from murmuration.schedulers.central.messages import HangUp, Heartbeat, ToAgent
 from murmuration.schedulers.central.node_agent import (
     CentralNodeAgent,
     GiveUp,
@@ -186,6 +187,8 @@ class Hosted:
                     self._lease.write(until_s)
                 if isinstance(self.executor, Executor):
                     self.executor.lease.renew(until_s)
+            case HangUp():
+                self._process.hang_up()
             case GiveUp(reason):
                 self._process.give_up(reason)
 
@@ -238,7 +241,7 @@ class AgentProcess:
 
     def __init__(self, options: AgentOptions, host: NodeHost | None = None) -> None:
         self.options, self.host = options, host or ThisHost()
-        self._directory = FolderDirectory(Path(options.folder))
+        self._directory = make_directory(options)
         nodes: list[EmulatedNode | None] = [*options.emulated] or [None]
         hosted = [Hosted(self, options, node) for node in nodes]
         self._hosted = {one.agent.node: one for one in hosted}
@@ -267,6 +270,12 @@ class AgentProcess:
             hosted.close()
         if self._error:
             raise InputError(self._error)
+
+    def hang_up(self) -> None:
+        """The master is silent: dial again, and where there are several, another one."""
+        if self._connection is not None:
+            log.warning("the master is silent")
+            self._connection.abort()
 
     def give_up(self, reason: str) -> None:
         self._error = reason
@@ -367,6 +376,16 @@ class AgentProcess:
     def send(self, message: Any, node: str) -> None:
         if self._connection is not None:
             self._connection.send(message, node)
+
+
+def make_directory(options: AgentOptions) -> FolderDirectory:
+    folder = Path(options.folder)
+    if not options.join:
+        return FolderDirectory(folder)
+    try:
+        return JoinDirectory(folder, [parse_address(text) for text in options.join])
+    except ValueError as error:
+        raise InputError(f"--join: expected HOST:PORT: {error}") from error
 
 
 def main(options: AgentOptions) -> None:

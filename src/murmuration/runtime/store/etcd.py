@@ -30,8 +30,8 @@ from zlib import crc32
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.store import etcd_client as etcd
-from murmuration.runtime.store.etcd_client import EtcdClient, EtcdError, KeyValue
+from murmuration.runtime.net import etcd_client as etcd
+from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, KeyValue
 from murmuration.runtime.store.interface import Deposed, Entry, LoggedFact, Side, StoreError
 from murmuration.runtime.store.lines import decode_value, encode_value, kind_of
 from murmuration.schedulers.central.memory import MasterMemory

@@ -47,6 +47,8 @@ from murmuration.workload.job_spec import JobSpec
 
 #: Lines of the log that are kept, and how often older ones are dropped.
 LOG_MAX, PRUNE = 2_000_000, 50_000
+#: More masters than can have started since a backup was made.
+SKIPPED_EPOCHS = 1_000_000
 #: Bytes of the log; when there are more, the older half goes.
 LOG_BYTES_MAX = 2**28
 ADVICE = "murmur store restore takes a backup back, murmur store check says more"
@@ -116,6 +118,12 @@ class SqliteStore:
         self._epoch = int(self.meta("epoch", "-1")) + 1
         self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(self._epoch),))
         return self._epoch
+
+    def skip_epochs(self) -> None:
+        """Node agents may have served later masters than this store knows of, and obey none that is
+        earlier than those."""
+        epoch = int(self.meta("epoch", "-1")) + SKIPPED_EPOCHS
+        self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
 
     def probe(self, size: int) -> None:
         """Fail as a write of this size would, and before the room that is kept for orders is

@@ -43,6 +43,8 @@ class Leases:
 
     agent_timeout_s: float = 60.0
     margin_s: float = 10.0
+    #: The term of the master that gives them.
+    term: int = 0
     members: dict[str, Member] = field(default_factory=dict)
     #: No lease ends before. Heartbeats only move ends to later times, so this need not be exact,
     #: and a heartbeat costs no search.
@@ -73,16 +75,19 @@ class Leases:
         if member is not None and member.identity not in ("", event.identity):
             if member.connected:
                 return Refused(
-                    event.session, f"a node agent named {event.node!r} is connected already"
+                    event.session,
+                    f"a node agent named {event.node!r} is connected already",
+                    self.term,
                 )
             left = max(0.0, member.heard_s + self.lease_s - now)
             return Refused(
                 event.session,
                 f"the name {event.node!r} belongs to another node agent for the next {left:.0f} s",
+                self.term,
             )
         self.members[event.node] = Member(event.identity, event.session, now)
         self.due = min(self.due, now + self.lease_s)
-        return Welcome(event.session, self.agent_timeout_s, self.heartbeat_s)
+        return Welcome(event.session, self.agent_timeout_s, self.heartbeat_s, self.term)
 
     def hear(self, event: Heartbeat, now: float) -> HeartbeatSeen | None:
         """A heartbeat of a connection that still stands renews the lease."""
@@ -92,7 +97,7 @@ class Leases:
         if member is None or member.session != event.session:
             return None
         member.heard_s = now
-        return HeartbeatSeen(event.session, event.serial)
+        return HeartbeatSeen(event.session, event.serial, self.term)
 
     def disconnect(self, node: str, session: int) -> bool:
         """The connection broke; False if it was an old one."""

@@ -249,6 +249,7 @@ class CentralMaster:
 
     def _on_recover(self, event: Recover) -> None:
         self._begin(event.seed, event.epoch)
+        self.leases.term = event.epoch
         self.jobs.recover(((job, *self.check(job.spec)) for job in event.jobs), self._now)
         self.draining = set(event.draining)
         self.leases.expect((task.node for _, task in self.jobs.runs.values()), self._now)
@@ -425,7 +426,10 @@ class CentralMaster:
             self.jobs.end(ended, self._now)
         if ended.node_fault:
             self._rest(node, ended.reason)
-        self._send(node, lambda session: EndRecorded(session, ended.framework, ended.run))
+        self._send(
+            node,
+            lambda session: EndRecorded(session, ended.framework, ended.run, self.leases.term),
+        )
 
     # The ledger.
 
@@ -469,7 +473,9 @@ class CentralMaster:
         typed = order if isinstance(order, Order) else msgspec.convert(order, Order)
         self._send(
             task.node,
-            lambda session: Launch(session, message.framework, task.task, task.request, typed),
+            lambda session: Launch(
+                session, message.framework, task.task, task.request, typed, self.leases.term
+            ),
         )
 
     def _stop(self, message: StopTask) -> None:
@@ -478,7 +484,10 @@ class CentralMaster:
             self.jobs.stop(*entry, "revoked: another scheduler was promised its room")
         reason = entry[1].stopped_for if entry is not None else "killed"
         self._send(
-            message.node, lambda session: Stop(session, message.framework, message.task, reason)
+            message.node,
+            lambda session: Stop(
+                session, message.framework, message.task, reason, self.leases.term
+            ),
         )
 
     def _send(self, node: str, message: Callable[[int], ToAgent]) -> None:

@@ -121,13 +121,15 @@ class AgentLeaves(FromNodeAgent, frozen=True):
     session: int = ANY_SESSION
 
 
-# From the master to a node agent.
+# From the master to a node agent. Each says in which term its master leads: the number of its epoch
+# in the store, larger than that of every master before it.
 
 
 class Welcome(CentralMessage, frozen=True):
     session: int
     agent_timeout_s: float
     heartbeat_s: float
+    term: int = 0
 
 
 class Refused(CentralMessage, frozen=True):
@@ -135,11 +137,13 @@ class Refused(CentralMessage, frozen=True):
 
     session: int
     reason: str
+    term: int = 0
 
 
 class HeartbeatSeen(CentralMessage, frozen=True):
     session: int
     serial: int
+    term: int = 0
 
 
 class Launch(CentralMessage, frozen=True):
@@ -148,6 +152,7 @@ class Launch(CentralMessage, frozen=True):
     run: str
     request: Vector
     order: Order
+    term: int = 0
 
 
 class Stop(CentralMessage, frozen=True):
@@ -155,6 +160,7 @@ class Stop(CentralMessage, frozen=True):
     framework: str
     run: str
     reason: str
+    term: int = 0
 
 
 class EndRecorded(CentralMessage, frozen=True):
@@ -163,10 +169,12 @@ class EndRecorded(CentralMessage, frozen=True):
     session: int
     framework: str
     run: str
+    term: int = 0
 
 
 class HangUp(CentralMessage, frozen=True):
-    """An act of the master: close this connection. Its agent dials again, and joins again."""
+    """An act of the master or of the agent: close this connection. The agent dials again, and joins
+    again."""
 
     node: str
     session: int

@@ -20,7 +20,7 @@ last heartbeat that was answered, and ends all runs `agent_timeout_s` later; the
 when it **received** it, and waits a margin longer. An order that is read after the lease has ended
 is not carried out; and each `Start` says until when it may be, because a host may be suspended
 between the decision and the act. The *session*: orders of an old connection are ignored, for the
-master may have given up on them.
+master may have given up on them. The *term*: what a master says that has been replaced is ignored.
 
 Why a run is stopped is noted (`RunStopping`) before it is: whoever sees it end, this agent or the
 next, knows that the end was ordered and is no failure.
@@ -54,6 +54,7 @@ from murmuration.schedulers.central.messages import (
     Ended,
     EndRecorded,
     FromAgent,
+    HangUp,
     Heartbeat,
     HeartbeatSeen,
     Launch,
@@ -62,11 +63,14 @@ from murmuration.schedulers.central.messages import (
     Running,
     RunStarted,
     Stop,
+    ToAgent,
     Welcome,
 )
 from murmuration.schedulers.offers.messages import Status, Vector
 
 LEFT = "its node agent was stopped"
+#: A connection on which the master has said nothing for this share of a lease is given up.
+SILENCE = 1 / 3
 
 
 class RunPhase(StrEnum):
@@ -204,6 +208,8 @@ class CentralNodeAgent:
     agent_timeout_s: float = 60.0
     runs: dict[str, RunRecord] = field(default_factory=dict)
     session: int = 0
+    #: The highest term in which a master has spoken.
+    term: int = 0
     connected: bool = False
     welcome: bool = False
     leaving: bool = False
@@ -214,6 +220,8 @@ class CentralNodeAgent:
     _leased_until_s: float = -math.inf
     _heartbeat_s: float = 5.0
     _next_beat_s: float = math.inf
+    #: When the connection counts as dead if nothing is heard before.
+    _silent_s: float = math.inf
     _beats: dict[int, float] = field(default_factory=dict)
     _beat: int = 0
     _limits: list[tuple[float, str]] = field(default_factory=list)
@@ -224,6 +232,8 @@ class CentralNodeAgent:
     def handle(self, event: Message, now: float) -> list[Effect]:
         """Take one event; return what it causes, in order."""
         self._out = []
+        if isinstance(event, ToAgent) and not self._is_of_leader(event, now):
+            return self._out
         # What is due comes first, or an end after the lease would look like a failure. Only a
         # renewal of the lease comes before: it was sent before the lease ended.
         if not isinstance(event, HeartbeatSeen | Welcome):
@@ -232,13 +242,28 @@ class CentralNodeAgent:
         self._run_timers(now)
         return self._out
 
+    def _is_of_leader(self, event: ToAgent, now: float) -> bool:
+        """Whether no later master has spoken to this agent. One that was deposed may not know it
+        yet: it neither launches here, nor stops anything, nor keeps a lease alive."""
+        if event.term < self.term:
+            return False
+        self.term = event.term
+        if event.session == self.session:
+            self._listen(now)
+        return True
+
+    def _listen(self, now: float) -> None:
+        """The master has just spoken. One that is suspended keeps its connections and says nothing;
+        another may lead by the time the lease is over."""
+        self._silent_s = now + SILENCE * self.agent_timeout_s
+
     @property
     def due(self) -> float:
         """When it next wants a `Wake`."""
         while self._limits and not self._is_active(self._limits[0][1]):
             heapq.heappop(self._limits)
         limit = self._limits[0][0] if self._limits else math.inf
-        return min(self._next_beat_s, self.lease_s, limit)
+        return min(self._next_beat_s, self.lease_s, self._silent_s, limit)
 
     def find(
         self,
@@ -276,6 +301,7 @@ class CentralNodeAgent:
     def _on_connected(self, event: Connected, now: float) -> None:
         self._master = event.peer
         self.session, self.connected, self.welcome = event.session, True, False
+        self._listen(now)
         self._beats.clear()
         self._beats[0] = now
         self._beat = 0
@@ -294,13 +320,14 @@ class CentralNodeAgent:
     def _on_disconnected(self, event: Disconnected, now: float) -> None:
         if event.session == self.session:
             self.connected = self.welcome = False
-            self._next_beat_s = math.inf
+            self._next_beat_s = self._silent_s = math.inf
 
     def _on_welcome(self, event: Welcome, now: float) -> None:
         if event.session != self.session:
             return
         self.welcome = True
         self.agent_timeout_s, self._heartbeat_s = event.agent_timeout_s, event.heartbeat_s
+        self._listen(now)
         self._renew(self._beats.pop(0, now))
         self._next_beat_s = now + self._heartbeat_s
 
@@ -412,6 +439,9 @@ class CentralNodeAgent:
             self._beats[self._beat] = now
             self._next_beat_s = now + self._heartbeat_s
             self._send(Heartbeat(self.node, self.session, self._beat))
+        if now >= self._silent_s:
+            self._silent_s = math.inf
+            self._out.append(Do(HangUp(self.node, self.session)))
         if now >= self.lease_s:
             self.lease_s = math.inf
             for run in list(self.runs):

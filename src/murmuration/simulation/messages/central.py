@@ -180,6 +180,8 @@ class HostParty(Party):
                 self._after(later, self.end_process, run, None, 9 if at_once else 15)
             case Leased(until_s):
                 self.lease_s = until_s
+            case HangUp(node, session):
+                self._cluster.connections.hang_up(node, MASTER, session)
             case GiveUp(reason):
                 raise BrokenError(f"{self.name} was refused: {reason}")
             case _:

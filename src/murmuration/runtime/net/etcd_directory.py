@@ -1,0 +1,125 @@
+"""The directory of a cluster with several masters: a key in etcd, leased to the one that leads.
+
+```
+ standby ──── the key is free: take it ────▶ leader ──── its lease cannot be renewed ────▶ over
+    ▲                                                                                        │
+    └──────────────────────── started again by whoever started it ───────────────────────────┘
+```
+
+**At most one leads.** The key goes when its lease does, and only then can another master take it.
+The leader counts the lease from *before* it asked for the renewal, and stops a margin earlier
+(`is_leading`). So there is no moment at which two masters believe that they lead, if no clock runs
+faster than another by more than the margin. That matters for what rests on no fact: a heartbeat
+that a deposed master answered would keep the tasks of a node alive which the next master has given
+up. What rests on facts is safe without any clock: the store refuses them (`store/etcd.py`).
+
+Each host has a folder of its own with the token. A master that stands by writes there where the
+leader is, so that commands work on its host too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from murmuration.runtime.net.directory import FolderDirectory, Leader
+from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, is_absent, put
+
+#: Renewals per lease, and the share of it that the leader does not use.
+RENEWALS, MARGIN = 6, 0.1
+#: How often a master that stands by looks.
+LOOK_S = 0.1
+
+T = TypeVar("T")
+log = logging.getLogger("murmuration.election")
+
+
+class EtcdDirectory(FolderDirectory):
+    """The cluster `name` in etcd, seen from a folder on this host."""
+
+    def __init__(self, folder: Path, client: EtcdClient, name: str, lease_s: int) -> None:
+        super().__init__(folder)
+        self._client, self._lease_s = client, lease_s
+        self._key = f"/murmuration/{name}/leader"
+        self._lease = 0
+        self._leads_until_s = float("-inf")
+        self._renewing: asyncio.Task[None] | None = None
+
+    def is_leading(self) -> bool:
+        return time.monotonic() < self._leads_until_s
+
+    async def lead(self) -> None:
+        """Stand by until the key is free, and take it."""
+        await super().lead()
+        while not await self._campaign():
+            await self._follow()
+            await asyncio.sleep(LOOK_S)
+        log.info("this master leads")
+        self._renewing = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _campaign(self) -> bool:
+        """Take the key if it is free; whether it was."""
+        try:
+            if await self._call(lambda: self._client.get(self._key)) is not None:
+                return False
+            began = time.monotonic()
+            self._lease, lasts_s = await self._call(lambda: self._client.grant(self._lease_s))
+            taken = put(self._key, b"", self._lease)
+            is_ours = await self._call(lambda: self._client.commit([is_absent(self._key)], [taken]))
+        except EtcdError as error:
+            # It may have been carried out: the key goes with its lease then.
+            log.warning("etcd does not answer: %s", error)
+            return False
+        if is_ours:
+            self._leads_until_s = began + (1.0 - MARGIN) * lasts_s
+        return is_ours
+
+    async def _follow(self) -> None:
+        """Write down who leads, for the commands on this host."""
+        with contextlib.suppress(EtcdError, msgspec.DecodeError):
+            stored = await self._call(lambda: self._client.get(self._key))
+            if stored is not None and stored.value:
+                await super().announce(msgspec.json.decode(stored.value, type=Leader))
+
+    async def _renew(self) -> None:
+        """Until the lease is over."""
+        while self.is_leading():
+            await asyncio.sleep(self._lease_s / RENEWALS)
+            began = time.monotonic()
+            try:
+                lasts_s = await self._call(lambda: self._client.renew(self._lease))
+            except EtcdError as error:
+                log.warning("the lease was not renewed: %s", error)
+                continue
+            # A lease that etcd has ended stays ended, whatever this clock says.
+            self._leads_until_s = began + (1.0 - MARGIN) * lasts_s
+
+    async def deposed(self) -> None:
+        assert self._renewing is not None
+        await asyncio.shield(self._renewing)
+
+    async def announce(self, leader: Leader) -> None:
+        value = msgspec.json.encode(leader)
+        await self._call(lambda: self._client.commit([], [put(self._key, value, self._lease)]))
+        await super().announce(leader)
+
+    async def withdraw(self) -> None:
+        """Leave the key to the next at once."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+        self._leads_until_s = float("-inf")
+        with contextlib.suppress(EtcdError):
+            await self._call(lambda: self._client.revoke(self._lease))
+        self._client.close()
+        await super().withdraw()
+
+    async def _call(self, function: Callable[[], T]) -> T:
+        """The client blocks: on a thread."""
+        return await asyncio.get_running_loop().run_in_executor(None, function)

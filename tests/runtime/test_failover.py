@@ -1,0 +1,96 @@
+"""Several masters: one leads, the next takes over, and nothing is lost, moved or doubled by it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+from tests.runtime.clusters import until
+from tests.runtime.masters import ManyMasters, many_masters
+from tests.runtime.test_many import SMALL, WITNESS
+
+from murmuration.runtime.client.requests import ApiClient
+
+
+def submit(cluster: ManyMasters, name: str, *command: str, **fields: Any) -> None:
+    body = {"name": name, "command": list(command), "resources": SMALL, **fields}
+    until(lambda: cluster.client.post("jobs", body=body))
+
+
+def test_a_leader_that_is_killed_is_replaced_and_nothing_is_lost(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    with many_masters(tmp_path, members=3, agent_timeout_s=60.0) as cluster:
+        submit(cluster, "web", "sh", "-c", WITNESS, "sh", str(seen), kind="service", count=6)
+        before = {(r["task"], r["run"], r["node"]) for r in cluster.running("web", 6)}
+        for k in range(4):
+            leader = cluster.leader
+            submit(cluster, f"job-{k}", "sh", "-c", "sleep 1; exit 0", count=5)
+            cluster.kill(leader)
+            if k == 1:
+                cluster.etcd.kill(0)
+            if k == 2:
+                cluster.etcd.start(0)
+            assert cluster.leader != leader
+            cluster.start(leader)
+        for k in range(4):
+            tasks = cluster.wait(f"job-{k}")
+            assert [(row["state"], row["run"]) for row in tasks] == [("finished", 1)] * 5
+        assert {(r["task"], r["run"], r["node"]) for r in cluster.running("web", 6)} == before
+        assert not (seen / "twice").exists()
+        assert cluster.client.get("status")["epoch"] >= 4
+
+
+def test_a_leader_that_was_suspended_is_deposed_and_says_nothing(tmp_path: Path) -> None:
+    """It wakes when another one leads: no order of it is obeyed, no lease kept alive, nothing
+    written, and it ends."""
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    with many_masters(tmp_path, agent_timeout_s=10.0, leader_timeout_s=3) as cluster:
+        submit(cluster, "web", "sh", "-c", WITNESS, "sh", str(seen), kind="service", count=4)
+        cluster.running("web", 4)
+        old = cluster.leader
+        cluster.kill(old, signal.SIGSTOP)
+        standby = "m1" if old == "m0" else "m0"
+        until(lambda: ApiClient(cluster.folder / standby).get("status")["epoch"] == 1)
+        until(lambda: {n["state"] for n in cluster.client.get("nodes")["nodes"]} == {"up"})
+        cluster.kill(old, signal.SIGCONT)
+        until(lambda: cluster.parts[old].poll() is not None)
+        assert "later master" in cluster.log(old) or "does not lead" in cluster.log(old)
+        assert cluster.leader == standby
+        cluster.running("web", 4)
+        assert not (seen / "twice").exists()
+        # What has ended stands by again, and takes over in its turn.
+        cluster.start(old)
+        cluster.kill(standby)
+        assert cluster.leader == old
+        cluster.running("web", 4)
+        assert not (seen / "twice").exists()
+
+
+def test_without_a_majority_nobody_leads_and_tasks_end_by_their_lease(tmp_path: Path) -> None:
+    """A cluster that cannot write decides nothing: what was promised to the agents still holds."""
+    with many_masters(tmp_path, members=3, agent_timeout_s=10.0) as cluster:
+        submit(cluster, "web", "sleep", "600", kind="service", count=2)
+        cluster.running("web", 2)
+        leader = cluster.leader
+        cluster.etcd.kill(0)
+        cluster.etcd.kill(1)
+        until(lambda: cluster.parts[leader].poll() is not None)
+        assert all("this master leads" not in cluster.log(m) for m in ("m0", "m1") if m != leader)
+        cluster.etcd.start(0)
+        cluster.etcd.start(1)
+        cluster.etcd.wait()
+        cluster.start(leader)
+        rows = cluster.running("web", 2)
+        assert all(row["run"] >= 1 for row in rows)
+
+
+def test_a_master_that_is_told_to_stop_hands_over_at_once(tmp_path: Path) -> None:
+    """Its lease alone would last for longer than this test waits."""
+    with many_masters(tmp_path, leader_timeout_s=600) as cluster:
+        leader = cluster.leader
+        cluster.kill(leader, signal.SIGTERM)
+        assert cluster.parts[leader].wait() == 0
+        assert cluster.leader != leader
