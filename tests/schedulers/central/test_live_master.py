@@ -461,7 +461,7 @@ def test_a_dry_run_deducts_as_it_goes_and_changes_nothing() -> None:
     trial = dry_run(cluster.master, SubmitJob(spec(count=5)), 0.0)
     assert len(trial.placed) == 4 and trial.unplaced == 1
     assert sorted(node for _, node in trial.placed) == ["n0", "n0", "n1", "n1"]
-    assert trial.note == "feasible now, not reserved"
+    assert trial.note == "not now: 1 of 5 tasks would wait"
     assert not cluster.master.jobs.jobs and str(before) == str(
         cluster.master.rng.bit_generator.state
     )

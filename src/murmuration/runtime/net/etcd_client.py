@@ -41,7 +41,9 @@ class KeyValue:
     revision: int
 
 
-Operation = dict[str, Any]
+#: An object of JSON; an operation or a condition of a transaction is one.
+Fields = dict[str, Any]
+Operation = Fields
 
 
 def parse_members(url: str) -> list[Address]:
@@ -103,7 +105,7 @@ class EtcdClient:
 
     def scan(self, first: str, end: str, limit: int = 0, newest: bool = False) -> list[KeyValue]:
         """Keys from `first` up to `end`, in order of their names; the last ones with `newest`."""
-        request: dict[str, Any] = {"key": _encode(first.encode()), "limit": str(limit)}
+        request: Fields = {"key": _encode(first.encode()), "limit": str(limit)}
         if end:
             request["range_end"] = _encode(end.encode())
         if newest:
@@ -148,7 +150,7 @@ class EtcdClient:
 
     # The wire.
 
-    def _call(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, path: str, request: Fields) -> Fields:
         """Ask the member that answered last; if it does not answer, each of the others once."""
         body, errors = json.dumps(request).encode(), []
         with self._lock:
@@ -161,7 +163,7 @@ class EtcdClient:
                     self._members.append(self._members.pop(0))
         raise EtcdError("; ".join(errors))
 
-    def _ask(self, path: str, body: bytes) -> dict[str, Any]:
+    def _ask(self, path: str, body: bytes) -> Fields:
         connection = self._connect()
         connection.request("POST", f"/v3/{path}", body, {"content-type": "application/json"})
         response = connection.getresponse()
@@ -169,7 +171,7 @@ class EtcdClient:
         if response.status != 200:
             raise ValueError(f"{response.status} {_message(text)}")
         # A stream of one object, as keepalive answers, is one line.
-        answer: dict[str, Any] = json.loads(text.split(b"\n", 1)[0] if text else b"{}")
+        answer: Fields = json.loads(text.split(b"\n", 1)[0] if text else b"{}")
         return answer
 
     def _connect(self) -> http.client.HTTPConnection:

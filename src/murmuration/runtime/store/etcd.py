@@ -23,8 +23,7 @@ again, writes the same bytes to the same key, and nothing that rests on it has l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 import msgspec
@@ -34,7 +33,7 @@ from murmuration.runtime.net import etcd_client as etcd
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, KeyValue
 from murmuration.runtime.store.interface import Deposed, Entry, LoggedFact, Side, StoreError
 from murmuration.runtime.store.lines import decode_value, encode_value, kind_of
-from murmuration.schedulers.central.memory import MasterMemory
+from murmuration.schedulers.central.memory import Key, MasterMemory, Row
 from murmuration.schedulers.central.messages import Recover
 from murmuration.workload.job_spec import JobSpec
 
@@ -47,7 +46,7 @@ PAGE = 64
 ENCODER = msgspec.msgpack.Encoder()
 
 
-class Line(msgspec.Struct, array_like=True):
+class LogLine(msgspec.Struct, array_like=True):
     """A line of the log as it is stored."""
 
     number: int
@@ -133,7 +132,8 @@ class EtcdStore:
         if not entries:
             return
         lines = [
-            Line(e.number, e.at_s, e.side, kind_of(e.value), encode_value(e.value)) for e in entries
+            LogLine(e.number, e.at_s, e.side, kind_of(e.value), encode_value(e.value))
+            for e in entries
         ]
         data, last = ENCODER.encode(lines), entries[-1].number
         with _retryable():
@@ -210,13 +210,13 @@ class EtcdStore:
                     limit -= 1
                     yield line.number, line.at_s, line.kind, line.body
 
-    def _lines(self, after: int) -> Iterator[tuple[Line, int]]:
+    def _lines(self, after: int) -> Iterator[tuple[LogLine, int]]:
         """The lines after a number, in order, each with its share of the stored bytes."""
         end, key = self._root + "log0", self._batch_key(after + 1)
         while page := self._client.scan(key, end, PAGE):
             for stored in page:
                 _, data = self._read_document(stored, "parts")
-                lines = msgspec.msgpack.decode(data, type=list[Line])
+                lines = msgspec.msgpack.decode(data, type=list[LogLine])
                 for line in lines:
                     if line.number > after:
                         yield line, len(data) // len(lines)
@@ -254,9 +254,8 @@ def _encode_tables(memory: MasterMemory) -> bytes:
 
 
 def _decode_tables(data: bytes) -> MasterMemory:
-    tables: dict[str, Any] = {}
-    for name, rows in msgspec.msgpack.decode(data).items():
-        tables[name] = {tuple(key): row for key, row in rows}
+    stored = msgspec.msgpack.decode(data, type=dict[str, list[tuple[Key, Row]]])
+    tables = {name: dict(rows) for name, rows in stored.items()}
     for row in tables["jobs"].values():
         row["spec"] = msgspec.convert(row["spec"], JobSpec)
     return MasterMemory(tables)
@@ -268,8 +267,3 @@ def _retryable() -> Iterator[None]:
         yield
     except EtcdError as error:
         raise StoreError(f"etcd does not answer: {error}") from error
-
-
-def open_etcd_store(url: str, name: str, tls: Any = None) -> Callable[[], EtcdStore]:
-    """How a master that leads opens its store."""
-    return lambda: EtcdStore(EtcdClient(etcd.parse_members(url), tls), name)
