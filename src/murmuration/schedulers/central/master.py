@@ -426,10 +426,7 @@ class CentralMaster:
             self.jobs.end(ended, self._now)
         if ended.node_fault:
             self._rest(node, ended.reason)
-        self._send(
-            node,
-            lambda session: EndRecorded(session, ended.framework, ended.run, self.leases.term),
-        )
+        self._send(node, lambda session: EndRecorded(session, ended.framework, ended.run))
 
     # The ledger.
 
@@ -473,9 +470,7 @@ class CentralMaster:
         typed = order if isinstance(order, Order) else msgspec.convert(order, Order)
         self._send(
             task.node,
-            lambda session: Launch(
-                session, message.framework, task.task, task.request, typed, self.leases.term
-            ),
+            lambda session: Launch(session, message.framework, task.task, task.request, typed),
         )
 
     def _stop(self, message: StopTask) -> None:
@@ -484,16 +479,14 @@ class CentralMaster:
             self.jobs.stop(*entry, "revoked: another scheduler was promised its room")
         reason = entry[1].stopped_for if entry is not None else "killed"
         self._send(
-            message.node,
-            lambda session: Stop(
-                session, message.framework, message.task, reason, self.leases.term
-            ),
+            message.node, lambda session: Stop(session, message.framework, message.task, reason)
         )
 
     def _send(self, node: str, message: Callable[[int], ToAgent]) -> None:
         record = self.nodes.get(node)
         if record is not None:
-            self._effects.append(Send(node, message(record.session)))
+            order = msgspec.structs.replace(message(record.session), term=self.leases.term)
+            self._effects.append(Send(node, order))
 
     # Placing.
 
