@@ -20,12 +20,12 @@ LOGGED: dict[str, Any] = {
 _ENCODER = msgspec.msgpack.Encoder()
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """The key by which a value is known in the log."""
     return value.key if isinstance(value, Message) else type(value).__name__
 
 
-def encode_value(value: Any) -> bytes:
+def encode_value(value: object) -> bytes:
     return _ENCODER.encode(value)
 
 
