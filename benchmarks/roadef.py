@@ -3,8 +3,10 @@ values.
 
     python benchmarks/roadef.py [--seconds 60] [--seed 1] [--cpu] [--data FOLDER] [a1_4 …]
 
-The peer is S41, the challenge's winner, as published for 300 s on an Intel i7-920; below a ratio of
-1 it is cheaper. Seconds are wall time, as in the challenge, on two threads; with `--cpu`, CPU
+The peer is S41, the challenge's winner, as published for 300 s on an Intel i7-920. For an instance
+that nobody published, `benchmarks/roadef_instances.py` makes some, the peer is the lower bound that
+the winner reached within 0.2 % on all but one of its second set (1.5 % there). The gap is how much
+dearer this is. Seconds are wall time, as in the challenge, on two threads; with `--cpu`, CPU
 seconds of each thread, so that other load on the machine does not count. Kernels are compiled
 before.
 """
@@ -15,16 +17,16 @@ import argparse
 import time
 from pathlib import Path
 
-from murmuration.planning.reassignment.cost import cost, violations
+from murmuration.planning.reassignment.cost import cost, lower_bound, violations
 from murmuration.planning.reassignment.model import read_assignment, read_model
 from murmuration.planning.reassignment.search import search
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "roadef"
-#: Initial cost, best value with a source, and S41's in 300 s.
+#: Initial cost, and S41's in 300 s.
 PUBLISHED = {
-    "a1_1": (49_528_750, 44_306_501, 44_306_501),
-    "a1_4": (632_499_600, 252_728_589, 262_125_116),
-    "a2_4": (3_223_516_130, 1_680_615_349, 1_680_615_349),
+    "a1_1": (49_528_750, 44_306_501),
+    "a1_4": (632_499_600, 262_125_116),
+    "a2_4": (3_223_516_130, 1_680_615_349),
 }
 
 
@@ -39,15 +41,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     given = parser.parse_args()
     print(
-        f"{'':6}{'initial':>15}{'here':>15}{'best known':>15}"
-        f"{'S41, 300 s':>15}{'ratio':>9}{'CPU s':>8}{'wall s':>8}"
+        f"{'':6}{'initial':>16}{'here':>16}{'peer':>16}{'gap':>9}{'bound':>16}"
+        f"{'CPU s':>8}{'wall s':>8}"
     )
     for name in given.names:
         model = read_model(given.data / f"model_{name}.txt")
         initial = read_assignment(given.data / f"assignment_{name}.txt", model)
-        before = cost(model, initial, initial).total
-        # An instance that nobody published is held against where it starts.
-        first, best, peer = PUBLISHED.get(name, (before, before, before))
+        before, bound = cost(model, initial, initial).total, lower_bound(model)
+        first, peer = PUBLISHED.get(name, (before, bound))
         assert before == first
         wall, cpu_s = time.perf_counter(), time.process_time()
         limit = {"cpu_seconds" if given.cpu else "seconds": given.seconds}
@@ -56,8 +57,8 @@ def main() -> None:
         assert not violations(model, initial, assignment)
         here = cost(model, initial, assignment).total
         print(
-            f"{name:6}{first:15,}{here:15,}{best:15,}"
-            f"{peer:15,}{here / peer:9.5f}{cpu_s:8.1f}{wall:8.1f}",
+            f"{name:6}{first:16,}{here:16,}{peer:16,}{here / peer - 1:9.3%}{bound:16,}"
+            f"{cpu_s:8.1f}{wall:8.1f}",
             flush=True,
         )
 

@@ -3,10 +3,11 @@
     python benchmarks/roadef_instances.py FOLDER [--seed 1] [b1 b4 …]
 
 writes `model_NAME.txt` and `assignment_NAME.txt`, which `benchmarks/roadef.py --data FOLDER NAME`
-takes. The sizes are those published for the challenge's second set; everything else follows what
-its first set looks like: requirements from hundreds to millions, evenly spread in their logarithm
-and nearly proportional between resources, nodes that are 70 to 100 % full at first, safety between
-65 and 95 % of capacity, most services with one to three tasks and a few with many.
+takes. Sizes, services with several tasks, dependencies (all on a few services), balance costs and
+the share of the first load cost that no assignment can save are those published for the challenge's
+second set. Everything else follows what its first set looks like: requirements from hundreds to
+millions, evenly spread in their logarithm and nearly proportional within groups of resources,
+nodes from 40 to 100 % full at first.
 """
 
 from __future__ import annotations
@@ -25,34 +26,42 @@ Array = NDArray[np.int64]
 
 
 class Shape(NamedTuple):
-    """How many there are of everything."""
+    """How many there are of everything, and how much of the first load cost nobody can save."""
 
     nodes: int
     tasks: int
     services: int
+    several: int  # services with more than one task: those that need others
+    largest: int  # tasks of a service at most
     resources: int
     transient: int
-    neighbourhoods: int
     locations: int
     dependencies: int
+    balances: int
+    inevitable: float
 
 
+NEIGHBOURHOODS = 5
 SHAPES = {
-    "b1": Shape(100, 5_000, 2_512, 12, 4, 5, 10, 4_412),
-    "b3": Shape(100, 20_000, 15_025, 6, 2, 5, 10, 16_560),
-    "b4": Shape(500, 20_000, 1_732, 6, 0, 5, 50, 40_485),
+    "b1": Shape(100, 5_000, 2_512, 500, 10, 12, 4, 10, 4_412, 0, 0.43),
+    "b2": Shape(100, 5_000, 2_462, 500, 10, 12, 0, 10, 3_617, 1, 0.0075),
+    "b3": Shape(100, 20_000, 15_025, 1_000, 10, 6, 2, 10, 16_560, 0, 0.025),
+    "b4": Shape(500, 20_000, 1_732, 1_000, 50, 6, 0, 50, 40_485, 1, 0.0),
+    "b5": Shape(100, 40_000, 35_082, 1_000, 10, 6, 2, 10, 14_515, 0, 0.074),
+    "b6": Shape(200, 40_000, 14_680, 1_000, 50, 6, 0, 50, 42_081, 1, 0.0),
+    "b8": Shape(100, 50_000, 45_030, 1_000, 10, 3, 1, 10, 15_145, 0, 0.086),
+    "b9": Shape(1_000, 50_000, 4_609, 1_000, 100, 3, 0, 100, 43_437, 1, 0.58),
 }
 
 
 def make_instance(shape: Shape, seed: int) -> tuple[Model, Array]:
     """An instance whose initial assignment breaks no rule: limits are set so that it keeps them."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    neighbourhood = np.arange(shape.nodes) % shape.neighbourhoods
+    neighbourhood = np.arange(shape.nodes) % NEIGHBOURHOODS
     location = np.arange(shape.nodes) % shape.locations
     service = _draw_services(shape, rng)
     initial = _place(shape, service, rng)
     request = _draw_requests(shape, rng)
-    none = np.zeros(0, dtype=np.int64)
     model = Model(
         transient=(np.arange(shape.resources) >= shape.resources - shape.transient).astype(int),
         load_weight=np.full(shape.resources, 10),
@@ -60,19 +69,18 @@ def make_instance(shape: Shape, seed: int) -> tuple[Model, Array]:
         safety=np.zeros((shape.nodes, shape.resources), dtype=np.int64),
         neighbourhood=neighbourhood,
         location=location,
-        node_move=_draw_node_moves(neighbourhood, location),
+        node_move=_draw_node_moves(location),
         service=service,
         request=request,
         task_move=np.ones(shape.tasks, dtype=np.int64),
         spread=_draw_spread(service, location[initial], rng),
         need_from=np.zeros(shape.services + 1, dtype=np.int64),
-        needs=none,
-        balance=np.array([[0, 1, 2, 10]]),
+        needs=np.zeros(0, dtype=np.int64),
+        balance=np.array([[0, 1, 2, 10]] * shape.balances, dtype=np.int64).reshape(-1, 4),
         weights=np.array([1, 10, 100]),
     )
     used = usage(model, initial)
-    capacity = (used / rng.uniform(0.7, 1.0, used.shape)).astype(np.int64) + 1
-    safety = (capacity * rng.uniform(0.65, 0.95, used.shape)).astype(np.int64)
+    capacity, safety = _draw_limits(used, shape.inevitable, rng)
     need_from, needs = _draw_needs(shape, service, neighbourhood[initial], rng)
     model = model._replace(capacity=capacity, safety=safety, need_from=need_from, needs=needs)
     assert not violations(model, initial, initial)
@@ -80,14 +88,29 @@ def make_instance(shape: Shape, seed: int) -> tuple[Model, Array]:
 
 
 def _draw_services(shape: Shape, rng: np.random.Generator) -> Array:
-    """Every service has a task; the others go to services by a steep law, at most a node each."""
-    share = 1.0 / np.arange(1, shape.services + 1)
+    """Every service has a task; the first few share the others evenly, at most the largest."""
     count = np.ones(shape.services, dtype=np.int64)
-    while (left := shape.tasks - int(count.sum())) > 0:
-        share[count >= shape.nodes // 2] = 0.0
-        count += rng.multinomial(left, share / share.sum())
-        count = np.minimum(count, shape.nodes // 2)
+    count[: shape.several] = rng.integers(2, shape.largest + 1, shape.several)
+    while (left := shape.tasks - int(count.sum())) != 0:
+        some = rng.permutation(shape.several)[: abs(left)]
+        count[some] = np.clip(count[some] + np.sign(left), 2, shape.largest)
     return rng.permutation(np.repeat(np.arange(shape.services), count))
+
+
+def _draw_limits(used: Array, inevitable: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Capacity so that most nodes are nearly full; safety so that what is above it in all is this
+    share of what is above it node by node."""
+    free = np.minimum(rng.exponential(0.18, (len(used), 1)), 0.6)
+    free = np.minimum(free * np.exp(rng.normal(0.0, 0.3, used.shape)), 0.7)
+    capacity = (used / (1.0 - free)).astype(np.int64) + 1
+    share = rng.uniform(0.7, 0.95, used.shape)
+    low, high = 0.5, 1.0 / 0.7
+    for _ in range(40):
+        middle = (low + high) / 2
+        over = used - np.minimum(share * middle, 1.0) * capacity
+        least = np.maximum(over.sum(axis=0), 0).sum() / np.maximum(over, 0).sum()
+        low, high = (middle, high) if least > inevitable else (low, middle)
+    return capacity, (np.minimum(share * high, 1.0) * capacity).astype(np.int64)
 
 
 def _place(shape: Shape, service: Array, rng: np.random.Generator) -> Array:
@@ -102,14 +125,16 @@ def _place(shape: Shape, service: Array, rng: np.random.Generator) -> Array:
 
 
 def _draw_requests(shape: Shape, rng: np.random.Generator) -> Array:
-    size = rng.uniform(0.0, 1.0, (shape.tasks, 1))
-    low = rng.uniform(2.0, 7.0, shape.resources)
-    high = low + rng.uniform(4.0, 8.0, shape.resources)
+    """Resources in groups of six; within one, large tasks are large in all."""
+    group = np.arange(shape.resources) // 6
+    size = rng.uniform(0.0, 1.0, (shape.tasks, int(group[-1]) + 1))[:, group]
+    low = rng.uniform(5.0, 7.0, shape.resources)
+    high = low + rng.uniform(5.0, 8.0, shape.resources)
     noise = rng.normal(0.0, 0.5, (shape.tasks, shape.resources))
     return np.exp(low + (high - low) * size + noise).astype(np.int64) + 1
 
 
-def _draw_node_moves(neighbourhood: Array, location: Array) -> Array:
+def _draw_node_moves(location: Array) -> Array:
     """Nothing to itself, 1 within a location, 2 elsewhere."""
     moves = 2 - (location[:, None] == location[None, :]).astype(np.int64)
     np.fill_diagonal(moves, 0)
@@ -126,18 +151,14 @@ def _draw_spread(service: Array, location: Array, rng: np.random.Generator) -> A
 def _draw_needs(
     shape: Shape, service: Array, neighbourhood: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Dependencies among services that keep them at first."""
-    present = np.zeros((shape.services, shape.neighbourhoods), dtype=np.bool_)
+    """Dependencies of the services with several tasks on a tenth of them, as they hold at first."""
+    present = np.zeros((shape.services, NEIGHBOURHOODS), dtype=np.bool_)
     present[service, neighbourhood] = True
-    pairs: set[tuple[int, int]] = set()
-    while len(pairs) < shape.dependencies:
-        a, b = rng.integers(0, shape.services, (2, 10 * shape.dependencies))
-        kept = (a != b) & ~(present[a] & ~present[b]).any(axis=1)
-        pairs |= set(zip(a[kept].tolist(), b[kept].tolist(), strict=True))
-    chosen = np.array(sorted(pairs))[rng.permutation(len(pairs))[: shape.dependencies]]
-    chosen = chosen[np.lexsort((chosen[:, 1], chosen[:, 0]))]
-    counts = np.bincount(chosen[:, 0], minlength=shape.services)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), chosen[:, 1]
+    a, b = np.divmod(np.arange(shape.several * (shape.several // 10)), shape.several // 10)
+    kept = np.flatnonzero((a != b) & ~(present[a] & ~present[b]).any(axis=1))
+    chosen = np.sort(rng.permutation(kept)[: shape.dependencies])
+    counts = np.bincount(a[chosen], minlength=shape.services)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), b[chosen]
 
 
 def format_model(model: Model) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pytest
 from tests.assignment.problems import random_problem
 
-from murmuration.assignment.objectives import COUNT, built_in
+from murmuration.assignment.objectives import COUNT, CROWDING, built_in
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import problem_of
+from murmuration.assignment.search import gains
 from murmuration.assignment.search.consolidate import consolidate, worth_of
 from murmuration.assignment.search.ejection import make_room
 from murmuration.assignment.search.gains import best_moves
@@ -59,6 +61,22 @@ def test_seeds_and_chains_stop_when_they_are_told() -> None:
     waiting = pack(problem_of([[10, 10]], [[4, 4]], [-1]))
     assert make_room(waiting).node_of.tolist() == [0]
     assert make_room(waiting, stopped=over).node_of.tolist() == [-1]
+
+
+def test_a_large_cluster_gets_the_best_moves_of_some_tasks_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The time ends while all tasks are looked at: the moves of a few are there already."""
+    monkeypatch.setattr(gains, "FIRST_LOOKS", 40)
+    problem = problem_of([[100, 100]] * 4, [[1, 1]] * 40, [0] * 40)
+    packed = pack(problem).packed
+    begin, columns = packed.start.astype(np.int32), np.array([CROWDING])
+    weights = np.eye(COUNT)[CROWDING]
+    moved: list[int] = []
+    for placement in best_moves(packed, begin, weights, columns, np.inf, lambda: len(moved) == 10):
+        moved.append(int((placement != begin).sum()))
+    # A quarter of the tasks, and then no time to look at all of them.
+    assert moved == list(range(1, 11))
 
 
 def test_a_plan_without_time_is_the_present_placement() -> None:

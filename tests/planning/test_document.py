@@ -75,7 +75,7 @@ def test_the_table_marks_what_was_asked_for(plan: Plan) -> None:
     columns, rows = table(plan)
     assert columns[0] == "objective" and columns[-2:] == ["chosen", "change"]
     assert [str(row[0]) for row in rows if str(row[0]).endswith("*")] == ["crowding *", "moves *"]
-    assert {row[-1] for row in rows} == {"-50.0%"}
+    assert {row[-1] for row in rows} == {"−50.0 %"}
     plan.values = plan.before * 1.0001
     assert {row[-1] for row in table(plan)[1]} == {"0 %"}
     assert table(plan, only=("pymoo",))[0] == ["objective", "before", "chosen", "change"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,10 +94,21 @@ def test_a_catalogue_is_read_and_used(tmp_path: Path) -> None:
     made.node("n0", cpu="64", memory="256Gi")
     for _ in range(3):
         made.pod("web", "n0", "3", affinity=apart(term(app_is("web"))))
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": made.items}))
+    cluster = json.dumps({"kind": "List", "items": made.items})
+    (tmp_path / "cluster.json").write_text(cluster)
     (tmp_path / "types.toml").write_text(CATALOGUE)
     words = [str(tmp_path / "cluster.json"), "--types", str(tmp_path / "types.toml"), "--json"]
-    answer = json.loads(CliRunner().invoke(plan, words, catch_exceptions=False).stdout)
+
+    def ask(words: list[str], piped: str = "") -> dict[str, Any]:
+        result = CliRunner().invoke(plan, words, input=piped, catch_exceptions=False)
+        return {**json.loads(result.stdout), "snapshot": None}
+
+    answer = ask(words)
+    # Either file may come by standard input, which can be read only once.
+    assert ask(["-", *words[1:]], cluster) == answer
+    assert ask([words[0], "--types", "-", "--json"], CATALOGUE) == answer
+    with pytest.raises(InputError, match="standard input can be read only once"):
+        ask(["-", "--types", "-"])
     assert answer["types"] == [{"type": "rack", "zone": "a", "nodes": 2, "price": 0.3}]
     assert answer["price"] == pytest.approx(0.6)
     assert len(answer["unplaced"]) == 1 and "smaller than" in answer["unplaced"][0]["reason"]

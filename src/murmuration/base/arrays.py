@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 Amounts = NDArray[np.int64]
 #: How many of something: tasks on a node, sequence numbers, events so far.
 Counts = NDArray[np.int64]
+#: Small counts in one byte each, because there are many.
+ByteCounts = NDArray[np.uint8]
 #: Row numbers into another array, −1 for none.
 Indices = NDArray[np.int64]
 #: Whole numbers that are none of the above, or several of them in one array.

@@ -207,10 +207,15 @@ def table(plan: Plan, only: Sequence[str] = ()) -> tuple[list[str], list[list[ob
     for k, name in enumerate(plan.names):
         values = [plan.before[k], *(plan.baselines[n][k] for n in baselines), plan.values[k]]
         change = _row(plan, k)["change"]
-        shown = "" if change is None else f"{change:+.1%}" if abs(change) >= 5e-4 else "0 %"
+        shown = "" if change is None else _format_change(change)
         mark = f"{name} *" if name in wanted else name
         rows.append([mark, *(_short(v) for v in values), shown])
     return columns, rows
+
+
+def _format_change(change: float) -> str:
+    """A change with its sign; less than half a thousandth is none."""
+    return f"{100 * change:+.1f} %".replace("-", "−") if abs(change) >= 5e-4 else "0 %"
 
 
 def _short(value: float) -> float | int:

@@ -4,12 +4,13 @@ node's bars."""
 from __future__ import annotations
 
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
 from murmuration.assignment import objectives as of
 from murmuration.assignment.objectives import MEANINGS, shares
-from murmuration.assignment.search.construct import LABELS
+from murmuration.assignment.search.construct import BASELINES, LABELS
 from murmuration.base.arrays import Floats
 from murmuration.base.version import __version__
 from murmuration.planning.document import (
@@ -54,7 +55,7 @@ def page(plan: Plan, document: Document) -> Page:
             f"{document['moved']:,}"
             + ("; no plan has fewer" if bound is not None and bound == document["moved"] else ""),
         ),
-        ("gain", _gain(document)),
+        *_gain(document),
         ("nodes that become empty", f"{len(document['emptied_nodes']):,}"),
         ("without a node", f"{len(document['unplaced']):,}"),
         ("placements looked at", f"{document['evaluations']:,}"),
@@ -63,17 +64,17 @@ def page(plan: Plan, document: Document) -> Page:
         f"Murmuration {__version__}. {LABEL.capitalize()}: it holds for the snapshot it was "
         "made from."
     )
-    return Page(f"Plan for {document['snapshot']}", LABEL, tuple(facts), tuple(sections), footer)
+    # The whole path is in plan.json; a title has room for the name.
+    name = Path(document["snapshot"]).name
+    return Page(f"Plan for {name}", LABEL, tuple(facts), tuple(sections), footer)
 
 
 def _objectives(plan: Plan) -> Section:
     columns, rows = table(plan)
     base = "what is there" if plan.running else "Kubernetes (LeastRequested)"
-    note = (
-        f"* what the search made small; the change is against {base}. Kubernetes' and "
-        "first-fit's placements are made "
-        "from nothing: everything that may move is placed again."
-    )
+    note = f"* what the search made small; the change is against {base}."
+    if named := [LABELS[name] for name in BASELINES if name in plan.baselines]:
+        note += f" {', '.join(named)}: from nothing, everything that may move is placed again."
     meanings = ReportTable(
         "What the names mean", ("objective", "meaning"), [[n, MEANINGS[n]] for n in of.NAMES]
     )
@@ -92,12 +93,15 @@ def _nodes(plan: Plan) -> Section:
     return Section("Every node", "", (Fills("Requested share of every node", parts, rows, note),))
 
 
-def _gain(document: Document) -> str:
+def _gain(document: Document) -> list[tuple[str, str]]:
     """What the moves buy, for the head of the page."""
     gain = document["gain"]
     if gain["mean"] is None:
-        return "–"
-    return f"{gain['mean']:.1%} on average, {format_share(gain['per_move'])} a move"
+        return []
+    return [
+        ("mean gain", format_share(gain["mean"])),
+        ("gain for each move", format_share(gain["per_move"])),
+    ]
 
 
 def _emptied(document: Document) -> list[Section]:

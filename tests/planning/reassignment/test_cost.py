@@ -5,9 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.planning.reassignment.instances import DATA, Array, integers, needs_data, small
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.planning.reassignment.instances import (
+    DATA,
+    Array,
+    drawn,
+    integers,
+    needs_data,
+    small,
+)
 
-from murmuration.planning.reassignment.cost import Cost, cost, violations
+from murmuration.planning.reassignment.cost import Cost, cost, lower_bound, violations
 from murmuration.planning.reassignment.model import Model, read_assignment, read_model
 
 INITIAL = integers([0, 1, 0, 2])
@@ -22,6 +31,25 @@ def test_published_initial_costs(name: str, total: int) -> None:
     initial = read_assignment(DATA / f"assignment_{name}.txt", model)
     assert cost(model, initial, initial).total == total
     assert violations(model, initial, initial) == []
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "bound"), [("a1_1", 44_306_390), ("a1_4", 242_387_530), ("a2_4", 1_680_222_380)]
+)
+def test_published_lower_bounds(name: str, bound: int) -> None:
+    assert lower_bound(read_model(DATA / f"model_{name}.txt")) == bound
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 20))
+def test_no_assignment_costs_less_than_the_bound(seed: int, nodes: int, tasks: int) -> None:
+    """Whatever the assignment, allowed or not."""
+    model, initial = drawn(seed, nodes, tasks, services=4, resources=3)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    for _ in range(20):
+        anything = rng.integers(0, nodes, tasks)
+        assert lower_bound(model) <= cost(model, initial, anything).total
 
 
 def test_a_cost_by_hand() -> None:

@@ -15,7 +15,8 @@ from tests.planning.reassignment.instances import Array, drawn, integers, small,
 from murmuration.base import random
 from murmuration.base.errors import InputError
 from murmuration.planning import reassignment
-from murmuration.planning.reassignment.anneal import Best, Prices, anneal
+from murmuration.planning.reassignment import search as search_module
+from murmuration.planning.reassignment.anneal import Best, Prices, anneal, make_draws
 from murmuration.planning.reassignment.cost import cost, usage, violations
 from murmuration.planning.reassignment.model import (
     Model,
@@ -23,7 +24,7 @@ from murmuration.planning.reassignment.model import (
     read_model,
     write_assignment,
 )
-from murmuration.planning.reassignment.search import search
+from murmuration.planning.reassignment.search import make_chain, search
 from murmuration.planning.reassignment.state import (
     BREACHES,
     COST,
@@ -52,7 +53,10 @@ def walked(
     p = make_problem(model, initial)
     s = make_state(p, initial)
     best = Best(initial.copy(), s.totals[:1].copy())
-    anneal(p, s, best, np.arange(len(initial)), random.state(seed), steps, 1e4, prices)
+    draws = make_draws(np.arange(len(initial)), random.state(seed))
+    # Piece by piece: the best is noted at the end of each.
+    for _ in range(10):
+        anneal(p, s, best, draws, steps // 10, 1e4, prices)
     return p, s, best
 
 
@@ -85,6 +89,54 @@ def test_excess_and_what_is_held_by_their_definitions(
     np.add.at(held, initial[moved], model.request[moved] * model.transient)
     assert s.totals[EXCESS] == np.maximum(held - model.capacity, 0).sum()
     assert s.totals[HELD] == (model.request[moved] * model.transient * model.load_weight).sum()
+
+
+@settings(max_examples=30, deadline=None)
+@given(INSTANCES, st.integers(0, 2**32))
+def test_one_chain_never_breaks_a_rule_between_services(
+    drawn: tuple[Model, Array], seed: int
+) -> None:
+    """So there is always something to go back to."""
+    chain = make_chain(*drawn, seed, 1)
+    for spent in (0.0, 0.1, 0.3, 0.5, 0.7, 1.0):
+        chain.advance(spent, 300)
+        assert chain.state.totals[BREACHES] == 0
+
+
+class Clocks:
+    """Clocks that go on by a second whenever they are read, or stand still."""
+
+    def __init__(self, wall: bool, cpu: bool) -> None:
+        self.speeds = {"monotonic": wall, "thread_time": cpu}
+        self.times = dict.fromkeys(self.speeds, 0.0)
+
+    def read(self, name: str) -> float:
+        self.times[name] += self.speeds[name]
+        return self.times[name]
+
+
+@pytest.mark.parametrize(("wall", "cpu"), [(True, False), (False, True)])
+def test_whichever_time_is_over_first_ends_the_search(
+    monkeypatch: pytest.MonkeyPatch, wall: bool, cpu: bool
+) -> None:
+    """A clock that stands still ends nothing; the other does, after as many pieces as seconds."""
+    clocks, temperatures = Clocks(wall, cpu), []
+    for name in clocks.speeds:
+        monkeypatch.setattr(f"{search.__module__}.time.{name}", lambda name=name: clocks.read(name))
+    monkeypatch.setattr(search_module, "SLICE", 100)
+    monkeypatch.setattr(search_module, "SCHEDULES", search_module.SCHEDULES[:1] * 2)
+    advance = search_module.AnnealingChain.advance
+
+    def note(chain: search_module.AnnealingChain, spent: float, steps: int) -> None:
+        temperatures.append(spent)
+        advance(chain, spent, steps)
+
+    monkeypatch.setattr(search_module.AnnealingChain, "advance", note)
+    model, initial = drawn(2, nodes=60, tasks=100, services=40, resources=2)
+    found = search(model, initial, 1, seconds=1_000.0, cpu_seconds=1_000.0)
+    assert not violations(model, initial, found)
+    assert 500 < len(temperatures) < 4_000
+    assert max(temperatures) <= 1.0
 
 
 def cheapest(model: Model, initial: Array) -> int:

@@ -38,6 +38,8 @@ from murmuration.base.jit import helper, loop_kernel
 #: Looks at a node for a task when the gains of all tasks are computed, and how many single moves
 #: are made at most.
 LOOKS, STEPS_MAX = 1e8, 2_000
+#: Looks at a node for the first few tasks of a large cluster, about a second.
+FIRST_LOOKS = 2e6
 #: Rounds in which each of a limited number of moves is exchanged for a better one.
 EXCHANGES = 5
 
@@ -53,14 +55,17 @@ def best_moves(
     """Placements with one move more each, the best moves first, as long as there is a gain.
 
     `weights` says what an objective is worth, and none of the `counted` becomes worse than at the
-    start. Under a limit each of the last moves has been exchanged for better ones.
+    start. Under a limit each of the last moves has been exchanged for better ones. In a large
+    cluster the best moves of a few tasks come first, in case there is no time for all.
     """
     state, units = new_state(p), np.eye(COUNT)[counted]
-    load(p, state, start)
     slack = np.zeros(len(units))
     steps = int(min(moves_max, STEPS_MAX, len(p.movable)))
-    for _ in _make_best(p, state, weights, units, slack, steps, stopped):
-        yield state.x.copy()
+    for tasks in _list_waves(p):
+        load(p, state, start)
+        slack[:] = 0.0
+        for _ in _make_best(p, state, weights, units, slack, steps, tasks, stopped):
+            yield state.x.copy()
     if not stopped() and np.isfinite(moves_max) and _exchange(p, state, weights, units, slack):
         yield state.x.copy()
 
@@ -70,6 +75,12 @@ def _stride(p: Packed) -> int:
     return int(max(1.0, len(p.movable) * len(p.total) // LOOKS))
 
 
+def _list_waves(p: Packed) -> list[Indices]:
+    """The tasks to look at: all that may move, and before them a few if that takes long."""
+    every = len(p.movable) * len(p.total) // _stride(p) // int(FIRST_LOOKS)
+    return [p.movable] if every <= 1 else [p.movable[::every], p.movable]
+
+
 def _make_best(
     p: Packed,
     s: PlacementState,
@@ -77,12 +88,13 @@ def _make_best(
     units: Floats,
     slack: Floats,
     steps: int,
+    tasks: Indices,
     stopped: Callable[[], bool],
 ) -> Iterator[int]:
     """Make the best moves one by one, each task at most once; yields the task."""
     stride = _stride(p)
     queue: list[tuple[float, int]] = []
-    for t in p.movable.tolist():
+    for t in tasks.tolist():
         if stopped():
             return
         if s.x[t] >= 0 and s.x[t] == p.start[t]:

@@ -47,6 +47,7 @@ def reassign(question: PlanQuestion) -> None:
     saved = 1.0 - result.cost_after / result.cost_before if result.cost_before else 0.0
     moved = f"{result.moves} of {result.tasks} tasks move"
     common.say(f"cost {result.cost_before:,} → {result.cost_after:,} (−{saved:.1%}); {moved}")
+    common.say(f"no assignment costs less than {result.cost_bound:,}")
     if folder is not None:
         common.say(f"assignment: {folder / reassignment.ASSIGNMENT}")
 
@@ -79,14 +80,13 @@ def rank(question: PlanQuestion) -> None:
 def mix(question: PlanQuestion) -> None:
     """The cheapest mix of node types for what runs."""
     from murmuration.planning.mix import candidates, cheapest_mix, describe_mix, mix_sentences
-    from murmuration.planning.snapshots.opening import open_snapshot
     from murmuration.planning.snapshots.types import read_types
 
     assert question.types is not None, "only with a catalogue"
     deadline = question.deadline()
     present = question.open()
     additions = candidates(present, read_types(question.types))
-    extended = open_snapshot(question.snapshot, question.place, additions, question.usage)
+    extended = question.open_with(additions)
     answer = cheapest_mix(present, extended, additions, question.seed_number, deadline.is_over)
     _tell(question, describe_mix(answer), mix_sentences(answer))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from murmuration.base.errors import InputError
 from murmuration.cli import common
+from murmuration.workload.formats.source import STANDARD_INPUT, SourceFile, keep_input
 
 if TYPE_CHECKING:
     from murmuration.assignment.problem import Problem
@@ -45,6 +47,14 @@ class PlanQuestion:
     seed: int | None
     out: Path | None
     as_json: bool
+
+    def __post_init__(self) -> None:
+        piped = [self.snapshot, self.place, self.types, self.usage].count(Path(STANDARD_INPUT))
+        if piped > 1:
+            raise InputError(
+                "expected - for one of SNAPSHOT, --place, --types and --usage: standard input can "
+                "be read only once"
+            )
 
     def words(self) -> dict[str, object]:
         """The question as `plan.json` keeps it, so that it can be asked again."""
@@ -89,10 +99,20 @@ class PlanQuestion:
         """The cluster as the snapshot has it, with what is added and placed, and only what the
         question speaks of free to move."""
         from murmuration.planning.selectors import narrow
+
+        return narrow(self.open_with(self.additions()), self.only, self.exclude)
+
+    def open_with(self, additions: Sequence[Added]) -> Problem:
+        """The cluster with these nodes added; may be asked again."""
         from murmuration.planning.snapshots.opening import open_snapshot
 
-        problem = open_snapshot(self.snapshot, self.place, self.additions(), self.usage)
-        return narrow(problem, self.only, self.exclude)
+        snapshot, place, usage = self._inputs
+        assert snapshot is not None, "every question has a snapshot"
+        return open_snapshot(snapshot, place, additions, usage)
+
+    @cached_property
+    def _inputs(self) -> list[Path | SourceFile | None]:
+        return [keep_input(path) for path in (self.snapshot, self.place, self.usage)]
 
     def options(self, deadline: Deadline) -> Options:
         """What the planner is asked for."""

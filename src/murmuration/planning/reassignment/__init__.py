@@ -15,11 +15,12 @@ ASSIGNMENT = "assignment.txt"
 
 
 class Result(NamedTuple):
-    """The cost of an assignment before and after, in the challenge's objective, and how many tasks
-    move."""
+    """The cost of an assignment before and after, in the challenge's objective, what none can cost
+    less than, and how many tasks move."""
 
     cost_before: int
     cost_after: int
+    cost_bound: int
     moves: int
     nodes: int
     tasks: int
@@ -42,7 +43,7 @@ def plan(
 
     The new assignment goes to `assignment.txt` in `out`.
     """
-    from murmuration.planning.reassignment.cost import cost, violations
+    from murmuration.planning.reassignment.cost import cost, lower_bound, violations
     from murmuration.planning.reassignment.model import (
         read_assignment,
         read_model,
@@ -67,7 +68,8 @@ def plan(
         write_assignment(out / ASSIGNMENT, better)
     moves = int((better != initial).sum())
     nodes, _, tasks, _ = instance.sizes
-    return Result(before.total, after.total, moves, nodes, tasks, before, after)
+    bound = lower_bound(instance)
+    return Result(before.total, after.total, bound, moves, nodes, tasks, before, after)
 
 
 def document(result: Result) -> dict[str, Any]:

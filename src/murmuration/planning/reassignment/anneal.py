@@ -1,5 +1,7 @@
-"""Simulated annealing in one kernel: shifts, swaps, and swaps within a service, which break no rule
-between services.
+"""Simulated annealing in one kernel: shifts, swaps, swaps within a service, which break no rule
+between services, and swaps of two tasks that began on one node. A node that was full of a transient
+resource takes none but its own tasks back, because those that left still hold their room there; so
+these swaps are what is left to choose who stays.
 
 **Broken rules have a price.** What is not allowed in the end is only expensive on the way, and more
 so as it cools. So a large task may come to a full node before smaller ones make room, and a service
@@ -20,6 +22,8 @@ from __future__ import annotations
 
 import math
 from typing import NamedTuple
+
+import numpy as np
 
 from murmuration.base import random
 from murmuration.base.arrays import Indices, Integers, RandomState
@@ -42,8 +46,11 @@ from murmuration.planning.reassignment.state import (
 
 next_double = helper(random.next_double)
 
-#: Of all steps tried: shifts of one task, swaps of any two; the rest are swaps within a service.
-SHIFTS, SWAPS = 0.4, 0.4
+#: Of all steps tried: shifts of one task to any node and to its first one, swaps of any two and of
+#: two that began on one node; the rest are swaps within a service.
+SHIFTS, RETURNS, SWAPS, HOME_SWAPS = 0.35, 0.05, 0.3, 0.15
+#: Steps that are drawn together.
+BATCH = 32
 
 
 class Best(NamedTuple):
@@ -51,6 +58,18 @@ class Best(NamedTuple):
 
     node_of: Indices
     cost: Integers
+
+
+class Draws(NamedTuple):
+    """Whom a chain draws, its generator, and room for a batch of steps that are drawn."""
+
+    pool: Indices
+    rng: RandomState
+    drawn: Indices  # step × (task, partner, node)
+
+
+def make_draws(pool: Indices, rng: RandomState) -> Draws:
+    return Draws(pool, rng, np.zeros((BATCH + 1, 3), dtype=np.int64))
 
 
 class Prices(NamedTuple):
@@ -86,6 +105,16 @@ def _task_change(
 
 
 @inlined
+def _most_saved(
+    p: ReassignmentProblem, s: ReassignmentState, t: int, m: int, prices: Prices
+) -> float:
+    """The most that the move of a task from a node can save beside what it does to the nodes."""
+    if p.initial[t] == m:
+        return 0.0
+    return float(p.move_saving + prices.held * p.left_behind[t])
+
+
+@inlined
 def _affordable(
     p: ReassignmentProblem,
     s: ReassignmentState,
@@ -96,33 +125,48 @@ def _affordable(
     limit: float,
 ) -> bool:
     """Whether a task may go to a node and another (−1: none) from there to where the first is, for
-    at most `limit`."""
+    at most `limit`.
+
+    The two nodes come first: what is known of them lies close together, and most steps end there.
+    """
     m = s.node_of[t]
     back, other = (1, u) if u >= 0 else (0, 0)
+    bound = limit + prices.breach * s.totals[BREACHES] + _most_saved(p, s, t, m, prices)
+    if back:
+        bound += _most_saved(p, s, u, n, prices)
     excess = node_excess(p, s, n, t, 1, other, back) - s.node_excess[n] - s.node_excess[m]
     change = -float(s.node_cost[m] + s.node_cost[n])
-    # A lower bound: both nodes would cost nothing afterwards, and only the excess of one is known.
-    # What a move might save otherwise (breaches, cost of moves taken back) is not counted, so a few
-    # steps that would have been accepted are not.
-    if change + prices.excess * excess > limit:
+    if change + prices.excess * excess > bound:
         return False
     if back == 1 or s.node_excess[m] > 0:
         excess += node_excess(p, s, m, other, back, t, 1)
-    change += prices.excess * excess
-    if change > limit:
+    change += prices.excess * excess + node_cost(p, s, n, t, 1, other, back)
+    if change > bound:
+        return False
+    change += node_cost(p, s, m, other, back, t, 1)
+    if change > bound or _conflicting(p, s, t, u, n):
         return False
     change += _task_change(p, s, t, n, prices)
     if back:
         change += _task_change(p, s, u, m, prices)
+    if change > limit + prices.breach * s.totals[BREACHES]:
+        return False
     # Two tasks of one service that change places break nothing.
     if not back or p.service[t] != p.service[u]:
         change += prices.breach * breaches_of(p, s, t, n)
         if back:
             change += prices.breach * breaches_of(p, s, u, m)
-    if change > limit:
-        return False
-    change += node_cost(p, s, n, t, 1, other, back) + node_cost(p, s, m, other, back, t, 1)
     return bool(change <= limit)
+
+
+@inlined
+def _conflicting(p: ReassignmentProblem, s: ReassignmentState, t: int, u: int, n: int) -> bool:
+    """Whether one of the services would have two tasks on a node."""
+    a = p.service[t]
+    if u < 0:
+        return bool(s.tasks_at[a, n] > 0)
+    b = p.service[u]
+    return bool(a != b and (s.tasks_at[a, n] > 0 or s.tasks_at[b, s.node_of[t]] > 0))
 
 
 @inlined
@@ -150,28 +194,61 @@ def _exchange(
 
 
 @inlined
-def _draw(
-    p: ReassignmentProblem, s: ReassignmentState, pool: Indices, rng: RandomState
-) -> tuple[int, int, int]:
-    """A step at random: a task, the one it changes places with (−1: none), and the node; node −1 if
-    none can be."""
+def _draw(p: ReassignmentProblem, pool: Indices, rng: RandomState) -> tuple[int, int, int]:
+    """A step at random: a task, and the one it changes places with or else a node; −1 for the
+    other."""
     t = pool[_pick(rng, pool.shape[0])]
-    a, m, u = p.service[t], s.node_of[t], -1
     draw = next_double(rng)
     if draw < SHIFTS:
-        n = _pick(rng, p.capacity.shape[0])
-    elif draw < SHIFTS + SWAPS:
-        u = pool[_pick(rng, pool.shape[0])]
-        n = s.node_of[u]
-    else:
-        u = p.members[p.member_from[a] + _pick(rng, p.member_from[a + 1] - p.member_from[a])]
-        n = s.node_of[u]
-    if n == m:
-        return t, u, -1
-    taken = s.task_at[a, n] >= 0 or (u >= 0 and s.task_at[p.service[u], m] >= 0)
-    if taken and (u < 0 or p.service[u] != a):
-        return t, u, -1
-    return t, u, n
+        return t, -1, _pick(rng, p.capacity.shape[0])
+    draw -= SHIFTS
+    if draw < RETURNS:
+        return t, -1, p.initial[t]
+    draw -= RETURNS
+    if draw < HOME_SWAPS:
+        return t, _pick_from(p.home_from, p.at_home, p.initial[t], rng), -1
+    a = p.service[t]
+    if draw >= HOME_SWAPS + SWAPS and p.member_from[a + 1] - p.member_from[a] > 1:
+        return t, _pick_from(p.member_from, p.members, a, rng), -1
+    return t, pool[_pick(rng, pool.shape[0])], -1
+
+
+@inlined
+def _pick_from(begins: Indices, entries: Indices, group: int, rng: RandomState) -> int:
+    """One of a group's entries."""
+    first = begins[group]
+    return int(entries[first + _pick(rng, begins[group + 1] - first)])
+
+
+@inlined
+def _touch(p: ReassignmentProblem, s: ReassignmentState, t: int) -> int:
+    """Read what the evaluation of a task's move begins with."""
+    last = p.request.shape[1] - 1
+    return int(s.node_of[t] + p.initial[t] + p.request[t, 0] + p.request[t, last])
+
+
+@inlined
+def _draw_batch(
+    p: ReassignmentProblem,
+    s: ReassignmentState,
+    pool: Indices,
+    rng: RandomState,
+    drawn: Indices,
+) -> None:
+    """Draw some steps ahead, and read what they need.
+
+    A large instance does not fit into the cache, and a step that waits for memory four times in
+    turn takes ten times as long as one that does not. Here nothing depends on what was read, so the
+    processor waits for all of it at once. The sum is kept so that the reading is not optimised
+    away.
+    """
+    sum_of_all = 0
+    for k in range(BATCH):
+        t, u, n = _draw(p, pool, rng)
+        drawn[k, 0], drawn[k, 1], drawn[k, 2] = t, u, n
+        sum_of_all += _touch(p, s, t)
+        sum_of_all += _touch(p, s, max(u, 0))
+    drawn[BATCH, 0] = sum_of_all
 
 
 @inlined
@@ -188,19 +265,24 @@ def anneal(
     p: ReassignmentProblem,
     s: ReassignmentState,
     best: Best,
-    pool: Indices,
-    rng: RandomState,
+    draws: Draws,
     steps: int,
     temperature: float,
     prices: Prices,
 ) -> None:
-    """Try so many steps at a temperature."""
-    for _ in range(steps):
-        limit = -temperature * math.log(1.0 - next_double(rng))
-        t, u, n = _draw(p, s, pool, rng)
-        if (
-            n >= 0
-            and _affordable(p, s, t, u, n, prices, limit)
-            and _exchange(p, s, t, u, n, prices, limit)
-        ):
-            _remember(s, best)
+    """Try at least so many steps at a temperature, and note where it ends if that is the best so
+    far.
+
+    Not after every step: a copy of all tasks costs more than thousands of steps, and once it is
+    cold the end of a few thousand is as good as their best.
+    """
+    for _ in range((steps + BATCH - 1) // BATCH):
+        _draw_batch(p, s, draws.pool, draws.rng, draws.drawn)
+        for k in range(BATCH):
+            limit = -temperature * math.log(1.0 - next_double(draws.rng))
+            t, u, n = draws.drawn[k, 0], draws.drawn[k, 1], draws.drawn[k, 2]
+            if u >= 0:
+                n = s.node_of[u]
+            if n != s.node_of[t] and _affordable(p, s, t, u, n, prices, limit):
+                _exchange(p, s, t, u, n, prices, limit)
+    _remember(s, best)

@@ -55,6 +55,21 @@ def cost(model: Model, initial: Indices, assignment: Indices) -> Cost:
     )
 
 
+def lower_bound(model: Model) -> int:
+    """What no assignment costs less than: load and balance if all nodes were one.
+
+    A sum of what is above zero node by node is at least what is above zero in all.
+    """
+    used, safety, capacity = (x.sum(axis=0) for x in (model.request, model.safety, model.capacity))
+    load = int(np.maximum(used - safety, 0) @ model.load_weight)
+    free = (capacity - used).tolist()
+    lacking = [
+        weight * max(0, target * free[one] - free[other])
+        for one, other, target, weight in model.balance.tolist()
+    ]
+    return load + int(sum(lacking))
+
+
 def violations(model: Model, initial: Indices, assignment: Indices) -> list[str]:
     """One sentence for every hard rule that is broken."""
     return [

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from murmuration.base import random
-from murmuration.base.arrays import Indices, Integers, RandomState
-from murmuration.planning.reassignment.anneal import Best, Prices, anneal
+from murmuration.base.arrays import Indices, Integers
+from murmuration.planning.reassignment.anneal import Best, Draws, Prices, anneal, make_draws
 from murmuration.planning.reassignment.model import Model
 from murmuration.planning.reassignment.state import (
     BREACHES,
@@ -33,7 +33,7 @@ from murmuration.planning.reassignment.state import (
 )
 
 #: Steps between two looks at the clock.
-SLICE = 100_000
+SLICE = 20_000
 #: Shares of the budget at which the chains meet, and how many temperatures behind is far.
 MEETINGS, FAR_BEHIND = (0.3, 0.4, 0.5, 0.6, 0.7, 0.85), 20.0
 #: A small instance is cooled so slowly in a fraction of the budget that it is done again and again:
@@ -42,7 +42,7 @@ STEPS_ENOUGH, STEPS_PER_S = 10_000, 5_000_000
 #: How many times dearer a breach is once it is out of reach.
 FORBIDDEN = 1_000.0
 #: How often a mean task stands in the pool that tasks are drawn from.
-COPIES = 20
+COPIES = 4
 
 
 def _interpolate(start: float, end: float, share: float) -> float:
@@ -96,8 +96,10 @@ class Schedule(NamedTuple):
         return self.cooling[-1][1]
 
 
-#: One chain looks at all tasks alike, the other at large ones more often.
-SCHEDULES = (Schedule(), Schedule(large_often=0.3))
+#: One chain looks at all tasks alike, the other at large ones more often. The other breaks no rule
+#: between services at any time: where there are very many of them, a breach that takes several
+#: moves to mend may last to the end, and then nothing but the start would be left.
+SCHEDULES = (Schedule(), Schedule(large_often=0.3, breach_forbidden=-1.0))
 
 
 class AnnealingChain(NamedTuple):
@@ -108,9 +110,8 @@ class AnnealingChain(NamedTuple):
     problem: ReassignmentProblem
     state: ReassignmentState
     best: Best
-    pool: Indices
+    draws: Draws
     mean: float
-    rng: RandomState
 
     def temperature(self, spent: float) -> float:
         return self.mean * self.schedule.temperature(spent)
@@ -118,7 +119,7 @@ class AnnealingChain(NamedTuple):
     def advance(self, spent: float, steps: int) -> None:
         """Try so many steps at the temperature that this share of the budget stands for."""
         at, prices = self.temperature(spent), self.prices(spent)
-        anneal(self.problem, self.state, self.best, self.pool, self.rng, steps, at, prices)
+        anneal(self.problem, self.state, self.best, self.draws, steps, at, prices)
 
     def prices(self, spent: float) -> Prices:
         return self.schedule.prices(spent, self.mean)
@@ -141,7 +142,7 @@ def search(
 ) -> Indices:
     """The best assignment within the seconds by the clock and the CPU seconds of each chain,
     whichever are over first, or else within the evaluations; at worst the initial one."""
-    chains = [_make_chain(model, initial, seed, k) for k in range(len(SCHEDULES))]
+    chains = [make_chain(model, initial, seed, k) for k in range(len(SCHEDULES))]
     # Compiled before the clock starts.
     chains[0].advance(1.0, 0)
     limits = [limit for limit in (seconds, cpu_seconds) if limit is not None]
@@ -187,6 +188,9 @@ def _run_by_time(seconds: float | None, cpu_seconds: float | None) -> Run:
             chain.advance(spent * coolings % 1.0, SLICE)
             shares = (time.monotonic() - start) / wall, (time.thread_time() - cpu_start) / cpu
             spent = begin + max(shares)
+        if end == 1.0:
+            # However few pieces there was time for, the last one is as cold as it gets.
+            chain.advance(1.0, SLICE)
 
     return run
 
@@ -203,18 +207,21 @@ def _run_by_steps(steps: int) -> Run:
     return run
 
 
-def _make_chain(model: Model, initial: Indices, seed: int, number: int) -> AnnealingChain:
+def make_chain(model: Model, initial: Indices, seed: int, number: int) -> AnnealingChain:
+    """The chain of this number, at the initial assignment."""
     p = make_problem(model, initial)
     start = make_state(p, initial)
     size = (model.request * model.load_weight).sum(axis=1)
     best = Best(initial.copy(), start.totals[COST : COST + 1].copy())
     schedule, rng = SCHEDULES[number], random.state(seed, f"chain-{number}")
-    pool = _draw_pool(size, schedule)
-    return AnnealingChain(schedule, p, start, best, pool, max(1.0, float(size.mean())), rng)
+    draws = make_draws(_draw_pool(size, schedule), rng)
+    return AnnealingChain(schedule, p, start, best, draws, max(1.0, float(size.mean())))
 
 
 def _draw_pool(size: Integers, schedule: Schedule) -> Indices:
     """Tasks to draw from, larger ones more often: they decide most and find room least."""
+    if not schedule.large_often:
+        return np.arange(len(size))
     weight = np.maximum(size, 1.0) ** schedule.large_often
     copies = np.maximum(1, np.round(weight / weight.mean() * COPIES)).astype(np.int64)
     return np.repeat(np.arange(len(size)), copies)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmuration.base.arrays import Amounts, Indices, Integers
+from murmuration.base.arrays import Amounts, ByteCounts, Indices, Integers
 from murmuration.base.jit import helper, inlined, released
 from murmuration.planning.reassignment.model import Model
 
@@ -47,7 +47,11 @@ class ReassignmentProblem(NamedTuple):
     members: Indices
     balance: Integers
     initial: Indices
+    home_from: Indices
+    at_home: Indices  # tasks by their first node
     service_weight: int
+    #: The most that a task saves beside its nodes if it comes to one that is nearer to its first.
+    move_saving: int
 
 
 class ReassignmentState(NamedTuple):
@@ -59,7 +63,7 @@ class ReassignmentState(NamedTuple):
     held: Amounts
     node_cost: Integers
     node_excess: Amounts  # node: what it holds above its capacity, over all resources
-    task_at: Indices  # service × node: the task there, −1 for none
+    tasks_at: ByteCounts  # service × node: how many of its tasks are there
     in_place: Integers  # service × neighbourhood: tasks there
     in_location: Integers  # service × location
     locations: Integers  # service: how many it is in
@@ -82,7 +86,9 @@ def make_problem(model: Model, initial: Indices) -> ReassignmentProblem:
     services = len(model.spread)
     needing = np.repeat(np.arange(services), np.diff(model.need_from))
     needed_from, needed_by = _group_by(model.needs, needing, services)
-    member_from, members = _group_by(model.service, np.arange(len(model.service)), services)
+    tasks = np.arange(len(model.service))
+    member_from, members = _group_by(model.service, tasks, services)
+    home_from, at_home = _group_by(initial, tasks, len(model.capacity))
     return ReassignmentProblem(
         transient=model.transient,
         load_weight=model.load_weight,
@@ -105,7 +111,12 @@ def make_problem(model: Model, initial: Indices) -> ReassignmentProblem:
         members=members,
         balance=model.balance,
         initial=initial.astype(np.int64),
+        home_from=home_from,
+        at_home=at_home,
         service_weight=int(model.weights[1]),
+        move_saving=int(
+            model.weights @ [model.task_move.max(), 1, model.node_move.max()],
+        ),
     )
 
 
@@ -125,7 +136,7 @@ def make_state(p: ReassignmentProblem, assignment: Indices) -> ReassignmentState
         held=zeros(nodes, resources),
         node_cost=zeros(nodes),
         node_excess=zeros(nodes),
-        task_at=zeros(services, nodes),
+        tasks_at=np.zeros((services, nodes), dtype=np.uint8),
         in_place=zeros(services, places),
         in_location=zeros(services, locations),
         locations=zeros(services),
@@ -144,7 +155,7 @@ def rebuild(p: ReassignmentProblem, s: ReassignmentState, assignment: Indices) -
     """Make the state that of another assignment."""
     s.used[:] = 0
     s.held[:] = 0
-    s.task_at[:] = -1
+    s.tasks_at[:] = 0
     s.in_place[:] = 0
     s.in_location[:] = 0
     s.moved[:] = 0
@@ -153,7 +164,7 @@ def rebuild(p: ReassignmentProblem, s: ReassignmentState, assignment: Indices) -
     for t in range(assignment.shape[0]):
         m, service = assignment[t], p.service[t]
         s.node_of[t] = m
-        s.task_at[service, m] = t
+        s.tasks_at[service, m] += 1
         s.in_place[service, p.neighbourhood[m]] += 1
         s.in_location[service, p.location[m]] += 1
         for r in range(p.request.shape[1]):
@@ -320,10 +331,8 @@ def move(p: ReassignmentProblem, s: ReassignmentState, t: int, m: int) -> None:
         s.totals[EXCESS] += excess - s.node_excess[node]
         s.node_excess[node] = excess
     s.node_of[t] = m
-    # In a chain the next task of this service may have come already.
-    if s.task_at[a, old] == t:
-        s.task_at[a, old] = -1
-    s.task_at[a, m] = t
+    s.tasks_at[a, old] -= 1
+    s.tasks_at[a, m] += 1
     _enter_and_leave(p, s, a, old, m)
 
 

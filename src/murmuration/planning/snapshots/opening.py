@@ -17,11 +17,14 @@ from murmuration.kubernetes.marks import mark_for_execution
 from murmuration.kubernetes.objects import looks_like_objects, read_objects
 from murmuration.kubernetes.usage import read_usage
 from murmuration.planning.snapshots import alibaba, toml
-from murmuration.workload.formats.source import load
+from murmuration.workload.formats.source import SourceFile, load
+
+#: A path, or what was read from it already.
+Input = Path | SourceFile
 
 
 def open_snapshot(
-    path: Path, place: Path | None = None, add: Sequence[Added] = (), usage: Path | None = None
+    path: Input, place: Input | None = None, add: Sequence[Added] = (), usage: Input | None = None
 ) -> Problem:
     """The problem in a snapshot, with tasks to be placed and nodes added; pods that request nothing
     weigh what `usage` says they use."""
@@ -29,14 +32,22 @@ def open_snapshot(
         return fold_bound_tasks(problem_from(_snapshot(path, place, add, usage)))
     except InputError as error:
         # Every sentence names the file it is about.
+        name = str(_path_of(path))
         raise (
             error
-            if str(path) in str(error) or str(error).startswith("--")
-            else InputError(f"{path}: {error}")
+            if name in str(error) or str(error).startswith("--")
+            else InputError(f"{name}: {error}")
         ) from None
 
 
-def _snapshot(path: Path, place: Path | None, add: Sequence[Added], usage: Path | None) -> Snapshot:
+def _path_of(given: Input) -> Path:
+    return given.path if isinstance(given, SourceFile) else given
+
+
+def _snapshot(
+    given: Input, place: Input | None, add: Sequence[Added], usage: Input | None
+) -> Snapshot:
+    path = _path_of(given)
     kubernetes_only = "--usage: expected a snapshot of Kubernetes objects beside it"
     if usage is not None and (path.is_dir() or path.suffix == ".toml"):
         raise InputError(kubernetes_only)
@@ -44,14 +55,14 @@ def _snapshot(path: Path, place: Path | None, add: Sequence[Added], usage: Path 
         if place is not None:
             raise InputError("--place: expected a snapshot file to place into, this is a folder")
         return alibaba.folder_snapshot(path, add)
-    source = load(path)
+    source = load(given)
     if path.suffix == ".toml":
         more = toml.read_toml(load(place)).service if place is not None else ()
         return toml.snapshot_of(toml.read_toml(source), path, add, more)
     if alibaba.is_openb(source):
         if usage is not None:
             raise InputError(kubernetes_only)
-        return alibaba.openb(path, place, add)
+        return alibaba.openb(path, None if place is None else _path_of(place), add)
     if not looks_like_objects(source):
         raise InputError(
             f"{path}: no snapshot: expected Kubernetes JSON or YAML, our TOML, or a list of "

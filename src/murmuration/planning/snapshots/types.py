@@ -46,8 +46,10 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 def read_types(path: Path) -> list[TypeEntry]:
     """The types of a catalogue, at least one and each once."""
+    source = load(path)
+    path = source.path
     try:
-        file = msgspec.convert(tomllib.loads(load(path).data.decode("utf-8-sig")), _File)
+        file = msgspec.convert(tomllib.loads(source.data.decode("utf-8-sig")), _File)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"{path}: expected a catalogue of [[type]] tables: {error}") from None
     names = [entry.name for entry in file.type]

@@ -35,9 +35,16 @@ class SourceFile:
         return [line for line in text.splitlines() if line.strip()][:lines]
 
 
-def load(path: str | Path) -> SourceFile:
+def keep_input(path: Path | None) -> Path | SourceFile | None:
+    """Standard input for `-`, which can be read only once; another path as it is."""
+    return path if path is None or str(path) != STANDARD_INPUT else load(path)
+
+
+def load(path: str | Path | SourceFile) -> SourceFile:
     """Read a file, or standard input for `-`; gzip and xz are known by their first bytes, whatever
-    the name says."""
+    the name says. What was read already is taken as it is."""
+    if isinstance(path, SourceFile):
+        return path
     path = Path(path)
     if str(path) == STANDARD_INPUT:
         return _check_content(Path("standard input"), sys.stdin.buffer.read())

@@ -1,0 +1,93 @@
+"""The best five moves: against a bound by counting at a hundred nodes, and against CP-SAT where
+room is scarce."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ortools.sat.python import cp_model
+
+from murmuration.assignment import objectives as of
+from murmuration.assignment.objectives import CROWDING, MOVES, built_in, parse_limit
+from murmuration.assignment.problem import Problem, problem_of
+from murmuration.planning.plan import Options, make_plan
+
+FEW = 5
+
+
+def drawn(seed: int, nodes: int, tasks: int, room: float) -> Problem:
+    """Tasks of one to six CPUs on nodes, some drawn more often; `room` times as many CPUs as the
+    fullest node asks for on average."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    request = rng.integers(1, 7, (tasks, 1))
+    share = rng.lognormal(0.0, 0.5, nodes)
+    node_of = rng.choice(nodes, tasks, p=share / share.sum())
+    asked = np.bincount(node_of, weights=request[:, 0], minlength=nodes)
+    mean = request.sum() / nodes
+    total = np.maximum(asked, room * mean).astype(np.int64)
+    amounts = [[int(cpu), 1000] for cpu in total]
+    return problem_of(amounts, [[int(cpu), 1] for cpu in request[:, 0]], node_of.tolist())
+
+
+def planned(problem: Problem, evaluations: int) -> float:
+    options = Options(
+        objectives=(built_in("crowding"),),
+        limits=(parse_limit(f"moves={FEW}"),),
+        evaluations=evaluations,
+    )
+    plan = make_plan(problem, options)
+    assert plan.values[MOVES] <= FEW
+    assert plan.values[CROWDING] == of.values(problem, plan.order.node_of)[CROWDING]
+    return float(plan.values[CROWDING])
+
+
+def least_crowding(problem: Problem, moves: int) -> int:
+    """What no placement with so many moves is below: each takes one from the fullest node to the
+    emptiest, whether it has room or not. The sum over nodes is convex in their numbers of tasks, so
+    no other sequence does better."""
+    counts = np.bincount(problem.node_of, minlength=len(problem.nodes)).tolist()
+    for _ in range(moves):
+        counts[counts.index(max(counts))] -= 1
+        counts[counts.index(min(counts))] += 1
+    return sum(count * (count + 1) // 2 for count in counts)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_five_of_a_hundred_nodes(seed: int) -> None:
+    """With room on the emptiest nodes, no five moves are better than those by counting."""
+    problem = drawn(seed, nodes=100, tasks=784, room=1.0)
+    assert planned(problem, evaluations=200) == least_crowding(problem, FEW)
+
+
+def best_by_solver(problem: Problem) -> tuple[float, bool]:
+    """The least crowding with at most five moves, and whether the solver has proved it."""
+    model, tasks, nodes = cp_model.CpModel(), range(len(problem.tasks)), range(len(problem.nodes))
+    lies = {(t, n): model.new_bool_var("") for t in tasks for n in nodes}
+    for t in tasks:
+        model.add_exactly_one(lies[t, n] for n in nodes)
+    model.add(sum(lies[t, int(problem.node_of[t])] for t in tasks) >= len(tasks) - FEW)
+    terms = []
+    for n in nodes:
+        for r in range(2):
+            asked = sum(int(problem.request[t, r]) * lies[t, n] for t in tasks)
+            model.add(asked <= int(problem.total[n, r]))
+        count, square = (model.new_int_var(0, len(tasks) ** 2, "") for _ in range(2))
+        model.add(count == sum(lies[t, n] for t in tasks))
+        model.add_multiplication_equality(square, [count, count])
+        terms.append(square + count)
+    model.minimize(sum(terms))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = 5.0
+    status = solver.solve(model)
+    return solver.best_objective_bound / 2, status == cp_model.OPTIMAL
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_five_where_room_is_scarce(seed: int) -> None:
+    """Some of the emptiest nodes cannot take what the fullest have."""
+    problem = drawn(seed, nodes=8, tasks=30, room=0.6)
+    bound, proved = best_by_solver(problem)
+    value = planned(problem, evaluations=2_000)
+    assert value >= bound - 1e-6
+    assert not proved or value == pytest.approx(bound)
