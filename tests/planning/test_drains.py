@@ -7,10 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from murmuration.assignment.problem import APART, Problem, Rule, problem_of
+from murmuration.assignment.objectives import MOVES
+from murmuration.assignment.problem import APART, SPREAD, Problem, Rule, problem_of
 from murmuration.assignment.search.exact import solve_fewest_moves
 from murmuration.planning.changes import remove_nodes
 from murmuration.planning.drains import drain_sentences, rank_drains
+from murmuration.planning.plan import Options, make_plan
 
 
 def test_the_easiest_node_comes_first_and_blocked_ones_last() -> None:
@@ -60,3 +62,37 @@ def test_every_drain_that_is_promised_is_possible(seed: int) -> None:
             assert exact.infeasible or exact.bound
         else:
             assert exact.bound is not None and drain.moves >= drain.tasks + exact.bound
+
+
+def broken_cluster(seed: int) -> Problem:
+    """Tasks on random nodes, four of them under a rule that may be broken from the start."""
+    rng = random.Random(seed)
+    sizes = [rng.randint(1, 5) for _ in range(rng.randint(6, 11))]
+    free, node_of = [10] * 5, []
+    for size in sizes:
+        nodes = [n for n in range(5) if free[n] >= size]
+        node_of.append(rng.choice(nodes) if nodes else -1)
+        if nodes:
+            free[node_of[-1]] -= size
+    members = np.arange(4)
+    rule = rng.choice(
+        [
+            Rule(APART, "apart", members, members, np.arange(5)),
+            Rule(SPREAD, "spread", members, members, np.array([0, 0, 1, 1, 2]), 1),
+        ]
+    )
+    problem = problem_of([[10, 10]] * 5, [[size, 1] for size in sizes], node_of, rules=(rule,))
+    return problem.subset(problem.node_of >= 0)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_is_promised_is_what_a_removal_finds(seed: int) -> None:
+    """Also where rules are broken already."""
+    problem = broken_cluster(seed)
+    for drain in rank_drains(problem, 1):
+        removed = remove_nodes(problem, [drain.node])
+        options = Options(only_place=True, displaced=removed.displaced, exact_effort=0.0)
+        plan = make_plan(removed.problem, options)
+        found = all(plan.order.node_of[t] >= 0 for t in removed.displaced)
+        assert (drain.moves is not None) == found, drain
+        assert drain.moves in (None, plan.values[MOVES])

@@ -13,12 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from murmuration.assignment.moves import order_moves
 from murmuration.assignment.packed import pack
-from murmuration.assignment.problem import Problem
+from murmuration.assignment.problem import Problem, describe, find_broken
 from murmuration.assignment.reasons import why_unplaced
 from murmuration.assignment.search.consolidate import can_drain
 from murmuration.assignment.search.fewest import fewest_moves
+from murmuration.base.arrays import Flags
 from murmuration.planning.changes import remove_nodes, why_fixed
+from murmuration.planning.choice import new_breaks
 
 #: Nodes for which moves of others are looked for.
 WITH_MOVES_MAX = 50
@@ -51,7 +54,7 @@ def rank_drains(
     counts = np.bincount(problem.node_of[problem.node_of >= 0], minlength=len(problem.nodes))
     order = [n for n in np.argsort(counts, kind="stable").tolist() if counts[n]]
     at_once = can_drain(work.packed, order)
-    reasons = why_fixed(problem)
+    reasons, doubtful = why_fixed(problem), _in_broken_rules(problem)
     drains, tried = [], 0
     for n in order:
         tasks = np.flatnonzero(problem.node_of == n)
@@ -59,7 +62,7 @@ def rank_drains(
         if fixed:
             blocked = f"{problem.tasks[fixed[0]]} may not be moved: {reasons[fixed[0]]}"
             drains.append(_drain(problem, n, None, blocked))
-        elif n in at_once:
+        elif n in at_once and not doubtful[tasks].any():
             drains.append(_drain(problem, n, int(counts[n]), ""))
         elif tried < WITH_MOVES_MAX and not stopped():
             tried += 1
@@ -67,6 +70,16 @@ def rank_drains(
         else:
             drains.append(_drain(problem, n, None, "its tasks do not fit as things are"))
     return sorted(drains, key=_ease)
+
+
+def _in_broken_rules(problem: Problem) -> Flags:
+    """Tasks of rules that are broken already: what a drain may do to them depends on who else is
+    there, so it is tried as `--remove` does it."""
+    doubtful = np.zeros(len(problem.tasks), dtype=np.bool_)
+    for rule in problem.rules:
+        if list(find_broken(rule, problem.node_of)):
+            doubtful[rule.members] = True
+    return doubtful
 
 
 def _ease(drain: NodeDrain) -> tuple[bool, int, int, float]:
@@ -81,8 +94,12 @@ def _with_moves(problem: Problem, n: int, seed: int) -> NodeDrain:
     """NodeDrain a node whose tasks have no room, with moves of others."""
     removed = remove_nodes(problem, [problem.nodes[n]])
     rest = removed.problem
-    fewest = fewest_moves(pack(rest), seed, exact_effort=0.0)
-    left = [t for t in removed.displaced if fewest.node_of[t] < 0]
+    work = pack(rest)
+    fewest = fewest_moves(work, seed, exact_effort=0.0)
+    order = order_moves(work, fewest.node_of)
+    left = [t for t in removed.displaced if order.node_of[t] < 0]
+    if broken := new_breaks(rest, order):
+        return _drain(problem, n, None, f"it would break something: {describe(rest, broken)}")
     if left:
         why = why_unplaced(rest, fewest.node_of, left[0])
         return _drain(problem, n, None, f"no node for {rest.tasks[left[0]]}: {why}")

@@ -80,12 +80,10 @@ def rank(question: PlanQuestion) -> None:
 def mix(question: PlanQuestion) -> None:
     """The cheapest mix of node types for what runs."""
     from murmuration.planning.mix import candidates, cheapest_mix, describe_mix, mix_sentences
-    from murmuration.planning.snapshots.types import read_types
 
-    assert question.types is not None, "only with a catalogue"
     deadline = question.deadline()
     present = question.open()
-    additions = candidates(present, read_types(question.types))
+    additions = candidates(present, question.catalogue)
     extended = question.open_with(additions)
     answer = cheapest_mix(present, extended, additions, question.seed_number, deadline.is_over)
     _tell(question, describe_mix(answer), mix_sentences(answer))

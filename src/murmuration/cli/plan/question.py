@@ -14,7 +14,7 @@ from murmuration.workload.formats.source import STANDARD_INPUT, SourceFile, keep
 
 if TYPE_CHECKING:
     from murmuration.assignment.problem import Problem
-    from murmuration.assignment.snapshots.additions import Added
+    from murmuration.assignment.snapshots.additions import Added, TypeEntry
     from murmuration.planning.deadline import Deadline
     from murmuration.planning.plan import Options
 
@@ -86,14 +86,21 @@ class PlanQuestion:
         if self.types is None:
             return list(self.add)
         from murmuration.assignment.snapshots.additions import Addition, split_addition
-        from murmuration.planning.snapshots.types import read_types
 
-        known = {kind.name: kind for kind in read_types(self.types)}
+        known = {kind.name: kind for kind in self.catalogue}
         added: list[Added] = []
         for text in self.add:
             name, count = split_addition(text)
             added.append(Addition(known[name], count) if name in known else text)
         return added
+
+    @cached_property
+    def catalogue(self) -> list[TypeEntry]:
+        """The user's own node types."""
+        from murmuration.planning.snapshots.types import read_types
+
+        assert self.types is not None, "only with a catalogue"
+        return read_types(self.types)
 
     def open(self) -> Problem:
         """The cluster as the snapshot has it, with what is added and placed, and only what the
