@@ -29,7 +29,7 @@ class TestAuthority:
         create_authority(self.ca, days, self._made)
 
     def issue(
-        self, name: str, role: str, *addresses: str, days: int = 30, to: str = "", days_ago: int = 0
+        self, name: str, role: str, *addresses: str, days: int = 60, to: str = "", days_ago: int = 0
     ) -> Path:
         """The folder of a new certificate. Masters are on this host unless they say otherwise."""
         reached = addresses or (("127.0.0.1",) if role == "master" else ())

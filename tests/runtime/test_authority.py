@@ -126,8 +126,16 @@ def test_the_list_of_revoked_certificates_does_not_run_out_before_the_authority(
     assert "certificate has expired" in authority.verify(folder, "-attime", str(in_days(950)))
 
 
-def in_days(days: int) -> int:
-    return int(subject.current_time().timestamp()) + 86400 * days
+def in_days(days: float) -> int:
+    return int(subject.current_time().timestamp() + 86400 * days)
+
+
+def test_a_host_whose_clock_is_an_hour_slow_accepts_what_was_just_made(
+    authority: TestAuthority,
+) -> None:
+    folder = authority.issue("punctual", "agent")
+    assert authority.verify(folder, "-attime", str(in_days(-1 / 24))).endswith("OK\n")
+    assert "not yet valid" in authority.verify(folder, "-attime", str(in_days(-1)))
 
 
 def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:

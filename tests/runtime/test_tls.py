@@ -7,69 +7,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import shutil
+import socket
 import ssl
-import stat
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.runtime.authorities import TestAuthority, openssl
+from tests.runtime.encrypted import HOST, LIMIT_S, Echo, Listener, greet, serving
 
 from murmuration.base.errors import InputError
+from murmuration.runtime.client.requests import ApiClient
+from murmuration.runtime.client.sdk import OfferScheduler
+from murmuration.runtime.folder import TLS
 from murmuration.runtime.net import handshakes
 from murmuration.runtime.net.addresses import Address
 from murmuration.runtime.net.certificates import (
     CERTIFICATE,
-    FILES,
     KEY,
-    REVOKED,
     Identity,
     client_context,
     peer_identity,
-    read_identity,
     server_context,
 )
-from murmuration.runtime.net.sockets import check_loopback, connect, dial, identify, listen
-
-#: Far longer than anything here takes; a test that waits so long has failed.
-LIMIT_S = 60.0
-HOST = "127.0.0.1"
-
-
-class Echo(asyncio.Protocol):
-    """Says who it talks to, then repeats what it is told."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(f"{identify(transport)}\n".encode())
-
-    def data_received(self, data: bytes) -> None:
-        self.transport.write(data)
-
-
-class Listener(asyncio.Protocol):
-    """A client that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.heard, self.lines = bytearray(), asyncio.Event()
-        self.lost = asyncio.Event()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.heard += data
-        self.lines.set()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.lost.set()
-        self.lines.set()
+from murmuration.runtime.net.directory import FolderDirectory, Leader
+from murmuration.runtime.net.sockets import check_loopback, connect, dial, listen
 
 
 @pytest.fixture(scope="module")
@@ -78,24 +43,6 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
     for name, role in (("m1", "master"), ("n1", "agent"), ("anna", "operator")):
         made.issue(name, role)
     return made
-
-
-@contextlib.asynccontextmanager
-async def serving(folder: Path, host: str = HOST) -> AsyncIterator[Address]:
-    loop = asyncio.get_running_loop()
-    server, address = await listen(loop, Echo, host, [0], server_context(folder))
-    try:
-        yield address
-    finally:
-        server.close()
-
-
-async def greet(address: Address, tls: ssl.SSLContext) -> str:
-    """What the server calls us; empty if it has closed the connection instead."""
-    client = await connect(asyncio.get_running_loop(), Listener, address, tls)
-    await asyncio.wait_for(client.lines.wait(), LIMIT_S)
-    client.transport.abort()
-    return client.heard.decode().strip()
 
 
 def talk(authority: TestAuthority, tls: ssl.SSLContext, then: str = "anna") -> str:
@@ -295,6 +242,46 @@ def test_what_comes_with_the_end_of_the_handshake_is_not_lost(authority: TestAut
     assert asyncio.run(ask()) == b"n1 (agent)\n" + b"x" * 100_000
 
 
+def test_what_comes_in_one_piece_with_the_end_of_the_handshake_is_not_lost(
+    authority: TestAuthority,
+) -> None:
+    """The last bytes of the handshake and the first of the client in one segment: the server reads
+    both before it knows who is there."""
+    context = unchecked(authority.folder / "n1")
+
+    def speak(address: Address) -> bytes:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing)
+        with socket.create_connection((HOST, address.port), LIMIT_S) as line:
+            while not shake(tls):
+                line.sendall(outgoing.read())
+                incoming.write(line.recv(65536))
+            tls.write(b"first words")
+            line.sendall(outgoing.read())
+            heard = b""
+            while not heard.endswith(b"first words"):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    heard += tls.read(65536)
+                    continue
+                incoming.write(line.recv(65536))
+        return heard
+
+    async def ask() -> bytes:
+        async with serving(authority.folder / "m1") as address:
+            return await asyncio.to_thread(speak, address)
+
+    assert asyncio.run(ask()) == b"n1 (agent)\nfirst words"
+
+
+def shake(tls: ssl.SSLObject) -> bool:
+    """A step of a handshake; whether it was the last."""
+    try:
+        tls.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
 # What a client refuses.
 
 
@@ -377,151 +364,41 @@ def remove_own_host(authority: TestAuthority, folder: Path, scratch: Path) -> No
     openssl("x509", "-req", "-in", request, *given, "-out", str(folder / CERTIFICATE))
 
 
-# The folder of a part.
+class HangUp(asyncio.Protocol):
+    """A server that ends every connection as soon as it knows who is there."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
 
 
-def test_only_a_master_listens(authority: TestAuthority) -> None:
-    with pytest.raises(InputError, match=r"certificate of a master, .* got that of n1 \(agent\)"):
-        server_context(authority.folder / "n1")
-    assert read_identity(authority.folder / "n1") == ("n1", "agent")
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_missing_or_broken_file_is_named(
-    authority: TestAuthority, tmp_path: Path, name: str
+def test_a_master_that_hangs_up_is_a_sentence_for_clients(
+    authority: TestAuthority, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "tls"
-    shutil.copytree(authority.folder / "n1", folder)
-    (folder / name).write_text("nothing\n")
-    with pytest.raises(InputError, match=f"{CERTIFICATE}|{name}: expected"):
-        client_context(folder)
-    (folder / name).unlink()
-    with pytest.raises(InputError, match=f"{name}: no such file"):
-        client_context(folder)
-    (folder / name).symlink_to(authority.folder / "n1" / name)
-    with pytest.raises(InputError, match=f"{name}: expected a file or a folder, got a link"):
-        client_context(folder)
+    """Whether it is noticed while sending or while reading."""
+    shutil.copytree(authority.folder / "anna", tmp_path / TLS)
 
+    def ask(count: int) -> list[str]:
+        sentences = []
+        for _ in range(count):
+            with pytest.raises(InputError) as caught:
+                ApiClient(tmp_path).post("jobs", body={"name": "x" * 1_000_000})
+            sentences.append(str(caught.value))
+            with pytest.raises((InputError, ConnectionError)):
+                OfferScheduler("mine", tmp_path)
+        return sentences
 
-def test_a_key_that_others_can_read_is_refused(authority: TestAuthority, tmp_path: Path) -> None:
-    folder = tmp_path / "tls"
-    shutil.copytree(authority.folder / "n1", folder)
-    (folder / KEY).chmod(0o640)
-    with pytest.raises(InputError, match=f"{KEY}: expected mode 600, got 640"):
-        client_context(folder)
-    (folder / KEY).chmod(0o600)
-    (folder / REVOKED).chmod(0o622)
-    with pytest.raises(InputError, match=f"{REVOKED}: expected that nobody else can write"):
-        client_context(folder)
-    assert stat.S_IMODE((folder / KEY).stat().st_mode) == 0o600
+    async def serve() -> list[str]:
+        tls = server_context(authority.folder / "m1")
+        server, address = await listen(asyncio.get_running_loop(), HangUp, HOST, [0], tls)
+        await FolderDirectory(tmp_path).announce(Leader(address, address, 1))
+        try:
+            return await asyncio.to_thread(ask, 10)
+        finally:
+            server.close()
 
-
-def test_ones_own_bad_certificate_is_found_before_anybody_is_asked(
-    authority: TestAuthority,
-) -> None:
-    old = authority.issue("stale", "agent", days=5, days_ago=6)
-    with pytest.raises(InputError, match=r"stale/certificate.pem: .*it has expired; .*ca issue"):
-        client_context(old)
-    gone = authority.issue("fired", "operator")
-    authority.revoke("fired", gone)
-    with pytest.raises(InputError, match=r"fired/certificate.pem: .*it was revoked"):
-        client_context(gone)
-    mixed = authority.issue("mixed", "agent")
-    shutil.copy(authority.folder / "n1" / KEY, mixed / KEY)
-    with pytest.raises(InputError, match=r"certificate.pem: expected .* belongs to key.pem"):
-        client_context(mixed)
-
-
-# Renewing and revoking while a server runs.
-
-
-def test_revoking_and_renewing_need_no_restart(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    authority = TestAuthority(tmp_path)
-    master, agent = authority.issue("m1", "master"), authority.issue("n1", "agent")
-    other, tls = authority.issue("n2", "agent"), client_context(agent)
-
-    async def serial(address: Address) -> str:
-        context = client_context(other)
-        client = await connect(asyncio.get_running_loop(), Listener, address, context)
-        shown = client.transport.get_extra_info("ssl_object").getpeercert()["serialNumber"]
-        client.transport.abort()
-        return str(shown)
-
-    async def ask() -> None:
-        async with serving(master) as address:
-            assert await greet(address, tls) == "n1 (agent)"
-            authority.revoke("n1", master)
-            with contextlib.suppress(OSError):
-                assert await greet(address, tls) == ""
-            before = await serial(address)
-            fresh = authority.issue("m1", "master", to="fresh")
-            # Half a copy: the key of one certificate and the other certificate.
-            shutil.copy(fresh / CERTIFICATE, master / CERTIFICATE)
-            assert await serial(address) == before
-            for name in FILES:
-                shutil.copy(fresh / name, master / name)
-            assert await serial(address) != before
-            (master / REVOKED).unlink()
-            assert await greet(address, client_context(other)) == "n2 (agent)"
-            with contextlib.suppress(OSError):
-                assert await greet(address, tls) == ""
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(ask())
-    sentences = [record.getMessage() for record in caplog.records]
-    assert [text for text in sentences if "it was revoked" in text]
-    assert [text for text in sentences if text.endswith("the certificates of before are used")]
-
-
-def test_an_open_connection_ends_when_its_certificate_is_revoked(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(handshakes, "CHECK_S", 0.02)
-    authority = TestAuthority(tmp_path)
-    master = authority.issue("m1", "master")
-    contexts = [client_context(authority.issue(f"n{k}", "agent")) for k in range(3)]
-
-    async def ask() -> list[bool]:
-        loop = asyncio.get_running_loop()
-        async with serving(master) as address:
-            clients = [await connect(loop, Listener, address, tls) for tls in contexts]
-            for client in clients:
-                await asyncio.wait_for(client.lines.wait(), LIMIT_S)
-            authority.revoke("n1", master)
-            await asyncio.wait_for(clients[1].lost.wait(), LIMIT_S)
-            # The others go on, and hear an answer.
-            for client in (clients[0], clients[2]):
-                client.lines.clear()
-                client.transport.write(b"still here")
-                await asyncio.wait_for(client.lines.wait(), LIMIT_S)
-            lost = [client.lost.is_set() for client in clients]
-            for client in clients:
-                client.transport.abort()
-            return lost
-
-    with caplog.at_level(logging.WARNING):
-        assert asyncio.run(ask()) == [False, True, False]
-    (record,) = caplog.records
-    expected = "the connection of n1 (agent) was closed: its certificate was revoked"
-    assert record.getMessage() == expected
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 9])
-def test_the_list_of_revoked_certificates_is_read_as_openssl_reads_it(
-    tmp_path: Path, count: int
-) -> None:
-    authority = TestAuthority(tmp_path)
-    master = authority.issue("m1", "master")
-    for k in range(count):
-        authority.issue("n", "agent", to=f"n{k}")
-    if count:
-        authority.revoke("n", master)
-    text = openssl("crl", "-in", str(master / REVOKED), "-noout", "-text")
-    serials = {int(number, 16) for number in re.findall(r"Serial Number: ([0-9A-F]+)", text)}
-    assert len(serials) == count
-    assert server_context(master).read_revoked() == serials
+    for sentence in asyncio.run(serve()):
+        assert "its log says why" in sentence or "no cluster runs here" in sentence
 
 
 # Where one may listen.
@@ -575,18 +452,3 @@ def test_a_connection_takes_little_memory(authority: TestAuthority) -> None:
             return used / pairs
 
     assert asyncio.run(measure()) < 2 * 64 * 1024
-
-
-def test_a_socket_of_a_refused_connection_is_closed(
-    authority: TestAuthority, tmp_path: Path, recwarn: pytest.WarningsRecorder
-) -> None:
-    """A blocking client that refuses a server leaves no descriptor behind."""
-    foreign = TestAuthority(tmp_path).issue("m1", "master")
-
-    async def ask() -> None:
-        async with serving(foreign) as address:
-            with pytest.raises(InputError, match="another authority signed it"):
-                await reach_by_socket(address, client_context(authority.folder / "n1"))
-
-    asyncio.run(ask())
-    assert not [warning for warning in recwarn if warning.category is ResourceWarning]

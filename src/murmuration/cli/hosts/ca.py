@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from murmuration.runtime.net.authority import CertificateOrder, IssuedCertificate
 
-#: Certificates that end within so many days are pointed out.
-SOON_DAYS = 30
 CA = click.option(
     "--ca",
     "folder",
@@ -192,6 +190,8 @@ def _row(issued: IssuedCertificate, now: datetime.datetime) -> dict[str, Any]:
 
 def _table(issued: list[IssuedCertificate], now: datetime.datetime) -> Table:
     from rich.table import Table
+
+    from murmuration.runtime.net.certificates import SOON_DAYS
 
     table = Table(box=None, pad_edge=False)
     for title in ("name", "role", "state", "until", "addresses", "serial"):

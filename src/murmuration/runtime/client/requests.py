@@ -94,8 +94,9 @@ class ApiClient:
             connection = dial(self.address, TIMEOUT_S, self._credentials.client_tls)
         except OSError as error:
             raise no_cluster(self.folder) from error
-        # A master that refuses at once does not read all of it, and its answer says why.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        # A master that refuses at once does not read all of it, and its answer says why; where
+        # there is none, reading says so. TLS has errors of its own for a connection that ended.
+        with contextlib.suppress(OSError):
             connection.sendall(head.encode() + content)
         return connection
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from murmuration.placement.view import View
 
 ANSWER_S = 30.0
+GONE = "the master has gone; connect again"
 
 
 class OutsideScheduler:
@@ -70,13 +71,21 @@ class OutsideScheduler:
             self._socket = dial(address, ANSWER_S, credentials.client_tls)
         except OSError as error:
             raise no_cluster(self.folder) from error
-        self._socket.sendall(encode(Hello(credentials.token, "scheduler", name), request=1))
+        try:
+            self._names = self._greet(credentials.token)
+            self.send(Register(name, weight, guaranteed))
+        except BaseException:
+            self.close()
+            raise
+
+    def _greet(self, token: str) -> tuple[str, ...]:
+        """Say who this is; the names of the cluster's resources."""
+        self.send(Hello(token, "scheduler", self.name), request=1)
         answer = self._await(HelloAnswer)
         if answer.error:
-            self.close()
-            raise InputError(f"scheduler {name!r}: {answer.error}")
-        self._names: tuple[str, ...] = answer.resources
-        self.send(Register(name, weight, guaranteed))
+            raise InputError(f"scheduler {self.name!r}: {answer.error}")
+        names: tuple[str, ...] = answer.resources
+        return names
 
     @property
     def resources(self) -> Resources:
@@ -97,8 +106,11 @@ class OutsideScheduler:
 
     # Messages.
 
-    def send(self, message: Any) -> None:
-        self._socket.sendall(encode(message))
+    def send(self, message: Any, request: int = 0) -> None:
+        try:
+            self._socket.sendall(encode(message, request=request))
+        except OSError as error:
+            raise ConnectionError(GONE) from error
 
     def receive(self, timeout_s: float = ANSWER_S) -> Any:
         """The next message, or None if none came in time."""
@@ -109,8 +121,10 @@ class OutsideScheduler:
                 data = self._socket.recv(65536)
             except TimeoutError:
                 return None
+            except OSError as error:
+                raise ConnectionError(GONE) from error
             if not data:
-                raise ConnectionError("the master has gone; connect again")
+                raise ConnectionError(GONE)
             try:
                 self._waiting.extend(message for _, _, message in self._reader.feed(data))
             except WireError as error:

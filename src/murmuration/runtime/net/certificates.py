@@ -20,12 +20,15 @@ import contextlib
 import logging
 import ssl
 import stat
-from collections.abc import Iterator
+import time
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import check_own, check_secret
+
+if TYPE_CHECKING:
+    from ssl import _PeerCertRetDictType as Certificate
 
 AUTHORITY, CERTIFICATE, KEY, REVOKED = "authority.pem", "certificate.pem", "key.pem", "revoked.pem"
 FILES = (AUTHORITY, CERTIFICATE, KEY, REVOKED)
@@ -49,6 +52,9 @@ _REFUSALS = {
     62: "it was not issued for the name that was asked for",
     64: "it was not issued for the address that was asked for",
 }
+#: A certificate that ends within so many days is warned of; what was said of which.
+SOON_DAYS, DAY_S = 30, 86400
+_days_told: dict[Path, int] = {}
 #: Turns of each side in a handshake in memory.
 _TURNS_MAX = 4
 #: How DER marks a sequence, and a length of several bytes.
@@ -76,7 +82,7 @@ def peer_identity(ssl_object: ssl.SSLObject | ssl.SSLSocket | None) -> Identity 
     return _identity_of(certificate) if certificate else None
 
 
-def _identity_of(certificate: ssl._PeerCertRetDictType) -> Identity | None:
+def _identity_of(certificate: Certificate) -> Identity | None:
     fields: dict[str, list[str]] = {}
     for part in certificate.get("subject", ()):
         for pair in part:
@@ -130,7 +136,8 @@ def read_identity(folder: Path) -> Identity:
     client = _load(folder, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     try:
-        identity = peer_identity(_shake_hands(server, client))
+        shown = _shake_hands(server, client)
+        identity = peer_identity(shown)
     except ssl.SSLCertVerificationError as error:
         reason = _REFUSALS.get(error.verify_code, error.verify_message)
         raise InputError(
@@ -139,6 +146,7 @@ def read_identity(folder: Path) -> Identity:
         ) from error
     if identity is None:
         raise InputError(f"{folder / CERTIFICATE}: expected a certificate made by murmur ca issue")
+    _warn_of_end(folder / CERTIFICATE, identity, shown.getpeercert() or {})
     return identity
 
 
@@ -243,29 +251,46 @@ def _read_revoked(path: Path) -> frozenset[int]:
     """The serial numbers in a list of revoked certificates. The standard library cannot read such a
     list, so this looks for them itself: they are the third sequence in the part that is signed, and
     missing in a list without entries (RFC 5280, 5.1)."""
-    encoded = "".join(path.read_text().split("-----")[2].split())
-    ((_, whole),) = _read_elements(base64.b64decode(encoded))
-    signed = next(_read_elements(whole))[1]
-    sequences = [content for tag, content in _read_elements(signed) if tag == _SEQUENCE]
-    entries = _read_elements(sequences[2]) if len(sequences) > 2 else ()
-    return frozenset(int.from_bytes(next(_read_elements(entry))[1], "big") for _, entry in entries)
+    serials = set()
+    try:
+        encoded = "".join(path.read_text().split("-----")[2].split())
+        (whole,) = _read_elements(base64.b64decode(encoded))
+        signed = _read_elements(whole[1])[0][1]
+        sequences = [content for tag, content in _read_elements(signed) if tag == _SEQUENCE]
+        for _, entry in _read_elements(sequences[2]) if len(sequences) > 2 else ():
+            serials.add(int.from_bytes(_read_elements(entry)[0][1], "big"))
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{path}: expected a list of revoked certificates") from error
+    return frozenset(serials)
 
 
-def _read_elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _read_elements(data: bytes) -> list[tuple[int, bytes]]:
     """Tag and content of each element in a row, as DER writes them."""
-    at = 0
+    at, elements = 0, []
     while at < len(data):
         tag, size, at = data[at], data[at + 1], at + 2
         if size & _LONG:
             digits = size & ~_LONG
             size, at = int.from_bytes(data[at : at + digits], "big"), at + digits
-        yield tag, data[at : at + size]
+        if at + size > len(data):
+            raise ValueError("an element is longer than what is there")
+        elements.append((tag, data[at : at + size]))
         at += size
+    return elements
 
 
-def _stamp(folder: Path) -> tuple[tuple[int, int, int], ...]:
-    """What changes when a file of a folder does."""
-    stamps = []
+def _warn_of_end(path: Path, identity: Identity, certificate: Certificate) -> None:
+    """Say once a day that a certificate ends soon."""
+    left = int((ssl.cert_time_to_seconds(str(certificate["notAfter"])) - time.time()) // DAY_S)
+    if left < SOON_DAYS and _days_told.get(path) != left:
+        _days_told[path] = left
+        renew = f"murmur ca issue {identity.name} --renew"
+        log.warning("%s: it ends in %d days; make another one with %s", path, left, renew)
+
+
+def _stamp(folder: Path) -> tuple[tuple[int, ...], ...]:
+    """What changes when a file of a folder does, and once a day."""
+    stamps: list[tuple[int, ...]] = [(int(time.time() // DAY_S),)]
     for name in FILES:
         try:
             seen = (folder / name).stat()

@@ -41,7 +41,6 @@ def dial(address: Address, timeout_s: float, tls: ssl.SSLContext | None = None) 
     try:
         return tls.wrap_socket(connection, server_hostname=address.host)
     except OSError as error:
-        connection.close()
         raise _refused(address, error) from error
 
 
