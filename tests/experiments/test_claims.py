@@ -59,6 +59,10 @@ def test_a_number_a_sign_and_what_is_set_are_told_apart() -> None:
         "number",
         "own",
     ]
+    left_out = "containers left out"
+    ours, theirs = f"M4, here: {left_out}", f"A1, figure 13, paper's search, trade-off: {left_out}"
+    assert classify("kapellmeister-schedule", ours).basis == "own"
+    assert classify("kapellmeister-schedule", theirs).basis == "number"
     assert classify("rss", "batch wait (s) no longer than multi-path's").basis == "sign"
     assert classify("masb-performance", "something else").basis == UNKNOWN
 

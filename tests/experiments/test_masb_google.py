@@ -63,12 +63,10 @@ def test_the_papers_own_figures_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_share_of_table_3_can_fail_alone(
     kind: int, factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those of less than 3 %, which a tolerance of 3 points would never refuse."""
+    """Also the small ones, which a tolerance of 3 points would never or hardly ever refuse."""
     off = tuple(share * factor if k == kind else share for k, share in enumerate(MASB))
     rows = table_3(monkeypatch, cluster_of(off, 0.07))
-    failed = [name for name, holds in rows.items() if holds is False]
-    large = MASB[kind] >= 0.03 and abs(MASB[kind] * (factor - 1)) <= 0.03
-    assert len(failed) == (0 if large else 1)
+    assert list(rows.values()).count(False) == 1
 
 
 def test_collisions_and_peaks_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:

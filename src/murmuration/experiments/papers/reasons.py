@@ -44,10 +44,13 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("", TOO_EVEN),
     ),
-    "masb-performance": (("", TOO_EVEN),),
+    "masb-performance": (
+        ("guaranteed", "A twelfth of the cell has not quite its mix of nodes."),
+        ("", TOO_EVEN),
+    ),
     "masb-compaction": (("", TOO_EVEN),),
     "masb-scalability": (("", TOO_EVEN),),
-    "masb-migration-cost": (("GB placed", TOO_SMALL), ("", WANDER)),
+    "masb-migration-cost": (("SRAS: GB", TOO_SMALL), ("", WANDER)),
     "masb-google-volume": (
         ("SIAS, SRAS: GB", "SIAS without gains moves as little here as with them."),
         ("", WANDER),
@@ -59,8 +62,17 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
             "broker knows them all here.",
         ),
         ("rises", "Changes of use about a job's mean are made up, and jump too far."),
+        ("overloaded", "Not known; days differ from 0.19 to 0.90 %."),
         ("most", "The paper's is the most of 29 days, here of a tenth of each of 20 days."),
     ),
+    "masb-fidelities": (
+        (
+            "migrations|MB",
+            "The bulk engine moves fewer; agents act on older reports, but that this is why is "
+            "not shown.",
+        ),
+    ),
+    "rss-modes": (("steep|at least", "A quarter of a day has few service transactions."),),
     "masb-google-capacity": (
         (
             "share of nodes",

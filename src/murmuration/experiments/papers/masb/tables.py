@@ -184,9 +184,10 @@ def benchmark(settings: ReproductionSettings) -> Reproduction:
 
 def is_like_share(share: float, paper: float) -> bool:
     """Whether a share of nodes is like the paper's: within 3 points, which is what days of the same
-    trace differ by; small shares, which would hold at any value, within a factor."""
+    trace differ by, and half of it; small shares, which would hold at any value, within a
+    factor."""
     if paper >= POINTS:
-        return abs(share - paper) <= POINTS
+        return abs(share - paper) <= min(POINTS, paper / 2)
     return paper / SMALL_FACTOR <= share <= paper * SMALL_FACTOR
 
 
