@@ -4,6 +4,7 @@ back, servers that go away, rights that are missing."""
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 
 from tests.kubernetes.commands import LEASE, Command, bound, illegal, nodes_of, until
@@ -82,10 +83,13 @@ def test_a_scheduler_that_is_killed_and_started_again_goes_on(
 def test_a_server_that_goes_away_and_comes_back(
     plane: ControlPlane, start: Callable[..., Command]
 ) -> None:
+    """It is away for longer than a lease lasts, so nobody leads any more when it comes back."""
     add_nodes(plane, 6)
-    command = start().ready()
+    command = start("--lease", "3").ready()
     add_pods(plane, "before", 40)
     plane.stop("server")
+    time.sleep(6.0)
+    assert command.process.poll() is None, command.text()
     plane.start_server()
     add_pods(plane, "after", 20)
     bound(plane, 60)

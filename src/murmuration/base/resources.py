@@ -45,6 +45,8 @@ _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za
 def parse_quantity(text: str | float, where: str = "quantity") -> float:
     """The number behind `500m`, `2Gi` or a plain number; negative, infinite and unknown units are
     refused."""
+    if type(text) is float and 0.0 <= text < math.inf:
+        return text
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise InputError(f"{where}: expected a number such as 2, '500m' or '2Gi', got {text!r}")
     match = _QUANTITY.fullmatch(str(text))

@@ -98,8 +98,9 @@ class NodeMasks:
             taints = taints_of(thing)
             key = msgspec.json.encode(taints, order="deterministic")
             kinds.setdefault(key, (taints, []))[1].append(k)
-        self._taints = list(kinds.values())
+        self._taints = [(taints, np.array(members)) for taints, members in kinds.values()]
         self._known: dict[bytes, Flags] = {}
+        self._row_of = {node.name: row for row, node in enumerate(nodes)}
 
     def tolerated(self, tolerations: Sequence[Object]) -> Flags:
         """The nodes none of whose taints keep a pod off."""
@@ -146,6 +147,8 @@ class NodeMasks:
         return self._meets({"key": key, "operator": "Exists"}, False, key)
 
     def _meets(self, want: Object, of_fields: bool, where: str) -> Flags:
+        if of_fields and want.get("key") == "metadata.name" and want.get("operator") == "In":
+            return self._named(want.get("values") or ())
         key = msgspec.json.encode([want, of_fields], order="deterministic")
         if key not in self._known:
             self._known[key] = np.array(
@@ -156,3 +159,9 @@ class NodeMasks:
                 dtype=np.bool_,
             )
         return self._known[key]
+
+    def _named(self, names: Sequence[object]) -> Flags:
+        """The nodes of these names. Every pod of a daemon set names another, so nothing is kept."""
+        mask = np.zeros(len(self.nodes), dtype=np.bool_)
+        mask[[self._row_of[str(name)] for name in names if str(name) in self._row_of]] = True
+        return mask

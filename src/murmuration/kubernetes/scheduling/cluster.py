@@ -6,7 +6,7 @@ what the API shows later confirms it, or takes its place.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.base.errors import InputError
+from murmuration.kubernetes.labels import Namespaces
 from murmuration.kubernetes.making import is_made_by
 from murmuration.kubernetes.nodes import allocatable, taints_of
 from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
@@ -40,7 +41,9 @@ GANGS = (
     ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"),
     ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/min-available"),
 )
-NODE, POD = "Node", "Pod"
+NODE, POD, WORKLOAD = "Node", "Pod", "Workload"
+#: Kinds whose objects are told apart by their namespace too.
+NAMESPACED = ("PersistentVolumeClaim", WORKLOAD)
 
 
 #: Reads pods that have nothing to do with other objects.
@@ -199,12 +202,15 @@ class LiveCluster:
         spec = record.thing.get("spec") or {}
         return spec.get("schedulerName") == self.scheduler and not record.leaving
 
+    def _gang(self, record: PodRecord) -> tuple[str, int]:
+        return gang_of(record.thing, self.things.get(WORKLOAD, {}))
+
     def _lies(self, key: str, record: PodRecord) -> PodLies:
-        return PodLies(key, record.uid, record.node, gang_of(record.thing)[0])
+        return PodLies(key, record.uid, record.node, self._gang(record)[0])
 
     def _info(self, key: str, record: PodRecord) -> PodInfo:
         metadata = record.thing["metadata"]
-        gang, size = gang_of(record.thing)
+        gang, size = self._gang(record)
         kind = (controller_of(record.thing) or {}).get("kind")
         return PodInfo(
             key=key,
@@ -281,8 +287,9 @@ class LiveCluster:
             return []
         return unbound_claims(self.table.reader.volumes, thing)
 
-    def victims(self, key: str) -> Victims | None:
-        """Whom a pod may drive out, and from where; None if that would not help."""
+    def victims(self, key: str, taken: Collection[str]) -> Victims | None:
+        """Whom a pod may drive out, and from where, but for nodes that are taken; None if that
+        would not help."""
         kinds = {kind: list(things.values()) for kind, things in self.things.items()}
         known = list(self.records.items())
         budgets, allowed = budgets_of_pods(kinds, [record.task for _, record in known])
@@ -290,7 +297,7 @@ class LiveCluster:
             Lying(name, record.uid, record.task, record.row, record.leaving, budget)
             for (name, record), budget in zip(known, budgets, strict=True)
             # Who is only on its way to a node cannot be evicted from it.
-            if record.row >= 0 and not record.assumed
+            if record.row >= 0 and not record.assumed and record.node not in taken
         ]
         return find_victims(self.table, self.records[key].task, lying, allowed)
 
@@ -380,13 +387,13 @@ class LiveCluster:
 
     def _build(self) -> None:
         kinds = {kind: list(things.values()) for kind, things in self.things.items()}
-        reading = LiveTable(kinds, [], set())
+        reader = make_reader({**kinds, NODE: kinds.get(NODE, [])})
         for record in self.records.values():
             if _needs_others(record.thing):
-                record.task = reading.reader.task(record.thing)
+                record.task = reader.task(record.thing)
         tasks = [record.task for record in self.records.values()]
         spaces = {namespace_of(record.thing) for record in self.records.values()}
-        self._table = LiveTable(kinds, tasks, spaces)
+        self._table = LiveTable(reader, Namespaces(kinds.get("Namespace", ()), spaces), tasks)
         for record in self.records.values():
             record.row = -1
             self._count(record)
@@ -408,9 +415,18 @@ def _needs_others(pod: Object) -> bool:
     return claims or bool(spec.get("resourceClaims"))
 
 
-def gang_of(pod: Object) -> tuple[str, int]:
-    """The gang a pod belongs to, with its namespace, and how many pods that needs."""
+def gang_of(pod: Object, workloads: Mapping[str, Object]) -> tuple[str, int]:
+    """The gang a pod belongs to, with its namespace, and how many pods that needs: by its labels,
+    or as the workload it refers to says."""
     metadata = pod["metadata"]
+    reference = (pod.get("spec") or {}).get("workloadRef") or {}
+    workload = workloads.get(f"{namespace_of(pod)}/{reference.get('name')}")
+    if workload is not None:
+        for group in (workload.get("spec") or {}).get("podGroups") or ():
+            count = ((group.get("policy") or {}).get("gang") or {}).get("minCount")
+            if group.get("name") == reference.get("podGroup") and isinstance(count, int):
+                parts = (reference["name"], group["name"], reference.get("podGroupReplicaKey"))
+                return f"{namespace_of(pod)}/" + ".".join(str(p) for p in parts if p), count
     marks = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
     for name, size in GANGS:
         if name in marks:
@@ -420,7 +436,7 @@ def gang_of(pod: Object) -> tuple[str, int]:
 
 
 def _name(kind: str, thing: Object) -> str:
-    return name_of(thing) if kind == "PersistentVolumeClaim" else str(thing["metadata"]["name"])
+    return name_of(thing) if kind in NAMESPACED else str(thing["metadata"]["name"])
 
 
 def _is_same(record: PodRecord | None, thing: Object) -> bool:

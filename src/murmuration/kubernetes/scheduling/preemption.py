@@ -17,6 +17,10 @@ from murmuration.kubernetes.objects import Object
 from murmuration.kubernetes.scheduling.table import LiveTable
 from murmuration.schedulers.pods.cluster import Victims
 
+BUDGET = "PodDisruptionBudget"
+#: Nodes that are looked at pod by pod, the cheapest by what all their pods would cost first.
+NODES_MAX = 100
+
 
 @dataclass(frozen=True)
 class Lying:
@@ -36,6 +40,8 @@ def budgets_of_pods(
 ) -> tuple[list[int], list[int]]:
     """The budget of each pod (−1: none; −2: it may not be evicted at all), and what each budget
     allows."""
+    if not kinds.get(BUDGET):
+        return [-1] * len(tasks), []
     copies = [replace(task, budget=-1, pinned="") for task in tasks]
     allowed, _ = Budgets(kinds, copies, LabelIndex(copies)).apply()
     return [-2 if copy.pinned else copy.budget for copy in copies], allowed
@@ -54,7 +60,9 @@ def find_victims(
         if pod.task.priority < task.priority and not pod.leaving and pod.budget != -2:
             by_row.setdefault(pod.row, []).append(pod)
     best: tuple[tuple[int, int, int], list[Lying]] | None = None
-    for row in np.flatnonzero(_could_fit(table, task, by_row)).tolist():
+    rows = np.flatnonzero(_could_fit(table, task, by_row)).tolist()
+    rows.sort(key=lambda row: (max(p.task.priority for p in by_row[row]), len(by_row[row]), row))
+    for row in rows[:NODES_MAX]:
         victims = _victims_on(table, task, row, by_row[row], allowed)
         if victims:
             cost = (max(v.task.priority for v in victims), len(victims), row)

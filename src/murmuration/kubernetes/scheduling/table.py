@@ -15,21 +15,21 @@ import numpy as np
 from murmuration.assignment.snapshots.builder import TaskEntry, amounts_table, resources_of
 from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.kubernetes.labels import Namespaces
-from murmuration.kubernetes.objects import Object
 from murmuration.kubernetes.rules import PREFERRED
 from murmuration.kubernetes.scheduling.between import Between, Reason
 from murmuration.kubernetes.scheduling.held import HeldThings
-from murmuration.kubernetes.snapshot import REQUIRED, make_reader
+from murmuration.kubernetes.snapshot import REQUIRED, Reader
 from murmuration.placement.view import View
 
-Kinds = dict[str, list[Object]]
+#: Masks that are kept at once: pods of daemon sets each have one of their own.
+MASKS_MAX = 4096
 
 
 class LiveTable:
     """Rows of nodes, and what lies on them."""
 
-    def __init__(self, kinds: Kinds, tasks: Sequence[TaskEntry], spaces: set[str]) -> None:
-        self.reader = make_reader({**kinds, "Node": kinds.get("Node", [])})
+    def __init__(self, reader: Reader, namespaces: Namespaces, tasks: Sequence[TaskEntry]) -> None:
+        self.reader = reader
         nodes = self.reader.nodes
         self.names = tuple(node.name for node in nodes)
         self.rows = {name: row for row, name in enumerate(self.names)}
@@ -38,9 +38,7 @@ class LiveTable:
         given = [(f"node {node.name}", node.amounts) for node in nodes]
         self.total = amounts_table(self.resources, given, math.floor)
         self.free = self.total.copy()
-        self.between = Between(
-            self.reader.node_masks, Namespaces(kinds.get("Namespace", ()), spaces)
-        )
+        self.between = Between(self.reader.node_masks, namespaces)
         self.held = HeldThings(len(nodes), self.reader.volumes)
         self._requests: dict[tuple[tuple[str, str | float], ...], Amounts] = {}
         self._open: dict[Hashable, Flags] = {}
@@ -87,6 +85,8 @@ class LiveTable:
     def open_to(self, task: TaskEntry) -> Flags:
         """The rows that labels, taints and volumes leave open; pods that ask alike share them."""
         if task.wants not in self._open:
+            if len(self._open) >= MASKS_MAX:
+                self._open.clear()
             mask = self.reader.node_masks.everywhere.copy()
             for _, open_rows in self.lasting_reasons(task):
                 mask &= open_rows

@@ -396,10 +396,10 @@ class PodScheduler:
     def _ask(self, view: View, job: JobView) -> list[str]:
         """The nodes the policy chooses of those that it is shown."""
         rows = decide(self.placement, view, job, self.rng)
-        taken = np.bincount(rows, minlength=len(view.names))[:, None] * job.request
-        over = (taken > view.free).any(axis=1)
+        used, counts = np.unique(rows, return_counts=True)
+        over = (counts[:, None] * job.request > view.free[used]).any(axis=1)
         if over.any():
-            node = view.names[int(over.argmax())]
+            node = view.names[used[int(over.argmax())]]
             raise InputError(f"{self.placement.name}: job {job.id}: node {node} has no room for it")
         return [view.names[row] for row in rows.tolist()]
 
@@ -464,7 +464,8 @@ class PodScheduler:
         if promise is not None and promise.victims:
             self._promises[info.key] = promise
             return []
-        victims = self.cluster.victims(info.key)
+        # Where room is being made for another, those who go are not there to go again.
+        victims = self.cluster.victims(info.key, {each.node for each in self._promises.values()})
         if victims is None:
             return []
         names = {key for key, _ in victims.pods}

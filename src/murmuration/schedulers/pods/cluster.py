@@ -6,7 +6,7 @@ of nodes it may use.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -115,5 +115,6 @@ class PodCluster(Protocol):
     def claims_to_bind(self, key: str) -> Sequence[str]:
         """The claims of a pod that wait for it to get a node."""
 
-    def victims(self, key: str) -> Victims | None:
-        """Whom a pod may drive out, and from where; None if that would not help."""
+    def victims(self, key: str, taken: Collection[str]) -> Victims | None:
+        """Whom a pod may drive out, and from where, but for nodes that are taken; None if that
+        would not help."""
