@@ -123,16 +123,17 @@ def terminal_table(summaries: list[Summary]) -> FittingTable:
 
 def cluster_table(summaries: list[Summary]) -> FittingTable:
     """One row per scheduler: what its placement made of the cluster."""
+    from murmuration.experiments.pages.comparison import EXTRA_COLUMNS
     from murmuration.reports.terminal import comparison_table
 
     titles = ["scheduler", "nodes in use", "CPU", "memory", "fragmentation", "imbalance"]
-    titles += ["migrations/min", "makespan s", "CPU s"]
-    rows = [_cluster_cells(summary) for summary in summaries]
+    titles += ["migrations/min", "makespan s", "CPU s", *EXTRA_COLUMNS.values()]
+    rows = [_cluster_cells(summary, [*EXTRA_COLUMNS]) for summary in summaries]
     shown = [k for k in range(len(titles)) if any(row[k] for row in rows)]
     return comparison_table([titles[k] for k in shown], [[row[k] for k in shown] for row in rows])
 
 
-def _cluster_cells(summary: Summary) -> list[object]:
+def _cluster_cells(summary: Summary, extra: list[str]) -> list[object]:
     from murmuration.experiments.pages.columns import cell
 
     cluster = summary["cluster"]
@@ -145,4 +146,5 @@ def _cluster_cells(summary: Summary) -> list[object]:
         cell(cluster["migrations_per_min"]),
         cell(summary["makespan_s"]),
         cell(summary.get("timing", {}).get("cpu_s")),
+        *(cell(cluster.get(name)) for name in extra),
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from murmuration.base.arrays import Column
+from murmuration.base.resources import MICRO
 from murmuration.experiments.audit.conservation import answers_later
 from murmuration.experiments.audit.folder import (
     PLACED_AGAIN,
@@ -223,7 +224,22 @@ def _cluster(run: RecordedRun) -> Figures:
         "imbalance_mean": imbalance,
         "fragmentation_mean": fragmentation,
     }
-    return figures | _own_figures(run, int(moved.sum()))
+    return figures | _lost(run) | _own_figures(run, int(moved.sum()))
+
+
+def _lost(run: RecordedRun) -> Figures:
+    """Tasks lost with their nodes, and the CPU time they had used; what a task that had moved had
+    used before is not in its last stay."""
+    cluster = run.scenario.cluster
+    if cluster.failures is None and cluster.events is None:
+        return {}
+    lost, stays = run.stays.ends("lost"), run.stays
+    figures: Figures = {"tasks_lost": int(lost.sum())}
+    if stays.begins.all():
+        cpu = run.jobs.request[stays.job[lost], 0]
+        seconds = (cpu * (stays.end[lost] - stays.start[lost])).sum()
+        figures["cpu_h_lost"] = float(seconds / MICRO / 3600.0)
+    return figures
 
 
 def _megabytes(run: RecordedRun, moved: Flags) -> float:

@@ -127,9 +127,20 @@ def _bars(headline: Headline, summaries: Sequence[Summary]) -> Bars:
     )
 
 
+#: Figures of the cluster that only some scenarios have.
+EXTRA_COLUMNS = {
+    "tasks_lost": "tasks lost",
+    "cpu_h_lost": "CPU h lost",
+    "jobs_preempted": "jobs preempted",
+    "energy_kwh": "kWh",
+    "cost": "cost",
+}
+
+
 def placement_table(summaries: Sequence[Summary]) -> ReportTable:
     """What each scheduler's placement made of the cluster."""
-    columns = ("scheduler", "nodes in use", "fragmentation", "imbalance", "migrations per minute")
+    columns = ["scheduler", "nodes in use", "fragmentation", "imbalance", "migrations per minute"]
+    extra = [name for name in EXTRA_COLUMNS if any(name in s["cluster"] for s in summaries)]
     rows = []
     for summary in summaries:
         figures = summary["cluster"]
@@ -140,14 +151,16 @@ def placement_table(summaries: Sequence[Summary]) -> ReportTable:
                 cell(figures["fragmentation_mean"], share=True),
                 cell(figures["imbalance_mean"], share=True),
                 cell(figures["migrations_per_min"]),
+                *(cell(figures.get(name)) for name in extra),
             ]
         )
+    columns += [EXTRA_COLUMNS[name] for name in extra]
     note = (
         "Fragmentation: of the average tasks that would fit if all free room were one node, the "
         "share that does not fit as it lies. Imbalance: standard deviation of the nodes' loads. "
         "Whiskers are 95 % confidence intervals over the seeds."
     )
-    return ReportTable("The cluster under each scheduler", columns, rows, note)
+    return ReportTable("The cluster under each scheduler", tuple(columns), rows, note)
 
 
 def _bounds(values: Sequence[Any], side: str) -> tuple[float | None, ...]:

@@ -26,6 +26,9 @@ OF_CLUSTER = {
     "fragmentation_mean": "fragmentation",
     "imbalance_mean": "imbalance",
     "migrations_per_min": "migrations",
+    "cpu_h_lost": "work lost",
+    "energy_kwh": "energy",
+    "cost": "cost",
 }
 #: Nobody chooses a scheduler for less than half a percent.
 NEGLIGIBLE = 0.005
@@ -187,7 +190,7 @@ def compare(runs: Sequence[Summary], reference: Sequence[Summary]) -> Iterator[D
             yield from _difference(f"{workload} {name}" if several else name, pairs)
     for key, name in OF_CLUSTER.items():
         pairs = [
-            (run["cluster"][key], other["cluster"][key])
+            (run["cluster"].get(key), other["cluster"].get(key))
             for run, other in zip(runs, reference, strict=True)
         ]
         yield from _difference(name, pairs)

@@ -26,6 +26,7 @@ from murmuration.placement.room import make_changes
 from murmuration.schedulers.admission import NEVER
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.setup import Setup
+from murmuration.simulation.results.costs import list_watts
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import DAY_S
 from murmuration.workload.jobs import JobList
@@ -33,6 +34,8 @@ from murmuration.workload.nodes import NodeTable
 
 PREFILL: dict[str, str | float] = {"cpu": 1.1, "memory": "1.5G"}
 SAMPLES = 169
+#: Energy is added up from samples of power: more of them where it is asked for.
+SAMPLES_OF_POWER = 8 * 168 + 1
 SLOTS_START = 1 << 16
 ROWS_START = 1 << 10
 #: Rows of a log beyond what one step may write, so that it is not read after each.
@@ -131,6 +134,7 @@ def _scheduler_arrays(setup: Setup) -> dict[str, Column]:
 def _measures(setup: Setup, taken: Amounts) -> dict[str, Column]:
     """What is counted and summed up, starting with what prefilled tasks have taken."""
     resources, workloads = len(setup.resources), len(setup.jobs.workloads)
+    costs = setup.scenario.cluster.costs
     schedulers = len(setup.schedulers) * setup.slots
     columns = wd.S_RESOURCES + 3 * resources + len(wd.S_PER_WORKLOAD) * workloads + schedulers
     return {
@@ -141,6 +145,7 @@ def _measures(setup: Setup, taken: Amounts) -> dict[str, Column]:
         "sums": np.stack([taken, np.zeros_like(taken), taken]),
         "sums_s": np.zeros((3, resources)),
         "samples": np.zeros((_samples(setup), columns)),
+        "watts": np.zeros((0, 2)) if costs is None else list_watts(costs, setup.nodes),
     }
 
 
@@ -162,7 +167,7 @@ def _logs(setup: Setup, room: int) -> dict[str, Column]:
 def _samples(setup: Setup) -> int:
     """How many samples a run takes: one for each time usage is measured, else a fixed number."""
     if not setup.has_usage:
-        return SAMPLES
+        return SAMPLES if setup.scenario.cluster.costs is None else SAMPLES_OF_POWER
     return max(2, round(setup.scenario.days * DAY_S / setup.scenario.scheduler.usage_s) + 1)
 
 
@@ -219,7 +224,7 @@ def _schedule_first(setup: Setup, world: wd.World) -> None:
 def _state(setup: Setup, room: int, running: int) -> Records:
     """The scalars that change, and the settings that kernels read."""
     scenario, scheduler = setup.scenario, setup.scenario.scheduler
-    horizon = scenario.days * DAY_S
+    horizon, costs = scenario.days * DAY_S, scenario.cluster.costs
     values = {
         "horizon": horizon,
         "sample_step": horizon / (_samples(setup) - 1),
@@ -234,6 +239,7 @@ def _state(setup: Setup, room: int, running: int) -> Records:
         "empty_max": scheduler.empty_attempts_max,
         "slots": setup.slots,
         "nodes": int((setup.changes.start > 0).any(axis=1).sum()),
+        "power_off": costs is not None and costs.power_off,
         "usage_s": scheduler.usage_s,
         "reclaim": scheduler.reclaim,
         # Schedulers that read the table expect a task to use all it requests until it is measured.

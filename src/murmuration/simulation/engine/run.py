@@ -22,6 +22,7 @@ import numpy as np
 
 from murmuration.base.arrays import Amounts
 from murmuration.base.errors import InputError, unknown
+from murmuration.base.random import generator
 from murmuration.placement.ranking import RankIndex
 from murmuration.placement.registry import Placement, is_user_defined, resolve
 from murmuration.schedulers.architecture import assign_jobs
@@ -48,7 +49,14 @@ from murmuration.simulation.results.detail import DetailLog
 from murmuration.simulation.results.measured import UsageSamples
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.checks import unknown_workloads
-from murmuration.simulation.scenarios.inputs import keep_share, make_events, make_jobs, make_nodes
+from murmuration.simulation.scenarios.failures import draw_failures
+from murmuration.simulation.scenarios.inputs import (
+    DAY_S,
+    keep_share,
+    make_events,
+    make_jobs,
+    make_nodes,
+)
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
 
@@ -160,6 +168,10 @@ def _inputs(scenario: sc.Scenario) -> Inputs:
             scenario.cluster.keep,
             scenario.seed,
         )
+        if scenario.cluster.failures is not None:
+            rng = generator(scenario.seed, "failures")
+            seconds = scenario.days * DAY_S
+            events = draw_failures(scenario.cluster.failures, nodes, events, seconds, rng)
         changes = node_changes(nodes, events)
         free = prefill_nodes(
             nodes.resources, changes.start, scenario.cluster.prefill, scenario.seed

@@ -49,7 +49,8 @@ REQUIRED, GUARANTEED, USED_NOW = range(3)
 # Columns of a sample, before those per resource, per workload and per scheduler (queued).
 S_TIME, S_RUNNING, S_OFFERED, S_TYPES = 0, 1, 2, 3
 S_IMBALANCE, S_FRAGMENTATION = S_TYPES + 6, S_TYPES + 7
-S_RESOURCES = S_FRAGMENTATION + 1
+S_POWER = S_FRAGMENTATION + 1
+S_RESOURCES = S_POWER + 1
 S_PER_WORKLOAD = ("busy_s", "commits_ok", "commits_failed", "tasks_placed")
 
 JOB = np.dtype(
@@ -197,6 +198,8 @@ STATE = np.dtype(
         ("migrations", "i8"),
         ("forced", "i8"),
         ("migrated_mb", "f8"),
+        # Whether a node without tasks draws no power.
+        ("power_off", "?"),
         # Rows written to the logs since Python last read them.
         ("stays_logged", "i8"),
         ("attempts_logged", "i8"),
@@ -322,6 +325,8 @@ class World(NamedTuple):
     sums: Amounts
     sums_s: Floats
     samples: Floats
+    #: Idle and peak watts of each node; empty where nobody asks.
+    watts: Floats
     # What is recorded of every task and attempt on request; else empty.
     stays: Records
     numbers: Records

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.base.arrays import Floats, Records
+from murmuration.base.resources import MICRO
 from murmuration.cluster import allocation_types
 from murmuration.schedulers.admission import ABANDONED, NEVER, SCHEDULED
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.run import Run
+from murmuration.simulation.results.costs import HOUR_S, hours_there, list_prices
 from murmuration.simulation.results.detail import job_columns
 from murmuration.simulation.results.snapshots import SUMMARY_VERSION
 
@@ -161,7 +163,39 @@ def _cluster(run: Run) -> Summary:
         "migrations_forced_per_min": float(world.state["forced"][0] / seconds * 60.0),
         "migrated_mb_per_min": float(world.state["migrated_mb"][0] / seconds * 60.0),
         "collision_fraction": None,
+        **_losses(run),
+        **_costs(run),
         **run.setup.architecture.count(run),
+    }
+
+
+def _losses(run: Run) -> Summary:
+    """What failures of nodes cost, where nodes can fail: tasks, and the CPU time they had used."""
+    cluster = run.setup.scenario.cluster
+    if cluster.failures is None and cluster.events is None:
+        return {}
+    state = run.world.state[0]
+    return {
+        "tasks_lost": int(state["tasks_lost"]),
+        "cpu_h_lost": float(state["cpu_s_lost"] / MICRO / HOUR_S),
+    }
+
+
+def _costs(run: Run) -> Summary:
+    """Money and energy, where the scenario asks: the price of nodes while they are there, and the
+    mean of what they draw."""
+    costs, setup = run.setup.scenario.cluster.costs, run.setup
+    if costs is None:
+        return {}
+    hours = run.horizon_s / HOUR_S
+    watts = float(run.world.samples[: run.world.state["sampled"][0], wd.S_POWER].mean())
+    nodes = float(list_prices(costs, setup.nodes) @ hours_there(setup.changes, run.horizon_s))
+    energy_kwh = watts * hours / 1000.0
+    return {
+        "power_mean_w": watts,
+        "energy_kwh": energy_kwh,
+        "price_of_nodes": nodes,
+        "cost": nodes + energy_kwh * costs.price_per_kwh,
     }
 
 
@@ -217,6 +251,8 @@ def series(run: Run) -> dict[str, NDArray[np.float64]]:
         table[f"nodes.{name}"] = rows[:, wd.S_TYPES + kind]
     table["imbalance"] = rows[:, wd.S_IMBALANCE]
     table["fragmentation"] = rows[:, wd.S_FRAGMENTATION]
+    if run.setup.scenario.cluster.costs is not None:
+        table["power_w"] = rows[:, wd.S_POWER]
     at = wd.S_RESOURCES
     for r, name in enumerate(names):
         table[f"required.{name}"] = rows[:, at + wd.REQUIRED] / capacity[:, r]

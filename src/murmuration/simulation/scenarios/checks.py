@@ -61,6 +61,18 @@ def _cluster(cluster: sc.ClusterSettings) -> Iterator[str]:
                 f"cluster.group[{index}].leave_s", group.leave_s, above=group.join_s
             )
     yield from check_number("cluster.prefill", cluster.prefill, low=0.0, high=0.99)
+    if cluster.failures is not None:
+        for name in ("mtbf_h", "repair_h"):
+            value = getattr(cluster.failures, name)
+            yield from check_number(f"cluster.failures.{name}", value, above=0.0)
+        for name in ("shape", "repair_shape"):
+            value = getattr(cluster.failures, name)
+            yield from check_number(f"cluster.failures.{name}", value, low=0.1, high=100.0)
+    if cluster.costs is not None:
+        for name in ("price_per_h", "idle_watts", "peak_watts", "price_per_kwh"):
+            value = getattr(cluster.costs, name)
+            if value is not None:
+                yield from check_number(f"cluster.costs.{name}", value, low=0.0)
     yield from check_number("cluster.keep", cluster.keep, above=0.0, high=1.0)
 
 

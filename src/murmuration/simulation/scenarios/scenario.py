@@ -64,6 +64,28 @@ class Group(ScenarioTable, frozen=True):
     leave_s: float | None = None
 
 
+class FailureSettings(ScenarioTable, frozen=True):
+    """Nodes fail after `mtbf_h` hours on average and are repaired after `repair_h`, each with
+    Weibull's distribution of this shape; 1 is the exponential one."""
+
+    mtbf_h: float
+    repair_h: float
+    shape: float = 1.0
+    repair_shape: float = 1.0
+
+
+class CostSettings(ScenarioTable, frozen=True):
+    """What nodes cost and draw, where their attributes of these names do not say: an hour of a
+    node, its watts idle and at full load (by its size if not given), and a kWh. With `power_off` a
+    node without tasks draws nothing."""
+
+    price_per_h: float | None = None
+    idle_watts: float | None = None
+    peak_watts: float | None = None
+    price_per_kwh: float = 0.0
+    power_off: bool = False
+
+
 class ClusterSettings(ScenarioTable, frozen=True):
     """The nodes: alike, in groups (one after the other, or `mixed` evenly), or from a file; what
     happens to them is in the file `events`. Of all of them this share is kept, drawn so that fewer
@@ -80,6 +102,8 @@ class ClusterSettings(ScenarioTable, frozen=True):
     prefill: float = 0.0
     mixed: bool = False
     keep: float = 1.0
+    failures: FailureSettings | None = None
+    costs: CostSettings | None = None
 
 
 class UsageSettings(ScenarioTable, frozen=True):
