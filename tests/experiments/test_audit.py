@@ -72,6 +72,9 @@ def cell(scheduler: Tables, usage: bool = False, churn: bool = False) -> Tables:
     }
 
 
+FAILING = {"mtbf_h": 0.5, "repair_h": 0.1, "shape": 0.8}
+FAILING_NODES = {"nodes": 8, "cpu": 4, "memory": "16G", "failures": FAILING, "costs": {}}
+PREEMPTING = {"queue": "priority-easy", "queue_settings": {"preempt": "requeue"}}
 GUARANTEED = {"framework": {"service": {"guaranteed": 0.5}}, "timeout_s": 2.0}
 SHORT = {"short_share": 0.5, "short_max_s": 5.0, "framework": {"batch": {"short": True}}}
 CELLS: dict[str, Tables] = {
@@ -84,6 +87,8 @@ CELLS: dict[str, Tables] = {
     "swarm-churn": cell({"kind": "swarm", "swarm": {"migration_s": 9.0}}, churn=True),
     "genetic": cell({"kind": "genetic"}),
     "genetic-usage": cell({"kind": "genetic"}, usage=True),
+    "monolithic-failures": cell({"kind": "monolithic"}) | {"cluster": FAILING_NODES},
+    "queue-failures": cell(PREEMPTING) | {"cluster": FAILING_NODES},
 }
 RANDOM: dict[str, list[Tables]] = {
     "monolithic": MONOLITHIC,

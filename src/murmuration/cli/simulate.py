@@ -153,8 +153,31 @@ def _print(summary: Summary, folder: Path | None, as_json: bool) -> None:
     )
     if "migrations_per_min" in cluster:
         common.say(_nodes_and_moves(cluster))
+    for sentence in _losses_and_costs(cluster):
+        common.say(sentence)
     say_notes(summary)
     common.say_report(folder)
+
+
+def _losses_and_costs(cluster: dict[str, Any]) -> list[str]:
+    """What failures and preemption cost, and money and energy, where the scenario has them."""
+    sentences = []
+    if "tasks_lost" in cluster:
+        sentences.append(
+            f"lost with nodes: {cluster['tasks_lost']:,} tasks, {cluster['cpu_h_lost']:,.1f} CPU "
+            "hours of work"
+        )
+    if "jobs_preempted" in cluster:
+        sentences.append(
+            f"preempted: {cluster['jobs_preempted']:,} times, {cluster['cpu_h_preempted']:,.1f} "
+            "CPU hours of work lost"
+        )
+    if "energy_kwh" in cluster:
+        sentences.append(
+            f"energy: {cluster['energy_kwh']:,.1f} kWh, {cluster['power_mean_w']:,.0f} W on "
+            f"average; cost: {cluster['cost']:,.2f}"
+        )
+    return sentences
 
 
 def _nodes_and_moves(cluster: dict[str, Any]) -> str:
