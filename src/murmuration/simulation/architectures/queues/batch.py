@@ -159,6 +159,8 @@ def start_if_placed(
     else:
         drop_claim(room_of(w, job), w.claim[scheduler], claimed, w.request[job])
         log_all(w.changes, w.claim[scheduler], claimed)
+        w.schedulers[scheduler].claimed = 0
+        record_decided(w, scheduler, job, 0, 0.0)
     w.schedulers[scheduler].job = -1
     w.state[0].events += 1
     return whole
