@@ -31,6 +31,7 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
             "Idle power, which no placement changes, is most of it; the authors' program adds up "
             "one node only.",
         ),
+        ("^M", "The paper does not say which family its figures show; A1's fit them."),
         ("imbalance", "Theirs compares two different means."),
     ),
     "kapellmeister-reschedule": (
