@@ -14,6 +14,7 @@ import pytest
 from tests.kubernetes.control_plane import free_ports
 
 from murmuration.runtime.net.addresses import Address
+from murmuration.runtime.net.certificates import AUTHORITY, CERTIFICATE, KEY, client_context
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError
 
 READY_S = 120.0
@@ -22,8 +23,9 @@ READY_S = 120.0
 class Members:
     """The members of one etcd; they can be killed and started again."""
 
-    def __init__(self, folder: Path, count: int) -> None:
-        ports = free_ports(2 * count)
+    def __init__(self, folder: Path, count: int, tls: Path | None = None) -> None:
+        self._tls, ports = tls, free_ports(2 * count)
+        scheme, secure = ("http", []) if tls is None else ("https", _secure_options(tls))
         self.addresses = [Address("127.0.0.1", port) for port in ports[:count]]
         peers = [f"http://127.0.0.1:{port}" for port in ports[count:]]
         cluster = ",".join(f"m{k}={peer}" for k, peer in enumerate(peers))
@@ -31,7 +33,8 @@ class Members:
         self._commands = [
             [
                 *("etcd", "--name", f"m{k}", "--data-dir", str(folder / f"m{k}")),
-                *("--listen-client-urls", address.url, "--advertise-client-urls", address.url),
+                *("--listen-client-urls", f"{scheme}://{address}"),
+                *("--advertise-client-urls", f"{scheme}://{address}", *secure),
                 *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
                 *("--initial-cluster", cluster, "--logger", "zap"),
             ]
@@ -49,7 +52,8 @@ class Members:
         return "etcd://" + ",".join(map(str, self.addresses))
 
     def client(self, timeout_s: float = 30.0) -> EtcdClient:
-        return EtcdClient(self.addresses, timeout_s=timeout_s)
+        tls = None if self._tls is None else client_context(self._tls)
+        return EtcdClient(self.addresses, tls, timeout_s)
 
     def wait(self) -> None:
         client, ends = self.client(2.0), time.monotonic() + READY_S
@@ -78,12 +82,18 @@ class Members:
             process.wait()
 
 
+def _secure_options(tls: Path) -> list[str]:
+    """Clients must show a certificate of the same authority."""
+    files = {"cert-file": CERTIFICATE, "key-file": KEY, "trusted-ca-file": AUTHORITY}
+    return ["--client-cert-auth", *(f"--{name}={tls / file}" for name, file in files.items())]
+
+
 @contextmanager
-def running_etcd(folder: Path, count: int = 1) -> Iterator[Members]:
+def running_etcd(folder: Path, count: int = 1, tls: Path | None = None) -> Iterator[Members]:
     if shutil.which("etcd") is None:
         pytest.skip("no etcd: it is in Debian's etcd-server")
     folder.mkdir(parents=True, exist_ok=True)
-    members = Members(folder, count)
+    members = Members(folder, count, tls)
     try:
         members.wait()
         yield members

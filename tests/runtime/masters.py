@@ -16,12 +16,14 @@ from typing import Any
 
 import msgspec
 from tests.kubernetes.control_plane import free_ports
+from tests.runtime.authorities import TestAuthority
 from tests.runtime.clusters import CPU, WAIT_S, until
 from tests.runtime.etcd import Members, running_etcd
 
 from murmuration.base.errors import InputError
 from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import ApiClient
+from murmuration.runtime.folder import TLS
 from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.options import AgentOptions, MasterOptions
 
@@ -30,8 +32,16 @@ class ManyMasters:
     """Masters `m0`, `m1` … and node agents `n0`, `n1` …; a part that has ended can be started
     again."""
 
-    def __init__(self, folder: Path, etcd: Members, masters: int, agents: int, **more: Any) -> None:
-        self.folder, self.etcd = folder, etcd
+    def __init__(
+        self,
+        folder: Path,
+        etcd: Members,
+        masters: int,
+        agents: int,
+        authority: TestAuthority | None,
+        **more: Any,
+    ) -> None:
+        self.folder, self.etcd, self._authority = folder, etcd, authority
         ports = free_ports(masters)
         join = [f"127.0.0.1:{port}" for port in ports]
         self._options: dict[str, msgspec.Struct] = {}
@@ -60,6 +70,9 @@ class ManyMasters:
         """The folder of a part, with the cluster's token in it."""
         place = self.folder / name
         FolderDirectory(place).create("a-token-that-all-of-them-know-of-this-cluster")
+        if self._authority is not None:
+            made = self._authority.issue(name, "master" if name.startswith("m") else "agent")
+            shutil.copytree(made, place / TLS)
         return str(place)
 
     def start(self, name: str) -> None:
@@ -133,10 +146,19 @@ def state_of(pid: int) -> str:
 
 @contextmanager
 def many_masters(
-    folder: Path, masters: int = 2, agents: int = 2, members: int = 1, **more: Any
+    folder: Path,
+    masters: int = 2,
+    agents: int = 2,
+    members: int = 1,
+    secure: bool = False,
+    **more: Any,
 ) -> Iterator[ManyMasters]:
-    with running_etcd(folder / "etcd", members) as etcd:
-        cluster = ManyMasters(folder, etcd, masters, agents, **more)
+    """With `secure`, every connection is by certificates, those to etcd included."""
+    authority = TestAuthority(folder / "made") if secure else None
+    tls = None if authority is None else authority.issue("etcd", "master")
+    more |= {} if tls is None else {"store_tls": str(tls)}
+    with running_etcd(folder / "etcd", members, tls) as etcd:
+        cluster = ManyMasters(folder, etcd, masters, agents, authority, **more)
         try:
             yield cluster
         finally:

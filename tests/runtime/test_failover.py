@@ -6,11 +6,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.runtime.clusters import until
 from tests.runtime.masters import ManyMasters, many_masters
 from tests.runtime.test_many import SMALL, WITNESS
 
 from murmuration.runtime.client.requests import ApiClient
+from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError
 
 
 def submit(cluster: ManyMasters, name: str, *command: str, **fields: Any) -> None:
@@ -94,3 +96,18 @@ def test_a_master_that_is_told_to_stop_hands_over_at_once(tmp_path: Path) -> Non
         cluster.kill(leader, signal.SIGTERM)
         assert cluster.parts[leader].wait() == 0
         assert cluster.leader != leader
+
+
+def test_masters_agents_and_etcd_trust_certificates_alone(tmp_path: Path) -> None:
+    with many_masters(tmp_path, secure=True) as cluster:
+        submit(cluster, "web", "sleep", "600", kind="service", count=2)
+        before = [row["run"] for row in cluster.running("web", 2)]
+        leader = cluster.leader
+        assert ApiClient(cluster.folder / leader).get("status")["api"].startswith("https://")
+        cluster.kill(leader)
+        assert cluster.leader != leader
+        assert [row["run"] for row in cluster.running("web", 2)] == before
+        plain = EtcdClient(cluster.etcd.addresses, timeout_s=10.0)
+        with pytest.raises(EtcdError):
+            plain.get("/")
+        plain.close()

@@ -30,6 +30,8 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     agents_port: int = 0
     #: `etcd://HOST:PORT,…`; without it the store is SQLite's, in the folder.
     store: str = ""
+    #: A folder with a certificate that etcd accepts; without it, it is asked in clear text.
+    store_tls: str = ""
     #: The name of the cluster in a store that others may use too.
     cluster: str = "murmuration"
     #: A leader that cannot be reached is replaced after this.

@@ -32,6 +32,18 @@ from murmuration.cli.live import common as live
     help="Keep the cluster in etcd. Masters on several hosts then stand by for each other.",
 )
 @click.option(
+    "--store-tls",
+    default="",
+    metavar="FOLDER",
+    help="The certificate that etcd wants, as murmur ca issue makes it.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on; beyond this host it needs certificates.",
+)
+@click.option(
     "--cluster", default="murmuration", show_default=True, help="The cluster's name in etcd."
 )
 @click.option(
@@ -56,6 +68,8 @@ def master(
     extra: tuple[str, ...],
     agent_timeout_s: float,
     store: str,
+    store_tls: str,
+    host: str,
     cluster: str,
     agents_port: int,
     leader_timeout_s: int,
@@ -80,6 +94,8 @@ def master(
             resources=list(extra),
             agent_timeout_s=agent_timeout_s,
             store=store,
+            store_tls=store_tls,
+            host=host,
             cluster=cluster,
             agents_port=agents_port,
             leader_timeout_s=leader_timeout_s,

@@ -157,10 +157,14 @@ def choose_store(
     from murmuration.runtime.net.etcd_directory import EtcdDirectory
     from murmuration.runtime.store.etcd import EtcdStore
 
-    members = parse_members(options.store)
-    client = EtcdClient(members, timeout_s=max(0.5, options.leader_timeout_s / 3))
+    members, tls = parse_members(options.store), None
+    if options.store_tls:
+        from murmuration.runtime.net.certificates import client_context
+
+        tls = client_context(Path(options.store_tls))
+    client = EtcdClient(members, tls, max(0.5, options.leader_timeout_s / 3))
     directory = EtcdDirectory(folder, client, options.cluster, options.leader_timeout_s)
-    return directory, lambda: EtcdStore(EtcdClient(members), options.cluster)
+    return directory, lambda: EtcdStore(EtcdClient(members, tls), options.cluster)
 
 
 def main(options: MasterOptions) -> None:
