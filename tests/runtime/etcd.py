@@ -23,10 +23,12 @@ READY_S = 120.0
 class Members:
     """The members of one etcd; they can be killed and started again."""
 
-    def __init__(self, folder: Path, count: int, tls: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, count: int, tls: Path | None = None, host: str = "127.0.0.1"
+    ) -> None:
         self._tls, ports = tls, free_ports(2 * count)
         scheme, secure = ("http", []) if tls is None else ("https", _secure_options(tls))
-        self.addresses = [Address("127.0.0.1", port) for port in ports[:count]]
+        self.addresses = [Address(host, port) for port in ports[:count]]
         peers = [f"http://127.0.0.1:{port}" for port in ports[count:]]
         cluster = ",".join(f"m{k}={peer}" for k, peer in enumerate(peers))
         self._folder = folder
@@ -89,11 +91,13 @@ def _secure_options(tls: Path) -> list[str]:
 
 
 @contextmanager
-def running_etcd(folder: Path, count: int = 1, tls: Path | None = None) -> Iterator[Members]:
+def running_etcd(
+    folder: Path, count: int = 1, tls: Path | None = None, host: str = "127.0.0.1"
+) -> Iterator[Members]:
     if shutil.which("etcd") is None:
         pytest.skip("no etcd: it is in Debian's etcd-server")
     folder.mkdir(parents=True, exist_ok=True)
-    members = Members(folder, count, tls)
+    members = Members(folder, count, tls, host)
     try:
         members.wait()
         yield members

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tests.kubernetes.control_plane import free_ports
 from tests.runtime.authorities import TestAuthority
 from tests.runtime.clusters import CPU, WAIT_S, until
 from tests.runtime.etcd import Members, running_etcd
+from tests.runtime.networks import Host
 
 from murmuration.base.errors import InputError
 from murmuration.runtime import supervisor
@@ -39,15 +40,17 @@ class ManyMasters:
         masters: int,
         agents: int,
         authority: TestAuthority | None,
+        hosts: Mapping[str, Host],
         **more: Any,
     ) -> None:
-        self.folder, self.etcd, self._authority = folder, etcd, authority
+        self.folder, self.etcd, self._authority, self._hosts = folder, etcd, authority, hosts
         ports = free_ports(masters)
-        join = [f"127.0.0.1:{port}" for port in ports]
+        join = [f"{self._address(f'm{k}')}:{port}" for k, port in enumerate(ports)]
         self._options: dict[str, msgspec.Struct] = {}
         for k, port in enumerate(ports):
             self._options[f"m{k}"] = MasterOptions(
                 folder=self._place(f"m{k}"),
+                host=self._address(f"m{k}"),
                 store=etcd.url,
                 agents_port=port,
                 isolation="process",
@@ -71,13 +74,19 @@ class ManyMasters:
         place = self.folder / name
         FolderDirectory(place).create("a-token-that-all-of-them-know-of-this-cluster")
         if self._authority is not None:
-            made = self._authority.issue(name, "master" if name.startswith("m") else "agent")
+            is_master = name.startswith("m")
+            addresses = (self._address(name),) if is_master else ()
+            made = self._authority.issue(name, "master" if is_master else "agent", *addresses)
             shutil.copytree(made, place / TLS)
         return str(place)
 
+    def _address(self, name: str) -> str:
+        return self._hosts[name].address if name in self._hosts else "127.0.0.1"
+
     def start(self, name: str) -> None:
         kind = "master" if name.startswith("m") else "node"
-        command = [sys.executable, "-m", f"murmuration.runtime.{kind}.process"]
+        prefix = self._hosts[name].prefix if name in self._hosts else []
+        command = [*prefix, sys.executable, "-m", f"murmuration.runtime.{kind}.process"]
         path = os.pathsep.join(entry for entry in sys.path if entry)
         with (self.folder / f"{name}.log").open("ab") as log:
             self.parts[name] = subprocess.Popen(
@@ -151,14 +160,17 @@ def many_masters(
     agents: int = 2,
     members: int = 1,
     secure: bool = False,
+    hosts: Mapping[str, Host] | None = None,
     **more: Any,
 ) -> Iterator[ManyMasters]:
-    """With `secure`, every connection is by certificates, those to etcd included."""
+    """With `secure`, every connection is by certificates, those to etcd included. With `hosts`,
+    each part that is named there is on that host, and etcd on this one."""
     authority = TestAuthority(folder / "made") if secure else None
-    tls = None if authority is None else authority.issue("etcd", "master")
+    here = "10.9.0.254" if hosts else "127.0.0.1"
+    tls = None if authority is None else authority.issue("etcd", "master", here)
     more |= {} if tls is None else {"store_tls": str(tls)}
-    with running_etcd(folder / "etcd", members, tls) as etcd:
-        cluster = ManyMasters(folder, etcd, masters, agents, authority, **more)
+    with running_etcd(folder / "etcd", members, tls, here) as etcd:
+        cluster = ManyMasters(folder, etcd, masters, agents, authority, hosts or {}, **more)
         try:
             yield cluster
         finally:

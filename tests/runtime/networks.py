@@ -6,10 +6,62 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 CLONE_NEWNET = 0x40000000
+
+
+class Host:
+    """A network namespace with one link to a bridge, which can be cut."""
+
+    def __init__(self, number: int) -> None:
+        self.address, self._link = f"10.9.0.{number}", f"host{number}"
+        self._holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        space = f"/proc/{self._holder.pid}/ns/net"
+        # It is in its namespace a moment after it was started.
+        while os.readlink(space) == os.readlink("/proc/thread-self/ns/net"):
+            assert self._holder.poll() is None, "no namespace could be made"
+            time.sleep(0.01)
+        self.prefix = ["nsenter", f"--net={space}"]
+        peer = ["peer", "name", "eth0", "netns", str(self._holder.pid)]
+        run("ip", "link", "add", self._link, "type", "veth", *peer)
+        run("ip", "link", "set", self._link, "master", "bridge", "up")
+        run(*self.prefix, "ip", "address", "add", f"{self.address}/24", "dev", "eth0")
+        for link in ("lo", "eth0"):
+            run(*self.prefix, "ip", "link", "set", link, "up")
+
+    def cut(self) -> None:
+        run("ip", "link", "set", self._link, "down")
+
+    def heal(self) -> None:
+        run("ip", "link", "set", self._link, "up")
+
+    def end(self) -> None:
+        self._holder.kill()
+        self._holder.wait()
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@contextmanager
+def joined_hosts(names: Sequence[str]) -> Iterator[dict[str, Host]]:
+    """Hosts that reach each other and this thread, which is 10.9.0.254, over a bridge."""
+    with private_network():
+        run("ip", "link", "add", "bridge", "type", "bridge")
+        run("ip", "address", "add", "10.9.0.254/24", "dev", "bridge")
+        run("ip", "link", "set", "bridge", "up")
+        hosts: dict[str, Host] = {}
+        try:
+            for number, name in enumerate(names, start=1):
+                hosts[name] = Host(number)
+            yield hosts
+        finally:
+            for host in hosts.values():
+                host.end()
 
 
 @contextmanager
