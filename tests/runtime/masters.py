@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.folder import TLS
 from murmuration.runtime.net.directory import FolderDirectory
-from murmuration.runtime.options import AgentOptions, MasterOptions
+from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
 
 
 class ManyMasters:
@@ -41,6 +41,7 @@ class ManyMasters:
         agents: int,
         authority: TestAuthority | None,
         hosts: Mapping[str, Host],
+        emulated: Sequence[list[EmulatedNode]],
         **more: Any,
     ) -> None:
         self.folder, self.etcd, self._authority, self._hosts = folder, etcd, authority, hosts
@@ -64,6 +65,7 @@ class ManyMasters:
                 attributes={"host": f"h{k}"},
                 isolation="process",
                 join=join,
+                emulated=emulated[k] if emulated else [],
             )
         self.parts: dict[str, subprocess.Popen[bytes]] = {}
         for name in self._options:
@@ -161,6 +163,7 @@ def many_masters(
     members: int = 1,
     secure: bool = False,
     hosts: Mapping[str, Host] | None = None,
+    emulated: Sequence[list[EmulatedNode]] = (),
     **more: Any,
 ) -> Iterator[ManyMasters]:
     """With `secure`, every connection is by certificates, those to etcd included. With `hosts`,
@@ -170,7 +173,9 @@ def many_masters(
     tls = None if authority is None else authority.issue("etcd", "master", here)
     more |= {} if tls is None else {"store_tls": str(tls)}
     with running_etcd(folder / "etcd", members, tls, here) as etcd:
-        cluster = ManyMasters(folder, etcd, masters, agents, authority, hosts or {}, **more)
+        cluster = ManyMasters(
+            folder, etcd, masters, agents, authority, hosts or {}, emulated, **more
+        )
         try:
             yield cluster
         finally:
