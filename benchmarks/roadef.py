@@ -4,11 +4,10 @@ values.
     python benchmarks/roadef.py [--seconds 60] [--seed 1] [--cpu] [--data FOLDER] [a1_4 …]
 
 The peer is S41, the challenge's winner, as published for 300 s on an Intel i7-920. For an instance
-that nobody published, `benchmarks/roadef_instances.py` makes some, the peer is the lower bound that
-the winner reached within 0.2 % on all but one of its second set (1.5 % there). The gap is how much
-dearer this is. Seconds are wall time, as in the challenge, on two threads; with `--cpu`, CPU
-seconds of each thread, so that other load on the machine does not count. Kernels are compiled
-before.
+that nobody published (`benchmarks/roadef_instances.py` makes some) it is the lower bound. The gap
+is how much dearer this is. Seconds are wall time, as in the challenge, on two threads; with
+`--cpu`, CPU seconds of each thread, so that other load on the machine does not count. Kernels are
+compiled before.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def used_and_required(run: engine.Run) -> tuple[float, float]:
     )
 
 
-def test_one_optimistic_scheduler_alone_never_conflicts() -> None:
+def test_one_optimistic_scheduler_of_reclaimed_nodes_never_conflicts() -> None:
     run = reclaiming({})
     used, required = used_and_required(run)
     # More is requested than there is, which is what reclaiming is for.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+
 from murmuration.base.random import generator
 from murmuration.schedulers.agent import Agent, Do, Message, Send, Wake
 from murmuration.schedulers.negotiation import messages as m
@@ -72,7 +74,7 @@ def node(
         **more,
     )
     for each in tasks:
-        agent.sums.change_use(agent.use[each.name], each.request)
+        agent.sums.used += np.subtract(each.request, agent.use[each.name])
         agent.use[each.name] = each.request
         agent.measured.add(each.name)
     tell(agent, Wake(), 0.0)

@@ -42,7 +42,7 @@ def constraint(text: str) -> Constraint:
 
 def meets(constraints: Sequence[str], attributes: Attributes) -> bool:
     """Whether a node with these attributes may run a task with these constraints."""
-    return all(constraint(text).meets(attributes) for text in constraints)
+    return not constraints or all(constraint(text).meets(attributes) for text in constraints)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ forever, so that old messages change nothing.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -291,12 +292,15 @@ class NegotiatingNode(Giver):
     # What is here.
 
     def _on_measured(self, measured: m.Measured) -> None:
+        changes = [0] * len(self.total)
         for name, use in measured.use.items():
             owned = self.memory.tasks.get(name)
             if owned is not None and owned.state is TaskState.RUNNING:
-                self.sums.change_use(self.use[name], use)
+                for r, before in enumerate(self.use[name]):
+                    changes[r] += use[r] - before
                 self.use[name] = use
                 self.measured.add(name)
+        self.sums.used += changes
         self._suspend()
         self._monitor()
 
@@ -370,9 +374,8 @@ class NegotiatingNode(Giver):
                 self._begin(owned.task.name)
 
     def _may_stay(self, task: MobileTask) -> bool:
-        return all(a <= b for a, b in zip(task.request, self.total, strict=True)) and meets(
-            task.constraints, self.attributes
-        )
+        is_too_large = any(map(operator.gt, task.request, self.total))
+        return not is_too_large and meets(task.constraints, self.attributes)
 
     def _movable(self, owned: OwnedTask) -> bool:
         """Whether the task may leave: its last move is over, it was not forced here just now

@@ -22,10 +22,6 @@ class Sums:
                 self.guaranteed[r] += sign * amount
         self.tasks += sign
 
-    def change_use(self, old: Vector, new: Vector) -> None:
-        for r in range(len(old)):
-            self.used[r] += new[r] - old[r]
-
     def same(self, other: Sums) -> bool:
         pairs = ((self.used, other.used), (self.guaranteed, other.guaranteed))
         return self.tasks == other.tasks and all((a == b).all() for a, b in pairs)

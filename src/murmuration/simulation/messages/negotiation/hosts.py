@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.schedulers.agent import Message
@@ -52,11 +54,16 @@ class Arrival:
         if self.shares is None:
             return self.task.request
         point = int((self.offset_s + age_s) / self.step_s)
-        point = point % len(self.shares) if self.cyclic else min(point, len(self.shares) - 1)
-        return tuple(
-            int(amount * share)
-            for amount, share in zip(self.task.request, self.shares[point].tolist(), strict=True)
-        )
+        points = self._uses
+        row = points[point % len(points) if self.cyclic else min(point, len(points) - 1)]
+        return tuple(row.tolist())
+
+    @cached_property
+    def _uses(self) -> NDArray[np.int64]:
+        """What is used at each point: asked for once a minute, so worked out once."""
+        assert self.shares is not None
+        amounts: NDArray[np.int64] = (np.array(self.task.request) * self.shares).astype(np.int64)
+        return amounts
 
 
 class Hosts:
