@@ -105,7 +105,7 @@ def test_why_dry_run_and_what_can_never_run(cluster: LiveCluster) -> None:
     assert (
         len(trial["placed"]) == 4
         and trial["unplaced"] == 1
-        and trial["note"] == "feasible now, not reserved"
+        and trial["note"] == "not now: 1 of 5 tasks would wait"
     )
     cluster.client.post("jobs", body=body)
     until(lambda: len(cluster.running("many", 4)) == 4)

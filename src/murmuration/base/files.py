@@ -7,12 +7,15 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from murmuration.base.arrays import Table
 from murmuration.base.errors import InputError
+
+if TYPE_CHECKING:
+    # Commands read and write files without tables too, and NumPy is slow to import.
+    from murmuration.base.arrays import Table
 
 
 def ready_folder(path: str | Path) -> Path:
