@@ -155,7 +155,7 @@ def test_a_plan_as_frames() -> None:
     moved = plan.moves.filter(pl.col("kind") == "move")["task"].n_unique()
     assert moved == plan.document["moved"]
     nodes = plan.objectives.filter(objective="nodes").row(0, named=True)
-    assert nodes["after"] <= nodes["before"]
+    assert nodes["chosen"] <= nodes["before"]
 
 
 def test_every_public_name_is_there_and_listed() -> None:

@@ -39,7 +39,7 @@ class PlanResult:
 
     @property
     def objectives(self) -> pl.DataFrame:
-        """Each objective before and after."""
+        """Each objective before the plan and as chosen."""
         import polars as pl
 
         rows = [{"objective": name, **row} for name, row in self.document["objectives"].items()]
