@@ -101,7 +101,8 @@ class Checkout:
         command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {code} "$@"\n')
         command.chmod(0o755)
         home = folder / "home"
-        home.mkdir()
+        # Where the shells have their settings.
+        (home / ".config" / "fish").mkdir(parents=True)
         self.environment = {
             **{key: value for key, value in os.environ.items() if key != "MURMUR_DIR"},
             "HOME": str(home),
