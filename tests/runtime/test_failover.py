@@ -12,7 +12,7 @@ from tests.runtime.masters import ManyMasters, many_masters
 from tests.runtime.test_many import SMALL, WITNESS
 
 from murmuration.runtime.client.requests import ApiClient
-from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError
+from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, put
 
 
 def submit(cluster: ManyMasters, name: str, *command: str, **fields: Any) -> None:
@@ -111,3 +111,29 @@ def test_masters_agents_and_etcd_trust_certificates_alone(tmp_path: Path) -> Non
         with pytest.raises(EtcdError):
             plain.get("/")
         plain.close()
+
+
+def test_a_master_waits_for_an_etcd_that_is_away_and_says_so_once(tmp_path: Path) -> None:
+    with many_masters(tmp_path, masters=1, agents=1) as cluster:
+        leader = cluster.leader
+        cluster.kill(leader)
+        cluster.etcd.kill(0)
+        cluster.start(leader)
+        until(lambda: "etcd does not answer" in cluster.log(leader))
+        cluster.etcd.start(0)
+        assert cluster.leader == leader
+        assert cluster.log(leader).count("etcd does not answer") == 1
+        assert "Traceback" not in cluster.log(leader)
+
+
+def test_a_store_of_another_version_is_a_sentence(tmp_path: Path) -> None:
+    with many_masters(tmp_path, masters=1, agents=0) as cluster:
+        leader = cluster.leader
+        cluster.kill(leader)
+        client = cluster.etcd.client()
+        client.commit([], [put("/murmuration/murmuration/version", b"7")])
+        client.close()
+        cluster.start(leader)
+        assert cluster.parts[leader].wait() == 2
+        assert "expected a store of version 1, got 7" in cluster.log(leader)
+        assert "Traceback" not in cluster.log(leader)

@@ -27,7 +27,7 @@ from murmuration.runtime.net.directory import Directory, FolderDirectory, Leader
 from murmuration.runtime.net.http import HttpServer
 from murmuration.runtime.net.sockets import listen, log_accept_errors
 from murmuration.runtime.options import MasterOptions
-from murmuration.runtime.store.interface import Deposed, Store
+from murmuration.runtime.store.interface import Deposed, Store, StoreError
 from murmuration.runtime.store.log import FactLog
 from murmuration.runtime.store.sqlite import open_store
 from murmuration.schedulers.agent import Do, Send
@@ -176,7 +176,7 @@ def main(options: MasterOptions) -> None:
     master = MasterProcess(options, directory)
     try:
         asyncio.run(master.run(open_))
-    except Deposed as error:
+    except (Deposed, StoreError) as error:
         raise InputError(str(error)) from error
 
 

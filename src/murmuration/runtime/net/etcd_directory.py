@@ -29,6 +29,7 @@ from typing import TypeVar
 
 import msgspec
 
+from murmuration.base.errors import InputError
 from murmuration.runtime.net.directory import FolderDirectory, Leader
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, is_absent, put
 
@@ -48,7 +49,7 @@ class EtcdDirectory(FolderDirectory):
         super().__init__(folder)
         self._client, self._lease_s = client, lease_s
         self._key = f"/murmuration/{name}/leader"
-        self._lease = 0
+        self._lease, self._is_away = 0, False
         self._leads_until_s = float("-inf")
         self._renewing: asyncio.Task[None] | None = None
 
@@ -75,8 +76,11 @@ class EtcdDirectory(FolderDirectory):
             is_ours = await self._call(lambda: self._client.commit([is_absent(self._key)], [taken]))
         except EtcdError as error:
             # It may have been carried out: the key goes with its lease then.
-            log.warning("etcd does not answer: %s", error)
+            if not self._is_away:
+                log.warning("etcd does not answer: %s", error)
+            self._is_away = True
             return False
+        self._is_away = False
         if is_ours:
             self._leads_until_s = began + (1.0 - MARGIN) * lasts_s
         return is_ours
@@ -107,7 +111,11 @@ class EtcdDirectory(FolderDirectory):
 
     async def announce(self, leader: Leader) -> None:
         value = msgspec.json.encode(leader)
-        await self._call(lambda: self._client.commit([], [put(self._key, value, self._lease)]))
+        try:
+            await self._call(lambda: self._client.commit([], [put(self._key, value, self._lease)]))
+        except EtcdError as error:
+            # With a lease that is over, etcd refuses it: somebody else may lead by now.
+            raise InputError(f"this master cannot say that it leads: {error}") from error
         await super().announce(leader)
 
     async def withdraw(self) -> None:
