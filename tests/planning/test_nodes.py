@@ -44,3 +44,12 @@ def test_a_plan_says_which_nodes_become_empty_and_what_each_move_gains() -> None
     assert np.isclose(answer["gain"]["per_move"], 1 / 3)
     assert answer["emptied_nodes"][0] in gain_sentence(answer)
     assert len(explain_kept(answer)) == 2
+
+
+def test_moves_that_buy_nothing_that_was_asked_for_are_said_to() -> None:
+    """A task is placed by a move, and no fewer nodes are in use for it."""
+    problem = problem_of([[10, 10], [6, 6]], [[4, 4], [1, 1], [7, 7]], [0, 1, -1])
+    plan = make_plan(problem, Options(objectives=(built_in("nodes"),), evaluations=50))
+    answer = document(plan, "test")
+    assert answer["moved"] == 1 and answer["objectives"]["nodes"]["change"] == 0.0
+    assert gain_sentence(answer) == "gain: none by the objectives asked for"

@@ -71,7 +71,7 @@ def describe_gain(plan: Plan) -> Document:
     known = [change for change in changes if change is not None]
     if not known or not plan.order.moved or not plan.running:
         return {"mean": None, "per_move": None}
-    mean = -sum(known) / len(known)
+    mean = 0.0 - sum(known) / len(known)
     return {"mean": mean, "per_move": mean / plan.order.moved}
 
 
@@ -83,8 +83,10 @@ def format_share(share: float) -> str:
 def gain_sentence(document: Document) -> str:
     """The gain in one line, and the nodes that become empty."""
     sentences = []
-    if document["gain"]["mean"] is not None:
-        gain = document["gain"]
+    gain = document["gain"]
+    if gain["mean"] == 0.0:
+        sentences.append("gain: none by the objectives asked for")
+    elif gain["mean"] is not None:
         each = f"{format_share(gain['per_move'])} for each of {document['moved']} moves"
         sentences.append(f"gain: {gain['mean']:.1%} on average, {each}")
     emptied = document["emptied_nodes"]

@@ -71,6 +71,8 @@ def page(plan: Plan, document: Document) -> Page:
 
 def _objectives(plan: Plan) -> Section:
     columns, rows = table(plan)
+    # A figure and its unit stay on one line, however many columns there are.
+    rows = [[*row[:-1], str(row[-1]).replace(" %", "\u00a0%")] for row in rows]
     base = "what is there" if plan.running else "Kubernetes (LeastRequested)"
     note = f"* what the search made small; the change is against {base}."
     if named := [LABELS[name] for name in BASELINES if name in plan.baselines]:
@@ -96,7 +98,7 @@ def _nodes(plan: Plan) -> Section:
 def _gain(document: Document) -> list[tuple[str, str]]:
     """What the moves buy, for the head of the page."""
     gain = document["gain"]
-    if gain["mean"] is None:
+    if not gain["mean"]:
         return []
     return [
         ("mean gain", format_share(gain["mean"])),
