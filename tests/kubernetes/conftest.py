@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.kubernetes.commands import Command, clean
 from tests.kubernetes.control_plane import ControlPlane, skip_unless_built
+from tests.kubernetes.kubelets import Kubelets
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +17,20 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     plane = ControlPlane(tmp_path_factory.mktemp("plane"))
     yield plane
     plane.stop()
+
+
+@pytest.fixture(scope="module")
+def kubelets(plane: ControlPlane) -> Iterator[Kubelets]:
+    """Pods run on the nodes, and deployments, replica sets and budgets are looked after."""
+    plane.start(
+        "kube-controller-manager",
+        "--leader-elect=false",
+        "--controllers=deployment,replicaset,disruption",
+    )
+    kubelets = Kubelets(plane)
+    kubelets.start()
+    yield kubelets
+    kubelets.stop()
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from tests.kubernetes.commands import Command, illegal, until
 from tests.kubernetes.control_plane import ControlPlane, Object, real_node, real_pod
 from tests.kubernetes.kubelets import Kubelets
@@ -43,19 +42,6 @@ def budget(name: str, kept: int = KEPT) -> Object:
         "metadata": {"name": name, "namespace": "default"},
         "spec": spec,
     }
-
-
-@pytest.fixture(scope="module")
-def kubelets(plane: ControlPlane) -> Iterator[Kubelets]:
-    plane.start(
-        "kube-controller-manager",
-        "--leader-elect=false",
-        "--controllers=deployment,replicaset,disruption",
-    )
-    kubelets = Kubelets(plane)
-    kubelets.start()
-    yield kubelets
-    kubelets.stop()
 
 
 def run(plane: ControlPlane, *words: str) -> subprocess.CompletedProcess[str]:

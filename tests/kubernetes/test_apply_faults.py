@@ -8,7 +8,7 @@ import json
 import random
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,19 +19,6 @@ from tests.kubernetes.test_apply import begin, budget, deployment, ready_on, run
 
 REPLICAS, KEPT = 100, 88
 LEASE = ("--lease", "6")
-
-
-@pytest.fixture(scope="module")
-def kubelets(plane: ControlPlane) -> Iterator[Kubelets]:
-    plane.start(
-        "kube-controller-manager",
-        "--leader-elect=false",
-        "--controllers=deployment,replicaset,disruption",
-    )
-    kubelets = Kubelets(plane)
-    kubelets.start()
-    yield kubelets
-    kubelets.stop()
 
 
 class Trouble:

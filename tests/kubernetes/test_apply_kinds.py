@@ -26,19 +26,6 @@ PATCH = {"content-type": "application/merge-patch+json"}
 Places = dict[str, Counter[str]]
 
 
-@pytest.fixture(scope="module")
-def kubelets(plane: ControlPlane) -> Iterator[Kubelets]:
-    plane.start(
-        "kube-controller-manager",
-        "--leader-elect=false",
-        "--controllers=deployment,replicaset,disruption",
-    )
-    kubelets = Kubelets(plane)
-    kubelets.start()
-    yield kubelets
-    kubelets.stop()
-
-
 @pytest.fixture
 def cluster(plane: ControlPlane, kubelets: Kubelets) -> Iterator[ControlPlane]:
     yield plane

@@ -8,22 +8,15 @@ from pathlib import Path
 import pytest
 from tests.kubernetes.commands import until
 from tests.kubernetes.control_plane import ControlPlane, real_node
-from tests.kubernetes.kubelets import Kubelets
 from tests.kubernetes.test_apply import deployment, is_complete, ready_on, run
 
 from murmuration.base.errors import InputError
 from murmuration.cli.kube.rebalance import parse_duration
 
 
+@pytest.mark.usefixtures("kubelets")
 def test_nodes_are_emptied_once_and_then_left_alone(plane: ControlPlane, tmp_path: Path) -> None:
     """Six pods on two nodes, of which one would do."""
-    plane.start(
-        "kube-controller-manager",
-        "--leader-elect=false",
-        "--controllers=deployment,replicaset,disruption",
-    )
-    kubelets = Kubelets(plane)
-    kubelets.start()
     for k in range(2):
         plane.create(real_node(f"n{k}", cpu="4"))
     plane.create(deployment("web"))
@@ -39,7 +32,6 @@ def test_nodes_are_emptied_once_and_then_left_alone(plane: ControlPlane, tmp_pat
     done = run(plane, *words, "--out", str(tmp_path), "--evaluations", "500")
     assert done.returncode == 0, done.stderr
     until(lambda: is_complete(plane, "web"), "all pods are ready")
-    kubelets.stop()
     assert len(set(ready_on(plane, "web").values())) == 1
     lines = [json.loads(line) for line in (tmp_path / "rebalance.jsonl").read_text().splitlines()]
     assert [(line["planned"], line["moved"]) for line in lines] == [(3, 3), (0, 0)]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.master.process import MasterProcess
@@ -62,6 +66,16 @@ async def talk(folder: Path) -> list[Any]:
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     return heard
+
+
+def test_a_master_that_cannot_listen_says_so_and_no_more(tmp_path: Path) -> None:
+    """It has begun to write by then; nothing of that is left hanging."""
+    options = MasterOptions(folder=str(tmp_path / "c"), host="0.0.0.0", isolation="process")
+    command = [sys.executable, "-X", "dev", "-m", "murmuration.runtime.master.process"]
+    text = msgspec.json.encode(options).decode()
+    done = subprocess.run([*command, text], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "nothing listens there without certificates" in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_heartbeats_are_answered_by_the_leader_alone(tmp_path: Path) -> None:

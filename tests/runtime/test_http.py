@@ -380,6 +380,14 @@ def test_an_address_reads_what_it_writes(text: str) -> None:
     assert "[" not in address.host
 
 
+@pytest.mark.parametrize(
+    "text", ["", "x", ":80", "a:", "a:b", "a:-1", "a:65536", "a:²", f"a:{'9' * 99}"]
+)
+def test_what_is_no_address_is_said(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^got '"):
+        parse_address(text)
+
+
 def test_a_taken_port_is_left_for_the_next_one_unless_it_was_the_last() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()

@@ -90,13 +90,15 @@ class MasterProcess:
         peers = Peers(self._master, self._meter, self._clock, self._credentials.token, driver.tell)
         first = notes.recover(self._options, self._clock())
         self._reading.epoch = first.epoch
+        # Before it listens: what it starts from comes before anything that others say.
         driver.start(first)
         orders = Orders(driver.ask, notes.probe, peers.read_output)
         api = Api(self._master, self._reading, orders)
         token = self._credentials.token
         http = HttpServer(make_app(api, token), token)
-        servers = await self._listen(http, peers)
+        servers: tuple[asyncio.Server, ...] = ()
         try:
+            servers = await self._listen(http, peers)
             await _first(driver.run(), stop.wait(), self._await_deposition())
         finally:
             for server in servers:

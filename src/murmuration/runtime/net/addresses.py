@@ -31,4 +31,6 @@ def parse_address(text: str) -> Address:
     """The address in `host:port`, `http://host:port` or `https://host:port`; ValueError if there
     is none."""
     host, _, port = text.removeprefix(SCHEME).removeprefix(SECURE).rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
+        raise ValueError(f"got {text[:80]!r}")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))

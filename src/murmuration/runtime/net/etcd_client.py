@@ -52,7 +52,7 @@ def parse_members(url: str) -> list[Address]:
     try:
         return [parse_address(place) for place in places.split(",")]
     except ValueError as error:
-        raise InputError(f"--store {url}: expected {SCHEME}HOST:PORT,…: {error}") from error
+        raise InputError(f"--store {url}: expected {SCHEME}HOST:PORT,…, {error}") from error
 
 
 def put(key: str, value: bytes, lease: int = 0) -> Operation:

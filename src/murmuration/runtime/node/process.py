@@ -385,7 +385,7 @@ def make_directory(options: AgentOptions) -> FolderDirectory:
     try:
         return JoinDirectory(folder, [parse_address(text) for text in options.join])
     except ValueError as error:
-        raise InputError(f"--join: expected HOST:PORT: {error}") from error
+        raise InputError(f"--join: expected HOST:PORT, {error}") from error
 
 
 def main(options: AgentOptions) -> None:
