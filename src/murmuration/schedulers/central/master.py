@@ -36,21 +36,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from murmuration.base.random import generator
-from murmuration.base.resources import Resources
-from murmuration.cluster.constraints import Attributes, Constraint, node_mask
-from murmuration.cluster.reasons import Never
-from murmuration.placement.registry import Placement
-from murmuration.schedulers.admission import explain_never
 from murmuration.schedulers.agent import Disconnected, Do, Effect, Message, Note, Send, Wake
-from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord, JobTable
-from murmuration.schedulers.central.leases import Leases
+from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.messages import (
     JOBS,
     AgentJoined,
@@ -80,12 +71,9 @@ from murmuration.schedulers.central.messages import (
     SubmitJob,
     ToAgent,
 )
-from murmuration.schedulers.central.ordering import make_queue
-from murmuration.schedulers.central.orders import make_order, requirements
-from murmuration.schedulers.central.placing import Planned, Round, Rows
-from murmuration.schedulers.offers.master import Master, Rules
+from murmuration.schedulers.central.state import CentralSettings as CentralSettings
+from murmuration.schedulers.central.state import MasterState, NodeRecord
 from murmuration.schedulers.offers.messages import (
-    CommitTasks,
     Committed,
     KillTask,
     LaunchTask,
@@ -101,13 +89,8 @@ from murmuration.schedulers.offers.messages import (
     Task,
     TaskReport,
     Unregister,
-    Vector,
 )
-from murmuration.schedulers.queues.discipline import QueueDiscipline, QueueSettings
-from murmuration.workload.job_spec import JobSpec
 
-#: What the job manager left of an offer it does not want to see again before something changes.
-REFUSE_S = 3600.0
 #: A task whose placement was refused is not tried again before.
 RETRY_S = 1.0
 #: A node that could not start a task gets no more for so long, and twice as long each time after
@@ -115,65 +98,14 @@ RETRY_S = 1.0
 UNWELL_S, UNWELL_MAX_S = 5.0, 300.0
 
 
-@dataclass(frozen=True)
-class CentralSettings:
-    """What the operator decides."""
-
-    resources: Resources
-    placement: Placement
-    rules: Rules = field(default_factory=Rules)
-    #: The job manager waits for offers like any other framework.
-    by_offers: bool = False
-    #: In which order jobs start, whole; without a discipline by priority, and no job holds up
-    #: another.
-    queue: QueueDiscipline | None = None
-    queue_settings: QueueSettings = field(default_factory=QueueSettings)
-    #: A node agent ends its tasks when it was without a master for so long; the master gives them
-    #: up a margin later.
-    agent_timeout_s: float = 60.0
-    margin_s: float = 10.0
-
-
-@dataclass
-class NodeRecord:
-    """A node agent as the master knows it."""
-
-    session: int
-    total: Vector
-    attributes: Attributes
-    up: bool = True
-    #: Why it could not start a task, if none has started since; and for how long it got none.
-    unwell: str = ""
-    unwell_s: float = 0.0
-
-
-class CentralMaster:
+class CentralMaster(MasterState):
     """The state machine. `handle` is told one event; `due` says when it next wants a `Wake`."""
 
     def __init__(self, settings: CentralSettings, seed: int) -> None:
-        self.settings = settings
-        self.nodes: dict[str, NodeRecord] = {}
-        self.draining: set[str] = set()
-        #: Nodes that cannot start tasks, and when each is tried again.
-        self.resting: dict[str, float] = {}
-        self.jobs = JobTable()
-        self.queue = make_queue(settings.queue, settings.queue_settings, self.jobs)
-        self.leases = Leases(settings.agent_timeout_s, settings.margin_s)
-        self.policy_errors: dict[str, str] = {}
-        self._begin(seed, 0)
-        self._now = 0.0
+        super().__init__(settings, seed)
         self._changed = False
         self._notes: list[Effect] = []
         self._effects: list[Effect] = []
-
-    def _begin(self, seed: int, epoch: int) -> None:
-        """An empty ledger, and generators that depend on the seed and on how many masters have
-        started before."""
-        path = (str(epoch),) if epoch else ()
-        self.rng = generator(seed, "scheduler", "all", *path)
-        self.resource_manager = Master(
-            len(self.settings.resources), self.settings.rules, generator(seed, "offers", *path)
-        )
 
     def handle(self, event: Message, now: float) -> list[Effect]:
         """Take one event; return what it causes, facts first."""
@@ -211,21 +143,6 @@ class CentralMaster:
             self._note(fact)
 
     # Jobs.
-
-    def check(self, spec: JobSpec) -> tuple[Vector, tuple[Constraint, ...]]:
-        """What a job asks for, in exact amounts; a field that cannot be read is refused."""
-        return requirements(self.settings.resources, spec)
-
-    def never(self, spec: JobSpec) -> Never | None:
-        """Why a job can never run on the nodes that are known, or None. Without nodes nothing can
-        be said. A field that cannot be read is refused, as by `check`."""
-        request, constraints = self.check(spec)
-        if not self.nodes:
-            return None
-        total = np.array([node.total for node in self.nodes.values()], dtype=np.int64)
-        allowed = node_mask(constraints, [node.attributes for node in self.nodes.values()])
-        asked = np.array(request, dtype=np.int64)
-        return explain_never(self.settings.resources, total, allowed, asked, spec.count, spec.gang)
 
     def _on_submit(self, event: SubmitJob) -> None:
         """A name belongs to its job until that has ended; a client that asks twice has one job."""
@@ -352,12 +269,6 @@ class CentralMaster:
     def _on_lease_ended(self, event: LeaseEnded) -> None:
         self.leases.members.pop(event.node, None)
         self._give_up(event.node)
-
-    def _is_open(self, name: str) -> bool:
-        """Whether a node takes new tasks."""
-        node = self.nodes.get(name)
-        is_up = node is not None and node.up
-        return is_up and name not in self.draining and name not in self.resting
 
     def _rest(self, name: str, reason: str) -> None:
         """A node could not start a task: it gets no more for a while."""
@@ -488,68 +399,7 @@ class CentralMaster:
             order = msgspec.structs.replace(message(record.session), term=self.leases.term)
             self._effects.append(Send(node, order))
 
-    # Placing.
-
-    def rows(self) -> Rows:
-        """The open rows of the table, with a copy of what is free for tasks without a time
-        limit."""
-        ledger, count = self.resource_manager.ledger, len(self.settings.resources)
-        open_rows = {name: row for name, row in ledger.nodes.items() if row.open}
-        free = np.array(
-            [ledger.available(name).unlimited for name in open_rows], dtype=np.int64
-        ).reshape(-1, count)
-        total = np.array(
-            [row.columns[:count] for row in open_rows.values()], dtype=np.int64
-        ).reshape(-1, count)
-        return Rows(
-            tuple(open_rows), tuple(self.nodes[name].attributes for name in open_rows), total, free
-        )
-
-    def round(self, rows: Rows, rng: np.random.Generator) -> Round:
-        return Round(
-            self.settings.resources, self.settings.placement, self.jobs, rows, rng, self._now
-        )
-
-    def _place(self) -> None:
-        """Place what waits: each job is one transaction on the open rows."""
-        round_ = self.round(self.rows(), self.rng)
-        planned = self.queue.plan(round_)
-        self.policy_errors = round_.policy_errors
-        for part in planned:
-            tasks = self._orders(part, round_.rows)
-            seen = tuple(self.resource_manager.ledger.nodes[task.node].sequence for task in tasks)
-            atomic = self.queue.whole or part.job.spec.gang
-            self._tell_ledger(CommitTasks(JOBS, part.job.serial, tasks, seen, atomic=atomic))
-
-    def in_order(self) -> list[JobRecord]:
-        """The jobs with waiting tasks, the next one first."""
-        return self.queue.in_order(self._now, self.rows().total.sum(axis=0))
-
-    def _reply(self, offer: ResourceOffer) -> ReplyToOffer:
-        """Use an offer as the policy decides; it sees no more than the rows on offer."""
-        names = tuple(part.node for part in offer.slices)
-        total = np.array([self.nodes[name].total for name in names], dtype=np.int64)
-        free = np.array([part.unlimited for part in offer.slices], dtype=np.int64)
-        rows = Rows(names, tuple(self.nodes[name].attributes for name in names), total, free)
-        round_ = self.round(rows, self.rng)
-        planned = round_.plan(self.jobs.in_order())
-        self.policy_errors = round_.policy_errors
-        tasks = tuple(task for part in planned for task in self._orders(part, rows))
-        return ReplyToOffer(JOBS, offer.offer, tasks, REFUSE_S)
-
-    def _orders(self, part: Planned, rows: Rows) -> tuple[Task, ...]:
-        job, tasks = part.job, []
-        for record, row in part.tasks:
-            run = self.jobs.propose(job, record, rows.names[row], self._now)
-            tasks.append(
-                Task(
-                    run,
-                    record.node,
-                    job.request,
-                    payload=make_order(job, record.index, record.run, record.node),
-                )
-            )
-        return tuple(tasks)
+    # Time.
 
     def _wake(self, is_wanted: bool) -> None:
         """End leases; place what waits, unless the wake was for a lease that was renewed since."""
@@ -562,7 +412,8 @@ class CentralMaster:
         if self.jobs.queue and self.settings.by_offers:
             self._tell_ledger(SetNeedsOffers(JOBS, True))
         elif self.jobs.queue:
-            self._place()
+            for transaction in self._transactions():
+                self._tell_ledger(transaction)
 
 
 #: The events after which a task that waits may find a node. Others are woken for by a time of their
