@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from murmuration.base.errors import InputError
 from murmuration.runtime.net import http as served
 from murmuration.runtime.net.addresses import Address, parse_address
+from murmuration.runtime.net.callers import Doorkeeper
 from murmuration.runtime.net.sockets import find_ports, listen
 
 TOKEN = "secret"
@@ -109,8 +110,8 @@ Story = Callable[[Served], Awaitable[None]]
 def run(story: Story) -> None:
     async def main() -> None:
         app = Recorder()
-        gate: ASGIApp = served.Gate(app, TOKEN, public=("/open",))
-        server = served.HttpServer(gate, TOKEN)
+        gate: ASGIApp = served.Gate(app, Doorkeeper(TOKEN), public=("/open",))
+        server = served.HttpServer(gate, Doorkeeper(TOKEN))
         loop = asyncio.get_running_loop()
         listening, address = await listen(loop, server.make_protocol, "127.0.0.1", [0])
         try:

@@ -54,6 +54,8 @@ LIVE = (
     "master",
     "agent",
     "ca",
+    "token",
+    "quota",
 )
 #: A cluster that is not ours; the commands below it lie in `cli/kube`.
 FOREIGN = ("kube",)
@@ -68,6 +70,8 @@ MODULES = {
     "init": "start.init",
     "completion": "start.completion",
     "ca": "hosts.ca",
+    "token": "hosts.token",
+    "quota": "hosts.quota",
 }
 #: Set by a shell that wants completions.
 COMPLETE = "_MURMUR_COMPLETE"

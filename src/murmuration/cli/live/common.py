@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,36 @@ DIR = click.option(
     help="The cluster's folder (default: MURMUR_DIR, else ~/.murmur).",
 )
 ISOLATION_HELP = f"{', '.join(ISOLATIONS[:-1])} or {ISOLATIONS[-1]}."
-CLIENT = (DIR, common.JSON)
+#: Where commands keep what these two say.
+_JOIN, _TOKEN_FILE = "murmur.join", "murmur.token_file"
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def keep(context: click.Context, _: click.Parameter, value: Any) -> None:
+        context.meta[name] = value
+
+    return keep
+
+
+JOIN = click.option(
+    "--join",
+    multiple=True,
+    metavar="HOST:PORT",
+    envvar="MURMUR_JOIN",
+    expose_value=False,
+    callback=_keep(_JOIN),
+    help="The API of a master elsewhere; again for each master (default: MURMUR_JOIN).",
+)
+TOKEN_FILE = click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    envvar="MURMUR_TOKEN_FILE",
+    expose_value=False,
+    callback=_keep(_TOKEN_FILE),
+    metavar="FILE",
+    help="A token of murmur token issue (default: MURMUR_TOKEN_FILE, else the cluster's own).",
+)
+CLIENT = (DIR, JOIN, TOKEN_FILE, common.JSON)
 PORT = click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -88,19 +117,21 @@ _COLOURS = {
 
 
 def client(folder: Path | None) -> ApiClient:
-    from murmuration.runtime.client.requests import ApiClient
+    from murmuration.runtime.client.requests import ApiClient, Reach
 
-    return ApiClient(folder)
+    context = click.get_current_context(silent=True)
+    meta = {} if context is None else context.meta
+    return ApiClient(folder, Reach(meta.get(_JOIN, ()), meta.get(_TOKEN_FILE)))
 
 
 def ask_again(client: ApiClient, *path: str, patience_s: float, **query: object) -> Any:
     """Ask for something; while the master is away, ask again for so long."""
-    from murmuration.runtime.client.requests import AnswerError, ApiClient
+    from murmuration.runtime.client.requests import AnswerError
 
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            return ApiClient(client.folder).get(*path, **query)
+            return client.again().get(*path, **query)
         except InputError as error:
             # A refusal is an answer, unless it says that a node is not back yet.
             is_final = isinstance(error, AnswerError) and error.status != NOT_NOW
@@ -112,12 +143,12 @@ def ask_again(client: ApiClient, *path: str, patience_s: float, **query: object)
 def follow(client: ApiClient, index: int) -> Iterator[Row]:
     """Facts as they come, without end; a connection that breaks is taken up where it broke, once
     there is a master again."""
-    from murmuration.runtime.client.requests import AnswerError, ApiClient
+    from murmuration.runtime.client.requests import AnswerError
 
     away_since = time.monotonic()
     while True:
         try:
-            for row in ApiClient(client.folder).events(index):
+            for row in client.again().events(index):
                 index = row["index"]
                 yield row
                 away_since = time.monotonic()

@@ -41,14 +41,14 @@ def wait(job: str, timeout_s: float | None, folder: Path | None, as_json: bool) 
 def wait_for(client: Any, job: str, timeout_s: float | None = None) -> dict[str, Any]:
     """Ask until the job has ended or the time is up; a master that is starting again is waited
     for."""
-    from murmuration.runtime.client.requests import AnswerError, ApiClient
+    from murmuration.runtime.client.requests import AnswerError
 
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     away_since: float | None = None
     while True:
         left = ASK_S if deadline is None else min(ASK_S, max(0.0, deadline - time.monotonic()))
         try:
-            status: dict[str, Any] = ApiClient(client.folder).get("jobs", job, wait_s=left)
+            status: dict[str, Any] = client.again().get("jobs", job, wait_s=left)
             away_since = None
             if status["ended"] or (deadline is not None and time.monotonic() >= deadline):
                 return status

@@ -6,15 +6,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.folder import find_folder
-from murmuration.runtime.net.directory import FolderDirectory, no_cluster
-from murmuration.runtime.net.sockets import dial
+from murmuration.runtime.folder import TLS, check_secret, find_folder
+from murmuration.runtime.net.addresses import Address, parse_address
+from murmuration.runtime.net.directory import (
+    Credentials,
+    FolderDirectory,
+    load_credentials,
+    no_cluster,
+)
+from murmuration.runtime.net.sockets import check_loopback, dial
 
 if TYPE_CHECKING:
     import socket
@@ -30,14 +36,38 @@ class AnswerError(InputError):
         self.status, self.field, self.sentence = status, field, sentence
 
 
-class ApiClient:
-    """Talks to the cluster of a folder."""
+class Reach(NamedTuple):
+    """How to reach a cluster that is not this folder's own: where its masters may listen, and the
+    file with a token that was issued."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = find_folder(folder)
+    join: tuple[str, ...] = ()
+    token_file: Path | None = None
+
+
+#: The cluster of the folder itself.
+HERE = Reach()
+
+
+class ApiClient:
+    """Talks to the cluster of a folder, or to one that is reached otherwise."""
+
+    def __init__(self, folder: Path | None = None, reach: Reach = HERE) -> None:
+        self.folder, self._reach = find_folder(folder), reach
         directory = FolderDirectory(self.folder)
-        self.address = directory.leader().api
-        self._credentials = directory.credentials()
+        self._addresses = [read_address(text) for text in reach.join] or [directory.leader().api]
+        self._credentials = _find_credentials(directory, reach)
+        if reach.join and self._credentials.client_tls is None:
+            # A token is never sent over a network in clear text.
+            for address in self._addresses:
+                check_loopback(address.host)
+
+    def again(self) -> ApiClient:
+        """The same, looked up afresh: another master may lead by now."""
+        return ApiClient(self.folder, self._reach)
+
+    @property
+    def address(self) -> Address:
+        return self._addresses[0]
 
     @property
     def url(self) -> str:
@@ -49,6 +79,9 @@ class ApiClient:
 
     def post(self, *path: str, body: Any = None, **query: Any) -> Any:
         return self._ask("POST", path, query, body)
+
+    def put(self, *path: str, body: Any) -> Any:
+        return self._ask("PUT", path, {}, body)
 
     def delete(self, *path: str) -> Any:
         return self._ask("DELETE", path, {})
@@ -90,15 +123,24 @@ class ApiClient:
             f"{self._credentials.token}\r\n"
             f"Connection: close\r\nContent-Length: {len(content)}\r\n\r\n"
         )
-        try:
-            connection = dial(self.address, TIMEOUT_S, self._credentials.client_tls)
-        except OSError as error:
-            raise no_cluster(self.folder) from error
+        connection = self._dial()
         # A master that refuses at once does not read all of it, and its answer says why; where
         # there is none, reading says so. TLS has errors of its own for a connection that ended.
         with contextlib.suppress(OSError):
             connection.sendall(head.encode() + content)
         return connection
+
+    def _dial(self) -> socket.socket:
+        """A connection to the first master that listens; those that stand by do not."""
+        for _ in self._addresses:
+            try:
+                return dial(self.address, TIMEOUT_S, self._credentials.client_tls)
+            except OSError:
+                self._addresses.append(self._addresses.pop(0))
+        if not self._reach.join:
+            raise no_cluster(self.folder)
+        places = " or ".join(map(str, self._addresses))
+        raise InputError(f"{places}: nobody answers; expected the address of a master's API")
 
     def events(self, after: int) -> Iterator[dict[str, Any]]:
         """Facts as they come, until the connection breaks; `after` takes them up again."""
@@ -111,6 +153,27 @@ class ApiClient:
                 for line in _read_chunks(answer):
                     if line.startswith(b"data: "):
                         yield msgspec.json.decode(line[6:])
+
+
+def read_address(text: str) -> Address:
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise InputError(f"--join: expected HOST:PORT, {error}") from error
+
+
+def _find_credentials(directory: FolderDirectory, reach: Reach) -> Credentials:
+    """What to show: a token that was given comes before the one of the folder."""
+    if reach.token_file is None:
+        return directory.credentials()
+    try:
+        check_secret(reach.token_file, "make a new token")
+        token = reach.token_file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{reach.token_file}: expected a file with a token: {error}") from error
+    if not token.isascii() or not token.isprintable() or not token:
+        raise InputError(f"{reach.token_file}: expected a token, as murmur token issue prints it")
+    return load_credentials(token, directory.folder / TLS)
 
 
 def cut_off() -> InputError:

@@ -214,7 +214,8 @@ class Reasons:
     def _waiting(self, job: JobRecord) -> str:
         waits = any(job.tasks[index].ready_s > self._now for index in job.waiting)
         alike = is_simple(job) and not waits and job.name not in self._master.policy_errors
-        key: object = (job.request, job.constraints, len(job.waiting)) if alike else job.name
+        kind = (job.spec.user, job.request, job.constraints, len(job.waiting))
+        key: object = kind if alike else job.name
         if key not in self._known:
             decision = explain(self._master, job, self._now)
             tier, reason, _ = waiting_reason(self._master, job, self._now, decision)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,12 +24,21 @@ from starlette.types import Receive, Scope, Send
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.master import answers as an
+from murmuration.runtime.master.access import (
+    ACCESS_ROUTES,
+    caller_of,
+    check_owner,
+    claim,
+    hide_secrets,
+)
 from murmuration.runtime.master.openapi import ApiRoute, describe
 from murmuration.runtime.master.reading import Missing, ReadModel
+from murmuration.runtime.net.callers import Caller, Doorkeeper
 from murmuration.runtime.net.http import HEADERS, Gate, Refusal, encode_error, read_body
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.store.log import EventRow
 from murmuration.schedulers.agent import Message
+from murmuration.schedulers.central.access import is_over
 from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import ACTIVE
 from murmuration.schedulers.central.master import CentralMaster
@@ -76,9 +86,23 @@ def refuse(status: int, sentence: str, field: str = "") -> Response:
 class Api:
     """The handlers of all routes."""
 
-    def __init__(self, master: CentralMaster, reading: ReadModel, orders: Orders) -> None:
-        self._master, self._reading, self._orders = master, reading, orders
+    def __init__(
+        self,
+        master: CentralMaster,
+        reading: ReadModel,
+        orders: Orders,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.master, self._reading, self._orders, self.now = master, reading, orders, clock
         self._turn = asyncio.Semaphore(1)
+
+    def check_owner(self, caller: Caller, names: Names) -> None:
+        """Refuse what is about a job of somebody else's."""
+        if "job" in names:
+            job = self._reading.job(names["job"])
+        else:
+            job, _ = self._reading.task(names["task"])
+        check_owner(caller, job.spec.user, names.get("job") or names["task"])
 
     async def _in_turn(self, read: Callable[[], object]) -> Response:
         """An answer that may be long. One for each round of the event loop: however many ask, the
@@ -87,7 +111,7 @@ class Api:
             await asyncio.sleep(0)
             return reply(read())
 
-    async def _tell(self, event: Message) -> int:
+    async def tell(self, event: Message) -> int:
         """Give the master an event and wait until what it notes is on disk. If that takes too long
         it is still done, only later."""
         try:
@@ -117,15 +141,22 @@ class Api:
         except (msgspec.DecodeError, RecursionError) as error:
             raise Refusal(400, f"expected a job as JSON: {error}") from error
         event = SubmitJob(spec, _number(request, "duration_s", 0.0) or None)
+        event = claim(event, caller_of(request), self.master)
         if request.query_params.get("dry_run") == "1":
             return reply(an.render_explanation(self._reading.try_job(event)))
         return await self._submit(event, len(body))
 
     async def _submit(self, event: SubmitJob, size: int) -> Response:
-        spec, jobs = event.spec, self._master.jobs.jobs
-        infeasible = self._master.never(spec)
+        spec, jobs = event.spec, self.master.jobs.jobs
+        infeasible = self.master.never(spec)
         if infeasible is not None:
             return refuse(422, f"it can never run here: {infeasible.reason}")
+        master = self.master
+        over_quota = master.access.explain_never(
+            master.settings.resources, spec, master.check(spec)[0], master.queue.whole or spec.gang
+        )
+        if over_quota:
+            return refuse(422, f"it can never run here: {over_quota}")
         before = jobs.get(spec.name)
         if before is not None and not before.status:
             return refuse(
@@ -138,17 +169,17 @@ class Api:
             return refuse(507, f"{trouble}; the job was not taken")
         if jobs.get(spec.name) is not before:
             return refuse(409, f"job {spec.name!r} was submitted by somebody else just now")
-        index = await self._tell(event)
+        index = await self.tell(event)
         return reply(an.Submitted(spec.name, spec.count, index), 201)
 
     async def kill(self, request: Request, names: Names) -> Response:
         job = self._reading.job(names["job"])
-        index = await self._tell(KillJob(job.name))
+        index = await self.tell(KillJob(job.name))
         return reply(an.Submitted(job.name, job.spec.count, index), 202)
 
     async def kill_task(self, request: Request, names: Names) -> Response:
         job, task = self._reading.task(names["task"])
-        index = await self._tell(KillJob(job.name, task.index))
+        index = await self.tell(KillJob(job.name, task.index))
         return reply(an.Submitted(job.name, 1, index), 202)
 
     async def why(self, request: Request, names: Names) -> Response:
@@ -186,7 +217,7 @@ class Api:
             order = msgspec.json.decode(await read_body(request) or b"{}", type=DrainOrder)
         except (msgspec.DecodeError, RecursionError) as error:
             raise Refusal(400, str(error)) from error
-        await self._tell(Drain(node, order.on, order.now))
+        await self.tell(Drain(node, order.on, order.now))
         return reply(self._reading.nodes(node))
 
     async def events(self, request: Request, _: Names) -> Response:
@@ -195,10 +226,19 @@ class Api:
         last_seen = request.headers.get("last-event-id", "")
         if last_seen.isascii() and last_seen.isdigit() and len(last_seen) < INDEX_DIGITS:
             after = int(last_seen)
+        caller = caller_of(request)
         if request.query_params.get("follow") == "1":
-            stream, kind = _server_sent(self._reading.follow(after)), "text/event-stream"
+            stream, kind = _server_sent(self._follow(after, caller)), "text/event-stream"
             return StreamingResponse(stream, headers={**HEADERS, "content-type": kind})
-        return reply(self._reading.events(after))
+        return reply([hide_secrets(row, caller) for row in self._reading.events(after)])
+
+    async def _follow(self, after: int, caller: Caller) -> AsyncIterator[EventRow | None]:
+        """Facts as they come, until the token of who follows them is good no more."""
+        async for row in self._reading.follow(after):
+            token = self.master.access.tokens.get(caller.token)
+            if caller.token and (token is None or is_over(token, self.now())):
+                return
+            yield None if row is None else hide_secrets(row, caller)
 
 
 async def _server_sent(rows: AsyncIterator[EventRow | None]) -> AsyncIterator[bytes]:
@@ -268,6 +308,7 @@ ROUTES = (
         Api.output,
         an.OutputAnswer,
         query=_OUTPUT_QUERY,
+        private=True,
     ),
     ApiRoute("GET", "/v1/nodes", "Nodes", Api.nodes, an.Listing),
     ApiRoute(
@@ -289,6 +330,7 @@ ROUTES = (
             ("follow", "1: server-sent events, resumable by Last-Event-ID"),
         ),
     ),
+    *ACCESS_ROUTES,
 )
 
 
@@ -312,6 +354,8 @@ class Endpoint:
             return refuse(405, f"expected {' or '.join(self._routes)}")
         names = {name: unquote(value) for name, value in request.path_params.items()}
         try:
+            if names.keys() & {"job", "task"} and (route.private or route.method != "GET"):
+                self._api.check_owner(caller_of(request), names)
             return await route.handler(self._api, request, names)
         except Refusal as error:
             return refuse(error.status, str(error))
@@ -334,7 +378,7 @@ async def _openapi(request: Request) -> Response:
     return reply(describe(ROUTES))
 
 
-def make_app(api: Api, token: str) -> Starlette:
+def make_app(api: Api, doorkeeper: Doorkeeper) -> Starlette:
     """The application that an HTTP server runs."""
     by_path: dict[str, list[ApiRoute]] = {}
     for route in ROUTES:
@@ -342,7 +386,7 @@ def make_app(api: Api, token: str) -> Starlette:
     routes = [StarletteRoute(path, Endpoint(api, same)) for path, same in by_path.items()]
     app = Starlette(
         routes=[*routes, StarletteRoute(OPENAPI, _openapi)],
-        middleware=[Middleware(Gate, token=token, public=(OPENAPI,))],
+        middleware=[Middleware(Gate, doorkeeper=doorkeeper, public=(OPENAPI,))],
         exception_handlers={404: _no_such_path},
     )
     app.router.redirect_slashes = False

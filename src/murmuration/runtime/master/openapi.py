@@ -25,6 +25,8 @@ class ApiRoute:
     answers: Any
     body: Any = None
     query: tuple[tuple[str, str], ...] = ()
+    #: Only for the user whose job it is about. What changes a job always is.
+    private: bool = False
 
 
 def describe(routes: Sequence[ApiRoute]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ connections.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import msgspec
 
 from murmuration.runtime.master.usage import UsageMeter
 from murmuration.runtime.master.vetting import find_fault, tidy
+from murmuration.runtime.net.callers import OWNER, VIEWER, Caller, Doorkeeper, certified
 from murmuration.runtime.net.http import Refusal
 from murmuration.runtime.net.transport import HELLO_MAX, Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput
@@ -27,6 +27,7 @@ from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import (
     JOBS,
     AgentJoined,
+    EndSessions,
     FromAgent,
     HangUp,
     Heartbeat,
@@ -61,6 +62,7 @@ class Peer:
     name: str
     #: Whose certificate it has shown, on an encrypted connection.
     identity: Identity | None = None
+    caller: Caller = OWNER
     sessions: dict[str, int] = field(default_factory=dict)
 
 
@@ -72,16 +74,18 @@ class Peers:
         master: CentralMaster,
         meter: UsageMeter,
         clock: Callable[[], float],
-        token: str,
+        doorkeeper: Doorkeeper,
         tell: Tell,
     ) -> None:
         self._master, self._meter, self._clock = master, meter, clock
-        self._token, self._tell = token, tell
+        self._doorkeeper, self._tell = doorkeeper, tell
         #: The connection of each node that the master has welcomed, and of each that has asked to
         #: join: by its name and the number it gave the connection.
         self._agents: dict[str, Connection] = {}
         self._sessions: dict[tuple[str, int], Connection] = {}
         self._frameworks: dict[str, Connection] = {}
+        #: Whose the scheduler of each name is: its tasks are killed by that user alone.
+        self._owners: dict[str, Caller] = {}
         self._strangers: dict[Connection, None] = {}
 
     def make_protocol(self) -> Connection:
@@ -123,25 +127,36 @@ class Peers:
 
     def _greet(self, connection: Connection, hello: Any, request: int) -> None:
         identity = connection.identify()
-        error = self._check_hello(hello, identity)
+        caller = self._find_caller(hello, identity)
+        error = self._check_hello(hello, identity, caller)
         connection.answer(HelloAnswer(error, self._master.settings.resources.names), "", request)
         if error:
             connection.close()
             return
         connection.trust()
         self._strangers.pop(connection, None)
-        connection.peer = Peer(hello.role, hello.name, identity)
+        assert caller is not None, "who is not known was refused"
+        connection.peer = Peer(hello.role, hello.name, identity, caller)
         if hello.role == "scheduler":
             self._frameworks[hello.name] = connection
+            self._owners[hello.name] = caller
 
-    def _check_hello(self, hello: Any, identity: Identity | None) -> str:
-        """Why somebody may not come in; empty if it may. A certificate stands for the token."""
-        if not isinstance(hello, Hello) or not (
-            identity or hmac.compare_digest(hello.token.encode(), self._token.encode())
-        ):
+    def _find_caller(self, hello: Any, identity: Identity | None) -> Caller | None:
+        """Who says hello. A certificate stands for the token."""
+        if not isinstance(hello, Hello):
+            return None
+        if identity is not None:
+            return certified(*identity)
+        return self._doorkeeper.find(hello.token.encode())
+
+    def _check_hello(self, hello: Any, identity: Identity | None, caller: Caller | None) -> str:
+        """Why somebody may not come in; empty if it may."""
+        if caller is None:
             return "expected the cluster's token"
         if hello.role not in ("agent", "scheduler"):
             return f"expected the role agent or scheduler, got {hello.role[:20]!r}"
+        if caller.token and (hello.role == "agent" or caller.role == VIEWER):
+            return f"expected the cluster's token or a certificate for this, got that of {caller}"
         if identity is not None and identity.role not in CERTIFIED[hello.role]:
             allowed = " or ".join(CERTIFIED[hello.role])
             log.warning("%s was refused as %s", identity, hello.role)
@@ -153,6 +168,9 @@ class Peers:
             )
         if hello.role == "scheduler" and hello.name in self._frameworks:
             return f"a scheduler named {hello.name!r} is connected already"
+        owner = self._owners.get(hello.name, caller)
+        if hello.role == "scheduler" and not caller.owns(owner.user):
+            return f"the scheduler {hello.name!r} is another user's; choose another name"
         return ""
 
     def _check_agent(self, connection: Connection, message: FromAgent) -> None:
@@ -233,6 +251,10 @@ class Peers:
                     self._answer_join(connection, to, message)
             case Send(to, message) if to in self._frameworks:
                 self._frameworks[to].send(message)
+            case Do(EndSessions(token)):
+                for connection in list(self._frameworks.values()):
+                    if connection.peer.caller.token == token:
+                        connection.abort()
             case Do(HangUp(node, session)):
                 connection = self._sessions.get((node, session))
                 if connection is not None:

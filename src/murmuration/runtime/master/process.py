@@ -17,12 +17,14 @@ import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.drive import LiveDriver
+from murmuration.runtime.master.access import find_by_digest
 from murmuration.runtime.master.api import Api, Orders, make_app
 from murmuration.runtime.master.notes import StoreNotes
 from murmuration.runtime.master.peers import Peers
 from murmuration.runtime.master.reading import ReadModel
 from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.master.usage import UsageMeter
+from murmuration.runtime.net.callers import Doorkeeper
 from murmuration.runtime.net.directory import Directory, FolderDirectory, Leader
 from murmuration.runtime.net.http import HttpServer
 from murmuration.runtime.net.sockets import listen, log_accept_errors
@@ -87,15 +89,16 @@ class MasterProcess:
                 peers.carry_out(effect)
 
         self.driver = driver = LiveDriver(self._master, self._clock, notes, carry_out)
-        peers = Peers(self._master, self._meter, self._clock, self._credentials.token, driver.tell)
+        find_token = find_by_digest(self._master, self._clock)
+        doorkeeper = Doorkeeper(self._credentials.token, find_token)
+        peers = Peers(self._master, self._meter, self._clock, doorkeeper, driver.tell)
         first = notes.recover(self._options, self._clock())
         self._reading.epoch = first.epoch
         # Before it listens: what it starts from comes before anything that others say.
         driver.start(first)
         orders = Orders(driver.ask, notes.probe, peers.read_output)
-        api = Api(self._master, self._reading, orders)
-        token = self._credentials.token
-        http = HttpServer(make_app(api, token), token)
+        api = Api(self._master, self._reading, orders, self._clock)
+        http = HttpServer(make_app(api, doorkeeper), doorkeeper)
         servers: tuple[asyncio.Server, ...] = ()
         try:
             servers = await self._listen(http, peers)

@@ -26,6 +26,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import check_own, check_secret
+from murmuration.runtime.net.callers import AGENT as AGENT
+from murmuration.runtime.net.callers import MASTER as MASTER
+from murmuration.runtime.net.callers import OPERATOR as OPERATOR
+from murmuration.runtime.net.callers import SUBMITTER as SUBMITTER
+from murmuration.runtime.net.callers import VIEWER as VIEWER
 
 if TYPE_CHECKING:
     from ssl import _PeerCertRetDictType as Certificate
@@ -33,7 +38,6 @@ if TYPE_CHECKING:
 AUTHORITY, CERTIFICATE, KEY, REVOKED = "authority.pem", "certificate.pem", "key.pem", "revoked.pem"
 FILES = (AUTHORITY, CERTIFICATE, KEY, REVOKED)
 #: What a certificate may be for. Masters listen; everybody connects.
-MASTER, AGENT, OPERATOR, SUBMITTER, VIEWER = "master", "agent", "operator", "submitter", "viewer"
 ROLES = (MASTER, AGENT, OPERATOR, SUBMITTER, VIEWER)
 #: What OpenSSL calls the reasons that an operator meets, in words that say what to do.
 _REFUSALS = {

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import logging
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -26,10 +25,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from murmuration.runtime.net.callers import Caller, Doorkeeper, certified, check_role
 from murmuration.runtime.net.sockets import identify
-
-if TYPE_CHECKING:
-    from murmuration.runtime.net.certificates import Identity
 
 HEAD_MAX = 16 * 1024
 BODY_MAX = 4 * 2**20
@@ -37,6 +34,8 @@ BODY_MAX = 4 * 2**20
 #: own, so that nobody without the token can take the place of somebody with it.
 CONNECTIONS_MAX = 256
 STRANGERS_MAX = 128
+#: Connections that only operators may have: nobody else can shut them out.
+OPERATORS_ONLY = 64
 #: A client that is silent in the middle of a body for this long is refused.
 READ_S = 30.0
 #: How long a connection may take from its start, or from its last answer, to the end of a head; and
@@ -47,11 +46,9 @@ STRANGER_S = 10.0
 LENGTH_DIGITS = 10
 #: Headers that decide about a request and so must not come twice.
 _ONCE = (b"host", b"authorization", b"content-length", b"transfer-encoding")
-#: Methods that change nothing, and paths that a submitter may change.
-_READING = ("GET", "HEAD")
-_OF_JOBS = ("/v1/jobs", "/v1/tasks/")
-#: Where a request's scope says whose certificate was shown.
-IDENTITY = "identity"
+#: Where the state of a connection says whose certificate was shown, and the scope of a request who
+#: asks.
+CERTIFIED, CALLER = "certified", "caller"
 _PHRASES = {
     400: "Bad Request",
     401: "Unauthorized",
@@ -80,14 +77,16 @@ class HttpConnections(ServerState):
     """Who is connected. The strangers are in the order they came in: the one that has been silent
     longest makes room for the next."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, doorkeeper: Doorkeeper) -> None:
         super().__init__()
-        self._token = token.encode()
+        self._doorkeeper = doorkeeper
         self.strangers: dict[BoundedHttp, None] = {}
         self.members: set[BoundedHttp] = set()
 
-    def knows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        return bool(self._token) and shows_token(dict(headers), self._token)
+    def find(
+        self, headers: Iterable[tuple[bytes, bytes]], certified: Caller | None
+    ) -> Caller | None:
+        return self._doorkeeper.admit(shown_token(dict(headers)), certified)
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -98,8 +97,9 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._identity = identify(transport)
-        self.app_state = {IDENTITY: self._identity}
+        identity = identify(transport)
+        self._certified = None if identity is None else certified(*identity)
+        self.app_state = {CERTIFIED: self._certified}
         self._is_member = False
         self._head_open = False
         #: Bytes that were received, and bytes of the fields that were complete.
@@ -133,7 +133,7 @@ class BoundedHttp(HttpToolsProtocol):
         """The client sends no more: it has left, or waits for its answer. Whoever was reading a
         stream has left; half a request is refused. False closes the connection, which an encrypted
         one cannot avoid."""
-        if self._identity is not None:
+        if self._certified is not None:
             return False
         if self._head_open:
             self._refuse(Refusal(400, "the request ended in its head"))
@@ -174,14 +174,17 @@ class BoundedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_open = False
         self._stop_timer()
-        if not self._is_member and (self._identity or self.server_state.knows(self.headers)):
-            self._admit()
+        if not self._is_member:
+            caller = self.server_state.find(self.headers, self._certified)
+            if caller is not None:
+                self._admit(caller)
         super().on_headers_complete()
 
-    def _admit(self) -> None:
-        """The token or a certificate was shown: this connection is no stranger's any more."""
+    def _admit(self, caller: Caller) -> None:
+        """A token or a certificate was shown: this connection is no stranger's any more."""
         state = self.server_state
-        if len(state.members) >= CONNECTIONS_MAX:
+        room = CONNECTIONS_MAX - (0 if caller.is_operator else OPERATORS_ONLY)
+        if len(state.members) >= room:
             raise self._remember(_too_many())
         state.strangers.pop(self, None)
         state.members.add(self)
@@ -224,7 +227,7 @@ class BoundedHttp(HttpToolsProtocol):
 class HttpServer:
     """All connections of one application. Who shows the token has room that others cannot take."""
 
-    def __init__(self, app: ASGIApp, token: str = "") -> None:
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
         # Nobody without the token shall fill a log, not even with lines about itself.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._config = Config(
@@ -240,7 +243,7 @@ class HttpServer:
             timeout_keep_alive=IDLE_S,
         )
         self._config.load()
-        self._state = HttpConnections(token)
+        self._state = HttpConnections(doorkeeper)
 
     def make_protocol(self) -> asyncio.Protocol:
         return BoundedHttp(self._config, self._state, {})
@@ -261,64 +264,54 @@ class Gate:
     """The first part of the application: it decides by the head alone, before a body is read,
     whether a request is let in."""
 
-    def __init__(self, app: ASGIApp, token: str, public: Collection[str] = ()) -> None:
-        self._app, self._token, self._public = app, token.encode(), public
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, public: Collection[str] = ()) -> None:
+        self._app, self._doorkeeper, self._public = app, doorkeeper, public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
         # Names in a path may contain any character; they are taken apart before they are decoded.
         path = scope["raw_path"].decode("ascii")
         headers = dict(scope["headers"])
-        refusal = None if path in self._public else self._check_access(scope, path, headers)
-        refusal = refusal or _check_body(headers)
-        if refusal is None:
-            # A request that is cancelled, because the master ends, has nobody to answer to.
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._app({**scope, "path": path}, receive, send)
-        else:
+        try:
+            caller = None if path in self._public else self._check_access(scope, path, headers)
+            _check_body(headers)
+        except Refusal as refusal:
             await _answer(send, refusal)
+            return
+        # A request that is cancelled, because the master ends, has nobody to answer to.
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._app({**scope, "path": path, CALLER: caller}, receive, send)
 
-    def _check_access(self, scope: Scope, path: str, headers: dict[bytes, bytes]) -> Refusal | None:
-        """Who has shown a certificate may do what its role says; others have to show the token."""
-        identity: Identity | None = scope.get("state", {}).get(IDENTITY)
-        if identity is not None:
-            return check_role(identity, scope["method"], path)
-        if shows_token(headers, self._token):
-            return None
-        sentence = "expected the cluster's token in the header Authorization: Bearer TOKEN"
-        return Refusal(401, sentence)
-
-
-def check_role(identity: Identity, method: str, path: str) -> Refusal | None:
-    """What each role may do: a viewer reads, a submitter has to do with jobs and their tasks, an
-    operator does everything. Node agents have nothing to ask here."""
-    from murmuration.runtime.net.certificates import AGENT, SUBMITTER, VIEWER
-
-    if identity.role == AGENT:
-        return Refusal(403, f"expected the certificate of a person or a master, got {identity}")
-    is_job = path.startswith(_OF_JOBS)
-    if method in _READING or identity.role not in (VIEWER, SUBMITTER):
-        return None
-    if identity.role == SUBMITTER and is_job:
-        return None
-    allowed = "an operator" if not is_job else "a submitter or an operator"
-    return Refusal(403, f"expected the certificate of {allowed} for this, got {identity}")
+    def _check_access(self, scope: Scope, path: str, headers: dict[bytes, bytes]) -> Caller:
+        """Who has shown a certificate or a token may do what its role says."""
+        certified: Caller | None = scope.get("state", {}).get(CERTIFIED)
+        token = shown_token(headers)
+        caller = self._doorkeeper.admit(token, certified)
+        if caller is None:
+            raise Refusal(
+                401,
+                "expected the cluster's token, or one that was issued and is still good, in the "
+                "header Authorization: Bearer TOKEN",
+            )
+        fault = check_role(caller, scope["method"], path)
+        if fault:
+            raise Refusal(403, fault)
+        return caller
 
 
-def shows_token(headers: dict[bytes, bytes], token: bytes) -> bool:
+def shown_token(headers: dict[bytes, bytes]) -> bytes:
     kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-    return hmac.compare_digest(given, token) and kind.lower() == b"bearer"
+    return given if kind.lower() == b"bearer" else b""
 
 
-def _check_body(headers: dict[bytes, bytes]) -> Refusal | None:
+def _check_body(headers: dict[bytes, bytes]) -> None:
     if b"transfer-encoding" in headers:
-        return Refusal(400, "expected a body with Content-Length, not in chunks")
+        raise Refusal(400, "expected a body with Content-Length, not in chunks")
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
-        return Refusal(400, "expected a number as Content-Length")
+        raise Refusal(400, "expected a number as Content-Length")
     if len(length) > LENGTH_DIGITS or int(length) > BODY_MAX:
-        return Refusal(413, f"expected a body of at most {BODY_MAX} bytes")
-    return None
+        raise Refusal(413, f"expected a body of at most {BODY_MAX} bytes")
 
 
 async def read_body(request: Request) -> bytes:

@@ -37,7 +37,8 @@ from murmuration.schedulers.central.memory import Key, MasterMemory, Row
 from murmuration.schedulers.central.messages import Recover
 from murmuration.workload.job_spec import JobSpec
 
-VERSION = 1
+#: 2: tokens and quotas in snapshots. A store of an older version becomes one of this version.
+VERSION = 2
 #: Bytes in one value; etcd takes requests of 1.5 MiB.
 PART = 2**20
 #: A snapshot is taken after so many bytes of log.
@@ -93,12 +94,14 @@ class EtcdStore:
             return self._memory.recover(epoch, seed)
 
     def _check_version(self) -> None:
-        key = self._root + "version"
-        self._client.commit([etcd.is_absent(key)], [etcd.put(key, b"%d" % VERSION)])
+        key, own = self._root + "version", b"%d" % VERSION
+        self._client.commit([etcd.is_absent(key)], [etcd.put(key, own)])
+        for older in range(1, VERSION):
+            self._client.commit([etcd.is_value(key, b"%d" % older)], [etcd.put(key, own)])
         stored = self._client.get(key)
-        if stored is None or stored.value != b"%d" % VERSION:
+        if stored is None or stored.value != own:
             text = "none" if stored is None else stored.value[:20].decode("ascii", "replace")
-            raise InputError(f"{key}: expected a store of version {VERSION}, got {text}")
+            raise InputError(f"{key}: expected a store of version {VERSION} or older, got {text}")
 
     def _next_epoch(self) -> int:
         while True:

@@ -7,8 +7,8 @@ import sqlite3
 from murmuration.runtime.store.sums import row_sum, total
 from murmuration.schedulers.central.memory import TABLES
 
-#: 2: why runs are stopped, losses, and a checksum for each row.
-VERSION = 2
+#: 2: why runs are stopped, losses, and a checksum for each row. 3: tokens and quotas.
+VERSION = 3
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS jobs (
@@ -22,6 +22,13 @@ CREATE TABLE IF NOT EXISTS tasks (
     PRIMARY KEY (job, idx)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS draining (node TEXT PRIMARY KEY, sum INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tokens (
+    name TEXT PRIMARY KEY, role TEXT, user TEXT, digest TEXT, issued_s REAL, lasts_s REAL,
+    sum INTEGER
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS quotas (
+    user TEXT, what TEXT, amount INTEGER, sum INTEGER, PRIMARY KEY (user, what)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS log (
     number INTEGER PRIMARY KEY, at_s REAL, side TEXT, kind TEXT, body BLOB, sum INTEGER
 );

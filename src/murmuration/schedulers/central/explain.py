@@ -18,7 +18,8 @@ from murmuration.schedulers.central.messages import SubmitJob
 from murmuration.schedulers.central.placing import Round, job_view
 
 #: Reasons by precedence: what is said first is what must be settled first.
-POLICY, CONSTRAINT, RESOURCES, QUEUE = "policy", "constraint", "resources", "ahead in the queue"
+POLICY, CONSTRAINT, QUOTA, RESOURCES = "policy", "constraint", "quota", "resources"
+QUEUE = "ahead in the queue"
 AHEAD = 5
 
 
@@ -228,6 +229,10 @@ def waiting_reason(
         return POLICY, f"{again} ({first.failures} in a row)", "its back-off ends"
     if isinstance(decision.verdict, Never):
         return CONSTRAINT, f"never on these nodes: {decision.verdict.reason}", "a node joins"
+    quotas = master.access.start_round(master.settings.resources, master.jobs)
+    over_quota = quotas.explain(job, len(job.waiting), master.queue.whole)
+    if over_quota:
+        return QUOTA, over_quota, "a job of its user ends, or its quota is raised"
     by_rule = sum(
         n for reason, n in decision.filtered.items() if not reason.startswith("too little")
     )

@@ -41,6 +41,7 @@ from typing import Any
 import msgspec
 
 from murmuration.schedulers.agent import Disconnected, Do, Effect, Message, Note, Send, Wake
+from murmuration.schedulers.central.access import ACCESS_EVENTS
 from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -67,6 +68,7 @@ from murmuration.schedulers.central.messages import (
     Refused,
     RunEnded,
     RunStarted,
+    SetQuota,
     Stop,
     SubmitJob,
     ToAgent,
@@ -164,11 +166,16 @@ class CentralMaster(MasterState):
         for run in runs:
             self._tell_ledger(KillTask(JOBS, run))
 
+    def _on_access(self, event: Message) -> None:
+        for effect in self.access.handle(event, self._now):
+            (self._notes if isinstance(effect, Note) else self._effects).append(effect)
+
     def _on_recover(self, event: Recover) -> None:
         self._begin(event.seed, event.epoch)
         self.leases.term = event.epoch
         self.jobs.recover(((job, *self.check(job.spec)) for job in event.jobs), self._now)
         self.draining = set(event.draining)
+        self.access.recover(event)
         self.leases.expect((task.node for _, task in self.jobs.runs.values()), self._now)
 
     # Node agents.
@@ -421,6 +428,7 @@ class CentralMaster(MasterState):
 _MAKES_ROOM = (
     SubmitJob,
     KillJob,
+    SetQuota,
     Recover,
     AgentJoined,
     Drain,
@@ -433,6 +441,7 @@ _MAKES_ROOM = (
 _ON: dict[type, Callable[[CentralMaster, Any], None]] = {
     SubmitJob: CentralMaster._on_submit,
     KillJob: CentralMaster._on_kill,
+    **dict.fromkeys(ACCESS_EVENTS, CentralMaster._on_access),
     Recover: CentralMaster._on_recover,
     AgentJoined: CentralMaster._on_joined,
     AgentLeaves: CentralMaster._on_leaves,

@@ -10,6 +10,8 @@ which a master starts.
 | jobs | name | when and what was submitted, whether it was killed |
 | tasks | job, index | the current or last run of a task that was placed at least once |
 | draining | node | none |
+| tokens | name | the digest of a token, whom it lets in as what, and for how long |
+| quotas | user, what | how much of it the user may have at once |
 """
 
 from __future__ import annotations
@@ -22,13 +24,17 @@ from murmuration.schedulers.central.messages import (
     JobKilled,
     JobSubmitted,
     NodeDraining,
+    QuotaSet,
     Recover,
     StoredJob,
     StoredRun,
+    StoredToken,
     TaskEnded,
     TaskPlaced,
     TaskStarted,
     TaskStopping,
+    TokenIssued,
+    TokenRevoked,
 )
 
 Key = tuple[str | int, ...]
@@ -71,6 +77,10 @@ TABLES = {
         },
     ),
     "draining": TableLayout(("node",), {}),
+    "tokens": TableLayout(
+        ("name",), {"role": "", "user": "", "digest": "", "issued_s": 0.0, "lasts_s": None}
+    ),
+    "quotas": TableLayout(("user", "what"), {"amount": 0}),
 }
 
 
@@ -130,6 +140,15 @@ def changes(fact: Any, now: float) -> Iterator[Change]:
             yield Put("draining", (node,), {})
         case NodeDraining(node, False):
             yield Drop("draining", (node,))
+        case TokenIssued(name, role, user, digest, lasts_s):
+            row = {"role": role, "user": user, "digest": digest}
+            yield Put("tokens", (name,), {**row, "issued_s": now, "lasts_s": lasts_s})
+        case TokenRevoked(name):
+            yield Drop("tokens", (name,))
+        case QuotaSet(user, limits):
+            yield Drop("quotas", (user,))
+            for what, amount in sorted(limits.items()):
+                yield Put("quotas", (user, what), {"amount": amount})
 
 
 class MasterMemory:
@@ -196,4 +215,8 @@ def recover(tables: Mapping[str, Mapping[Key, Row]], epoch: int, seed: int) -> R
     ]
     draining = sorted(str(node) for (node,) in tables["draining"])
     ordered = tuple(sorted(jobs, key=lambda job: job.serial))
-    return Recover(epoch, seed, ordered, tuple(draining))
+    tokens = [StoredToken(str(name), **row) for (name,), row in sorted(tables["tokens"].items())]
+    quotas: dict[str, dict[str, int]] = {}
+    for (user, what), row in sorted(tables["quotas"].items()):
+        quotas.setdefault(str(user), {})[str(what)] = row["amount"]
+    return Recover(epoch, seed, ordered, tuple(draining), tuple(tokens), quotas)

@@ -208,6 +208,36 @@ class Drain(CentralMessage, frozen=True):
     now: bool = False
 
 
+class IssueToken(CentralMessage, frozen=True):
+    """Let in who shows the token with this digest, as this user and in this role, for so long; one
+    of the same name ends."""
+
+    name: str
+    role: str
+    user: str
+    digest: str
+    #: None: until it is revoked.
+    lasts_s: float | None = None
+
+
+class RevokeToken(CentralMessage, frozen=True):
+    name: str
+
+
+class EndSessions(CentralMessage, frozen=True):
+    """An act of the master: close the connections of who came in with this token."""
+
+    token: str
+
+
+class SetQuota(CentralMessage, frozen=True):
+    """What a user may have at once: `jobs`, exact amounts by the name of the resource, and the
+    highest `priority`. Without limits, as much as there is."""
+
+    user: str
+    limits: dict[str, int] = msgspec.field(default_factory=dict)
+
+
 class AgentLost(CentralMessage, frozen=True):
     """The connection to a node agent broke. Only older logs have it; now it is `Disconnected`."""
 
@@ -248,6 +278,17 @@ class StoredJob(msgspec.Struct, frozen=True):
     runs: tuple[StoredRun, ...] = ()
 
 
+class StoredToken(msgspec.Struct, frozen=True):
+    """A token as the store has it: never itself, only its digest."""
+
+    name: str
+    role: str
+    user: str
+    digest: str
+    issued_s: float = 0.0
+    lasts_s: float | None = None
+
+
 class Recover(CentralMessage, frozen=True):
     """A master starts: what the store has. `epoch` counts the starts, and each draws from a
     generator of its own."""
@@ -256,6 +297,9 @@ class Recover(CentralMessage, frozen=True):
     seed: int
     jobs: tuple[StoredJob, ...] = ()
     draining: tuple[str, ...] = ()
+    tokens: tuple[StoredToken, ...] = ()
+    #: The limits of each user that has some.
+    quotas: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
 
 
 # Facts: what happened and what was decided, in the order of the log.
@@ -359,6 +403,23 @@ class NodeTriedAgain(CentralMessage, frozen=True):
     node: str
 
 
+class TokenIssued(CentralMessage, frozen=True):
+    name: str
+    role: str
+    user: str
+    digest: str
+    lasts_s: float | None = None
+
+
+class TokenRevoked(CentralMessage, frozen=True):
+    name: str
+
+
+class QuotaSet(CentralMessage, frozen=True):
+    user: str
+    limits: dict[str, int]
+
+
 Fact = (
     JobSubmitted
     | JobKilled
@@ -374,10 +435,24 @@ Fact = (
     | NodeDraining
     | NodeUnwell
     | NodeTriedAgain
+    | TokenIssued
+    | TokenRevoked
+    | QuotaSet
 )
 
 #: What a master may be told, besides what schedulers from outside say to its offers.
 ToCentralMaster = (
-    FromAgent | SubmitJob | KillJob | Drain | AgentLost | LeaseEnded | Recover | Disconnected | Wake
+    FromAgent
+    | SubmitJob
+    | KillJob
+    | Drain
+    | IssueToken
+    | RevokeToken
+    | SetQuota
+    | AgentLost
+    | LeaseEnded
+    | Recover
+    | Disconnected
+    | Wake
 )
 ToNodeAgent = ToAgent | Connected | Disconnected | Wake

@@ -146,7 +146,7 @@ class JobQueue:
         for job in queue:
             if is_over(look) or not rows.names:
                 break
-            tasks = job.ready(now)
+            tasks = round_.ready(job, whole=True)
             if not tasks or self.is_held(job, len(tasks)):
                 continue
             need = np.array(job.request, dtype=np.int64) * len(tasks)

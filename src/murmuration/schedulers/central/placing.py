@@ -31,6 +31,7 @@ from murmuration.cluster.constraints import Attributes
 from murmuration.placement.decide import decide
 from murmuration.placement.registry import Placement
 from murmuration.placement.view import JobView, View
+from murmuration.schedulers.central.access import QuotaRound
 from murmuration.schedulers.central.jobs import JobRecord, JobTable, TaskRecord
 
 NodeMask = NDArray[np.bool_]
@@ -64,6 +65,8 @@ class Round:
     rows: Rows
     rng: np.random.Generator
     now: float
+    #: What users may still start; without it, anything.
+    quotas: QuotaRound | None = None
     #: Tasks of each job on each row, and ports held there, the planned ones included.
     present: list[Counter[str]] = field(init=False)
     ports: list[Counter[int]] = field(init=False)
@@ -86,7 +89,7 @@ class Round:
         holds up nobody."""
         planned = []
         for job in queue:
-            tasks = job.ready(self.now)
+            tasks = self.ready(job)
             kind = (job.request, job.constraints)
             if not tasks or not self.rows.names or (is_simple(job) and kind in self.infeasible):
                 continue
@@ -96,6 +99,11 @@ class Round:
             elif is_simple(job):
                 self.infeasible.add(kind)
         return planned
+
+    def ready(self, job: JobRecord, whole: bool = False) -> list[TaskRecord]:
+        """The waiting tasks of a job that may start now, if there is room for them."""
+        tasks = job.ready(self.now)
+        return tasks if self.quotas is None else self.quotas.admit(job, tasks, whole)
 
     def place(
         self, job: JobRecord, tasks: list[TaskRecord], whole: bool = False
@@ -118,6 +126,8 @@ class Round:
         if whole and len(placements) < len(tasks):
             self._undo(job, placements, before)
             return []
+        if self.quotas is not None:
+            self.quotas.take(job, len(placements))
         return placements
 
     def _decide(self, job: JobRecord, count: int) -> list[int]:

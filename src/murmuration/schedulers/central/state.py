@@ -19,6 +19,7 @@ from murmuration.cluster.constraints import Attributes, Constraint, node_mask
 from murmuration.cluster.reasons import Never
 from murmuration.placement.registry import Placement
 from murmuration.schedulers.admission import explain_never
+from murmuration.schedulers.central.access import AccessTable
 from murmuration.schedulers.central.jobs import JobRecord, JobTable
 from murmuration.schedulers.central.leases import Leases
 from murmuration.schedulers.central.messages import JOBS
@@ -82,6 +83,7 @@ class MasterState:
         #: Nodes that cannot start tasks, and when each is tried again.
         self.resting: dict[str, float] = {}
         self.jobs = JobTable()
+        self.access = AccessTable()
         self.queue = make_queue(settings.queue, settings.queue_settings, self.jobs)
         self.leases = Leases(settings.agent_timeout_s, settings.margin_s)
         self.policy_errors: dict[str, str] = {}
@@ -134,8 +136,10 @@ class MasterState:
         )
 
     def round(self, rows: Rows, rng: np.random.Generator) -> Round:
+        settings = self.settings
+        quotas = self.access.start_round(settings.resources, self.jobs)
         return Round(
-            self.settings.resources, self.settings.placement, self.jobs, rows, rng, self._now
+            settings.resources, settings.placement, self.jobs, rows, rng, self._now, quotas
         )
 
     def in_order(self) -> list[JobRecord]:

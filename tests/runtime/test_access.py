@@ -1,0 +1,239 @@
+"""Tokens, users and quotas on a real cluster: each may do what its role says to what is its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.runtime.clusters import LiveCluster, live_cluster, until
+
+from murmuration.base.errors import InputError
+from murmuration.cli import murmur
+from murmuration.runtime.client.requests import AnswerError, ApiClient, Reach
+from murmuration.runtime.client.sdk import OfferScheduler
+from murmuration.runtime.folder import API
+from murmuration.runtime.net.directory import FolderDirectory
+
+SECRET = "swordfish-4711"
+
+
+class Users:
+    """A cluster with a token for each of several people, and clients that show them."""
+
+    def __init__(self, folder: Path, cluster: LiveCluster) -> None:
+        self.folder, self.cluster = folder, cluster
+        for name, role in (
+            ("anna", "submitter"),
+            ("bob", "submitter"),
+            ("vera", "viewer"),
+            ("olga", "operator"),
+        ):
+            self.issue(name, role)
+
+    def issue(self, name: str, role: str, user: str = "") -> str:
+        order = {"name": name, "role": role, "user": user, "days": 1}
+        token = str(self.cluster.client.post("tokens", body=order)["token"])
+        file = self.folder / f"{name}.token"
+        file.touch(mode=0o600)
+        file.write_text(token)
+        return token
+
+    def client(self, name: str) -> ApiClient:
+        """As from another user's account: an address and a token, no folder."""
+        address = self.cluster.url.removeprefix("http://")
+        return ApiClient(self.folder / "none", Reach((address,), self.folder / f"{name}.token"))
+
+    def run(self, name: str, *arguments: str) -> Result:
+        address = self.cluster.url.removeprefix("http://")
+        shown = ["--join", address, "--token-file", str(self.folder / f"{name}.token")]
+        return CliRunner().invoke(murmur, [*arguments, *shown], catch_exceptions=True)
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
+    folder = tmp_path_factory.mktemp("access")
+    with live_cluster(folder / "cluster", agents=1) as cluster:
+        yield Users(folder, cluster)
+
+
+def job(name: str, *command: str, **fields: Any) -> dict[str, Any]:
+    resources = {"cpu": 0.1, "memory": "16Mi"}
+    return {"name": name, "command": list(command), "resources": resources, **fields}
+
+
+def refused(status: int, text: str, ask: Any, *arguments: Any, **more: Any) -> None:
+    with pytest.raises(AnswerError) as error:
+        ask(*arguments, **more)
+    assert error.value.status == status, error.value
+    assert text in str(error.value)
+
+
+def test_a_job_is_its_users_alone(users: Users) -> None:
+    anna, bob, vera, olga = map(users.client, ("anna", "bob", "vera", "olga"))
+    body = job("hers", "sh", "-c", "echo $SECRET; sleep 600", environment={"SECRET": SECRET})
+    anna.post("jobs", body=body)
+    until(lambda: SECRET in anna.get("tasks", "hers.0", "output")["text"])
+    assert next(row for row in bob.get("jobs")["jobs"] if row["job"] == "hers")["user"] == "anna"
+    for other in (bob, vera):
+        refused(403, "hers.0 is anna's", other.get, "tasks", "hers.0", "output")
+        refused(403, "expected", other.delete, "jobs", "hers")
+        refused(403, "expected", other.delete, "tasks", "hers.0")
+    assert SECRET in olga.get("tasks", "hers.0", "output")["text"]
+    refused(409, "is another user's", bob.post, "jobs", body=job("hers", "true"))
+    refused(403, "user: expected 'bob'", bob.post, "jobs", body=job("x", "true", user="anna"))
+    refused(403, "of a submitter or an operator", vera.post, "jobs", body=job("x", "true"))
+    anna.delete("jobs", "hers")
+    until(lambda: anna.get("jobs", "hers")["ended"])
+    refused(409, "is another user's", bob.post, "jobs", body=job("hers", "true"))
+
+
+def test_environments_are_for_their_users_and_operators(users: Users) -> None:
+    users.client("anna").post(
+        "jobs", body=job("secretive", "true", environment={"SECRET": SECRET + "-2"})
+    )
+    seen = {
+        name: json.dumps(users.client(name).get("events"))
+        for name in ("anna", "bob", "vera", "olga")
+    }
+    shows = {name: SECRET + "-2" in text for name, text in seen.items()}
+    assert shows == {"anna": True, "bob": False, "vera": False, "olga": True}
+    assert all('"secretive"' in text for text in seen.values())
+    assert not any("digest" in text for text in seen.values())
+    streamed = next(
+        row
+        for row in users.client("bob").events(0)
+        if row["kind"] == "JobSubmitted" and row["fact"]["job"] == "secretive"
+    )
+    assert streamed["fact"]["spec"]["environment"] == {}
+
+
+def test_a_viewer_sees_nothing_even_of_its_own_environment(users: Users) -> None:
+    users.issue("anna-view", "viewer", user="anna")
+    users.client("anna").post("jobs", body=job("own", "true", environment={"S": SECRET + "-3"}))
+    assert SECRET + "-3" not in json.dumps(users.client("anna-view").get("events"))
+
+
+def test_tokens_and_quotas_are_operators_affair(users: Users) -> None:
+    for name in ("anna", "vera"):
+        client = users.client(name)
+        refused(403, "expected the token of an operator", client.get, "tokens")
+        refused(403, "operator", client.post, "tokens", body={"name": "x"})
+        refused(403, "operator", client.delete, "tokens", "bob")
+        refused(403, "operator", client.put, "quotas", name, body={"jobs": 9})
+        refused(403, "operator", client.post, "nodes", "n1", "drain", body={})
+    olga = users.client("olga")
+    rows = {row["name"]: row for row in olga.get("tokens")}
+    assert rows["vera"]["role"] == "viewer" and rows["vera"]["state"] == "valid"
+    assert "token" not in rows["vera"]
+    for wrong in ({"name": "é"}, {"name": "x", "role": "agent"}, {"name": "x", "days": -1}):
+        refused(422, "expected", olga.post, "tokens", body=wrong)
+    refused(422, "oles", olga.post, "tokens", body={"name": "x", "roles": "viewer"})
+    refused(409, "revoke it first", olga.post, "tokens", body={"name": "vera"})
+    refused(404, "did you mean", olga.delete, "tokens", "verra")
+
+
+def test_a_revoked_token_is_refused_at_once_and_after_a_restart(users: Users) -> None:
+    token = users.issue("temporary", "submitter")
+    kept = users.issue("kept", "viewer")
+    gone = users.client("temporary")
+    stream = gone.events(0)
+    next(stream)
+    users.client("olga").delete("tokens", "temporary")
+    refused(401, "expected the cluster's token, or one that was issued", gone.get, "status")
+    # A stream that it had open has ended: what comes after the revocation is not in it.
+    users.client("olga").put("quotas", "nobody", body={"jobs": 1})
+    assert "QuotaSet" not in [row["kind"] for row in stream if row["fact"].get("user") == "nobody"]
+    before = users.cluster.kill("master")
+    users.cluster.reborn("master", before)
+    refused(401, "expected the cluster's token", users.client("temporary").get, "status")
+    users.client("kept").get("status")
+    stored = b"".join(path.read_bytes() for path in users.cluster.folder.glob("store.db*"))
+    assert b"TokenIssued" in stored
+    assert token.encode() not in stored and kept.encode() not in stored
+
+
+def test_a_scheduler_comes_in_with_a_token_until_it_is_revoked(users: Users) -> None:
+    def folder_of(name: str) -> Path:
+        folder = users.folder / f"folder-{name}"
+        token = (users.folder / f"{name}.token").read_text()
+        FolderDirectory(folder).create(token)
+        shutil.copy(users.cluster.folder / API, folder / API)
+        return folder
+
+    users.issue("outside", "submitter")
+    scheduler = OfferScheduler("mine", folder_of("outside"))
+    assert scheduler.get_guaranteed_share() is not None
+    users.client("olga").delete("tokens", "outside")
+    with pytest.raises(ConnectionError):
+        for _ in range(1000):
+            scheduler.get_guaranteed_share()
+    scheduler.close()
+    with pytest.raises(InputError, match="another user's"):
+        OfferScheduler("mine", folder_of("bob"))
+    with pytest.raises(InputError, match="expected the cluster's token or a certificate"):
+        OfferScheduler("looks", folder_of("vera"))
+
+
+def test_what_is_over_its_quota_waits_or_is_refused(users: Users) -> None:
+    anna, olga = users.client("anna"), users.client("olga")
+    olga.put("quotas", "anna", body={"cpu": "200m"})
+    refused(
+        422,
+        "the quota of anna is 0.2 CPU",
+        anna.post,
+        "jobs",
+        body=job("big", "true") | {"resources": {"cpu": 0.3, "memory": 0}},
+    )
+    anna.post("jobs", body=job("three", "sleep", "600", count=3))
+    until(lambda: _states(anna, "three") == ["running", "running", "waiting"])
+    why = anna.get("jobs", "three", "why")
+    assert (why["tier"], why["reason"]) == (
+        "quota",
+        "the quota of anna is 0.2 CPU, and 0.2 CPU are in use",
+    )
+    assert "quota" in next(r for r in anna.get("jobs")["jobs"] if r["job"] == "three")["reason"]
+    (row,) = anna.get("quotas")
+    assert row["limits"] == {"cpu": 0.2} and row["used"]["cpu"] == pytest.approx(0.2)
+    assert users.client("bob").get("quotas") == []
+    olga.delete("quotas", "anna")
+    until(lambda: _states(anna, "three") == ["running"] * 3)
+    anna.delete("jobs", "three")
+
+
+def _states(client: ApiClient, name: str) -> list[str]:
+    return sorted(row["state"] for row in client.get("tasks", job=name)["tasks"])
+
+
+def test_the_commands_do_the_same(users: Users, tmp_path: Path) -> None:
+    made = users.run("olga", "token", "issue", "zoe", "--out", str(tmp_path / "zoe"))
+    assert made.exit_code == 0, made.output
+    assert (tmp_path / "zoe").stat().st_mode & 0o777 == 0o600
+    token = (tmp_path / "zoe").read_text().strip()
+    assert token.startswith("murmur-") and token not in made.output
+    assert "zoe" in users.run("olga", "token", "list").output
+    assert users.run("olga", "quota", "set", "zoe", "jobs=2", "cpus=1.5", "memory=1Gi").output
+    rows = json.loads(users.run("olga", "quota", "list", "--json").stdout)
+    zoe = next(row for row in rows if row["user"] == "zoe")
+    assert zoe["limits"] == {"cpu": 1.5, "jobs": 2, "memory": 2**30}
+    wrong = users.run("olga", "quota", "set", "zoe", "jobs")
+    assert isinstance(wrong.exception, InputError)
+    assert users.run("olga", "token", "revoke", "zoe").exit_code == 0
+    assert "zoe" not in users.run("olga", "token", "list").output
+    events = users.run("vera", "events")
+    assert events.exit_code == 0 and "TokenRevoked" in events.output
+
+
+def test_a_token_leaves_this_host_only_by_tls(users: Users, tmp_path: Path) -> None:
+    file = users.folder / "anna.token"
+    with pytest.raises(InputError, match="nothing listens there without certificates"):
+        ApiClient(tmp_path, Reach(("192.0.2.1:7100",), file))
+    loose = tmp_path / "loose"
+    loose.write_text(file.read_text())
+    loose.chmod(0o644)
+    with pytest.raises(InputError, match="expected mode 600"):
+        ApiClient(tmp_path, Reach(("127.0.0.1:1",), loose))
