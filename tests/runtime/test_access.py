@@ -15,7 +15,7 @@ from tests.runtime.clusters import LiveCluster, live_cluster, until
 from murmuration.base.errors import InputError
 from murmuration.cli import murmur
 from murmuration.runtime.client.requests import AnswerError, ApiClient, Reach
-from murmuration.runtime.client.sdk import OfferScheduler
+from murmuration.runtime.client.sdk import OfferScheduler, SharedStateScheduler
 from murmuration.runtime.folder import API
 from murmuration.runtime.net.directory import FolderDirectory
 
@@ -166,12 +166,14 @@ def test_a_scheduler_comes_in_with_a_token_until_it_is_revoked(users: Users) -> 
         return folder
 
     users.issue("outside", "submitter")
-    scheduler = OfferScheduler("mine", folder_of("outside"))
-    assert scheduler.get_guaranteed_share() is not None
+    scheduler = SharedStateScheduler("mine", folder_of("outside"))
+    scheduler.sync()
+    task = scheduler.new_task("t", "n1", ["sleep", "600"], {"cpu": 0.1, "memory": "16Mi"})
+    assert scheduler.commit([task]).accepted == ("t",)
     users.client("olga").delete("tokens", "outside")
     with pytest.raises(ConnectionError):
         for _ in range(1000):
-            scheduler.get_guaranteed_share()
+            scheduler.sync()
     scheduler.close()
     with pytest.raises(InputError, match="another user's"):
         OfferScheduler("mine", folder_of("bob"))

@@ -219,7 +219,8 @@ def test_no_user_ever_has_more_than_its_quota(data: st.DataObject) -> None:
             f"j{k}", user, data.draw(st.integers(1, 2), "cpu"), data.draw(st.integers(1, 3))
         )
         runs = story.running("anna", "bob", "free")
-        if runs and data.draw(st.booleans(), "end one"):
+        is_end: bool = data.draw(st.booleans(), "end one")
+        if runs and is_end:
             story.end(data.draw(st.sampled_from(runs)))
         held: dict[str, int] = {}
         for job, _ in story.master.jobs.runs.values():
@@ -233,7 +234,12 @@ def test_no_user_ever_has_more_than_its_quota(data: st.DataObject) -> None:
 
 
 def test_limits_are_read_as_people_write_them() -> None:
-    given = {"jobs": "3", "cpu": "1.5", "memory": "2Gi", "priority": 7}
+    given: dict[str, str | int | float] = {
+        "jobs": "3",
+        "cpu": "1.5",
+        "memory": "2Gi",
+        "priority": 7,
+    }
     assert limits_of(Resources(), given) == {
         "jobs": 3,
         "cpu": 1_500_000,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -69,7 +68,7 @@ def list_quotas(folder: Path | None, as_json: bool) -> None:
         _print(rows)
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
+def _print(rows: list[live.Row]) -> None:
     cells = []
     for row in rows:
         for what, limit in row["limits"].items():

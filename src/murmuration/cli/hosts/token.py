@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -97,5 +96,5 @@ def list_tokens(folder: Path | None, as_json: bool) -> None:
     live.print_rows(("name", "role", "user", "state", "until"), cells)
 
 
-def _day(moment: Any) -> str:
+def _day(moment: float | None) -> str:
     return "it is revoked" if moment is None else time.strftime("%Y-%m-%d", time.localtime(moment))

@@ -30,8 +30,8 @@ ISOLATION_HELP = f"{', '.join(ISOLATIONS[:-1])} or {ISOLATIONS[-1]}."
 _JOIN, _TOKEN_FILE = "murmur.join", "murmur.token_file"
 
 
-def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def keep(context: click.Context, _: click.Parameter, value: Any) -> None:
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, object], None]:
+    def keep(context: click.Context, _: click.Parameter, value: object) -> None:
         context.meta[name] = value
 
     return keep

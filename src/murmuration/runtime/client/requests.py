@@ -77,10 +77,10 @@ class ApiClient:
     def get(self, *path: str, **query: Any) -> Any:
         return self._ask("GET", path, query)
 
-    def post(self, *path: str, body: Any = None, **query: Any) -> Any:
+    def post(self, *path: str, body: object = None, **query: Any) -> Any:
         return self._ask("POST", path, query, body)
 
-    def put(self, *path: str, body: Any) -> Any:
+    def put(self, *path: str, body: object) -> Any:
         return self._ask("PUT", path, {}, body)
 
     def delete(self, *path: str) -> Any:

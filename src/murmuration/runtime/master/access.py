@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from murmuration.runtime.master.api import Api
     from murmuration.schedulers.central.master import CentralMaster
 
+T = TypeVar("T")
 DAY_S = 86400.0
 USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
 _USER = "up to 63 letters, digits and . _ @ -, no sign in front"
@@ -236,7 +237,7 @@ async def _set_quota(api: Api, user: str, limits: dict[str, int]) -> Response:
     return _reply(_quota_row(api.master, user))
 
 
-def _decode(body: bytes, kind: Any) -> Any:
+def _decode(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -245,7 +246,7 @@ def _decode(body: bytes, kind: Any) -> Any:
         raise Refusal(400, f"expected JSON: {error}") from error
 
 
-def _reply(value: Any, status: int = 200) -> Response:
+def _reply(value: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, HEADERS)
 
 

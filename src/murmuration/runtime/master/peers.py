@@ -141,7 +141,7 @@ class Peers:
             self._frameworks[hello.name] = connection
             self._owners[hello.name] = caller
 
-    def _find_caller(self, hello: Any, identity: Identity | None) -> Caller | None:
+    def _find_caller(self, hello: object, identity: Identity | None) -> Caller | None:
         """Who says hello. A certificate stands for the token."""
         if not isinstance(hello, Hello):
             return None
@@ -168,10 +168,19 @@ class Peers:
             )
         if hello.role == "scheduler" and hello.name in self._frameworks:
             return f"a scheduler named {hello.name!r} is connected already"
-        owner = self._owners.get(hello.name, caller)
-        if hello.role == "scheduler" and not caller.owns(owner.user):
+        if hello.role == "scheduler" and not self._may_take(hello.name, caller):
             return f"the scheduler {hello.name!r} is another user's; choose another name"
         return ""
+
+    def _may_take(self, name: str, caller: Caller) -> bool:
+        """A scheduler's name stands for the tasks that run under it: they are its user's."""
+        owner = self._owners.get(name, caller)
+        ledger = self._master.resource_manager.ledger
+        return (
+            caller == owner
+            or caller.owns(owner.user)
+            or not any(framework == name for framework, _ in ledger.tasks)
+        )
 
     def _check_agent(self, connection: Connection, message: FromAgent) -> None:
         """A node speaks for itself alone: what cannot be is not heard, and its connection ends."""
