@@ -4,6 +4,8 @@ input."""
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from pathlib import Path
 
 import polars as pl
@@ -127,9 +129,55 @@ def test_several_scalers_on_the_same_requests(murmur: Murmur, web: Path, tmp_pat
     runs = json.loads(answer.out)["runs"]
     assert [run["autoscaler"] for run in runs] == ["depas", "threshold", "oracle"]
     assert len({run["requests"]["arrived"] for run in runs}) == 1
-    assert (tmp_path / "all" / "oracle" / "summary.json").exists()
+    assert (tmp_path / "all" / "oracle-seed5" / "summary.json").exists()
     table = murmur("autoscale", "web.toml", "-s", "oracle", "--out", "o").out
     assert "inside band" in table and "oracle" in table
+
+
+def test_replicas_have_consecutive_seeds_and_intervals(
+    murmur: Murmur, web: Path, tmp_path: Path
+) -> None:
+    """Each figure is the mean of runs with one seed each, with Student's interval."""
+    command = ("autoscale", "web.toml", "-s", "depas,oracle", "--json")
+    alone = [json.loads(murmur(*command, "--seed", str(seed)).out)["runs"] for seed in (5, 6, 7)]
+    answer = murmur(*command, "--replicas", "3", "--jobs", "1", "--out", "many")
+    together = json.loads(answer.out)
+    assert [run["seed"] for run in together["runs"]] == [[5, 6, 7], [5, 6, 7]]
+    for place, run in enumerate(together["runs"]):
+        costs = [runs[place]["cost"]["total"] for runs in alone]
+        figure = run["cost"]["total"]
+        assert figure["mean"] == pytest.approx(statistics.mean(costs))
+        # Student's t for two degrees of freedom and 95 %: 4.303.
+        half = 4.303 * statistics.stdev(costs) / math.sqrt(3)
+        assert figure["high"] - figure["mean"] == pytest.approx(half)
+    assert together["verdict"][0].startswith("Compared with depas, seed by seed; 3 seeds")
+    assert "±" in (tmp_path / "many" / "report.html").read_text()
+    stored = json.loads((tmp_path / "many" / "summary.json").read_text())
+    assert stored["runs"][0]["cost"] == together["runs"][0]["cost"]
+
+
+def test_resume_makes_only_what_is_missing(murmur: Murmur, web: Path, tmp_path: Path) -> None:
+    command = ("autoscale", "web.toml", "--replicas", "2", "--jobs", "1", "--out", "r", "--json")
+    first = json.loads(murmur(*command).out)
+    kept, again = tmp_path / "r" / "depas-seed5", tmp_path / "r" / "depas-seed6"
+    written = (kept / "series.parquet").stat().st_mtime_ns
+    (again / "summary.json").unlink()
+    second = json.loads(murmur(*command, "--resume").out)
+    for document in (first, second):
+        document.pop("timing")
+    assert first == second and (again / "summary.json").exists()
+    assert (kept / "series.parquet").stat().st_mtime_ns == written
+
+
+def test_other_settings_get_a_folder_of_their_own(
+    murmur: Murmur, web: Path, tmp_path: Path
+) -> None:
+    for setting in ("autoscaler.cycle_s=20", "autoscaler.cycle_s=30"):
+        assert murmur("autoscale", "web.toml", "--set", setting).code == 0
+    folders = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert folders == ["web-depas-seed5-cycle_s=20", "web-depas-seed5-cycle_s=30"]
+    page = (tmp_path / "runs" / folders[0] / "report.html").read_text()
+    assert "Made by: murmur" in page
 
 
 def test_a_rate_file_beside_the_scenario(murmur: Murmur, web: Path, tmp_path: Path) -> None:

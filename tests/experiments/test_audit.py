@@ -37,6 +37,7 @@ USAGE = {
     "spikes_per_hour": 4.0,
     "spike": 2.0,
 }
+COSTS = {"idle_watts": 90.0, "peak_watts": 250.0, "power_off": True}
 CHURN = [
     {"count": 8, "cpu": 4, "memory": "16G"},
     {"count": 2, "cpu": 4, "memory": "16G", "join_s": 300.0, "leave_s": 1500.0},
@@ -55,7 +56,7 @@ def cell(scheduler: Tables, usage: bool = False, churn: bool = False) -> Tables:
         "name": "cell",
         "seed": 3,
         "days": MINUTES / 1440,
-        "cluster": {"group": CHURN if churn else CHURN[:1]},
+        "cluster": {"group": CHURN if churn else CHURN[:1], "costs": COSTS},
         "workload": {
             "service": stream(
                 initial=6,

@@ -132,8 +132,7 @@ def test_energy_and_cost_by_hand(tmp_path: Path) -> None:
     cluster = summary(run, "x")["cluster"]
     rows = series(run)["power_w"]
     assert set(rows[1:]) == {400.0 + 300.0}, "after the first sample all tasks run"
-    energy = 0.7 * 12.0
-    assert cluster["energy_kwh"] == pytest.approx(energy, rel=1e-3)
+    assert cluster["energy_kwh"] == pytest.approx(0.7 * 12.0, rel=1e-12)
     assert cluster["price_of_nodes"] == pytest.approx(4 * 0.5 * 12.0)
     assert cluster["cost"] == pytest.approx(24.0 + 0.2 * cluster["energy_kwh"])
     off = series(fixed_load(tmp_path, {**costs, "power_off": True}))["power_w"]
@@ -142,6 +141,27 @@ def test_energy_and_cost_by_hand(tmp_path: Path) -> None:
     assert set(given[1:]) == {40.0 + 15.0}
     model = series(fixed_load(tmp_path, {}))["power_w"]
     assert set(model[1:]) == {4 * 171.0 + 6 / 4 * (218.0 - 171.0)}, "plans' model at its own size"
+
+
+def test_energy_of_tasks_between_two_samples(tmp_path: Path) -> None:
+    """A minute of work between two samples counts, node by node: a task of two CPUs for 60 s and
+    one of one CPU for 30 s, on nodes that are off without tasks."""
+    jobs = tmp_path / "jobs.csv"
+    header = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task\n"
+    jobs.write_text(header + "a,w,1100,1,60,2,1\nb,w,1100,1,30,1,1\n")
+    costs = {"idle_watts": 100.0, "peak_watts": 300.0, "power_off": True}
+    run = engine.simulate(
+        {
+            "days": 1.0,
+            "cluster": {"nodes": 3, "cpu": 4, "memory": "4G", "costs": costs},
+            "workload": {"trace": str(jobs)},
+            "scheduler": {"placement": "best-fit", "queue": "fcfs"},
+        }
+    )
+    # Best fit puts both on one node, which is on for 60 s; a CPU in use draws 50 W.
+    joules = 100.0 * 60 + 50.0 * (2 * 60 + 30)
+    assert not series(run)["power_w"].any(), "no sample saw it"
+    assert summary(run, "x")["cluster"]["energy_kwh"] == pytest.approx(joules / 3.6e6, rel=1e-12)
 
 
 def test_nodes_are_paid_while_they_are_there() -> None:

@@ -18,6 +18,7 @@ from murmuration.base.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from murmuration.experiments.record import RecordedSpec
     from murmuration.experiments.specs import Spec, Study
     from murmuration.reports.terminal import FittingTable
 
@@ -173,7 +174,7 @@ def results_folder(out: Path | None, as_json: bool, default: str) -> Path | None
 
 
 def study_folder(
-    out: Path | None, as_json: bool, name: str, specs: Sequence[Spec], how: Changes
+    out: Path | None, as_json: bool, name: str, specs: Sequence[RecordedSpec], how: Changes
 ) -> Path | None:
     """Where the results of these runs go. Without `--out` results of other runs are never
     replaced: the folder gets another name."""
@@ -231,18 +232,24 @@ def progress(title: str, total: float, unit: str = "runs") -> Iterator[Callable[
         yield update
 
 
-@contextmanager
-def compiling(command: str) -> Iterator[None]:
-    """Say once that a command compiles its kernels, which takes a while at its first use and stands
-    before its progress."""
+def compile_before(command: str, compile_kernels: Callable[[], object]) -> None:
+    """Compile the kernels of a command before its progress begins, if no command has done so
+    before; that takes a while at the first use."""
     from murmuration.experiments.execution import warm
 
-    first = not warm.is_compiled(command)
-    if first:
-        say("compiling kernels, once after installation (about a minute) …")
-    yield
-    if first:
-        warm.mark_compiled(command)
+    if warm.is_compiled(command):
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    text = "compiling kernels, once after installation (about a minute) …"
+    if console.is_terminal:
+        with console.status(text):
+            compile_kernels()
+    else:
+        say(text)
+        compile_kernels()
+    warm.mark_compiled(command)
 
 
 def rate(speed: float | None, unit: str) -> str:

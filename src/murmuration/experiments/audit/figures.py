@@ -9,6 +9,7 @@ import numpy as np
 from murmuration.base.arrays import Column
 from murmuration.base.resources import MICRO
 from murmuration.experiments.audit.conservation import answers_later
+from murmuration.experiments.audit.energy import energy_kwh
 from murmuration.experiments.audit.folder import (
     PLACED_AGAIN,
     Flags,
@@ -224,7 +225,14 @@ def _cluster(run: RecordedRun) -> Figures:
         "imbalance_mean": imbalance,
         "fragmentation_mean": fragmentation,
     }
-    return figures | _lost(run) | _own_figures(run, int(moved.sum()))
+    return figures | _lost(run) | _energy(run) | _own_figures(run, int(moved.sum()))
+
+
+def _energy(run: RecordedRun) -> Figures:
+    energy = energy_kwh(run)
+    if energy is None:
+        return {}
+    return {"energy_kwh": energy, "power_mean_w": energy * 3.6e6 / run.horizon}
 
 
 def _lost(run: RecordedRun) -> Figures:

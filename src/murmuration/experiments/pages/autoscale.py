@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.base.version import __version__
-from murmuration.experiments.autoscale import AutoscaleOutcome, Columns
+from murmuration.experiments.autoscale import Columns, Summary
+from murmuration.experiments.pages.columns import cell
+from murmuration.experiments.pages.verdict import certainty, difference_of, in_words
+from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Chart, Series
 from murmuration.reports.formats import human, percent
 from murmuration.reports.page import Page, ReportTable, Section
@@ -51,43 +54,87 @@ def _row(summary: Mapping[str, Any]) -> list[object]:
     )
     return [
         summary["autoscaler"],
-        *(percent(capacity[f"{side}_fraction"]) for side in ("inside", "below", "above")),
-        capacity["oscillations"],
-        nodes["mean"],
-        nodes["added"],
-        nodes["removed"],
-        percent(requests["rejected_fraction"], 2),
-        response["mean"],
-        response["p95"],
-        summary["cost"]["total"],
+        *(cell(capacity[f"{side}_fraction"], share=True) for side in ("inside", "below", "above")),
+        cell(capacity["oscillations"]),
+        *(cell(nodes[key]) for key in ("mean", "added", "removed")),
+        cell(requests["rejected_fraction"], share=True),
+        *(cell(response[key]) for key in ("mean", "p95")),
+        cell(summary["cost"]["total"]),
     ]
 
 
-def draw_page(outcomes: Sequence[AutoscaleOutcome]) -> Page:
-    """The report: capacity against the band, nodes, rejections, response times, cost."""
-    first = outcomes[0].summary
-    columns, rows = tabulate([outcome.summary for outcome in outcomes])
-    table = ReportTable(
-        "Each scaler on the same requests" if len(outcomes) > 1 else "The run", columns, rows
-    )
-    wide = [_capacity_chart(outcome.summary["autoscaler"], outcome.series) for outcome in outcomes]
+#: What scalers are compared by: the keys of a figure, and what it is called in a sentence.
+FIGURES = {
+    ("capacity", "inside_fraction"): "time inside the band",
+    ("requests", "rejected_fraction"): "rejected requests",
+    ("response_s", "mean"): "response time",
+    ("nodes", "mean"): "nodes",
+    ("cost", "total"): "cost",
+}
+
+
+def judge(runs: Sequence[Summary]) -> list[str]:
+    """How sure the comparison is, and each scaler against the first, seed by seed."""
+    groups: dict[str, list[Summary]] = {}
+    for run in runs:
+        groups.setdefault(run["autoscaler"], []).append(run)
+    (first, reference), *others = groups.items()
+    if not others:
+        return []
+    sentences = [f"{name}: {_against(group, reference, first)}" for name, group in others]
+    return [certainty(first, len(reference)), *sentences]
+
+
+def _against(runs: Sequence[Summary], reference: Sequence[Summary], first: str) -> str:
+    parts = []
+    for (table, key), name in FIGURES.items():
+        pairs = [(a[table][key], b[table][key]) for a, b in zip(runs, reference, strict=True)]
+        parts += [in_words(d) for d in difference_of(name, pairs) if not d.is_equal]
+    return "; ".join(parts) or f"no difference from {first}"
+
+
+def draw_page(
+    summaries: Sequence[Summary], series: Mapping[str, Columns], runs: Sequence[Summary]
+) -> Page:
+    """The report: capacity against the band, nodes, rejections, response times, cost. `summaries`
+    has one for each scaler, replicas combined; `series` are those of its first run."""
+    first = summaries[0]
+    columns, rows = tabulate(summaries)
+    caption = "Each scaler on the same requests" if len(summaries) > 1 else "The run"
+    replicated = isinstance(first["seed"], list)
+    note = "±: 95 % interval over the seeds; the curves are of the first seed." * replicated
+    wide = [_capacity_chart(name, columns) for name, columns in series.items()]
     return Page(
         title=str(first["scenario"]),
         subtitle="Capacity against demand",
         footer=FOOTER,
-        facts=(
-            ("seconds", human(first["seconds"])),
-            ("requests", f"{first['requests']['arrived']:,}"),
-            ("nodes, most", human(first["nodes"]["max"])),
-            ("seed", str(first["seed"])),
-        ),
+        facts=_facts(first),
         sections=(
-            Section("At a glance", tables=(table,)),
+            Section(
+                "At a glance",
+                text="\n\n".join(judge(runs)),
+                tables=(ReportTable(caption, columns, rows, note),),
+            ),
             Section("Capacity against the band", figures=tuple(wide)),
-            Section("Over time", figures=tuple(_figures(outcomes))),
+            Section("Over time", figures=tuple(_figures(series))),
             Section("One cycle, by the binomial formula", tables=(_analysis(first["one_cycle"]),)),
         ),
     )
+
+
+def _facts(first: Summary) -> tuple[tuple[str, str], ...]:
+    seed = first["seed"]
+    return (
+        ("hours", human(first["seconds"] / 3600.0)),
+        ("requests", f"{round(middle(first['requests']['arrived'])):,}"),
+        ("nodes at most", human(middle(first["nodes"]["max"]))),
+        ("seeds" if isinstance(seed, list) else "seed", seed_range(seed)),
+    )
+
+
+def seed_range(seed: int | list[int]) -> str:
+    """`3`, or `3–7` of several."""
+    return f"{seed[0]}–{seed[-1]}" if isinstance(seed, list) else str(seed)
 
 
 def _thin(count: int) -> NDArray[np.int64]:
@@ -115,20 +162,18 @@ def _capacity_chart(name: str, columns: Columns) -> Chart:
     return Chart(f"Capacity against the optimum: {name}", label, "requests in parallel", lines)
 
 
-def _figures(outcomes: Sequence[AutoscaleOutcome]) -> list[Chart]:
+def _figures(series: Mapping[str, Columns]) -> list[Chart]:
     def chart(
         title: str, unit: str, values: Values, as_percent: bool = False, note: str = ""
     ) -> Chart:
         label, lines = "", []
-        for outcome in outcomes:
-            label, x, at = _axis(outcome.series)
-            lines.append(
-                Series(outcome.summary["autoscaler"], x, values(outcome.series)[at].tolist())
-            )
+        for name, columns in series.items():
+            label, x, at = _axis(columns)
+            lines.append(Series(name, x, values(columns)[at].tolist()))
         return Chart(title, label, unit, tuple(lines), y_percent=as_percent, note=note)
 
     return [
-        *(_types_chart(outcome) for outcome in outcomes),
+        *(_types_chart(name, columns) for name, columns in series.items()),
         chart(
             "Rejected requests",
             "share of those that arrived",
@@ -157,14 +202,13 @@ def _figures(outcomes: Sequence[AutoscaleOutcome]) -> list[Chart]:
     ]
 
 
-def _types_chart(outcome: AutoscaleOutcome) -> Chart:
-    columns = outcome.series
+def _types_chart(scaler: str, columns: Columns) -> Chart:
     label, x, at = _axis(columns)
     kinds = [name for name in columns if name.startswith("nodes.") and columns[name].any()]
     lines = [Series(name.removeprefix("nodes."), x, columns[name][at].tolist()) for name in kinds]
     if len(kinds) > 1:
         lines.append(Series("all", x, columns["nodes"][at].tolist(), dotted=True))
-    return Chart(f"Nodes by type: {outcome.summary['autoscaler']}", label, "nodes up", tuple(lines))
+    return Chart(f"Nodes by type: {scaler}", label, "nodes up", tuple(lines))
 
 
 def _ratio(columns: Columns) -> NDArray[np.float64]:
@@ -198,18 +242,18 @@ def _analysis(one_cycle: Mapping[str, Any]) -> ReportTable:
     rows = [
         [
             f"workload {word} by half",
-            percent(one_cycle[f"inside_{side}"], 2),
-            one_cycle[f"smallest_band_{side}"],
+            percent(middle(one_cycle[f"inside_{side}"]), 2),
+            middle(one_cycle[f"smallest_band_{side}"]),
         ]
         for side, word in (("up", "up"), ("down", "down"))
     ]
-    caption = f"{one_cycle['nodes']:,} equal nodes that all know the load"
+    caption = f"{round(middle(one_cycle['nodes'])):,} equal nodes that all know the load"
     return ReportTable(
         caption,
         (
             "change",
             "ends inside the band",
-            f"smallest δ for {percent(one_cycle['probability'], 0)}",
+            f"smallest δ for {percent(middle(one_cycle['probability']), 0)}",
         ),
         rows,
     )

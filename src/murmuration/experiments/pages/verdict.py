@@ -77,7 +77,7 @@ def headlines(runs: Sequence[Summary]) -> list[str]:
         return []
     first, reference = next(iter(groups.items()))
     equal = _equal_for_all(list(_differences(groups).values()))
-    return [_certainty(first, len(reference)), *_shortest_waits(groups), *equal]
+    return [certainty(first, len(reference)), *_shortest_waits(groups), *equal]
 
 
 def differences_table(runs: Sequence[Summary]) -> ReportTable | None:
@@ -123,7 +123,7 @@ def _differences(groups: Groups) -> dict[str, list[Difference]]:
     return {name: list(compare(group, reference)) for name, group in others}
 
 
-def _certainty(first: str, seeds: int) -> str:
+def certainty(first: str, seeds: int) -> str:
     if seeds == 1:
         return f"Compared with {first}; one seed, so without intervals (--replicas 5 gives them)."
     return f"Compared with {first}, seed by seed; {seeds} seeds, 95 % intervals in brackets."
@@ -144,7 +144,7 @@ def _shortest_waits(groups: Groups) -> Iterator[str]:
             for name in known
             if all(
                 d.is_equal
-                for d in _difference("", list(zip(known[name], known[best], strict=True)))
+                for d in difference_of("", list(zip(known[name], known[best], strict=True)))
             )
         ]
         mean = sum(known[best]) / len(known[best])
@@ -156,7 +156,7 @@ def _shortest_waits(groups: Groups) -> Iterator[str]:
 
 
 def _are_equal(figures: Sequence[float], others: Sequence[float]) -> bool:
-    return all(d.is_equal for d in _difference("", list(zip(figures, others, strict=True))))
+    return all(d.is_equal for d in difference_of("", list(zip(figures, others, strict=True))))
 
 
 def _waits(group: Sequence[Summary], workload: str) -> list[float]:
@@ -165,7 +165,7 @@ def _waits(group: Sequence[Summary], workload: str) -> list[float]:
 
 def _sentence(groups: Groups, name: str, differences: Sequence[Difference]) -> str:
     runs, (first, reference) = groups[name], next(iter(groups.items()))
-    unequal = [_words(d) for d in differences if not d.is_equal]
+    unequal = [in_words(d) for d in differences if not d.is_equal]
     parts = [*_unstarted(runs, reference), *(unequal or [f"no difference from {first}"])]
     return f"{name}: {'; '.join(parts)}"
 
@@ -187,16 +187,16 @@ def compare(runs: Sequence[Summary], reference: Sequence[Summary]) -> Iterator[D
                 (run["workloads"][workload][key], other["workloads"][workload][key])
                 for run, other in zip(runs, reference, strict=True)
             ]
-            yield from _difference(f"{workload} {name}" if several else name, pairs)
+            yield from difference_of(f"{workload} {name}" if several else name, pairs)
     for key, name in OF_CLUSTER.items():
         pairs = [
             (run["cluster"].get(key), other["cluster"].get(key))
             for run, other in zip(runs, reference, strict=True)
         ]
-        yield from _difference(name, pairs)
+        yield from difference_of(name, pairs)
 
 
-def _difference(name: str, pairs: Sequence[Pair]) -> Iterator[Difference]:
+def difference_of(name: str, pairs: Sequence[Pair]) -> Iterator[Difference]:
     """Nothing where a figure is missing, or where the reference is zero and no share can be
     given."""
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
@@ -212,7 +212,7 @@ def _difference(name: str, pairs: Sequence[Pair]) -> Iterator[Difference]:
     yield Difference(name, shares["mean"], shares["low"], shares["high"])
 
 
-def _words(difference: Difference) -> str:
+def in_words(difference: Difference) -> str:
     """`batch wait 78 % less`, or `service wait 7.7 ×`."""
     name, mean, low, high = difference.name, difference.mean, difference.low, difference.high
     if mean == float("inf"):

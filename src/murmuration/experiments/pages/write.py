@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from murmuration.base import files
+from murmuration.experiments.autoscale import AutoscaleSpec
 from murmuration.experiments.capacity import CapacityQuestion, Walk, document
-from murmuration.experiments.pages import capacity, comparison, single, sweep
+from murmuration.experiments.pages import autoscale, capacity, comparison, single, sweep
 from murmuration.experiments.pages.parts import Summary, read_series, series_of
 from murmuration.experiments.record import read_record
 from murmuration.experiments.runs import RunOutcome
@@ -58,6 +61,26 @@ def write_sweep(folder: Path, name: str, axes: sweep.Axes, summaries: Sequence[S
 def _write_summaries(folder: Path, summaries: Sequence[Summary]) -> None:
     plain = [{k: v for k, v in summary.items() if k != "timing"} for summary in summaries]
     files.write_json(folder / snapshots.SUMMARY, {"runs": plain})
+
+
+def write_scalers(
+    folder: Path,
+    specs: Sequence[AutoscaleSpec],
+    summaries: Sequence[RunSummary],
+    runs: Sequence[RunSummary],
+) -> None:
+    """The report of auto-scaling runs, and their summary where there are several; of replicas the
+    first is drawn over time."""
+    first = {spec.label: spec.folder for spec in reversed(specs) if spec.folder is not None}
+    # The order of the command line, which the dictionary of the first ones has backwards.
+    labels = dict.fromkeys(spec.label for spec in specs)
+    series = {
+        label: {name: np.array(values) for name, values in read_series(first[label]).items()}
+        for label in labels
+    }
+    write_report(folder, autoscale.draw_page(summaries, series, runs))
+    if len(specs) > 1:
+        _write_summaries(folder, summaries)
 
 
 def write_walks(folder: Path, name: str, question: CapacityQuestion, walks: Sequence[Walk]) -> None:

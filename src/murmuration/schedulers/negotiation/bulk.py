@@ -227,6 +227,7 @@ class Cell(NamedTuple):
     numbered: Flags
     task_log: Records
     attempt_log: Records
+    meters: Records
 
 
 @helper

@@ -76,6 +76,7 @@ class SwarmTable(NamedTuple):
     rows: Amounts
     stays: Records
     task_log: Records
+    meters: Records
 
 
 @helper

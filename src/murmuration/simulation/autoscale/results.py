@@ -7,17 +7,14 @@ the capacity turns round by more than the band's half-width, beyond the turns of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.autoscaling import analysis
-from murmuration.base import files
 from murmuration.simulation.autoscale import world as w
 from murmuration.simulation.autoscale.build import AutoscaleRun
-from murmuration.simulation.results import snapshots
 
 Floats = NDArray[np.float64]
 Summary = dict[str, Any]
@@ -133,20 +130,3 @@ def one_cycle(run: AutoscaleRun, columns: Mapping[str, Floats]) -> Summary:
         summary[f"inside_{name}"] = analysis.probability_inside(nodes, load, target, band)
         summary[f"smallest_band_{name}"] = analysis.smallest_band(nodes, load, target, PROBABILITY)
     return summary
-
-
-def write(
-    folder: Path,
-    run: AutoscaleRun,
-    tables: Mapping[str, Any],
-    summary: Summary,
-    timing: Mapping[str, float],
-) -> None:
-    """The results in a folder; times apart, so that the other files are the same for the same
-    seed."""
-    files.write_table(folder / snapshots.SERIES, series(run))
-    files.write_json(
-        folder / snapshots.SCENARIO, {"label": run.scenario.autoscaler.kind, "tables": tables}
-    )
-    files.write_json(folder / snapshots.SUMMARY, summary)
-    files.write_json(folder / snapshots.TIMING, timing)

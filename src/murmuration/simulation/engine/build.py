@@ -34,8 +34,6 @@ from murmuration.workload.nodes import NodeTable
 
 PREFILL: dict[str, str | float] = {"cpu": 1.1, "memory": "1.5G"}
 SAMPLES = 169
-#: Energy is added up from samples of power: more of them where it is asked for.
-SAMPLES_OF_POWER = 8 * 168 + 1
 SLOTS_START = 1 << 16
 ROWS_START = 1 << 10
 #: Rows of a log beyond what one step may write, so that it is not read after each.
@@ -79,6 +77,7 @@ def make_world(setup: Setup, free: Amounts, masks: Flags, mask: Indices) -> wd.W
         "event_queue": np.zeros(rows, wd.EVENT),
         **_task_arrays(setup, room),
         **_measures(setup, taken),
+        "meters": _meters(setup, free),
         **_logs(setup, room),
     }
     running = round(taken[0] / setup.resources.vector(PREFILL)[0])
@@ -134,7 +133,6 @@ def _scheduler_arrays(setup: Setup) -> dict[str, Column]:
 def _measures(setup: Setup, taken: Amounts) -> dict[str, Column]:
     """What is counted and summed up, starting with what prefilled tasks have taken."""
     resources, workloads = len(setup.resources), len(setup.jobs.workloads)
-    costs = setup.scenario.cluster.costs
     schedulers = len(setup.schedulers) * setup.slots
     columns = wd.S_RESOURCES + 3 * resources + len(wd.S_PER_WORKLOAD) * workloads + schedulers
     return {
@@ -145,8 +143,19 @@ def _measures(setup: Setup, taken: Amounts) -> dict[str, Column]:
         "sums": np.stack([taken, np.zeros_like(taken), taken]),
         "sums_s": np.zeros((3, resources)),
         "samples": np.zeros((_samples(setup), columns)),
-        "watts": np.zeros((0, 2)) if costs is None else list_watts(costs, setup.nodes),
     }
+
+
+def _meters(setup: Setup, free: Amounts) -> Records:
+    """The meter of each node's energy, where the scenario has costs; prefilled tasks draw from the
+    start."""
+    costs, total = setup.scenario.cluster.costs, setup.changes.start
+    meters = np.zeros(0 if costs is None else len(total), wd.METER)
+    if costs is not None:
+        meters["idle"], meters["peak"] = list_watts(costs, setup.nodes).T
+        meters["total"], meters["cpu"] = total[:, 0], (total - free)[:, 0]
+        meters["tasks"] = (total - free).any(axis=1)
+    return meters
 
 
 def _logs(setup: Setup, room: int) -> dict[str, Column]:
@@ -167,7 +176,7 @@ def _logs(setup: Setup, room: int) -> dict[str, Column]:
 def _samples(setup: Setup) -> int:
     """How many samples a run takes: one for each time usage is measured, else a fixed number."""
     if not setup.has_usage:
-        return SAMPLES if setup.scenario.cluster.costs is None else SAMPLES_OF_POWER
+        return SAMPLES
     return max(2, round(setup.scenario.days * DAY_S / setup.scenario.scheduler.usage_s) + 1)
 
 

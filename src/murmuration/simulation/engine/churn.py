@@ -30,6 +30,7 @@ from murmuration.simulation.engine.world import (
     TASKS_END,
     World,
 )
+from murmuration.simulation.results.metering import meter_size
 from murmuration.simulation.results.recording import LOST, record_end, record_return
 
 
@@ -39,6 +40,7 @@ def change_node(w: World, event: int) -> None:
     node = w.node_events[event].node
     log_change(w.changes, node)
     was, leaves = resize(w, node, w.node_totals[event])
+    meter_size(w.meters, w.state, node, w.node_totals[event, 0])
     if was and leaves:
         w.state[0].nodes -= 1
         drop_claims(w, node)

@@ -18,6 +18,7 @@ from murmuration.simulation.engine.world import (
     S_TYPES,
     World,
 )
+from murmuration.simulation.results.metering import sum_watts
 
 allocation_type = helper(allocation_types.allocation_type)
 imbalance = helper(evenness.imbalance)
@@ -59,7 +60,7 @@ def sample(w: World) -> None:
     count_types(w.total, w.free, w.guaranteed, row)
     row[S_IMBALANCE] = imbalance(w.total, w.free)
     row[S_FRAGMENTATION] = fragmentation(w.total, w.free, w.sums, w.state[0].running)
-    row[S_POWER] = sum_power(w.total, w.free, w.watts, w.state[0].power_off)
+    row[S_POWER] = sum_watts(w.meters, w.state[0].power_off)
     set_claims_aside(w, -1)
     sample_sums(w.sums, w.workloads, w.busy, w.schedulers, row)
     w.state[0].sampled += 1
@@ -91,21 +92,6 @@ def count_types(total: Amounts, free: Amounts, guaranteed: Amounts, row: Floats)
             there |= total[i, r] > 0
         if there:
             row[S_TYPES + allocation_type(total[i], free[i], guaranteed[i], idle)] += 1.0
-
-
-@helper
-def sum_power(total: Amounts, free: Amounts, watts: Floats, power_off: bool) -> float:
-    """What all nodes that are there draw: linear in the CPU that is in use, between the watts of an
-    idle and of a full node."""
-    drawn = 0.0
-    for i in range(watts.shape[0]):
-        idle = True
-        for r in range(total.shape[1]):
-            idle &= free[i, r] == total[i, r]
-        if total[i, 0] > 0 and not (idle and power_off):
-            load = (total[i, 0] - free[i, 0]) / total[i, 0]
-            drawn += watts[i, 0] + (watts[i, 1] - watts[i, 0]) * load
-    return drawn
 
 
 @helper

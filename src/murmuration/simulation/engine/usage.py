@@ -18,6 +18,7 @@ from murmuration.base.arrays import Amounts, Floats, Records
 from murmuration.base.jit import helper, inlined
 from murmuration.simulation.engine.event_queue import schedule
 from murmuration.simulation.engine.world import USAGE_CHANGES, USED_NOW, World
+from murmuration.simulation.results.metering import meter_change
 
 
 @helper
@@ -89,6 +90,7 @@ def measure_usage(w: World) -> None:
             point = point_of(w.state, w.tasks[slot].began, points)
             if point != w.tasks[slot].point:
                 w.tasks[slot].point = point
+                before = w.task_used[slot, 0]
                 follow(
                     w.free,
                     w.sums,
@@ -99,3 +101,12 @@ def measure_usage(w: World) -> None:
                     w.request[job],
                     w.curves[w.jobs[job].curve, point],
                 )
+                meter_use(w, slot, w.task_used[slot, 0] - before)
+
+
+@helper
+def meter_use(w: World, slot: int, change: int) -> None:
+    """A task uses so much more CPU: on its node and, if it is under way, on the one it leaves."""
+    meter_change(w.meters, w.state, w.slots[slot].node, change, 0)
+    if w.tasks[slot].source >= 0:
+        meter_change(w.meters, w.state, w.tasks[slot].source, change, 0)

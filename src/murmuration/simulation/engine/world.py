@@ -271,6 +271,19 @@ ATTEMPT_ROW = np.dtype(
     ],
     align=True,
 )
+#: Since when a node draws what it draws now, what it has used until then, and what that depends on.
+METER = np.dtype(
+    [
+        ("since", "f8"),
+        ("joules", "f8"),
+        ("idle", "f8"),
+        ("peak", "f8"),
+        ("total", "i8"),
+        ("cpu", "i8"),
+        ("tasks", "i8"),
+    ],
+    align=True,
+)
 NUMBERS = np.dtype([("first", "i8"), ("next", "i8")], align=True)
 NODE_EVENT = np.dtype([("time", "f8"), ("node", "i4")], align=True)
 
@@ -325,8 +338,8 @@ class World(NamedTuple):
     sums: Amounts
     sums_s: Floats
     samples: Floats
-    #: Idle and peak watts of each node; empty where nobody asks.
-    watts: Floats
+    #: The meter of each node's energy; empty where nobody asks.
+    meters: Records
     # What is recorded of every task and attempt on request; else empty.
     stays: Records
     numbers: Records

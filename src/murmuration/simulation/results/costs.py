@@ -14,10 +14,12 @@ from murmuration.base.arrays import Flags, Floats
 from murmuration.base.errors import InputError
 from murmuration.base.resources import MICRO
 from murmuration.simulation.engine.setup import NodeChanges
+from murmuration.simulation.engine.world import World
 from murmuration.simulation.scenarios.scenario import CostSettings
 from murmuration.workload.nodes import NodeTable
 
 HOUR_S = 3600.0
+JOULES_PER_KWH = 3.6e6
 PRICE, IDLE, PEAK = "price_per_h", "idle_watts", "peak_watts"
 
 
@@ -57,6 +59,16 @@ def _given(nodes: NodeTable, name: str, setting: float | None, model: Floats) ->
             )
         values.append(float(value))
     return np.array(values, dtype=np.float64)
+
+
+def read_meters(world: World, until_s: float) -> float:
+    """The joules of all nodes until then: what their meters show, and what they have drawn since
+    the last change on each."""
+    meters, power_off = world.meters, bool(world.state["power_off"][0])
+    on = (meters["total"] > 0) & ~(power_off & (meters["tasks"] == 0))
+    load = meters["cpu"] / np.maximum(meters["total"], 1)
+    watts = np.where(on, meters["idle"] + (meters["peak"] - meters["idle"]) * load, 0.0)
+    return float(np.sum(meters["joules"] + watts * (until_s - meters["since"])))
 
 
 def hours_there(changes: NodeChanges, seconds: float) -> Floats:

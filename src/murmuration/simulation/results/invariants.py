@@ -38,6 +38,13 @@ def check(run: Run) -> None:
     assert (world.outgoing == expected.outgoing).all(), (
         "outgoing is not what the tasks under way take"
     )
+    if len(world.meters):
+        assert (world.meters["cpu"] == expected.metered[:, 0]).all(), (
+            "a meter does not count the CPU of the tasks on its node"
+        )
+        assert (world.meters["tasks"] == expected.metered[:, 1]).all(), (
+            "a meter does not count the tasks on its node"
+        )
     taken = expected.prefilled.sum(axis=0)
     assert (world.sums[wd.REQUIRED] == taken + world.held.sum(axis=0)).all(), (
         "sums disagree with what workloads hold"
@@ -67,6 +74,7 @@ class Expected:
         self.free, self.unreserved = self.world.total - self.prefilled, self.world.total.copy()
         self.guaranteed, self.outgoing = np.zeros_like(free), np.zeros_like(self.world.outgoing)
         self.used = np.zeros(free.shape[1], dtype=np.int64)
+        self.metered = np.stack([self.prefilled[:, 0], self.prefilled.any(axis=1)], axis=1)
         self.placed = np.zeros(len(self.world.jobs), dtype=np.int64)
 
     def run_tasks(self, run: int) -> None:
@@ -81,11 +89,10 @@ class Expected:
     def task(self, job: int, slot: int, node: int) -> None:
         """One task counts on one node."""
         world = self.world
-        if len(world.unreserved):
-            self.free[node] -= world.task_used[slot]
-            self.used += world.task_used[slot]
-        else:
-            self.free[node] -= world.request[job]
+        amounts = world.task_used[slot] if len(world.unreserved) else world.request[job]
+        self.free[node] -= amounts
+        self.used += amounts
+        self.metered[node] += (amounts[0], 1)
         if world.jobs["production"][job]:
             self.guaranteed[node] += world.request[job]
         if self.is_reserved(job):

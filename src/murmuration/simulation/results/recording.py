@@ -7,7 +7,7 @@ and they overlap while it is under way, as its room does. A row of `attempt_log`
 attempt ends.
 
 Nothing here is read by any decision. Without the request all arrays are empty, and each function
-returns at once.
+returns at once. The same moments turn the meters of energy (`results/metering.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from murmuration.base.arrays import Records
 from murmuration.base.jit import helper
 from murmuration.simulation.engine.world import World
+from murmuration.simulation.results.metering import meter_run, meter_task
 
 #: Why a stay ended. A task is `CUT` that ended, or was lost, before it had arrived: its stay on
 #: the node it came from says how it ended.
@@ -39,6 +40,7 @@ def is_log_full(state: Records, slots: Records, task_log: Records, attempt_log: 
 @helper
 def record_start(c: World, run: int) -> None:
     """The tasks of a run start; each is the first of its job that is not placed."""
+    meter_run(c, run, 1)
     if c.stays.shape[0] == 0:
         return
     job, slot = c.runs[run].job, c.runs[run].slot
@@ -66,6 +68,7 @@ def begin_stay(stays: Records, slot: int, now: float, source: int, megabytes: fl
 @helper
 def record_move(c: World, slot: int, source: int, megabytes: float) -> None:
     """A task sets out: its stay on the source goes on, and one on the destination begins."""
+    meter_task(c, c.tasks[slot].job, slot, c.slots[slot].node, 1)
     if c.stays.shape[0] > 0:
         stay = c.stays[slot]
         stay.left_start = stay.start
@@ -85,6 +88,7 @@ def record_forced(c: World, slot: int) -> None:
 @helper
 def record_departure(c: World, slot: int, why: int) -> None:
     """The stay on the node a task came from ends: it has arrived, or it ended on the way."""
+    meter_task(c, c.tasks[slot].job, slot, c.tasks[slot].source, -1)
     if c.stays.shape[0] > 0:
         stay = c.stays[slot]
         write_row(c, slot, c.tasks[slot].source, why, stay.left_start)
@@ -99,6 +103,7 @@ def record_departure(c: World, slot: int, why: int) -> None:
 @helper
 def record_return(c: World, slot: int) -> None:
     """The destination of a task under way is gone: it stays where it was."""
+    meter_task(c, c.tasks[slot].job, slot, c.slots[slot].node, -1)
     if c.stays.shape[0] > 0:
         write_row(c, slot, c.slots[slot].node, CUT, c.stays[slot].start)
         stay = c.stays[slot]
@@ -111,6 +116,7 @@ def record_return(c: World, slot: int) -> None:
 @helper
 def record_end(c: World, job: int, slot: int, why: int) -> None:
     """A task ends. One that will be placed again gives its number back."""
+    meter_task(c, job, slot, c.slots[slot].node, -1)
     if c.stays.shape[0] > 0:
         stay = c.stays[slot]
         write_row(c, slot, c.slots[slot].node, CUT if stay.cut else why, stay.start)
@@ -123,7 +129,7 @@ def record_end(c: World, job: int, slot: int, why: int) -> None:
 @helper
 def record_ends(c: World, run: int, why: int) -> None:
     """All tasks of a run end."""
-    if c.stays.shape[0] > 0:
+    if c.stays.shape[0] > 0 or c.meters.shape[0] > 0:
         slot = c.runs[run].slot
         while slot >= 0:
             record_end(c, c.runs[run].job, slot, why)

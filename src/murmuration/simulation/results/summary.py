@@ -14,7 +14,13 @@ from murmuration.cluster import allocation_types
 from murmuration.schedulers.admission import ABANDONED, NEVER, SCHEDULED
 from murmuration.simulation.engine import world as wd
 from murmuration.simulation.engine.run import Run
-from murmuration.simulation.results.costs import HOUR_S, hours_there, list_prices
+from murmuration.simulation.results.costs import (
+    HOUR_S,
+    JOULES_PER_KWH,
+    hours_there,
+    list_prices,
+    read_meters,
+)
 from murmuration.simulation.results.detail import job_columns
 from murmuration.simulation.results.snapshots import SUMMARY_VERSION
 
@@ -182,17 +188,16 @@ def _losses(run: Run) -> Summary:
 
 
 def _costs(run: Run) -> Summary:
-    """Money and energy, where the scenario asks: the price of nodes while they are there, and the
-    mean of what they draw."""
+    """Money and energy, where the scenario asks: the price of nodes while they are there, and what
+    they draw."""
     costs, setup = run.setup.scenario.cluster.costs, run.setup
     if costs is None:
         return {}
-    hours = run.horizon_s / HOUR_S
-    watts = float(run.world.samples[: run.world.state["sampled"][0], wd.S_POWER].mean())
     nodes = float(list_prices(costs, setup.nodes) @ hours_there(setup.changes, run.horizon_s))
-    energy_kwh = watts * hours / 1000.0
+    joules = read_meters(run.world, run.horizon_s)
+    energy_kwh = joules / JOULES_PER_KWH
     return {
-        "power_mean_w": watts,
+        "power_mean_w": joules / run.horizon_s,
         "energy_kwh": energy_kwh,
         "price_of_nodes": nodes,
         "cost": nodes + energy_kwh * costs.price_per_kwh,

@@ -113,6 +113,7 @@ def swarm_of(w: SwarmWorld) -> SwarmTable:
         rows=w.swarm_rows,
         stays=w.stays,
         task_log=w.task_log,
+        meters=w.meters,
     )
 
 
