@@ -11,7 +11,8 @@ import click
 from murmuration.cli import common
 
 if TYPE_CHECKING:
-    from murmuration.experiments.autoscale import AutoscaleSpec, Summary
+    from murmuration.experiments.autoscale import AutoscaleSpec
+    from murmuration.experiments.runs import Summary
     from murmuration.reports.terminal import FittingTable
 
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 from murmuration.base import files
 from murmuration.base.errors import InputError, unknown
 from murmuration.experiments.parallel import RunKind
-from murmuration.experiments.runs import read_stored_tables
-from murmuration.experiments.specs import REPLICAS_MAX
+from murmuration.experiments.runs import Summary, read_stored_tables
+from murmuration.experiments.specs import REPLICAS_MAX, Tables
 from murmuration.simulation.autoscale import build, results
 from murmuration.simulation.autoscale.scenario import (
     AutoscaleScenario,
@@ -32,7 +31,6 @@ from murmuration.simulation.results import snapshots
 from murmuration.simulation.scenarios import scenario as sc
 
 Columns = Mapping[str, NDArray[np.float64]]
-Summary = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class AutoscaleSpec:
     """One run to be made: its scenario, and the same as it was written, for the record."""
 
     scenario: AutoscaleScenario
-    tables: Mapping[str, Any]
+    tables: Tables
     #: The file or preset, to be named when something is wrong.
     source: str
     folder: str | None = None
@@ -59,7 +57,7 @@ class AutoscaleSpec:
 
 
 def read_specs(
-    name: str, changes: Mapping[str, Any], kinds: Sequence[str] | None, replicas: int = 1
+    name: str, changes: Tables, kinds: Sequence[str] | None, replicas: int = 1
 ) -> list[AutoscaleSpec]:
     """Read a preset or a TOML file, with keys overridden: a run for each kind of scaler (or one of
     the scenario's own) and seed, counted upwards. The files it names are read too, before anything
@@ -81,7 +79,7 @@ def read_specs(
     ]
 
 
-def _spec(tables: Mapping[str, Any], name: str, changes: Mapping[str, Any]) -> AutoscaleSpec:
+def _spec(tables: Tables, name: str, changes: Tables) -> AutoscaleSpec:
     own = sc.override(tables, changes)
     return AutoscaleSpec(check(own, name), own, name)
 

@@ -52,14 +52,14 @@ class WorkerContext(SpawnContext):
 Done = Callable[[int, Summary], None]
 
 
-class RunSpec(Protocol):
+class SpecInFolder(Protocol):
     """One run to be made, and the folder for its results."""
 
     @property
     def folder(self) -> str | None: ...
 
 
-S = TypeVar("S", bound=RunSpec)
+S = TypeVar("S", bound=SpecInFolder)
 Outcome = TypeVar("Outcome")
 
 

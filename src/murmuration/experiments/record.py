@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -30,7 +30,7 @@ class RecordedSpec(Protocol):
     @property
     def label(self) -> str: ...
     @property
-    def tables(self) -> Mapping[str, Any]: ...
+    def tables(self) -> Mapping[str, object]: ...
 
 
 class CommandRecord(msgspec.Struct, frozen=True):

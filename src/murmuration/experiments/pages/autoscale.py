@@ -4,15 +4,15 @@ scaler."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.base.version import __version__
-from murmuration.experiments.autoscale import Columns, Summary
+from murmuration.experiments.autoscale import Columns
 from murmuration.experiments.pages.columns import cell
 from murmuration.experiments.pages.verdict import certainty, difference_of, in_words
+from murmuration.experiments.runs import Summary
 from murmuration.experiments.statistics import middle
 from murmuration.reports.charts import Chart, Series
 from murmuration.reports.formats import human, percent
@@ -29,7 +29,7 @@ HOURS_FROM_S = 10_800.0
 POINTS = 700
 
 
-def tabulate(summaries: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[object]]]:
+def tabulate(summaries: Sequence[Summary]) -> tuple[list[str], list[list[object]]]:
     """One row per scaler: is the capacity right, what did it do to requests, what did it cost."""
     columns = [
         "autoscaler",
@@ -48,7 +48,7 @@ def tabulate(summaries: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
     return columns, [_row(summary) for summary in summaries]
 
 
-def _row(summary: Mapping[str, Any]) -> list[object]:
+def _row(summary: Summary) -> list[object]:
     capacity, nodes, requests, response = (
         summary[key] for key in ("capacity", "nodes", "requests", "response_s")
     )
@@ -238,7 +238,7 @@ def _response(columns: Columns) -> NDArray[np.float64]:
     return _per(columns, "response_s", "done")
 
 
-def _analysis(one_cycle: Mapping[str, Any]) -> ReportTable:
+def _analysis(one_cycle: Summary) -> ReportTable:
     rows = [
         [
             f"workload {word} by half",

@@ -9,10 +9,9 @@ Where a scenario has no costs there are no meters, and each function returns at 
 
 from __future__ import annotations
 
-from typing import Any
-
 from murmuration.base.arrays import Records
 from murmuration.base.jit import helper
+from murmuration.simulation.engine.world import World
 
 
 @helper
@@ -43,7 +42,7 @@ def meter_change(meters: Records, state: Records, node: int, cpu: int, tasks: in
 
 
 @helper
-def meter_task(c: Any, job: int, slot: int, node: int, sign: int) -> None:
+def meter_task(c: World, job: int, slot: int, node: int, sign: int) -> None:
     """A task comes to a node (1) or leaves it (−1)."""
     if c.meters.shape[0] > 0:
         cpu = c.task_used[slot, 0] if c.task_used.shape[0] > 0 else c.request[job, 0]
@@ -51,7 +50,7 @@ def meter_task(c: Any, job: int, slot: int, node: int, sign: int) -> None:
 
 
 @helper
-def meter_run(c: Any, run: int, sign: int) -> None:
+def meter_run(c: World, run: int, sign: int) -> None:
     """All tasks of a run start (1) or end (−1)."""
     if c.meters.shape[0] > 0:
         slot = c.runs[run].slot
