@@ -115,7 +115,7 @@ class Cluster:
 
     def make_way(self, j: int, waiting: list[int], now: float) -> bool:
         """End running jobs of lower priority, the lowest and then the latest first, until there is
-        room; none if all of them are not enough."""
+        room, but for those whose room is not needed then; none if all are not enough."""
         job, victims, room = self.jobs[j], [], self.free()
         lower = [k for k in self.ends if self.jobs[k].priority < job.priority]
         for k in sorted(lower, key=lambda k: (self.jobs[k].priority, -self.starts[k], -k)):
@@ -125,6 +125,10 @@ class Cluster:
             room += self.jobs[k].size
         if room < job.size or not victims:
             return False
+        for k in reversed(victims.copy()):
+            if room - self.jobs[k].size >= job.size:
+                room -= self.jobs[k].size
+                victims.remove(k)
         for k in victims:
             if self.preempt == "suspend":
                 self.left[k] = self.ends[k] - now

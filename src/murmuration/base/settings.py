@@ -7,9 +7,10 @@ problems: sentences that name the key and what was expected. The scenario raises
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Collection, Iterator
 
-from murmuration.base.errors import did_you_mean
+from murmuration.base.errors import InputError, did_you_mean
 
 #: Nodes at most: the limit of every setting that counts nodes.
 NODES_MAX = 1_000_000
@@ -37,3 +38,20 @@ def check_word(key: str, word: str, known: Collection[str]) -> Iterator[str]:
     """A sentence if the word is not one of those known."""
     if word not in known:
         yield f"{key}: unknown word {word!r}; {did_you_mean(word, known)}"
+
+
+def parse_setting(text: str) -> tuple[str, object]:
+    """`a.b.c=VALUE` as written after `--set`; a value that is not TOML is taken as text."""
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise InputError(
+            f"--set: expected KEY=VALUE such as scheduler.conflict=machine, got {text!r}"
+        )
+    return key.strip(), parse_value(value)
+
+
+def parse_value(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()

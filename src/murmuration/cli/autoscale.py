@@ -65,10 +65,10 @@ def autoscale(
       murmur autoscale depas --days 0.02
       murmur autoscale depas --days 0.02 -s depas,threshold --replicas 5
     """
+    from murmuration.base.settings import parse_setting
     from murmuration.experiments import autoscale as runs_of
     from murmuration.experiments.pages.write import write_scalers
     from murmuration.experiments.statistics import combine_by_label
-    from murmuration.simulation.scenarios.scenario import parse_setting
 
     changes = dict(parse_setting(text) for text in settings)
     if seed is not None:

@@ -135,8 +135,8 @@ def with_options(*options: Callable[[Function], Function]) -> Callable[[Function
 
 def read_study(name: str, settings: Sequence[str], seed: int | None, days: float | None) -> Study:
     """A preset or a scenario file with the overrides of the command line, read and checked."""
+    from murmuration.base.settings import parse_setting
     from murmuration.experiments.specs import read_study
-    from murmuration.simulation.scenarios.scenario import parse_setting
 
     changes = dict(parse_setting(text) for text in (*settings, *option_settings()))
     if seed is not None:
@@ -309,7 +309,7 @@ def say_report(folder: Path | None) -> None:
 
 def parse_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
     """`key=1,2,3` as written after `--vary`, several times for a grid."""
-    from murmuration.simulation.scenarios.scenario import parse_value
+    from murmuration.base.settings import parse_value
 
     axes: dict[str, list[Any]] = {}
     for text in texts:

@@ -22,6 +22,8 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     allocator: str = "drf"
     #: A queue discipline; empty: by priority, and no job holds up another.
     queue: str = ""
+    #: Settings of the queue by the keys of a scenario: `scheduler.queue_settings.preempt=requeue`.
+    settings: list[str] = []
     resources: list[str] = []
     seed: int = 1
     agent_timeout_s: float = 60.0

@@ -16,6 +16,7 @@ from murmuration.base.errors import InputError, did_you_mean
 from murmuration.base.words import plain_types
 
 COUNT_MAX = 100_000
+GRACE_S, GRACE_MAX_S = 5.0, 3600.0
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
@@ -61,6 +62,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     #: What a task may have on disk; 0 is no bound.
     disk: str | int | float = "10Gi"
     time_limit_s: float | None = None
+    #: What a task that is told to stop (SIGTERM) has until it is killed (SIGKILL).
+    grace_s: float = GRACE_S
 
 
 class FieldError(InputError):
@@ -155,6 +158,10 @@ def _find_errors(spec: JobSpec) -> Any:
     if spec.time_limit_s is not None and not 0 < spec.time_limit_s < 1e9:
         yield FieldError(
             "time_limit_s", f"expected a number of seconds above 0, got {spec.time_limit_s:g}"
+        )
+    if not 0 <= spec.grace_s <= GRACE_MAX_S:
+        yield FieldError(
+            "grace_s", f"expected seconds from 0 to {GRACE_MAX_S:g}, got {spec.grace_s:g}"
         )
     try:
         parse_quantity(spec.disk, "disk")

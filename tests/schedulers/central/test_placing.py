@@ -145,3 +145,10 @@ def test_which_jobs_can_be_decided_on_as_a_whole() -> None:
     rules: list[dict[str, Any]] = [{"spread": "zone"}, {"affinity": ["x"]}, {"ports": [80]}]
     for k, rule in enumerate(rules):
         assert not is_simple(bench.submit(f"ruled-{k}", **rule))
+
+
+def test_a_gang_without_room_does_not_hold_up_a_single_task_alike() -> None:
+    bench = Bench()
+    bench.submit("gang", count=17, gang=True)
+    bench.submit("single")
+    assert len(bench.planned()["single"]) == 1

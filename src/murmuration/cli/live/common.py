@@ -88,6 +88,14 @@ QUEUE = click.option(
     metavar="NAME",
     help="Start whole jobs in the order of a queue discipline: fcfs, easy, … (docs/queues.md).",
 )
+SETTINGS = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the queue as in a scenario, e.g. scheduler.queue_settings.preempt=requeue; "
+    "may be repeated (docs/queues.md).",
+)
 AGENT_TIMEOUT = click.option(
     "--agent-timeout",
     "agent_timeout_s",

@@ -17,6 +17,7 @@ from murmuration.cli.live import common as live
 @live.PLACEMENT
 @live.ALLOCATOR
 @live.QUEUE
+@live.SETTINGS
 @click.option(
     "--resource",
     "extra",
@@ -65,6 +66,7 @@ def master(
     placement: str,
     allocator: str,
     queue: str,
+    settings: tuple[str, ...],
     extra: tuple[str, ...],
     agent_timeout_s: float,
     store: str,
@@ -91,6 +93,7 @@ def master(
             placement=placement,
             allocator=allocator,
             queue=queue,
+            settings=list(settings),
             resources=list(extra),
             agent_timeout_s=agent_timeout_s,
             store=store,

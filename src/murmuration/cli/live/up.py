@@ -28,6 +28,7 @@ from murmuration.cli.live import common as live
 @live.PLACEMENT
 @live.ALLOCATOR
 @live.QUEUE
+@live.SETTINGS
 @click.option(
     "--cpu", type=float, help="CPUs of each node (default: the host's, divided; at least 1)."
 )
@@ -57,6 +58,7 @@ def up(
     placement: str,
     allocator: str,
     queue: str,
+    settings: tuple[str, ...],
     cpu: float | None,
     memory: str | None,
     extra: tuple[str, ...],
@@ -90,6 +92,7 @@ def up(
         placement=placement,
         allocator=allocator,
         queue=queue,
+        settings=list(settings),
         resources=[name for name in amounts if name not in ("cpu", "memory")],
         seed=1 if seed is None else seed,
         agent_timeout_s=agent_timeout_s,

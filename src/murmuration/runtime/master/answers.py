@@ -22,6 +22,7 @@ from murmuration.schedulers.central.explain import (
 from murmuration.schedulers.central.jobs import ACTIVE, CentralTaskState, JobRecord, TaskRecord
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.placing import is_simple
+from murmuration.schedulers.central.preemption import made_way_for
 from murmuration.schedulers.offers.messages import Vector
 
 
@@ -205,6 +206,7 @@ class Reasons:
         self._master, self._now = master, now
         self._known: dict[object, str] = {}
         self._by_job: dict[str, str] = {}
+        self._awaited = {made_way_for(task) for _, task in master.jobs.runs.values()}
 
     def of(self, job: JobRecord) -> str:
         if job.name not in self._by_job:
@@ -212,7 +214,9 @@ class Reasons:
         return self._by_job[job.name]
 
     def _waiting(self, job: JobRecord) -> str:
-        waits = any(job.tasks[index].ready_s > self._now for index in job.waiting)
+        tasks = [job.tasks[index] for index in job.waiting]
+        waits = any(task.ready_s > self._now or made_way_for(task) for task in tasks)
+        waits |= job.name in self._awaited
         alike = is_simple(job) and not waits and job.name not in self._master.policy_errors
         kind = (job.spec.user, job.request, job.constraints, len(job.waiting))
         key: object = kind if alike else job.name

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.placement.registry import is_user_defined, resolve
+from murmuration.runtime.master.queues import LiveQueue, read_queue
 from murmuration.runtime.options import MasterOptions
 from murmuration.schedulers.central.master import CentralSettings
 from murmuration.schedulers.offers.allocators import ALLOCATORS
 from murmuration.schedulers.offers.master import Rules
-from murmuration.schedulers.queues.discipline import find_discipline
+from murmuration.schedulers.queues.discipline import QueueSettings
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ def live_settings(options: MasterOptions) -> tuple[CentralSettings, str, str]:
     if options.allocator not in ALLOCATORS:
         raise InputError(f"allocator {options.allocator!r}: expected {', '.join(ALLOCATORS)}")
     rules = Rules(allocator=ALLOCATORS[options.allocator], timeout_s=5.0, revoke_after_s=10.0)
-    if options.queue and LIVE_KINDS[kind].by_offers:
-        raise InputError(f"queue {options.queue!r}: {kind} has no queue to order")
+    queue = read_queue(options.queue, options.settings)
+    if LIVE_KINDS[kind].by_offers:
+        _refuse_queue(queue, kind)
     resources = Resources(("cpu", "memory", *options.resources))
     settings = CentralSettings(
         resources,
@@ -52,10 +54,20 @@ def live_settings(options: MasterOptions) -> tuple[CentralSettings, str, str]:
         rules,
         by_offers=LIVE_KINDS[kind].by_offers,
         agent_timeout_s=options.agent_timeout_s,
-        queue=find_discipline(options.queue) if options.queue else None,
+        queue=queue.discipline,
+        queue_settings=queue.settings,
+        reservations=queue.reservations,
         margin_s=lease_margin_s(options.agent_timeout_s),
     )
     return settings, kind, placement
+
+
+def _refuse_queue(queue: LiveQueue, kind: str) -> None:
+    """With offers the allocator decides who is next, and takes back what it gave too much of."""
+    if queue.discipline is not None:
+        raise InputError(f"queue {queue.discipline.name!r}: {kind} has no queue to order")
+    if queue.settings != QueueSettings():
+        raise InputError(f"scheduler.queue_settings: {kind} has no queue to order")
 
 
 def lease_margin_s(agent_timeout_s: float) -> float:

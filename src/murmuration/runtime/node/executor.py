@@ -55,10 +55,10 @@ from murmuration.schedulers.central.node_agent import (
     ending,
 )
 from murmuration.schedulers.offers.messages import Status
+from murmuration.workload.job_spec import GRACE_S
 
 #: Folders of ended runs that are kept for their output.
 KEEP = 500
-GRACE_S = 5.0
 #: Bytes that a run may write to its outputs; looked at once a second.
 OUTPUT_MAX = 2**30
 TOO_MUCH_OUTPUT = "too much output"
@@ -216,7 +216,8 @@ class Executor:
             ):
                 # A job of this name was forgotten long ago; what is left of it is only its output.
                 remove_tree(folder)
-            self._journal.write(Begun(launch.framework, launch.run, launch.request, ends))
+            grace_s = launch.order.grace_s
+            self._journal.write(Begun(launch.framework, launch.run, launch.request, ends, grace_s))
             given = self._host.find_ports(launch.order.ports)
             folder.mkdir(mode=0o700)
             environment = {**launch.order.environment, **name_ports(given)}
@@ -292,7 +293,11 @@ class Executor:
     def kill(self, run: str, reason: str, now: bool) -> None:
         handle = self._handles.get(run)
         if handle is not None:
-            self.isolation.kill(handle, 0.0 if now else GRACE_S, reason)
+            self.isolation.kill(handle, 0.0 if now else self._grace_s(run), reason)
+
+    def _grace_s(self, run: str) -> float:
+        begun = self._journal.begun.get(run)
+        return GRACE_S if begun is None else begun.grace_s
 
     def kill_all(self, runs: Iterable[str]) -> None:
         """End these without patience: all are killed before anything is cleared up."""
@@ -343,7 +348,7 @@ class Executor:
             if self._handles.get(run) is not handle:
                 continue
             if handle.order is None and output_size(handle.folder) > OUTPUT_MAX:
-                self.isolation.kill(handle, GRACE_S, TOO_MUCH_OUTPUT)
+                self.isolation.kill(handle, self._grace_s(run), TOO_MUCH_OUTPUT)
             if handle.ended is not None or self.isolation.poll(handle) is not None:
                 self._exited(run)
             else:

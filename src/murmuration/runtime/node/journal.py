@@ -17,6 +17,7 @@ import msgspec
 from murmuration.runtime.folder import open_private
 from murmuration.schedulers.central.messages import Ended
 from murmuration.schedulers.central.node_agent import RunStopping
+from murmuration.workload.job_spec import GRACE_S
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
@@ -27,6 +28,8 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
     request: tuple[int, ...]
     #: By the clock that counts from the host's start; None without a time limit.
     ends_s: float | None
+    #: What it has between being told to stop and being killed.
+    grace_s: float = GRACE_S
 
 
 class Stopping(msgspec.Struct, frozen=True, tag=True):

@@ -16,10 +16,12 @@ from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord, Tas
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob
 from murmuration.schedulers.central.placing import Round, job_view
+from murmuration.schedulers.central.preemption import made_way_for
 
 #: Reasons by precedence: what is said first is what must be settled first.
 POLICY, CONSTRAINT, QUOTA, RESOURCES = "policy", "constraint", "quota", "resources"
 QUEUE = "ahead in the queue"
+PREEMPTION = "preemption"
 AHEAD = 5
 
 
@@ -183,15 +185,7 @@ class ExplainingRound(Round):
         self, job: JobRecord, tasks: list[TaskRecord], whole: bool = False
     ) -> list[tuple[TaskRecord, int]]:
         if job.name == self.wanted:
-            twin = Round(
-                self.resources,
-                self.placement,
-                self.jobs,
-                replace(self.rows, free=self.rows.free.copy()),
-                copy.deepcopy(self.rng),
-                self.now,
-            )
-            twin.present, twin.ports = copy.deepcopy(self.present), copy.deepcopy(self.ports)
+            twin = self.twin(self.rows.free.copy())
             waiting = [task.index for task in tasks]
             self.decisions.append(_explanation(twin, job, waiting, self.now, None))
         return super().place(job, tasks, whole)
@@ -215,7 +209,17 @@ def _filters(round_: Round, job: JobRecord) -> dict[str, int]:
 def waiting_reason(
     master: CentralMaster, job: JobRecord, now: float, decision: Explanation
 ) -> tuple[str, str, str]:
-    """The tier of the reason, the reason, and what would wake the job."""
+    """The tier of the reason, the reason, and what would wake the job; and for whom it made way."""
+    tier, reason, wakes_on = _find_reason(master, job, now, decision)
+    others = {made_way_for(job.tasks[index]) for index in job.waiting} - {""}
+    if others:
+        reason += f"; it made way for {', '.join(sorted(others)[:AHEAD])}"
+    return tier, reason, wakes_on
+
+
+def _find_reason(
+    master: CentralMaster, job: JobRecord, now: float, decision: Explanation
+) -> tuple[str, str, str]:
     later = [job.tasks[index] for index in job.waiting if job.tasks[index].ready_s > now]
     if job.name in master.policy_errors:
         return POLICY, master.policy_errors[job.name], "a policy that answers"
@@ -239,8 +243,20 @@ def waiting_reason(
     if by_rule == decision.considered:
         return CONSTRAINT, _name_commonest(decision), "a node joins"
     if decision.placed < decision.tasks:
+        runs = master.jobs.runs.items()
+        ending = [run for run, (_, task) in runs if made_way_for(task) == job.name]
+        if ending:
+            reason = f"tasks of lower priority make way for it: {_name_runs(ending)}"
+            return PREEMPTION, reason, "they have ended"
         return RESOURCES, decision.verdict.reason if decision.verdict else "no room", "a task ends"
     return QUEUE, "it is about to be placed", "its turn"
+
+
+def _name_runs(runs: list[str]) -> str:
+    """A few tasks by name, and how many more."""
+    names = [run.rpartition(".")[0] for run in runs]
+    more = f" and {len(names) - AHEAD} more" if len(names) > AHEAD else ""
+    return ", ".join(names[:AHEAD]) + more
 
 
 def _name_commonest(decision: Explanation) -> str:

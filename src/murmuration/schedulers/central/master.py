@@ -105,7 +105,6 @@ class CentralMaster(MasterState):
 
     def __init__(self, settings: CentralSettings, seed: int) -> None:
         super().__init__(settings, seed)
-        self._changed = False
         self._notes: list[Effect] = []
         self._effects: list[Effect] = []
 
@@ -419,8 +418,8 @@ class CentralMaster(MasterState):
         if self.jobs.queue and self.settings.by_offers:
             self._tell_ledger(SetNeedsOffers(JOBS, True))
         elif self.jobs.queue:
-            for transaction in self._transactions():
-                self._tell_ledger(transaction)
+            for proposal in self._proposals():
+                self._tell_ledger(proposal)
 
 
 #: The events after which a task that waits may find a node. Others are woken for by a time of their

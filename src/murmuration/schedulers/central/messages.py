@@ -13,7 +13,7 @@ import msgspec
 
 from murmuration.schedulers.agent import Connected, Disconnected, Message, Wake
 from murmuration.schedulers.offers.messages import Status, Vector
-from murmuration.workload.job_spec import JobSpec
+from murmuration.workload.job_spec import GRACE_S, JobSpec
 
 #: The framework of the built-in job manager.
 JOBS = "jobs"
@@ -48,6 +48,8 @@ class Order(msgspec.Struct, frozen=True):
     host_network: bool = False
     #: Bytes that it may have on disk; 0 is no bound.
     disk: int = 0
+    #: What it has between being told to stop and being killed.
+    grace_s: float = GRACE_S
 
 
 class Running(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from murmuration.base.arrays import Amounts, Indices, Times
 from murmuration.base.resources import MICRO
 from murmuration.schedulers.central.jobs import JobRecord, JobTable
 from murmuration.schedulers.central.placing import Planned, Round
+from murmuration.schedulers.central.preemption import MakingWay, find_awaited
 from murmuration.schedulers.queues import shares
 from murmuration.schedulers.queues.discipline import (
     BY_FACTORS,
@@ -58,6 +59,7 @@ def owner(job: JobRecord) -> str:
 class PlainQueue:
     """By priority and submission, task by task; no job holds up another."""
 
+    settings: QueueSettings
     jobs: JobTable
     whole = False
 
@@ -65,7 +67,8 @@ class PlainQueue:
         return self.jobs.in_order()
 
     def plan(self, round_: Round) -> list[Planned]:
-        return round_.plan(self.jobs.in_order())
+        is_on = self.settings.preempt != "no"
+        return round_.plan(self.jobs.in_order(), MakingWay(round_, False).seek if is_on else None)
 
 
 @dataclass
@@ -98,7 +101,10 @@ class JobQueue:
             ranks = self.discipline.rank(queued, self.settings).tolist()
         else:
             ranks = self._rank_by_use(jobs, now, total)
-        return [job for _, _, job in sorted(zip(ranks, range(len(jobs)), jobs, strict=True))]
+        # Whoever others make way for comes first, or those would take their room again.
+        awaited = find_awaited(self.jobs) if self.settings.preempt != "no" else set()
+        places = [(job.name not in awaited, ranks[k], k) for k, job in enumerate(jobs)]
+        return [jobs[k] for _, _, k in sorted(places)]
 
     def _rank_by_use(self, jobs: Sequence[JobRecord], now: float, total: Amounts) -> list[float]:
         recent, promised = self.recent_use(jobs, now), self.settings.shares
@@ -143,6 +149,7 @@ class JobQueue:
         if self.discipline.overtaking == CONSERVATIVE:
             set_profile(look, sort_running(running, free), len(running))
         planned: list[Planned] = []
+        making_way = MakingWay(round_, True) if self.settings.preempt != "no" else None
         for job in queue:
             if is_over(look) or not rows.names:
                 break
@@ -158,6 +165,12 @@ class JobQueue:
                 planned.append(Planned(job, placements))
                 running.append((now + lasts, need))
                 note_start(look, need, lasts)
+                continue
+            is_first = not look.state[0].blocked
+            if is_first and making_way is not None and making_way.seek(job, tasks):
+                # Its room is kept on its nodes; others may use the rest.
+                free[:] = rows.free.sum(axis=0)
+                look.state[0].blocked = True
                 continue
             if self.discipline.overtaking == EASY and not look.state[0].profiled:
                 set_profile(look, sort_running(running, free), len(running))
@@ -180,7 +193,9 @@ def make_queue(
     discipline: QueueDiscipline | None, settings: QueueSettings, jobs: JobTable
 ) -> PlainQueue | JobQueue:
     """The queue of these jobs."""
-    return PlainQueue(jobs) if discipline is None else JobQueue(discipline, settings, jobs)
+    if discipline is None:
+        return PlainQueue(settings, jobs)
+    return JobQueue(discipline, settings, jobs)
 
 
 def list_running(jobs: JobTable, nodes: set[str], now: float) -> RunningList:

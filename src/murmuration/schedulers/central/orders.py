@@ -35,6 +35,7 @@ def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
         job.duration_s,
         spec.network == "host",
         int(parse_quantity(spec.disk, "disk")),
+        spec.grace_s,
     )
 
 

@@ -18,9 +18,10 @@ is planned for the jobs before them can make room for them.
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,8 @@ from murmuration.schedulers.central.access import QuotaRound
 from murmuration.schedulers.central.jobs import JobRecord, JobTable, TaskRecord
 
 NodeMask = NDArray[np.bool_]
+#: Seeks room for tasks of a job that found none, among what runs.
+Seek = Callable[[JobRecord, list[TaskRecord]], bool]
 
 
 @dataclass
@@ -74,6 +77,11 @@ class Round:
     infeasible: set[object] = field(default_factory=set)
     #: Errors of a policy of the user's own, by job.
     policy_errors: dict[str, str] = field(default_factory=dict)
+    #: Running tasks that the plan ends, and what for.
+    stops: list[tuple[JobRecord, TaskRecord, str]] = field(default_factory=list)
+    #: Jobs of which tasks are planned; and whether another round would find more.
+    planned: set[str] = field(default_factory=set)
+    again: bool = False
 
     def __post_init__(self) -> None:
         names = self.rows.names
@@ -84,26 +92,44 @@ class Round:
             for name, attributes in zip(names, self.rows.attributes, strict=True)
         ]
 
-    def plan(self, queue: Iterable[JobRecord]) -> list[Planned]:
+    def plan(self, queue: Iterable[JobRecord], seek: Seek | None = None) -> list[Planned]:
         """Where the waiting tasks of each job go, in order of the queue. A job that finds no room
-        holds up nobody."""
+        holds up nobody; where running tasks may make way, room is sought for what is left of it."""
         planned = []
         for job in queue:
             tasks = self.ready(job)
-            kind = (job.request, job.constraints)
-            if not tasks or not self.rows.names or (is_simple(job) and kind in self.infeasible):
+            if not tasks or not self.rows.names:
                 continue
-            placements = self.place(job, tasks)
+            kind = (job.request, job.constraints)
+            is_alike = is_simple(job) and kind in self.infeasible
+            placements = [] if is_alike else self.place(job, tasks)
             if placements:
                 planned.append(Planned(job, placements))
-            elif is_simple(job):
+            elif is_simple(job) and not job.spec.gang:
+                # Not for a gang: there may be room for a few of its tasks, and so for others.
                 self.infeasible.add(kind)
+            if seek is not None and len(placements) < len(tasks):
+                seek(job, tasks[len(placements) :])
         return planned
 
     def ready(self, job: JobRecord, whole: bool = False) -> list[TaskRecord]:
         """The waiting tasks of a job that may start now, if there is room for them."""
         tasks = job.ready(self.now)
         return tasks if self.quotas is None else self.quotas.admit(job, tasks, whole)
+
+    def twin(self, free: Amounts) -> Round:
+        """A round on the same tables and plan but other amounts, to try something: what it decides
+        and draws is nobody's but its own."""
+        twin = Round(
+            self.resources,
+            self.placement,
+            self.jobs,
+            replace(self.rows, free=free),
+            copy.deepcopy(self.rng),
+            self.now,
+        )
+        twin.present, twin.ports = copy.deepcopy(self.present), copy.deepcopy(self.ports)
+        return twin
 
     def place(
         self, job: JobRecord, tasks: list[TaskRecord], whole: bool = False
@@ -128,6 +154,8 @@ class Round:
             return []
         if self.quotas is not None:
             self.quotas.take(job, len(placements))
+        if placements:
+            self.planned.add(job.name)
         return placements
 
     def _decide(self, job: JobRecord, count: int) -> list[int]:

@@ -29,12 +29,17 @@ from murmuration.schedulers.central.placing import Planned, Round, Rows
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
     CommitTasks,
+    KillTask,
     ReplyToOffer,
     ResourceOffer,
     Task,
     Vector,
 )
-from murmuration.schedulers.queues.discipline import QueueDiscipline, QueueSettings
+from murmuration.schedulers.queues.discipline import (
+    AdvanceReservation,
+    QueueDiscipline,
+    QueueSettings,
+)
 from murmuration.workload.job_spec import JobSpec
 
 #: What the job manager left of an offer it does not want to see again before something changes.
@@ -54,6 +59,7 @@ class CentralSettings:
     #: another.
     queue: QueueDiscipline | None = None
     queue_settings: QueueSettings = field(default_factory=QueueSettings)
+    reservations: tuple[AdvanceReservation, ...] = ()
     #: A node agent ends its tasks when it was without a master for so long; the master gives them
     #: up a margin later.
     agent_timeout_s: float = 60.0
@@ -89,6 +95,8 @@ class MasterState:
         self.policy_errors: dict[str, str] = {}
         self._begin(seed, 0)
         self._now = 0.0
+        #: Something changed for tasks that wait.
+        self._changed = False
 
     def _begin(self, seed: int, epoch: int) -> None:
         """An empty ledger, and generators that depend on the seed and on how many masters have
@@ -146,9 +154,10 @@ class MasterState:
         """The jobs with waiting tasks, the next one first."""
         return self.queue.in_order(self._now, self.rows().total.sum(axis=0))
 
-    def _transactions(self) -> Iterator[CommitTasks]:
+    def _proposals(self) -> Iterator[CommitTasks | KillTask]:
         """Place what waits: each job is one transaction on the open rows. One is made when the one
-        before it has been answered, for it says which rows it has seen."""
+        before it has been answered, for it says which rows it has seen. Then those are told to stop
+        that make way."""
         round_ = self.round(self.rows(), self.rng)
         planned = self.queue.plan(round_)
         self.policy_errors = round_.policy_errors
@@ -157,6 +166,9 @@ class MasterState:
             seen = tuple(self.resource_manager.ledger.nodes[task.node].sequence for task in tasks)
             atomic = self.queue.whole or part.job.spec.gang
             yield CommitTasks(JOBS, part.job.serial, tasks, seen, atomic=atomic)
+        self._changed |= round_.again
+        for job, task, what_for in round_.stops:
+            yield KillTask(JOBS, self.jobs.stop(job, task, what_for))
 
     def _reply(self, offer: ResourceOffer) -> ReplyToOffer:
         """Use an offer as the policy decides; it sees no more than the rows on offer."""

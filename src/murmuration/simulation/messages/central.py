@@ -52,8 +52,8 @@ WRITE_S = 0.01
 WATCH_S = 0.5
 #: It looks again after this, at the soonest: what it ends takes a moment to be gone.
 LOOK_S = 0.1
-#: With faults: what a process takes at most to start, to end at once, and to end with patience.
-START_S, KILL_S, GRACE_S = 0.3, 0.2, 5.0
+#: With faults: what a process takes at most to start and to end at once; with patience, its grace.
+START_S, KILL_S = 0.3, 0.2
 #: A task says in its environment with which code it ends.
 CODE = "CODE"
 
@@ -176,7 +176,8 @@ class HostParty(Party):
             case Start():
                 self._start(act)
             case Kill(run, _, at_once):
-                later = self._delay_s(KILL_S if at_once else GRACE_S)
+                grace_s = self.journal[run].launch.order.grace_s
+                later = self._delay_s(KILL_S if at_once else grace_s)
                 self._after(later, self.end_process, run, None, 9 if at_once else 15)
             case Leased(until_s):
                 self.lease_s = until_s
@@ -308,6 +309,8 @@ class CentralCluster:
         #: Pairs of runs of one task that ran at the same time: there must be none.
         self.overlaps: list[tuple[str, str]] = []
         self._running: dict[str, set[str]] = {}
+        #: How many runs were told to make way for another job.
+        self.preempted = 0
         #: The ports that are in use on each node, by run; and those that two runs used at once.
         self.ports: dict[tuple[str, int], str] = {}
         self.port_clashes: list[str] = []

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from murmuration.schedulers.agent import Effect, Message, Note
 from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord
-from murmuration.schedulers.central.messages import JOBS, Launch, NodeIsLost
+from murmuration.schedulers.central.messages import JOBS, Launch, NodeIsLost, TaskStopping
+from murmuration.schedulers.central.preemption import PREEMPTED
 from murmuration.schedulers.offers.messages import MASTER
 from murmuration.simulation.messages.central import CODE, CentralCluster, Span
 from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
@@ -173,7 +174,32 @@ class NothingIsRepeated(ClusterChecker):
         )
 
 
+class OnlyLowerPrioritiesMakeWay(ClusterChecker):
+    """A run makes way for a job of higher priority that waits, and a gang does so whole."""
+
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
+        facts = [effect.fact for effect in effects if isinstance(effect, Note)]
+        stops = [fact for fact in facts if isinstance(fact, TaskStopping)]
+        made_way = [stop for stop in stops if stop.reason.startswith(PREEMPTED)]
+        if name != MASTER or not made_way:
+            return
+        jobs = driver.agent(MASTER).jobs.jobs
+        self.cluster.preempted += len(made_way)
+        for stop in made_way:
+            victim, other = jobs[stop.job], jobs[stop.reason.removeprefix(PREEMPTED)]
+            if victim.spec.priority >= other.spec.priority or not other.waiting:
+                raise BrokenError(f"{stop.job}.{stop.index} makes way for {other.name}")
+            if victim.spec.gang and any(
+                task.state in (CentralTaskState.RUNNING, CentralTaskState.STARTING)
+                for task in victim.tasks
+            ):
+                raise BrokenError(f"a part of {stop.job} makes way for {other.name}")
+
+
 CHECKERS = (
+    OnlyLowerPrioritiesMakeWay,
     NoTaskRunsTwice,
     OrderedRunIsOnDisk,
     LedgerAddsUp,

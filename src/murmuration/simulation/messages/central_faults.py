@@ -7,7 +7,8 @@ than a lease; messages come twice; every host has a clock of its own, and those 
 forwards. (Backwards they do not, but for a reboot: an agent's clock is monotonic, and a lease can
 be kept by no other.) Hosts reboot, and lose what ran; watchdogs die apart from their agents; for a
 while a host can start nothing; starting and killing take time. Clients submit jobs that end well or
-fail, gangs, jobs with ports; they kill jobs and single tasks, and drain nodes, at once or not.
+fail, gangs, jobs with ports, jobs that must make way for others; they kill jobs and single tasks,
+and drain nodes, at once or not.
 
 What must hold is in `central_checks.py`.
 """
@@ -15,6 +16,7 @@ What must hold is in `central_checks.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from murmuration.placement.registry import resolve
 from murmuration.schedulers.central.master import CentralSettings
 from murmuration.schedulers.central.messages import Drain, KillJob
 from murmuration.schedulers.offers.messages import MASTER
+from murmuration.schedulers.queues.discipline import QueueSettings, find_discipline
 from murmuration.simulation.messages.central import CODE, CentralCluster
 from murmuration.simulation.messages.central_checks import CHECKERS
 from murmuration.simulation.messages.drive import BrokenError
@@ -55,13 +58,51 @@ def draw_cluster(seed: int, disk: Disks | None = None) -> CentralCluster:
         agent_timeout_s=TIMEOUT_S,
         margin_s=MARGIN_S,
     )
+    # A generator of its own, so that all else of a schedule is as it was without queues.
+    queues = generator(seed, "faults", "queues")
+    if not settings.by_offers:
+        settings = _draw_queue(settings, queues)
     clocks = {name: float(rng.uniform(0, 1e6)) for name in (*nodes, MASTER)}
     faults = draw_central_faults(rng, list(nodes))
     cluster = CentralCluster(settings, nodes, seed, rng, faults, disk, clocks=clocks)
     cluster.driver.checkers += [check(cluster) for check in CHECKERS]
     _draw_clients(cluster, rng)
+    if settings.queue_settings.preempt != "no":
+        _draw_rivals(cluster, queues)
     _draw_host_faults(cluster, rng)
     return cluster
+
+
+def _draw_queue(settings: CentralSettings, rng: np.random.Generator) -> CentralSettings:
+    """Half of all clusters as they always were; the others with preemption, and half of those with
+    a queue discipline."""
+    if rng.random() < 0.5:
+        return settings
+    discipline = str(rng.choice(["", "", "", "fcfs", "priority", "priority-easy"]))
+    return replace(
+        settings,
+        queue=find_discipline(discipline) if discipline else None,
+        queue_settings=QueueSettings(preempt="requeue"),
+    )
+
+
+def _draw_rivals(cluster: CentralCluster, rng: np.random.Generator) -> None:
+    """Jobs of half a node and different priorities, more of them than nodes have room for: some
+    must make way for others. All end in time, on the one node that is sure to live too."""
+    for k in range(int(rng.integers(6, 13))):
+        count = int(rng.integers(1, 3))
+        spec = JobSpec(
+            name=f"rival-{k}",
+            command=["x"],
+            count=count,
+            resources={"cpu": 0.9 / count, "memory": "100M"},
+            gang=bool(rng.random() < 0.3),
+            priority=int(rng.integers(-3, 6)),
+            grace_s=float(rng.choice([0.0, 1.0, 5.0, 15.0])),
+            time_limit_s=600.0,
+        )
+        at, lasts = float(rng.uniform(0, FAULTS_S)), float(rng.uniform(3, 15))
+        cluster.driver.at(at, cluster.submit_surely, spec, lasts)
 
 
 def draw_central_faults(rng: np.random.Generator, nodes: list[str]) -> FaultSettings:
@@ -155,6 +196,7 @@ def run_schedule(seed: int, disk: Disks | None = None) -> dict[str, Any]:
         "nodes": len(cluster.hosts),
         "tasks_ended": len(tasks),
         "runs_repeated": len(cluster.spans) - len(tasks),
+        "runs_preempted": cluster.preempted,
         "crashes": len(faults.crashes),
         "partitions": len(faults.partitions),
         "pauses": len(faults.pauses),

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from murmuration.base.errors import InputError, did_you_mean, unknown
 from murmuration.base.settings import NODES_MAX, check_number
 from murmuration.cluster.constraints import parse_constraint
+from murmuration.schedulers.queues.checking import find_queue_problems
 from murmuration.schedulers.queues.discipline import disciplines
 from murmuration.simulation.architectures.table import settings_tables
 from murmuration.simulation.scenarios import scenario as sc
@@ -154,36 +155,9 @@ def _scheduler(scheduler: sc.SchedulerSettings, workloads: list[str] | None) -> 
 def _queue(scheduler: sc.SchedulerSettings) -> Iterator[str]:
     if scheduler.queue and scheduler.queue not in disciplines():
         yield f"scheduler.{unknown('queue', scheduler.queue, tuple(disciplines()))}"
-    yield from _reservations(scheduler)
-    key, settings = "scheduler.queue_settings", scheduler.queue_settings
-    if isinstance(settings.estimate, float):
-        yield from check_number(f"{key}.estimate", settings.estimate, low=0.0, high=1e6)
-    for name, share in settings.shares.items():
-        yield from check_number(f"{key}.shares.{name}", share, above=0.0)
-    for name in settings.weights.__struct_fields__:
-        yield from check_number(
-            f"{key}.weights.{name}", getattr(settings.weights, name), low=-WHOLE_MAX, high=WHOLE_MAX
-        )
-    yield from check_number(f"{key}.age_max_s", settings.age_max_s, above=0.0)
-    yield from check_number(f"{key}.user_jobs_max", settings.user_jobs_max, low=0, high=WHOLE_MAX)
-    yield from check_number(f"{key}.user_cpu_max", settings.user_cpu_max, low=0.0, high=1e9)
-    if settings.preempt != "no" and scheduler.queue == "conservative":
-        yield f"{key}.preempt: expected 'no' with queue = 'conservative', whose jobs have promises"
-    yield from check_number(f"{key}.estimate_factor", settings.estimate_factor, above=0.0)
-    yield from check_number(f"{key}.ageing_per_h", settings.ageing_per_h, low=0.0)
-    yield from check_number(f"{key}.half_life_s", settings.half_life_s, above=0.0)
-
-
-def _reservations(scheduler: sc.SchedulerSettings) -> Iterator[str]:
-    for index, each in enumerate(scheduler.reservation):
-        key = f"scheduler.reservation[{index}]"
-        if not scheduler.queue:
-            yield f"{key}: expected scheduler.queue beside it"
-        yield from check_number(f"{key}.from_s", each.from_s, low=0.0)
-        yield from check_number(f"{key}.until_s", each.until_s, above=each.from_s)
-        if bool(each.share) == bool(each.resources):
-            yield f"{key}: expected one of share and resources"
-        yield from check_number(f"{key}.share", each.share, low=0.0, high=1.0)
+    yield from find_queue_problems(
+        scheduler.queue, scheduler.queue_settings, scheduler.reservation, "scheduler."
+    )
 
 
 def _policy(key: str, policy: sc.PolicySettings) -> Iterator[str]:

@@ -322,23 +322,6 @@ def _make_way(tables: dict[str, Any], dotted: str) -> None:
         tables[name] = {key: tables[name][key] for key in TRACES[dotted] if key in tables[name]}
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
-    """`a.b.c=VALUE` as written after `--set`; a value that is not TOML is taken as text."""
-    key, separator, value = text.partition("=")
-    if not separator or not key.strip():
-        raise InputError(
-            f"--set: expected KEY=VALUE such as scheduler.conflict=machine, got {text!r}"
-        )
-    return key.strip(), parse_value(value)
-
-
-def parse_value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text.strip()
-
-
 def check(tables: Mapping[str, Any], source: str = "scenario") -> Scenario:
     """The scenario these tables describe, or one sentence about the first thing wrong with them."""
     if "autoscaler" in tables:

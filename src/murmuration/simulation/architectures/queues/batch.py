@@ -216,7 +216,7 @@ def look_at_queue(
         asks = window >= 0 or may_start(look, need, lasts)
         started = asks and start_if_placed(w, job, place, score, index)
         may_force = not started and w.rules[0].preempt != KEEP and not look.state[0].blocked
-        if may_force and make_way(w, job, need, free, w.vectors[1]):
+        if may_force and make_way(w, job, need, free, w.vectors[1:]):
             take_made_room(w, look, job, lasts, place, score, index)
             # Those that made way are about to return: the queue is looked at again with them.
             break

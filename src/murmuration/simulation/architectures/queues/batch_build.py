@@ -171,6 +171,7 @@ def _work_room(jobs: int, resources: int, windows: int) -> dict[str, Column]:
         "ends": np.zeros(jobs),
         "amounts": np.zeros((jobs, resources), np.int64),
         "order": np.zeros(jobs, np.int64),
+        "entries": np.zeros((3, jobs), np.int64),
         "points": np.zeros(points),
         "profile": np.zeros((points, resources), np.int64),
         "vectors": np.zeros((2, resources), np.int64),

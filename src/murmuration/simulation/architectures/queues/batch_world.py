@@ -81,10 +81,12 @@ class BatchWorld(World):
     windows: Times
     window_left: Amounts
     window_owner: Flags
-    # Room to work in: what runs by its end; a profile of what is free; a few vectors.
+    # Room to work in: what runs by its end, and by who makes way first; a profile of what is free;
+    # a few vectors.
     ends: Times
     amounts: Amounts
     order: Indices
+    entries: Indices
     points: Times
     profile: Amounts
     vectors: Amounts

@@ -9,7 +9,8 @@ from murmuration.base.arrays import Amounts
 from murmuration.base.jit import helper, tree
 from murmuration.placement.room import log_change
 from murmuration.schedulers.admission import WAITING
-from murmuration.schedulers.queues import backfill
+from murmuration.schedulers.queues import backfill, victims
+from murmuration.schedulers.queues.victims import SPARED, HeldRoom
 from murmuration.simulation.architectures.queues.accounts import count_job
 from murmuration.simulation.architectures.queues.batch_world import SUSPEND, BatchWorld
 from murmuration.simulation.engine.churn import end_task
@@ -18,6 +19,7 @@ from murmuration.simulation.engine.world import JOB_RETURNS, KIND_BITS, KIND_MAS
 from murmuration.simulation.results.recording import LOST, REVOKED
 
 has_room = tree(backfill.has_room)
+choose_victims = tree(victims.choose_victims)
 
 
 @helper
@@ -86,22 +88,23 @@ def list_victims(w: BatchWorld, job: int) -> int:
 def make_way(w: BatchWorld, job: int, need: Amounts, free: Amounts, room: Amounts) -> bool:
     """Let running jobs of lower priority make way, if that gives a job enough room; says whether it
     did. A job that still found no nodes does not try again."""
-    if w.queued[job].forced:
+    if w.queued[job].forced or has_room(free, need):
         return False
-    count, enough = list_victims(w, job), 0
-    for r in range(need.shape[0]):
-        room[r] = free[r]
-    while enough < count and not has_room(room, need):
-        run = w.order[enough]
+    count = list_victims(w, job)
+    # A pool is one row, and the job one task that asks for everything.
+    for k in range(count):
+        w.entries[0, k], w.entries[1, k], w.entries[2, k] = k, 0, k
         for r in range(need.shape[0]):
-            room[r] += w.request[w.runs[run].job, r] * w.runs[run].count
-        enough += 1
-    if enough == 0 or not has_room(room, need):
-        return False
-    w.queued[job].forced = True
-    for k in range(enough):
-        preempt(w, w.order[k], free)
-    return True
+            w.amounts[k, r] = w.request[w.runs[w.order[k]].job, r] * w.runs[w.order[k]].count
+    for r in range(need.shape[0]):
+        room[0, r] = free[r]
+    held, order = HeldRoom(w.entries[0], w.entries[1], w.amounts), w.entries[2, :count]
+    looked_at = choose_victims(room, need, 1, held, order, 1)
+    w.queued[job].forced = looked_at > 0
+    for k in range(looked_at):
+        if order[k] != SPARED:
+            preempt(w, w.order[k], free)
+    return bool(looked_at > 0)
 
 
 @helper
