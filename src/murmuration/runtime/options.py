@@ -38,6 +38,8 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     cluster: str = "murmuration"
     #: A leader that cannot be reached is replaced after this.
     leader_timeout_s: int = 3
+    #: Requests per second that each user may make of the API.
+    rate_limit: float = 100.0
 
 
 class EmulatedNode(msgspec.Struct):

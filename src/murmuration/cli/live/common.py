@@ -104,6 +104,13 @@ AGENT_TIMEOUT = click.option(
     show_default=True,
     help="Seconds without a master after which a node agent kills its tasks.",
 )
+RATE_LIMIT = click.option(
+    "--rate-limit",
+    type=click.FloatRange(0.1, 1e6),
+    default=100.0,
+    show_default=True,
+    help="Requests per second that each user may make of the API.",
+)
 #: A row of an answer.
 Row = dict[str, Any]
 #: A master that starts again is waited for this long, and asked this often.

@@ -58,6 +58,7 @@ from murmuration.cli.live import common as live
     show_default=True,
     help="Seconds after which a leader that is gone is replaced.",
 )
+@live.RATE_LIMIT
 @common.SEED
 def master(
     folder: Path | None,
@@ -75,6 +76,7 @@ def master(
     cluster: str,
     agents_port: int,
     leader_timeout_s: int,
+    rate_limit: float,
     seed: int | None,
 ) -> None:
     """Run a master in the foreground.
@@ -102,6 +104,7 @@ def master(
             cluster=cluster,
             agents_port=agents_port,
             leader_timeout_s=leader_timeout_s,
+            rate_limit=rate_limit,
             seed=1 if seed is None else seed,
         )
     )

@@ -4,6 +4,7 @@ imports little."""
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import socket
 
 TIMEOUT_S = 60.0
+#: HTTP's word for who has asked too often; how often a command waits and asks again.
+TOO_OFTEN, TRIES_MAX = 429, 5
 
 
 class AnswerError(InputError):
@@ -34,6 +37,14 @@ class AnswerError(InputError):
     def __init__(self, status: int, sentence: str, field: str = "") -> None:
         super().__init__(f"{field}: {sentence}" if field else sentence)
         self.status, self.field, self.sentence = status, field, sentence
+
+
+class TooOftenError(AnswerError):
+    """This client has asked too often; it may again in so many seconds."""
+
+    def __init__(self, status: int, sentence: str, retry_s: float) -> None:
+        super().__init__(status, sentence)
+        self.retry_s = retry_s
 
 
 class Reach(NamedTuple):
@@ -87,7 +98,17 @@ class ApiClient:
         return self._ask("DELETE", path, {})
 
     def _ask(
-        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: Any = None
+        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: object = None
+    ) -> Any:
+        for _ in range(TRIES_MAX):
+            try:
+                return self._ask_once(method, path, query, body)
+            except TooOftenError as error:
+                time.sleep(error.retry_s)
+        return self._ask_once(method, path, query, body)
+
+    def _ask_once(
+        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: object
     ) -> Any:
         data = bytearray()
         with self._send(method, path, query, body) as connection:
@@ -112,7 +133,7 @@ class ApiClient:
         )
 
     def _send(
-        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: Any
+        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: object
     ) -> socket.socket:
         target = "/v1/" + "/".join(quote(part, safe="") for part in path)
         if query:
@@ -197,6 +218,14 @@ def _read_chunks(answer: IO[bytes]) -> Iterator[bytes]:
         answer.readline()
 
 
+def _retry_s(head: bytes) -> float:
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"retry-after" and value.strip().isdigit():
+            return min(float(value), TIMEOUT_S)
+    return 1.0
+
+
 def _answer(head: bytes, content: bytes) -> Any:
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[1].isdigit():
@@ -206,6 +235,8 @@ def _answer(head: bytes, content: bytes) -> Any:
         document = msgspec.json.decode(content)
     except msgspec.DecodeError as error:
         raise cut_off() from error
+    if status == TOO_OFTEN:
+        raise TooOftenError(status, document.get("error", "refused"), retry_s=_retry_s(head))
     if status >= 400:
         raise AnswerError(status, document.get("error", "refused"), document.get("field", ""))
     return document

@@ -26,6 +26,7 @@ from murmuration.runtime.net.callers import (
     digest_of,
 )
 from murmuration.runtime.net.http import CALLER, HEADERS, Refusal, read_body
+from murmuration.runtime.net.wire import UNREADABLE
 from murmuration.runtime.options import DAYS_MAX
 from murmuration.runtime.store.log import EventRow
 from murmuration.schedulers.central.access import JOBS_AT_ONCE, PRIORITY, is_over, limits_of
@@ -242,7 +243,7 @@ def _decode(body: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise Refusal(422, str(error)) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise Refusal(400, f"expected JSON: {error}") from error
 
 

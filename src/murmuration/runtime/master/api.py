@@ -34,8 +34,8 @@ from murmuration.runtime.master.access import (
 from murmuration.runtime.master.openapi import ApiRoute, describe
 from murmuration.runtime.master.reading import Missing, ReadModel
 from murmuration.runtime.net.callers import Caller, Doorkeeper
-from murmuration.runtime.net.http import HEADERS, Gate, Refusal, encode_error, read_body
-from murmuration.runtime.net.wire import Output
+from murmuration.runtime.net.http import HEADERS, RATE_PER_S, Gate, Refusal, encode_error, read_body
+from murmuration.runtime.net.wire import UNREADABLE, Output
 from murmuration.runtime.store.log import EventRow
 from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central.access import is_over
@@ -138,7 +138,7 @@ class Api:
         body = await read_body(request)
         try:
             spec = job_from_tables(msgspec.json.decode(body))
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise Refusal(400, f"expected a job as JSON: {error}") from error
         event = SubmitJob(spec, _number(request, "duration_s", 0.0) or None)
         event = claim(event, caller_of(request), self.master)
@@ -215,7 +215,7 @@ class Api:
         self._reading.check_node(node)
         try:
             order = msgspec.json.decode(await read_body(request) or b"{}", type=DrainOrder)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise Refusal(400, str(error)) from error
         await self.tell(Drain(node, order.on, order.now))
         return reply(self._reading.nodes(node))
@@ -378,7 +378,7 @@ async def _openapi(request: Request) -> Response:
     return reply(describe(ROUTES))
 
 
-def make_app(api: Api, doorkeeper: Doorkeeper) -> Starlette:
+def make_app(api: Api, doorkeeper: Doorkeeper, rate_per_s: float = RATE_PER_S) -> Starlette:
     """The application that an HTTP server runs."""
     by_path: dict[str, list[ApiRoute]] = {}
     for route in ROUTES:
@@ -386,7 +386,9 @@ def make_app(api: Api, doorkeeper: Doorkeeper) -> Starlette:
     routes = [StarletteRoute(path, Endpoint(api, same)) for path, same in by_path.items()]
     app = Starlette(
         routes=[*routes, StarletteRoute(OPENAPI, _openapi)],
-        middleware=[Middleware(Gate, doorkeeper=doorkeeper, public=(OPENAPI,))],
+        middleware=[
+            Middleware(Gate, doorkeeper=doorkeeper, public=(OPENAPI,), rate_per_s=rate_per_s)
+        ],
         exception_handlers={404: _no_such_path},
     )
     app.router.redirect_slashes = False

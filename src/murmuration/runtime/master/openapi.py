@@ -13,6 +13,9 @@ from starlette.responses import Response
 from murmuration.base.version import __version__
 from murmuration.runtime.net.http import ErrorAnswer
 
+#: Fields of queries that are numbers.
+NUMBERS = ("duration_s", "index", "limit", "offset", "run", "wait_s")
+
 
 @dataclass(frozen=True)
 class ApiRoute:
@@ -58,6 +61,15 @@ def _answers(route: ApiRoute) -> tuple[Any, ...]:
     return route.answers if isinstance(route.answers, tuple) else (route.answers,)
 
 
+def _query_schema(name: str, what: str) -> dict[str, Any]:
+    """What a field of a query may be: a flag says what 1 means, some are numbers."""
+    if what.startswith("1:"):
+        return {"type": "string", "enum": ["0", "1"]}
+    if name in NUMBERS:
+        return {"type": "number", "minimum": 0, "exclusiveMaximum": 2**53}
+    return {"type": "string"}
+
+
 def _operation(route: ApiRoute, schemas: dict[str, Any]) -> dict[str, Any]:
     def content(*kinds: Any) -> dict[str, Any]:
         choices = [schemas[repr(kind)] for kind in kinds]
@@ -74,7 +86,7 @@ def _operation(route: ApiRoute, schemas: dict[str, Any]) -> dict[str, Any]:
             {"name": name, "in": "path", "required": True, "schema": text} for name in names
         ]
         + [
-            {"name": name, "in": "query", "description": what, "schema": text}
+            {"name": name, "in": "query", "description": what, "schema": _query_schema(name, what)}
             for name, what in route.query
         ],
         "responses": {

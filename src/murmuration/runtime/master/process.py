@@ -98,7 +98,7 @@ class MasterProcess:
         driver.start(first)
         orders = Orders(driver.ask, notes.probe, peers.read_output)
         api = Api(self._master, self._reading, orders, self._clock)
-        http = HttpServer(make_app(api, doorkeeper), doorkeeper)
+        http = HttpServer(make_app(api, doorkeeper, self._options.rate_limit), doorkeeper)
         servers: tuple[asyncio.Server, ...] = ()
         try:
             servers = await self._listen(http, peers)

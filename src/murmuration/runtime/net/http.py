@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -26,6 +27,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from murmuration.runtime.net.callers import Caller, Doorkeeper, certified, check_role
+from murmuration.runtime.net.rates import RateLimit
 from murmuration.runtime.net.sockets import identify
 
 HEAD_MAX = 16 * 1024
@@ -36,6 +38,9 @@ CONNECTIONS_MAX = 256
 STRANGERS_MAX = 128
 #: Connections that only operators may have: nobody else can shut them out.
 OPERATORS_ONLY = 64
+#: Requests per second of each user, unless the operator says otherwise; and of those who show no
+#: token that is known, for each address.
+RATE_PER_S, STRANGERS_PER_S = 100.0, 20.0
 #: A client that is silent in the middle of a body for this long is refused.
 READ_S = 30.0
 #: How long a connection may take from its start, or from its last answer, to the end of a head; and
@@ -68,9 +73,9 @@ class ErrorAnswer(msgspec.Struct):
 class Refusal(Exception):  # noqa: N818 - it is an answer
     """A request that is answered with a status and a sentence."""
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, sentence: str, retry_s: float = 0.0) -> None:
         super().__init__(sentence)
-        self.status = status
+        self.status, self.retry_s = status, retry_s
 
 
 class HttpConnections(ServerState):
@@ -264,8 +269,15 @@ class Gate:
     """The first part of the application: it decides by the head alone, before a body is read,
     whether a request is let in."""
 
-    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, public: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        doorkeeper: Doorkeeper,
+        public: Collection[str] = (),
+        rate_per_s: float = RATE_PER_S,
+    ) -> None:
         self._app, self._doorkeeper, self._public = app, doorkeeper, public
+        self._rate, self._strangers_rate = RateLimit(rate_per_s), RateLimit(STRANGERS_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
@@ -288,6 +300,7 @@ class Gate:
         token = shown_token(headers)
         caller = self._doorkeeper.admit(token, certified)
         if caller is None:
+            _check_rate(self._strangers_rate, (scope.get("client") or ("",))[0])
             raise Refusal(
                 401,
                 "expected the cluster's token, or one that was issued and is still good, in the "
@@ -296,7 +309,15 @@ class Gate:
         fault = check_role(caller, scope["method"], path)
         if fault:
             raise Refusal(403, fault)
+        if caller.user or caller.token:
+            _check_rate(self._rate, f"{caller.token}\n{caller.user}")
         return caller
+
+
+def _check_rate(rate: RateLimit, client: str) -> None:
+    wait_s = rate.take(client)
+    if wait_s:
+        raise Refusal(429, f"too many requests; the next is answered in {wait_s:.2g} s", wait_s)
 
 
 def shown_token(headers: dict[bytes, bytes]) -> bytes:
@@ -326,6 +347,8 @@ async def _answer(send: Send, refusal: Refusal) -> None:
     """The body of the request is not read, so the connection cannot be used again."""
     body = encode_error(str(refusal))
     fields = {**HEADERS, "content-length": str(len(body)), "connection": "close"}
+    if refusal.retry_s:
+        fields["retry-after"] = str(math.ceil(refusal.retry_s))
     headers = [(name.encode(), value.encode()) for name, value in fields.items()]
     start: dict[str, Any] = {"type": "http.response.start", "status": refusal.status}
     await send({**start, "headers": headers})

@@ -74,6 +74,8 @@ _CENTRAL = (*get_args(central.FromAgent), *get_args(central.ToAgent))
 _OFFERS = (*get_args(offers.FromFramework), *get_args(offers.Callback))
 TYPES: dict[str, type[Message]] = {kind.key: kind for kind in (*_OWN, *_CENTRAL, *_OFFERS)}
 
+#: What reading bytes of others may raise; text that is no UTF-8 has an error of Python's own.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.msgpack.Encoder()
 _outer = msgspec.msgpack.Decoder(tuple[int, str, str, msgspec.Raw])
 _decoders: dict[str, Any] = {}
@@ -96,7 +98,7 @@ def decode(body: bytes | memoryview) -> Frame:
         if name not in _decoders:
             _decoders[name] = msgspec.msgpack.Decoder(TYPES[name])
         return request, node, _decoders[name].decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise WireError(f"a frame that cannot be read: {error}") from error
 
 
