@@ -136,7 +136,7 @@ WORKLOADS = {
     ),
     "preemption": Workload(
         lambda k: pod(k, cpu="3", prefix="high", priority=10),
-        100,
+        5000,
         570,
         preempt=True,
         lying=lambda k: pod(k, prefix="low", cpu="900m"),

@@ -11,10 +11,12 @@ called with, so a wrong annotation misleads people, never the compiler.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Element = TypeVar("Element", bound=np.generic)
 
 #: Exact amounts of resources (bytes, millionths): a vector per resource, or a row of them per node
 #: or task.
@@ -53,3 +55,10 @@ Column = NDArray[Any]
 Table = Mapping[str, Column]
 #: Rows of several named facts (`jobs[j].left`); a checker sees any type in them.
 Records = NDArray[Any]
+
+
+def resize(rows: NDArray[Element], gone: int | None) -> NDArray[Element]:
+    """The same rows with one of zeros at the end; or without the one that is gone."""
+    if gone is not None:
+        return np.delete(rows, gone, axis=0)
+    return np.concatenate([rows, np.zeros((1, *rows.shape[1:]), dtype=rows.dtype)])

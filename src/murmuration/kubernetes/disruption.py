@@ -42,14 +42,8 @@ class Budgets:
             where = f"PodDisruptionBudget {name_of(thing)}"
             mine = self._covered(thing, where)
             allowed = self._allowed(thing, mine, where)
-            lenient = (thing.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
             for task in mine:
-                if task.budget >= 0:
-                    # The eviction API refuses a pod that two budgets select.
-                    task.pinned = task.pinned or "two disruption budgets select it"
-                # Pods that are not ready may go at any time if the budget says so.
-                if not lenient or is_ready(task) or task.budget >= 0:
-                    task.budget = len(budgets)
+                hold_to(task, thing, len(budgets))
             budgets.append(allowed)
             held = sum(
                 bool(task.node) and not task.pinned and task.budget == len(budgets) - 1
@@ -60,22 +54,18 @@ class Budgets:
         return budgets, notes
 
     def _covered(self, thing: Object, where: str) -> list[TaskEntry]:
-        selector = (thing.get("spec") or {}).get("selector")
-        if str(thing.get("apiVersion")).endswith("v1beta1") and not selector:
-            return []  # There an empty selector was none.
+        selector = selector_of(thing)
+        if selector is None:
+            return []
         chosen = self.index.select(selector, [namespace_of(thing)], where)
         return [self.tasks[k] for k in chosen.tolist()]
 
     def _allowed(self, thing: Object, mine: Sequence[TaskEntry], where: str) -> int:
         """What the disruption controller reports, and not more than the pods that are ready allow;
         none if it has not seen the latest version of the budget."""
-        status = thing.get("status") or {}
-        seen = status.get("observedGeneration")
-        if seen is not None and seen < thing["metadata"].get("generation", 0):
-            return 0
-        reported = status.get("disruptionsAllowed")
-        if isinstance(reported, int) and not isinstance(reported, bool):
-            return max(reported, 0)
+        reported = reported_allowance(thing)
+        if reported is not None:
+            return reported
         healthy = sum(is_ready(task) and not _is_leaving(task) for task in mine)
         return max(healthy - self._desired(thing, mine, where), 0)
 
@@ -102,6 +92,38 @@ class Budgets:
             told = self.replicas.get(mark)
             total += told if isinstance(told, int) else self.running.get(mark, 0)
         return total
+
+
+def selector_of(thing: Object) -> Object | None:
+    """The selector of a budget; None for one that covers nobody."""
+    selector: Object | None = (thing.get("spec") or {}).get("selector")
+    if str(thing.get("apiVersion")).endswith("v1beta1") and not selector:
+        return None  # There an empty selector was none.
+    return selector
+
+
+def reported_allowance(thing: Object) -> int | None:
+    """How many disruptions a budget allows as the disruption controller says; None if it has not
+    said so, and 0 if it has not seen the latest version of the budget."""
+    status = thing.get("status") or {}
+    seen = status.get("observedGeneration")
+    if seen is not None and seen < thing["metadata"].get("generation", 0):
+        return 0
+    reported = status.get("disruptionsAllowed")
+    if isinstance(reported, bool) or not isinstance(reported, int):
+        return None
+    return max(reported, 0)
+
+
+def hold_to(task: TaskEntry, thing: Object, number: int) -> None:
+    """Let a task count against a budget that covers it."""
+    lenient = (thing.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+    if task.budget >= 0:
+        # The eviction API refuses a pod that two budgets select.
+        task.pinned = task.pinned or "two disruption budgets select it"
+    # Pods that are not ready may go at any time if the budget says so.
+    if not lenient or is_ready(task) or task.budget >= 0:
+        task.budget = number
 
 
 def is_ready(task: TaskEntry) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 
 from murmuration.assignment.snapshots.builder import NodeEntry
-from murmuration.base.arrays import Flags, Floats
+from murmuration.base.arrays import Flags, Floats, Indices, resize
 from murmuration.base.errors import InputError
 from murmuration.base.resources import parse_quantity
 from murmuration.kubernetes.amounts import amounts_of
@@ -84,29 +85,82 @@ def is_open(thing: Object) -> bool:
     return all(condition.get("status") == "True" for condition in ready)
 
 
-class NodeMasks:
-    """For requirements on nodes the nodes that meet them; each distinct one is asked once."""
+@dataclass
+class KnownRequirement:
+    """A requirement that was asked for, and the nodes that meet it."""
 
-    def __init__(self, things: Sequence[Object], nodes: Sequence[NodeEntry]) -> None:
+    want: Object
+    of_fields: bool
+    where: str
+    nodes: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+    def meets(self, node: NodeEntry) -> bool:
+        labels = {"metadata.name": node.name} if self.of_fields else node.labels
+        return requirement(labels, self.want, self.where)
+
+
+class NodeMasks:
+    """For requirements on nodes the nodes that meet them; each distinct one is asked once.
+
+    Rows can be changed, added and deleted: what is known of the other rows stays."""
+
+    def __init__(self, things: Sequence[Object], nodes: list[NodeEntry]) -> None:
         self.nodes = nodes
         self.everywhere: Flags = np.ones(len(nodes), dtype=np.bool_)
         #: The nodes that say what they have.
         self.given: Flags = np.array([bool(node.amounts) for node in nodes], dtype=np.bool_)
         self.open: Flags = np.array([is_open(t) for t in things], dtype=np.bool_) & self.given
-        kinds: dict[bytes, tuple[list[Object], list[int]]] = {}
-        for k, thing in enumerate(things):
-            taints = taints_of(thing)
-            key = msgspec.json.encode(taints, order="deterministic")
-            kinds.setdefault(key, (taints, []))[1].append(k)
-        self._taints = [(taints, np.array(members)) for taints, members in kinds.values()]
-        self._known: dict[bytes, Flags] = {}
-        self._row_of = {node.name: row for row, node in enumerate(nodes)}
+        self.row_of = {node.name: row for row, node in enumerate(nodes)}
+        #: Every distinct list of taints, and which of them each node has.
+        self._taints: list[list[Object]] = []
+        self._taint_marks: dict[bytes, int] = {}
+        self._taints_of: Indices = np.array([self._mark(t) for t in things], dtype=np.int64)
+        self._known: dict[bytes, KnownRequirement] = {}
+
+    def put(self, thing: Object, node: NodeEntry) -> None:
+        """A node is new, or has changed."""
+        row = self.row_of.get(node.name)
+        if row is None:
+            row = self.row_of[node.name] = len(self.nodes)
+            self.nodes.append(node)
+            self._resize(None)
+        self.nodes[row] = node
+        self.everywhere[row] = True
+        self.given[row] = bool(node.amounts)
+        self.open[row] = is_open(thing) and self.given[row]
+        self._taints_of[row] = self._mark(thing)
+        for known in self._known.values():
+            known.nodes[row] = known.meets(node)
+
+    def delete(self, name: str) -> None:
+        """A node is gone: the rows after it move up."""
+        row = self.row_of[name]
+        del self.nodes[row]
+        self.row_of = {node.name: k for k, node in enumerate(self.nodes)}
+        self._resize(row)
+
+    def _resize(self, gone: int | None) -> None:
+        """Make room for one more row, or take one away."""
+        self.everywhere, self.given = resize(self.everywhere, gone), resize(self.given, gone)
+        self.open, self._taints_of = resize(self.open, gone), resize(self._taints_of, gone)
+        for known in self._known.values():
+            known.nodes = resize(known.nodes, gone)
+
+    def _mark(self, thing: Object) -> int:
+        """The number of a node's list of taints. When a taint was added changes nothing."""
+        taints: list[Object] = [
+            {k: v for k, v in t.items() if k != "timeAdded"} for t in taints_of(thing)
+        ]
+        key = msgspec.json.encode(taints, order="deterministic")
+        if key not in self._taint_marks:
+            self._taint_marks[key] = len(self._taints)
+            self._taints.append(taints)
+        return self._taint_marks[key]
 
     def tolerated(self, tolerations: Sequence[Object]) -> Flags:
         """The nodes none of whose taints keep a pod off."""
-        mask = np.zeros(len(self.nodes), dtype=np.bool_)
-        for taints, members in self._taints:
-            mask[members] = tolerated(taints, tolerations)
+        kinds = np.array([tolerated(taints, tolerations) for taints in self._taints], np.bool_)
+        mask: Flags = kinds[self._taints_of]
         return mask
 
     def required(self, selector: Object, where: str) -> Flags:
@@ -134,9 +188,9 @@ class NodeMasks:
     def penalty(self, spec: Object, where: str) -> Floats:
         """What a pod pays on each node: the weights of preferred node affinity it does not meet,
         and 100 for each taint that asks it to stay away."""
-        amount = np.zeros(len(self.nodes))
-        for taints, members in self._taints:
-            amount[members] += 100.0 * count_disliked(taints, spec.get("tolerations") or [])
+        tolerations = spec.get("tolerations") or []
+        disliked = [100.0 * count_disliked(taints, tolerations) for taints in self._taints]
+        amount: Floats = np.array(disliked, dtype=np.float64)[self._taints_of]
         node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
         for wish in node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
             met = self.required({"nodeSelectorTerms": [wish.get("preference") or {}]}, where)
@@ -151,17 +205,12 @@ class NodeMasks:
             return self._named(want.get("values") or ())
         key = msgspec.json.encode([want, of_fields], order="deterministic")
         if key not in self._known:
-            self._known[key] = np.array(
-                [
-                    requirement({"metadata.name": n.name} if of_fields else n.labels, want, where)
-                    for n in self.nodes
-                ],
-                dtype=np.bool_,
-            )
-        return self._known[key]
+            known = self._known[key] = KnownRequirement(want, of_fields, where)
+            known.nodes = np.array([known.meets(node) for node in self.nodes], dtype=np.bool_)
+        return self._known[key].nodes
 
     def _named(self, names: Sequence[object]) -> Flags:
         """The nodes of these names. Every pod of a daemon set names another, so nothing is kept."""
         mask = np.zeros(len(self.nodes), dtype=np.bool_)
-        mask[[self._row_of[str(name)] for name in names if str(name) in self._row_of]] = True
+        mask[[self.row_of[str(name)] for name in names if str(name) in self.row_of]] = True
         return mask

@@ -7,7 +7,7 @@ their first pod goes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -54,20 +54,30 @@ def attachment(driver: str) -> str:
     return f"volumes of {driver}"
 
 
+def limits_of(csi_node: Object) -> dict[str, float]:
+    """How many volumes each driver attaches to a node, where it says so."""
+    limits = {}
+    for driver in (csi_node.get("spec") or {}).get("drivers") or ():
+        count = (driver.get("allocatable") or {}).get("count")
+        if count is not None:
+            limits[str(driver.get("name"))] = float(count)
+    return limits
+
+
+def limit_attached(node: NodeEntry, limits: Mapping[str, float], drivers: Iterable[str]) -> None:
+    """Give a node the number of volumes that each driver with limits attaches to it."""
+    if node.amounts:
+        more = {attachment(driver): limits.get(driver, NO_LIMIT) for driver in drivers}
+        node.amounts = {**node.amounts, **more}
+
+
 def attach_limits(csi_nodes: Sequence[Object], nodes: Sequence[NodeEntry]) -> list[str]:
     """Give nodes the number of volumes their drivers say they attach; the drivers with limits."""
-    limits: dict[str, dict[str, float]] = {}
-    for thing in csi_nodes:
-        for driver in (thing.get("spec") or {}).get("drivers") or ():
-            count = (driver.get("allocatable") or {}).get("count")
-            if count is not None:
-                named = limits.setdefault(str(driver.get("name")), {})
-                named[str(thing["metadata"].get("name"))] = float(count)
+    limits = {str(thing["metadata"].get("name")): limits_of(thing) for thing in csi_nodes}
+    drivers = list(dict.fromkeys(driver for each in limits.values() for driver in each))
     for node in nodes:
-        more = {attachment(d): counts.get(node.name, NO_LIMIT) for d, counts in limits.items()}
-        if node.amounts:
-            node.amounts = {**node.amounts, **more}
-    return list(limits)
+        limit_attached(node, limits.get(node.name, {}), drivers)
+    return drivers
 
 
 class Volumes:

@@ -7,8 +7,10 @@ of lie on each node, and answers with the nodes it leaves open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from murmuration.assignment.preferences import WHOLE
 from murmuration.assignment.problem import APART, SPREAD, TOGETHER
 from murmuration.assignment.snapshots.builder import TaskEntry
-from murmuration.base.arrays import Counts, Flags, Floats, Indices
+from murmuration.base.arrays import Counts, Flags, Floats, Indices, resize
 from murmuration.kubernetes.labels import Namespaces
 from murmuration.kubernetes.nodes import NodeMasks
 from murmuration.kubernetes.objects import Object, namespace_of
@@ -39,6 +41,31 @@ Reason = tuple[str, Flags]
 LabelSet = tuple[str, tuple[tuple[str, str], ...]]
 
 
+#: How rules find the domain of each row, and how many domains have no node.
+Locate = Callable[[], tuple[Indices, int]]
+
+
+class Domains:
+    """The parts of the cluster that labels make of it. Many rules part the nodes alike and share
+    one array; a node that comes, goes or changes makes all of them out of date."""
+
+    def __init__(self, nodes: NodeMasks) -> None:
+        self.nodes = nodes
+        self.version = 0
+        self._known: dict[tuple[str, bytes], Indices] = {}
+
+    def on_nodes(self) -> None:
+        self.version += 1
+        self._known.clear()
+
+    def by(self, key: str, counted: Flags | None = None) -> Indices:
+        """Which part of the cluster each node is in by a label; −1 without it."""
+        mark = (key, b"" if counted is None else counted.tobytes())
+        if mark not in self._known:
+            self._known[mark] = domains_by(self.nodes, key, counted)
+        return self._known[mark]
+
+
 @dataclass
 class LiveRule:
     """One rule: the pods it is about (*targets*), those that have it (*holders*), by node."""
@@ -47,18 +74,37 @@ class LiveRule:
     name: str
     #: Selectors, each with the namespaces it looks into; a target meets all of them.
     selectors: list[tuple[Object | None, frozenset[str]]]
-    domain_of: Indices
+    domains: Domains
+    locate: Locate
     limit: int = 0
-    #: Domains that have no node, and so hold nothing.
-    extra: int = 0
     #: What it weighs if it is only a wish; 0 for a rule that must be kept.
     weight: float = 0.0
     targets: Counts = field(init=False)
     holders: Counts = field(init=False)
+    _located: tuple[Indices, int] = field(init=False)
+    _version: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self._located, self._version = self.locate(), self.domains.version
         self.targets = np.zeros(len(self.domain_of), dtype=np.int64)
         self.holders = np.zeros(len(self.domain_of), dtype=np.int64)
+
+    def resize(self, gone: int | None) -> None:
+        self.targets, self.holders = resize(self.targets, gone), resize(self.holders, gone)
+
+    @property
+    def domain_of(self) -> Indices:
+        return self._locate()[0]
+
+    @property
+    def extra(self) -> int:
+        """How many domains have no node, and so hold nothing."""
+        return self._locate()[1]
+
+    def _locate(self) -> tuple[Indices, int]:
+        if self._version != self.domains.version:
+            self._located, self._version = self.locate(), self.domains.version
+        return self._located
 
     def is_about(self, label_set: LabelSet) -> bool:
         space, labels = label_set
@@ -112,33 +158,35 @@ class Between:
 
     def __init__(self, nodes: NodeMasks, namespaces: Namespaces) -> None:
         self.nodes, self.namespaces = nodes, namespaces
+        self.domains = Domains(nodes)
         self.rules: dict[bytes, list[LiveRule]] = {}
-        #: Pods that lie somewhere, by labels and row; and how many of them are being deleted.
-        self._placed: dict[LabelSet, dict[int, int]] = {}
-        self._leaving: dict[LabelSet, dict[int, int]] = {}
+        #: Pods that lie somewhere, by labels and node; and how many of them are being deleted.
+        self._placed: dict[LabelSet, Counter[str]] = {}
+        self._leaving: dict[LabelSet, Counter[str]] = {}
         self._about: dict[LabelSet, list[LiveRule]] = {}
 
     def place(self, task: TaskEntry, row: int, sign: int, leaving: bool) -> None:
         """A pod lies on a row now (+1), or does no more (−1)."""
         labels = label_set(task)
         own = [*self.own(task), *self.wishes(task)]
-        rows = self._placed.setdefault(labels, {})
-        rows[row] = rows.get(row, 0) + sign
+        _add(self._placed, labels, self.nodes.nodes[row].name, sign)
         for rule in self.about(labels):
             if not (leaving and rule.kind == SPREAD):
                 rule.targets[row] += sign
         for rule in own:
             rule.holders[row] += sign
         if leaving:
-            self._count_leaving(labels, row, sign)
+            _add(self._leaving, labels, self.nodes.nodes[row].name, sign)
 
-    def leave(self, task: TaskEntry, row: int) -> None:
-        """A pod that lies on a row is being deleted: it is spread over nothing any more."""
-        labels = label_set(task)
-        self._count_leaving(labels, row, 1)
-        for rule in self.about(labels):
-            if rule.kind == SPREAD:
-                rule.targets[row] -= 1
+    def on_node(self, resized: bool, gone: int | None = None) -> None:
+        """A node has changed; or, if the rows are resized, has come, or is gone from a row where
+        nothing lies any more."""
+        self.domains.on_nodes()
+        for rule in self._every() if resized else ():
+            rule.resize(gone)
+
+    def _every(self) -> Iterator[LiveRule]:
+        return (rule for rules in self.rules.values() for rule in rules)
 
     def reasons(self, task: TaskEntry) -> Iterator[Reason]:
         """Each rule that concerns a pod, and the nodes it leaves open."""
@@ -189,8 +237,7 @@ class Between:
     def about(self, labels: LabelSet) -> list[LiveRule]:
         """The rules that are about pods with these labels."""
         if labels not in self._about:
-            every = [rule for rules in self.rules.values() for rule in rules]
-            self._about[labels] = [rule for rule in every if rule.is_about(labels)]
+            self._about[labels] = [rule for rule in self._every() if rule.is_about(labels)]
         return self._about[labels]
 
     def own(self, task: TaskEntry) -> list[LiveRule]:
@@ -243,33 +290,47 @@ class Between:
             for term in terms
         ]
         keys = dict.fromkeys(str(term["topologyKey"]) for term in terms)
-        return [LiveRule(kind, where, selectors, domains_by(self.nodes, key)) for key in keys]
+        return [
+            LiveRule(kind, where, selectors, self.domains, partial(self._by_label, key))
+            for key in keys
+        ]
+
+    def _by_label(self, key: str) -> tuple[Indices, int]:
+        return self.domains.by(key), 0
 
     def _make_spread(self, task: TaskEntry, term: Term, where: str, own: str) -> LiveRule:
-        counted = counted_nodes(self.nodes, task, term, where)
-        domain_of = domains_by(self.nodes, str(term["topologyKey"]), counted)
-        # With fewer domains than it wants, the emptiest counts as empty.
-        extra = int(int(domain_of.max(initial=-1)) + 1 < (term.get("minDomains") or 0))
+        def locate() -> tuple[Indices, int]:
+            counted = counted_nodes(self.nodes, task, term, where)
+            domain_of = self.domains.by(str(term["topologyKey"]), counted)
+            # With fewer domains than it wants, the emptiest counts as empty.
+            few = int(domain_of.max(initial=-1)) + 1 < (term.get("minDomains") or 0)
+            return domain_of, int(few)
+
         selectors: list[tuple[Object | None, frozenset[str]]] = [
             (selector_of(task, term), frozenset([own]))
         ]
-        return LiveRule(SPREAD, where, selectors, domain_of, int(term.get("maxSkew", 1)), extra)
+        limit = int(term.get("maxSkew", 1))
+        return LiveRule(SPREAD, where, selectors, self.domains, locate, limit)
 
     def _count(self, rule: LiveRule) -> None:
         """A rule that nobody had before: count whom it is about."""
-        for labels, rows in self._placed.items():
+        row_of = self.nodes.row_of
+        for labels, nodes in self._placed.items():
             if rule.is_about(labels):
-                for row, count in rows.items():
-                    rule.targets[row] += count
-                for row, count in self._leaving.get(labels, {}).items():
-                    rule.targets[row] -= count if rule.kind == SPREAD else 0
+                for node, count in nodes.items():
+                    rule.targets[row_of[node]] += count
+                for node, count in self._leaving.get(labels, {}).items():
+                    rule.targets[row_of[node]] -= count if rule.kind == SPREAD else 0
         for labels, about in self._about.items():
             if rule.is_about(labels):
                 about.append(rule)
 
-    def _count_leaving(self, labels: LabelSet, row: int, sign: int) -> None:
-        rows = self._leaving.setdefault(labels, {})
-        rows[row] = rows.get(row, 0) + sign
+
+def _add(counts: dict[LabelSet, Counter[str]], labels: LabelSet, node: str, sign: int) -> None:
+    nodes = counts.setdefault(labels, Counter())
+    nodes[node] += sign
+    if not nodes[node]:
+        del nodes[node]
 
 
 def label_set(task: TaskEntry) -> LabelSet:

@@ -15,15 +15,18 @@ from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.base.errors import InputError
 from murmuration.kubernetes.labels import Namespaces
-from murmuration.kubernetes.making import is_made_by
-from murmuration.kubernetes.nodes import allocatable, taints_of
+from murmuration.kubernetes.nodes import allocatable, node_entry, taints_of
 from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
 from murmuration.kubernetes.scheduling.between import Reason
+from murmuration.kubernetes.scheduling.expecting import Expectation
+from murmuration.kubernetes.scheduling.groups import gang_of
 from murmuration.kubernetes.scheduling.held import unbound_claims
-from murmuration.kubernetes.scheduling.preemption import Lying, budgets_of_pods, find_victims
+from murmuration.kubernetes.scheduling.preempting.budgets import BUDGET, BudgetIndex
+from murmuration.kubernetes.scheduling.preempting.levels import Levels
+from murmuration.kubernetes.scheduling.preempting.search import Lying, Preemption
 from murmuration.kubernetes.scheduling.table import LiveTable
-from murmuration.kubernetes.snapshot import is_alive, make_reader
-from murmuration.kubernetes.volumes import DISKS
+from murmuration.kubernetes.snapshot import Reader, is_alive, make_reader
+from murmuration.kubernetes.volumes import DISKS, Volumes, limit_attached, limits_of
 from murmuration.placement.view import View
 from murmuration.schedulers.pods.cluster import (
     PodFact,
@@ -35,15 +38,12 @@ from murmuration.schedulers.pods.cluster import (
     Victims,
 )
 
-#: How pods say that they belong together, ours first; and how many there are of them.
-GANGS = (
-    ("murmuration/gang", "murmuration/gang-size"),
-    ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"),
-    ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/min-available"),
-)
 NODE, POD, WORKLOAD = "Node", "Pod", "Workload"
-#: Kinds whose objects are told apart by their namespace too.
-NAMESPACED = ("PersistentVolumeClaim", WORKLOAD)
+CSI_NODE = "CSINode"
+#: Kinds that tell of volumes.
+VOLUME_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
+#: Kinds whose objects are in no namespace.
+CLUSTER_WIDE = (NODE, CSI_NODE, "Namespace", "PersistentVolume", "StorageClass", "ResourceSlice")
 
 
 #: Reads pods that have nothing to do with other objects.
@@ -64,29 +64,10 @@ class PodRecord:
     #: Given a node by us, and not yet seen there.
     assumed: bool = False
     leaving: bool = False
-    #: The row it is counted on, −1 for none.
-    row: int = -1
+    #: Whether the table counts it on its node.
+    counted: bool = False
     #: The only node it may go to, if a plan says so.
     planned: str = ""
-
-
-@dataclass
-class Expectation:
-    """A pod that is to go to a node when it comes: one of this name, the next of an owner, or the
-    next that something makes which was not there yet when it was planned."""
-
-    node: str
-    owner: str = ""
-    named: str = ""
-    maker: str = ""
-    #: Who has come.
-    pod: str = ""
-
-    def means(self, key: str, pod: Object) -> bool:
-        if self.named == key or (self.maker and is_made_by(pod, self.maker)):
-            return True
-        owner = controller_of(pod)
-        return bool(self.owner) and owner is not None and str(owner.get("uid")) == self.owner
 
 
 @dataclass
@@ -100,6 +81,13 @@ class LiveCluster:
     #: What a plan awaits, by its step.
     expectations: dict[str, Expectation] = field(default_factory=dict)
     _table: LiveTable | None = None
+    #: Pods by the node they lie on or go to, whether there is such a node or not.
+    _on: dict[str, dict[str, PodRecord]] = field(default_factory=dict)
+    #: Pods that other objects tell more of.
+    _reading_others: dict[str, PodRecord] = field(default_factory=dict)
+    #: Claims, volumes or classes have changed since those pods were read.
+    _volumes_changed: bool = False
+    _budgets: BudgetIndex | None = None
 
     # What happened.
 
@@ -110,7 +98,7 @@ class LiveCluster:
             facts = [fact for key in self.records.keys() - there for fact in self._drop(key)]
             return facts + [fact for thing in things for fact in self.see(kind, thing)]
         self.things[kind] = {_name(kind, thing): thing for thing in things}
-        self._table = None
+        self._change_kind(kind)
         return [RoomChanged()]
 
     def see(self, kind: str, thing: Object) -> list[PodFact]:
@@ -122,7 +110,7 @@ class LiveCluster:
         before, known[name] = known.get(name), thing
         if before is not None and _matters(kind, before) == _matters(kind, thing):
             return []
-        self._table = None
+        self._change_thing(kind, name)
         return [RoomChanged()]
 
     def lose(self, kind: str, thing: Object) -> list[PodFact]:
@@ -130,9 +118,48 @@ class LiveCluster:
         if kind == POD:
             key = name_of(thing)
             return self._drop(key) if _is_same(self.records.get(key), thing) else []
-        self.things.setdefault(kind, {}).pop(_name(kind, thing), None)
-        self._table = None
+        name = _name(kind, thing)
+        if self.things.setdefault(kind, {}).pop(name, None) is not None:
+            self._change_thing(kind, name)
         return [RoomChanged()]
+
+    def _change_kind(self, kind: str) -> None:
+        """Objects of a kind have changed: what must be made anew, when it is asked for."""
+        if kind == BUDGET:
+            self._budgets = None
+        elif kind in VOLUME_KINDS:
+            self._volumes_changed = True
+        elif kind != WORKLOAD:
+            self._table = None
+
+    def _change_thing(self, kind: str, name: str) -> None:
+        """One object has changed. A node concerns its own row, as do the limits of its drivers."""
+        if kind not in (NODE, CSI_NODE):
+            self._change_kind(kind)
+        elif self._table is not None and not self._change_row(self._table, name):
+            self._table = None
+
+    def _change_row(self, table: LiveTable, name: str) -> bool:
+        """A node has come, changed or gone; False if the table has no columns for that."""
+        thing, limits = self.things.get(NODE, {}).get(name), self._limits(name)
+        if self.things.get("ResourceSlice") or not limits.keys() <= table.reader.volumes.limited:
+            return False
+        lying = list(self._on.get(name, {}).values())
+        for record in lying:
+            self._take_off(record)
+        if thing is not None:
+            node = node_entry(thing)
+            limit_attached(node, limits, table.reader.volumes.limited)
+            if not table.put_node(thing, node):
+                return False
+        elif name in table.rows:
+            table.delete_node(name)
+        for record in lying:
+            self._put_on(record)
+        return True
+
+    def _limits(self, node: str) -> dict[str, float]:
+        return limits_of(self.things.get(CSI_NODE, {}).get(node, {}))
 
     def _see_pod(self, thing: Object) -> list[PodFact]:
         key, node = name_of(thing), str((thing.get("spec") or {}).get("nodeName") or "")
@@ -156,6 +183,8 @@ class LiveCluster:
             leaving=bool(metadata.get("deletionTimestamp")),
         )
         self.records[key] = record
+        if needs_others(thing):
+            self._reading_others[key] = record
         if self._table is not None and not self._table.knows(record.task.amounts):
             self._table = None
         self._count(record)
@@ -193,6 +222,7 @@ class LiveCluster:
     def _drop(self, key: str) -> list[PodFact]:
         gone = self._gone(key)
         self._uncount(self.records.pop(key))
+        self._reading_others.pop(key, None)
         return [gone, RoomChanged()]
 
     def _gone(self, key: str) -> PodGone:
@@ -264,7 +294,14 @@ class LiveCluster:
         return [*(planned if record.planned else ()), *rules]
 
     def _only(self, node: str) -> Flags:
-        return np.array([name == node for name in self.table.names], dtype=np.bool_)
+        return self.mask([node])
+
+    def mask(self, nodes: Collection[str]) -> Flags:
+        """The rows of these nodes."""
+        rows = self.table.rows
+        mask = np.zeros(len(rows), dtype=np.bool_)
+        mask[[rows[node] for node in nodes if node in rows]] = True
+        return mask
 
     def assume(self, key: str, node: str) -> None:
         """A pod goes to a node; it counts there from now on."""
@@ -290,16 +327,32 @@ class LiveCluster:
     def victims(self, key: str, taken: Collection[str]) -> Victims | None:
         """Whom a pod may drive out, and from where, but for nodes that are taken; None if that
         would not help."""
-        kinds = {kind: list(things.values()) for kind, things in self.things.items()}
-        known = list(self.records.items())
-        budgets, allowed = budgets_of_pods(kinds, [record.task for _, record in known])
-        lying = [
-            Lying(name, record.uid, record.task, record.row, record.leaving, budget)
-            for (name, record), budget in zip(known, budgets, strict=True)
-            # Who is only on its way to a node cannot be evicted from it.
-            if record.row >= 0 and not record.assumed and record.node not in taken
+        if self._budgets is None:
+            kinds = self._kinds()
+            self._budgets = BudgetIndex(kinds, lambda: [r.task for r in self.records.values()])
+        table = self.table
+        if table.levels is None:
+            table.levels = self._make_levels(table)
+        task, allowed = self.records[key].task, self._budgets.allowed
+        rows = self.mask(taken)
+        return Preemption(table, table.levels, task, rows, self._lying, allowed).find()
+
+    def _make_levels(self, table: LiveTable) -> Levels:
+        levels = Levels(len(table.names), len(table.resources))
+        for record in self.records.values():
+            if record.counted and not record.leaving:
+                request = table.request(record.task)
+                levels.place(record.task.priority, table.rows[record.node], request, 1)
+        return levels
+
+    def _lying(self, row: int) -> list[Lying]:
+        """The pods on a row. Who is only on its way to it cannot be evicted from it."""
+        assert self._budgets is not None
+        return [
+            Lying(key, record.uid, record.task, self._budgets.of(record.task))
+            for key, record in self._on[self.table.names[row]].items()
+            if not record.assumed and not record.leaving
         ]
-        return find_victims(self.table, self.records[key].task, lying, allowed)
 
     # Plans.
 
@@ -368,75 +421,92 @@ class LiveCluster:
 
     @property
     def table(self) -> LiveTable:
+        if self._table is not None and self._volumes_changed:
+            self._read_volumes(self._table)
         if self._table is None:
             self._build()
         assert self._table is not None
         return self._table
 
+    def _read_volumes(self, table: LiveTable) -> None:
+        """Read the pods that have volumes again."""
+        self._volumes_changed = False
+        for record in self._reading_others.values():
+            self._take_off(record)
+        table.put_volumes(Volumes(self._kinds(), sorted(table.reader.volumes.limited)))
+        for record in self._reading_others.values():
+            record.task = self._read(record.thing)
+            if not table.knows(record.task.amounts):
+                self._table = None
+                return
+        for record in self._reading_others.values():
+            self._put_on(record)
+
+    def _kinds(self) -> dict[str, list[Object]]:
+        return {kind: list(things.values()) for kind, things in self.things.items()}
+
     def _read(self, pod: Object) -> TaskEntry:
         """A pod as a task. Most are read without a look at other objects, so that a table that is
         out of date is not made anew for each of them."""
-        try:
-            return (self.table.reader if _needs_others(pod) else ALONE).task(pod)
-        except InputError as error:
-            # One odd pod must not keep the others from being scheduled.
-            amounts = {"cpu": 0.0, "memory": 0.0, "pods": 1.0}
-            return TaskEntry(
-                name_of(pod), amounts, "", wants="pinned", pinned=str(error), source=pod
-            )
+        return read_pod(self.table.reader if needs_others(pod) else ALONE, pod)
 
     def _build(self) -> None:
-        kinds = {kind: list(things.values()) for kind, things in self.things.items()}
+        self._volumes_changed = False
+        kinds = self._kinds()
         reader = make_reader({**kinds, NODE: kinds.get(NODE, [])})
-        for record in self.records.values():
-            if _needs_others(record.thing):
-                record.task = reader.task(record.thing)
+        for record in self._reading_others.values():
+            record.task = read_pod(reader, record.thing)
         tasks = [record.task for record in self.records.values()]
         spaces = {namespace_of(record.thing) for record in self.records.values()}
         self._table = LiveTable(reader, Namespaces(kinds.get("Namespace", ()), spaces), tasks)
         for record in self.records.values():
-            record.row = -1
-            self._count(record)
+            record.counted = False
+            self._put_on(record)
 
     def _count(self, record: PodRecord) -> None:
-        if self._table is not None and record.node in self._table.rows:
-            record.row = self._table.rows[record.node]
-            self._table.place(record.task, record.row, 1, record.leaving)
+        if record.node:
+            self._on.setdefault(record.node, {})[record.task.name] = record
+        self._put_on(record)
 
     def _uncount(self, record: PodRecord) -> None:
-        if self._table is not None and record.row >= 0:
-            self._table.place(record.task, record.row, -1, record.leaving)
-        record.row = -1
+        self._take_off(record)
+        lying = self._on.get(record.node, {})
+        lying.pop(record.task.name, None)
+        if not lying:
+            self._on.pop(record.node, None)
+
+    def _put_on(self, record: PodRecord) -> None:
+        """Let the table count a pod on its node, if there is such a node."""
+        if self._table is None or record.counted or record.node not in self._table.rows:
+            return
+        record.counted = True
+        row = self._table.rows[record.node]
+        self._table.place(record.task, row, 1, record.leaving)
+
+    def _take_off(self, record: PodRecord) -> None:
+        if self._table is not None and record.counted:
+            row = self._table.rows[record.node]
+            self._table.place(record.task, row, -1, record.leaving)
+        record.counted = False
 
 
-def _needs_others(pod: Object) -> bool:
+def read_pod(reader: Reader, pod: Object) -> TaskEntry:
+    try:
+        return reader.task(pod)
+    except InputError as error:
+        # One odd pod must not keep the others from being scheduled.
+        amounts = {"cpu": 0.0, "memory": 0.0, "pods": 1.0}
+        return TaskEntry(name_of(pod), amounts, "", wants="pinned", pinned=str(error), source=pod)
+
+
+def needs_others(pod: Object) -> bool:
     spec = pod.get("spec") or {}
     claims = any(ELSEWHERE & volume.keys() for volume in spec.get("volumes") or ())
     return claims or bool(spec.get("resourceClaims"))
 
 
-def gang_of(pod: Object, workloads: Mapping[str, Object]) -> tuple[str, int]:
-    """The gang a pod belongs to, with its namespace, and how many pods that needs: by its labels,
-    or as the workload it refers to says."""
-    metadata = pod["metadata"]
-    reference = (pod.get("spec") or {}).get("workloadRef") or {}
-    workload = workloads.get(f"{namespace_of(pod)}/{reference.get('name')}")
-    if workload is not None:
-        for group in (workload.get("spec") or {}).get("podGroups") or ():
-            count = ((group.get("policy") or {}).get("gang") or {}).get("minCount")
-            if group.get("name") == reference.get("podGroup") and isinstance(count, int):
-                parts = (reference["name"], group["name"], reference.get("podGroupReplicaKey"))
-                return f"{namespace_of(pod)}/" + ".".join(str(p) for p in parts if p), count
-    marks = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
-    for name, size in GANGS:
-        if name in marks:
-            told = str(marks.get(size, ""))
-            return f"{namespace_of(pod)}/{marks[name]}", int(told) if told.isdigit() else 1
-    return "", 1
-
-
 def _name(kind: str, thing: Object) -> str:
-    return name_of(thing) if kind in NAMESPACED else str(thing["metadata"]["name"])
+    return str(thing["metadata"]["name"]) if kind in CLUSTER_WIDE else name_of(thing)
 
 
 def _is_same(record: PodRecord | None, thing: Object) -> bool:

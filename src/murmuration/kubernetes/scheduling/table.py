@@ -1,24 +1,35 @@
 """The table a scheduler decides on: one row per node, and for each pod the rows it may use.
 
-It is built from all objects whenever nodes, volumes or namespaces change in a way that matters,
-and kept up by counting while pods come and go.
+It is built from all objects once, and kept up: pods are counted as they come and go, and a node
+that comes, changes or goes concerns its own row alone. What it has no column for, or a new set of
+namespaces, builds it anew.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 
-from murmuration.assignment.snapshots.builder import TaskEntry, amounts_table, resources_of
-from murmuration.base.arrays import Amounts, Flags, Floats
+from murmuration.assignment.snapshots.builder import (
+    NodeEntry,
+    TaskEntry,
+    amounts_table,
+    resources_of,
+)
+from murmuration.base.arrays import Amounts, Flags, Floats, resize
+from murmuration.base.resources import AMOUNT_MAX
 from murmuration.kubernetes.labels import Namespaces
+from murmuration.kubernetes.objects import Object
 from murmuration.kubernetes.rules import PREFERRED
 from murmuration.kubernetes.scheduling.between import Between, Reason
 from murmuration.kubernetes.scheduling.held import HeldThings
+from murmuration.kubernetes.scheduling.preempting.levels import Levels
 from murmuration.kubernetes.snapshot import REQUIRED, Reader
+from murmuration.kubernetes.volumes import Volumes
 from murmuration.placement.view import View
 
 #: Masks that are kept at once: pods of daemon sets each have one of their own.
@@ -32,17 +43,66 @@ class LiveTable:
         self.reader = reader
         nodes = self.reader.nodes
         self.names = tuple(node.name for node in nodes)
-        self.rows = {name: row for row, name in enumerate(self.names)}
         self.attributes = tuple(node.labels for node in nodes)
         self.resources = resources_of(nodes, tasks)
         given = [(f"node {node.name}", node.amounts) for node in nodes]
         self.total = amounts_table(self.resources, given, math.floor)
         self.free = self.total.copy()
         self.between = Between(self.reader.node_masks, namespaces)
-        self.held = HeldThings(len(nodes), self.reader.volumes)
+        self.held = HeldThings(self.reader.node_masks, self.reader.volumes)
+        #: What pods hold by priority; made when somebody asks for it.
+        self.levels: Levels | None = None
         self._requests: dict[tuple[tuple[str, str | float], ...], Amounts] = {}
         self._open: dict[Hashable, Flags] = {}
         self._penalties: dict[bytes, Floats | None] = {}
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        return self.reader.node_masks.row_of
+
+    # Nodes.
+
+    def put_node(self, thing: Object, node: NodeEntry) -> bool:
+        """A node that nothing is counted on is new, or has changed. False if a column is too
+        narrow for what it has."""
+        row = amounts_table(self.resources, [(f"node {node.name}", node.amounts)], math.floor)
+        if (row >= AMOUNT_MAX).any():
+            return False
+        new = node.name not in self.rows
+        self.reader.node_masks.put(thing, node)
+        if new:
+            self._resize(None)
+        at = self.rows[node.name]
+        self.total[at] = self.free[at] = row[0]
+        self._on_node(new, None)
+        return True
+
+    def delete_node(self, name: str) -> None:
+        """A node that nothing is counted on is gone."""
+        row = self.rows[name]
+        self.reader.node_masks.delete(name)
+        self._resize(row)
+        self._on_node(True, row)
+
+    def _resize(self, gone: int | None) -> None:
+        self.total, self.free = resize(self.total, gone), resize(self.free, gone)
+        if self.levels is not None:
+            self.levels.resize(gone)
+
+    def _on_node(self, resized: bool, gone: int | None) -> None:
+        nodes = self.reader.nodes
+        self.names = tuple(node.name for node in nodes)
+        self.attributes = tuple(node.labels for node in nodes)
+        self.between.on_node(resized, gone)
+        self._open.clear()
+        self._penalties.clear()
+
+    def put_volumes(self, volumes: Volumes) -> None:
+        """Claims, volumes or classes have changed; no pod that has any is counted."""
+        self.reader = replace(self.reader, volumes=volumes)
+        self.held.volumes = volumes
+
+    # Pods.
 
     def knows(self, amounts: Mapping[str, str | float]) -> bool:
         """Whether there is a column for all that a pod asks for."""
@@ -58,7 +118,10 @@ class LiveTable:
 
     def place(self, task: TaskEntry, row: int, sign: int, leaving: bool) -> None:
         """A pod lies on a row now (+1), or does no more (−1)."""
-        self.free[row] -= sign * self.request(task)
+        request = self.request(task)
+        self.free[row] -= sign * request
+        if self.levels is not None and not leaving:
+            self.levels.place(task.priority, row, request, sign)
         self.between.place(task, row, sign, leaving)
         self.held.place(task, row, sign)
 

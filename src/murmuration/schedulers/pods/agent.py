@@ -53,6 +53,7 @@ from murmuration.schedulers.pods.messages import (
     ThingSeen,
     ThingsListed,
 )
+from murmuration.schedulers.pods.promises import Promise, Promises
 from murmuration.schedulers.pods.queue import PodQueue, WaitingPod
 
 POD = "Pod"
@@ -93,16 +94,6 @@ class Flight:
 
 
 @dataclass
-class Promise:
-    """A node on which pods were asked to go, for one of higher priority. Until they have gone
-    nobody of lower priority takes their room."""
-
-    node: str
-    priority: int
-    victims: set[str]
-
-
-@dataclass
 class PodScheduler:
     """Decides where pods go."""
 
@@ -119,8 +110,7 @@ class PodScheduler:
     _missing: set[str] = field(init=False)
     #: Shapes that no node has room for as things are, and why.
     _hopeless: dict[object, str] = field(default_factory=dict)
-    #: Rooms that are being made, by the pod they are made for.
-    _promises: dict[str, Promise] = field(default_factory=dict)
+    _promises: Promises = field(default_factory=Promises)
     #: Bindings the API has shown before it answered.
     _bound: dict[tuple[str, str], str] = field(default_factory=dict)
     _flights: int = 0
@@ -181,7 +171,7 @@ class PodScheduler:
                     self.queue.remove(key)
                     self.flying.pop(key, None)
                     self.gangs.goes(key)
-                    self._promises.pop(key, None)
+                    self._promises.end(key)
                     self._on_victim(key)
                     self._on_room()
                 case RoomChanged():
@@ -262,10 +252,9 @@ class PodScheduler:
 
     def _on_victim(self, key: str) -> None:
         """A pod that was asked to go has gone, or will not."""
-        for waiting, promise in list(self._promises.items()):
-            promise.victims.discard(key)
-            if not promise.victims and waiting in self.queue.pods:
-                self.queue.wake(waiting)
+        waiting = self._promises.go(key)
+        if waiting in self.queue.pods:
+            self.queue.wake(waiting)
 
     # Time.
 
@@ -406,14 +395,10 @@ class PodScheduler:
     def _view(self, pod: WaitingPod, now: float) -> View:
         """The nodes as they are for a pod, without those where room is being made for another."""
         view = self.cluster.view(pod.info.key, now)
-        promised = {
-            promise.node
-            for waiting, promise in self._promises.items()
-            if waiting != pod.info.key and promise.priority > pod.info.priority
-        }
+        # Its own room is on a node that is closed to pods of lower priority alone.
+        promised = self._promises.nodes_closed_to(pod.info.priority)
         if promised:
-            others = np.array([name not in promised for name in view.names], dtype=np.bool_)
-            view = replace(view, allowed=view.allowed & others)
+            view = replace(view, allowed=view.allowed & ~self.cluster.mask(promised))
         return view
 
     def _job_view(self, job: list[WaitingPod]) -> JobView:
@@ -434,7 +419,7 @@ class PodScheduler:
         """Bind a pod that was given a node."""
         info = pod.info
         self.queue.remove(info.key)
-        self._promises.pop(info.key, None)
+        self._promises.end(info.key)
         until = self.leadership.leads_until()
         self._flights += 1
         self.flying[info.key] = Flight(pod, node, self._flights, math.inf)
@@ -460,16 +445,15 @@ class PodScheduler:
     def _drive_out(self, pod: WaitingPod) -> list[Effect]:
         """Ask pods of lower priority to go, unless those asked before are still on their way."""
         info = pod.info
-        promise = self._promises.pop(info.key, None)
-        if promise is not None and promise.victims:
-            self._promises[info.key] = promise
+        if self._promises.is_kept_waiting(info.key):
             return []
+        self._promises.end(info.key)
         # Where room is being made for another, those who go are not there to go again.
-        victims = self.cluster.victims(info.key, {each.node for each in self._promises.values()})
+        victims = self.cluster.victims(info.key, self._promises.nodes())
         if victims is None:
             return []
         names = {key for key, _ in victims.pods}
-        self._promises[info.key] = Promise(victims.node, info.priority, names)
+        self._promises.make(info.key, Promise(victims.node, info.priority, names))
         sentence = f"it makes room on {victims.node} for {info.key}, which has a higher priority"
         until = self.leadership.leads_until()
         return [Do(EvictPod(key, uid, sentence, until)) for key, uid in victims.pods]

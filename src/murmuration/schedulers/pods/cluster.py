@@ -100,6 +100,9 @@ class PodCluster(Protocol):
     def view(self, key: str, now: float) -> View:
         """The nodes as they are for a pod."""
 
+    def mask(self, nodes: Collection[str]) -> Flags:
+        """The rows of these nodes."""
+
     def penalty(self, key: str) -> Floats | None:
         """What a pod pays on each node for what it would rather have; None if all are alike."""
 

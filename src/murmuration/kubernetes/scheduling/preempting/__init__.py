@@ -1,0 +1,1 @@
+"""Making room for pods that matter more: whom to ask to go."""
