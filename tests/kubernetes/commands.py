@@ -60,6 +60,9 @@ def clean(plane: ControlPlane) -> None:
     plane.call("DELETE", "/api/v1/nodes")
     with contextlib.suppress(urllib.error.HTTPError):
         plane.call("DELETE", LEASE)
+    # Those of schedulers that share the cluster.
+    labelled = LEASE.rpartition("/")[0] + "?labelSelector=murmuration/scheduler"
+    plane.call("DELETE", labelled)
 
 
 def nodes_of(plane: ControlPlane) -> dict[str, str]:

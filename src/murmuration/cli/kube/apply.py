@@ -129,6 +129,7 @@ class ApplyTask:
             check_cluster,
             foreign_pods,
             refuse_foreign,
+            refuse_sharing,
             refuse_unknown_nodes,
             rehearse_live,
         )
@@ -142,6 +143,7 @@ class ApplyTask:
 
         first = read_plan(self.plan)
         await check_cluster(client, self.plan, first)
+        await refuse_sharing(client, self.options.name)
         journal = MoveJournal(self.plan.parent / JOURNAL, self.plan)
         if not self.dry_run:
             journal = MoveJournal.open(self.plan, self.resume)

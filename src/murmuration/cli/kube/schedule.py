@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     help="first-fit, a score, or module:name of your own.",
 )
 @click.option(
+    "--architecture",
+    type=click.Choice(["monolithic", "shared-state"]),
+    default="monolithic",
+    show_default=True,
+    help="One decides and the others stand by; or all decide, each on its share of the pods.",
+)
+@click.option(
     "--name",
     default="murmuration",
     show_default=True,
@@ -75,6 +82,7 @@ if TYPE_CHECKING:
 @common.with_options(LEASE, common.SEED, KUBECONFIG, CONTEXT)
 def schedule(
     placement: str,
+    architecture: str,
     name: str,
     preempt: bool,
     preferences: bool,
@@ -91,14 +99,18 @@ def schedule(
 ) -> None:
     """Schedule the pods that say schedulerName: murmuration, with a policy of Murmuration's.
 
-    It runs until it is stopped (TERM or Ctrl-C). Several may run: one leads, the others stand by.
+    It runs until it is stopped (TERM or Ctrl-C). Several may run: one leads, the others stand by;
+    with --architecture shared-state each schedules its share of the pods.
     """
+    from murmuration.base.errors import InputError
     from murmuration.base.loading import look_beside
     from murmuration.kubernetes.scheduling.options import SchedulerOptions
 
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s")
     look_beside(Path.cwd() / "x")
-    who = identity or f"{socket.gethostname()}-{os.getpid()}"
+    if architecture == "shared-state" and not elect:
+        raise InputError("--alone: expected --leader-election with --architecture shared-state")
+    who = identity or f"{socket.gethostname()}-{os.getpid()}".lower()
     options = SchedulerOptions(
         name=name,
         placement=placement,
@@ -109,6 +121,8 @@ def schedule(
         elect=elect,
         identity=who,
         lease_s=lease_s,
+        architecture=architecture,
+        claimant=f"{who}/{time.time_ns():x}",
     )
     with_client(kubeconfig, context, ScheduleTask(options, lease_namespace, record).run)
 

@@ -45,14 +45,22 @@ class Kind:
     plural: str
     name: str
     namespaced: bool = True
+    #: The only namespace that is followed, and the only labels; empty for all.
+    inside: str = ""
+    selector: str = ""
 
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def query(self) -> dict[str, str]:
+        return {"labelSelector": self.selector} if self.selector else {}
+
     def path(self, namespace: str | None = None, name: str = "", part: str = "") -> str:
         """The path of all objects, of those in a namespace, of one, or of a part of one."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        namespace = namespace or self.inside
         space = f"/namespaces/{quote(namespace)}" if namespace and self.namespaced else ""
         one = f"/{quote(name)}" if name else ""
         return f"{root}{space}/{self.plural}{one}{f'/{part}' if part else ''}"
@@ -136,12 +144,13 @@ class KubeClient:
     async def list_all(self, kind: Kind, query: Mapping[str, str] | None = None) -> Listed:
         """Every object of a kind, in pages of one moment. A page that has become too old starts the
         list again, whole."""
+        asked = {**kind.query, **(query or {})}
         try:
-            return await self._pages(kind.path(), {**(query or {}), "limit": str(PAGE)}, kind)
+            return await self._pages(kind.path(), {**asked, "limit": str(PAGE)}, kind)
         except ApiError as error:
             if error.status != 410:
                 raise
-            return await self._pages(kind.path(), query or {}, kind)
+            return await self._pages(kind.path(), asked, kind)
 
     async def list_at(self, kind: Kind, version: str) -> Listed:
         """Every object of a kind as it was at a version of the store."""
@@ -176,6 +185,7 @@ class KubeClient:
         """The changes of a kind after a version, line by line as the server writes them; ends when
         the server ends it, after `timeout_s`."""
         query = {
+            **kind.query,
             "watch": "1",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",

@@ -3,11 +3,14 @@ and would every move work."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from murmuration.base.errors import InputError
-from murmuration.kubernetes.api.client import NAMESPACES, PODS, ApiError, KubeClient
+from murmuration.kubernetes.api.client import LEASES, NAMESPACES, PODS, ApiError, KubeClient
 from murmuration.kubernetes.applying.moves import (
     SYSTEM,
     PlanFile,
@@ -15,8 +18,10 @@ from murmuration.kubernetes.applying.moves import (
     cluster_identity,
 )
 from murmuration.kubernetes.applying.run import ChangedError, PlanRun
+from murmuration.kubernetes.objects import Object
 from murmuration.kubernetes.scheduling import words
 from murmuration.kubernetes.scheduling.cluster import LiveCluster
+from murmuration.kubernetes.scheduling.shared.ledgers import MEMBER, ROLE, SCHEDULER, member_of
 from murmuration.kubernetes.scheduling.words import split_key
 
 NAMED_MAX = 5
@@ -30,6 +35,31 @@ async def check_cluster(client: KubeClient, path: Path, plan: PlanFile) -> None:
         raise InputError(
             f"{path}: this plan was made for another cluster than {client.access.name}"
         )
+
+
+async def refuse_sharing(client: KubeClient, name: str) -> None:
+    """A plan needs to be the only scheduler of its pods; schedulers that share a cluster do not
+    stand back for it. Whoever may not list leases is not told."""
+    leases = replace(LEASES, selector=f"{SCHEDULER}={name},{ROLE}={MEMBER}")
+    try:
+        listed = await client.list_all(leases)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return
+    holders = sorted(member_of(lease) for lease in listed.items if _is_fresh(lease))
+    if holders:
+        raise InputError(
+            f"{', '.join(holders)}: {name!r} is the name of schedulers that share the cluster "
+            "(shared-state), and a plan needs to be alone; stop them first"
+        )
+
+
+def _is_fresh(lease: Object) -> bool:
+    """Whether a lease was renewed lately. It is a warning, so the clocks of two hosts will do."""
+    spec = lease.get("spec") or {}
+    renewed = datetime.fromisoformat(str(spec.get("renewTime") or "1970-01-01T00:00:00Z"))
+    return time.time() - renewed.timestamp() < 2.0 * float(spec.get("leaseDurationSeconds") or 0)
 
 
 def foreign_pods(cluster: LiveCluster, moves: Sequence[PlannedMove], name: str) -> list[str]:

@@ -22,7 +22,8 @@ from murmuration.kubernetes.applying.moves import JournalLine, MoveJournal, Plan
 from murmuration.kubernetes.making import is_made_by, maker_of_new
 from murmuration.kubernetes.objects import Object, controller_of
 from murmuration.kubernetes.scheduling import words
-from murmuration.kubernetes.scheduling.cluster import LiveCluster, PodRecord
+from murmuration.kubernetes.scheduling.cluster import LiveCluster
+from murmuration.kubernetes.scheduling.records import PodRecord
 from murmuration.kubernetes.scheduling.words import split_key
 
 LOOK_S = 0.1

@@ -13,7 +13,6 @@ import numpy as np
 
 from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Amounts, Flags, Floats
-from murmuration.base.errors import InputError
 from murmuration.kubernetes.labels import Namespaces
 from murmuration.kubernetes.nodes import allocatable, node_entry, taints_of
 from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
@@ -24,9 +23,11 @@ from murmuration.kubernetes.scheduling.held import unbound_claims
 from murmuration.kubernetes.scheduling.preempting.budgets import BUDGET, BudgetIndex
 from murmuration.kubernetes.scheduling.preempting.levels import Levels
 from murmuration.kubernetes.scheduling.preempting.search import Lying, Preemption
+from murmuration.kubernetes.scheduling.records import ALONE, PodRecord, needs_others, read_pod
+from murmuration.kubernetes.scheduling.shared.sharing import LEASE, Sharing
 from murmuration.kubernetes.scheduling.table import LiveTable
-from murmuration.kubernetes.snapshot import Reader, is_alive, make_reader
-from murmuration.kubernetes.volumes import DISKS, Volumes, limit_attached, limits_of
+from murmuration.kubernetes.snapshot import is_alive, make_reader
+from murmuration.kubernetes.volumes import Volumes, limit_attached, limits_of
 from murmuration.placement.view import View
 from murmuration.schedulers.pods.cluster import (
     PodFact,
@@ -37,6 +38,7 @@ from murmuration.schedulers.pods.cluster import (
     RoomChanged,
     Victims,
 )
+from murmuration.schedulers.pods.messages import NodeCommit
 
 NODE, POD, WORKLOAD = "Node", "Pod", "Workload"
 CSI_NODE = "CSINode"
@@ -44,30 +46,6 @@ CSI_NODE = "CSINode"
 VOLUME_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 #: Kinds whose objects are in no namespace.
 CLUSTER_WIDE = (NODE, CSI_NODE, "Namespace", "PersistentVolume", "StorageClass", "ResourceSlice")
-
-
-#: Reads pods that have nothing to do with other objects.
-ALONE = make_reader({NODE: []})
-#: Volumes that other objects tell more of.
-ELSEWHERE = {"persistentVolumeClaim", "ephemeral", *DISKS}
-
-
-@dataclass
-class PodRecord:
-    """A pod that is alive."""
-
-    uid: str
-    thing: Object
-    task: TaskEntry
-    #: Where it lies or is going to; empty while nobody has said.
-    node: str = ""
-    #: Given a node by us, and not yet seen there.
-    assumed: bool = False
-    leaving: bool = False
-    #: Whether the table counts it on its node.
-    counted: bool = False
-    #: The only node it may go to, if a plan says so.
-    planned: str = ""
 
 
 @dataclass
@@ -80,6 +58,8 @@ class LiveCluster:
     things: dict[str, dict[str, Object]] = field(default_factory=dict)
     #: What a plan awaits, by its step.
     expectations: dict[str, Expectation] = field(default_factory=dict)
+    #: The commit points of nodes, where several schedulers share a cluster.
+    sharing: Sharing | None = None
     _table: LiveTable | None = None
     #: Pods by the node they lie on or go to, whether there is such a node or not.
     _on: dict[str, dict[str, PodRecord]] = field(default_factory=dict)
@@ -97,6 +77,8 @@ class LiveCluster:
             there = {name_of(thing) for thing in things}
             facts = [fact for key in self.records.keys() - there for fact in self._drop(key)]
             return facts + [fact for thing in things for fact in self.see(kind, thing)]
+        if kind == LEASE and self.sharing is not None:
+            return self.sharing.replace(things, self.records, self._claim)
         self.things[kind] = {_name(kind, thing): thing for thing in things}
         self._change_kind(kind)
         return [RoomChanged()]
@@ -105,6 +87,8 @@ class LiveCluster:
         """An object is there, new or changed."""
         if kind == POD:
             return self._see_pod(thing)
+        if kind == LEASE and self.sharing is not None:
+            return self.sharing.see(thing, self.records, self._claim)
         known = self.things.setdefault(kind, {})
         name = _name(kind, thing)
         before, known[name] = known.get(name), thing
@@ -117,7 +101,9 @@ class LiveCluster:
         """An object is gone."""
         if kind == POD:
             key = name_of(thing)
-            return self._drop(key) if _is_same(self.records.get(key), thing) else []
+            return self._drop(key) if key in self.records and self.records[key].is_of(thing) else []
+        if kind == LEASE and self.sharing is not None:
+            return self.sharing.lose(thing)
         name = _name(kind, thing)
         if self.things.setdefault(kind, {}).pop(name, None) is not None:
             self._change_thing(kind, name)
@@ -165,7 +151,7 @@ class LiveCluster:
         key, node = name_of(thing), str((thing.get("spec") or {}).get("nodeName") or "")
         record = self.records.get(key)
         facts: list[PodFact] = []
-        if record is not None and (not _is_same(record, thing) or not is_alive(thing)):
+        if record is not None and (not record.is_of(thing) or not is_alive(thing)):
             facts, record = self._drop(key), None
         if not is_alive(thing):
             return facts
@@ -175,12 +161,16 @@ class LiveCluster:
 
     def _add(self, key: str, thing: Object, node: str) -> list[PodFact]:
         metadata = thing["metadata"]
+        uid = str(metadata.get("uid") or key)
+        if node and self.sharing is not None:
+            self.sharing.settle(uid)
         record = PodRecord(
-            str(metadata.get("uid") or key),
+            uid,
             thing,
             self._read(thing),
             node,
             leaving=bool(metadata.get("deletionTimestamp")),
+            claimed=frozenset() if self.sharing is None else self.sharing.know(uid),
         )
         self.records[key] = record
         if needs_others(thing):
@@ -199,6 +189,7 @@ class LiveCluster:
         lies = node or (record.node if record.assumed else "")
         same = (
             lies == record.node
+            and not record.claimed
             and leaving == record.leaving
             and thing["metadata"].get("labels") == record.thing["metadata"].get("labels")
             and (thing.get("spec") or {}).get("containers")
@@ -210,6 +201,9 @@ class LiveCluster:
             return [self._lies(key, record)] if node else []
         self._uncount(record)
         record.thing, record.leaving, record.node = thing, leaving, lies
+        if node and self.sharing is not None:
+            self.sharing.settle(record.uid)
+            record.claimed = frozenset()
         record.task = self._read(thing)
         record.assumed = record.assumed and not node
         if self._table is not None and not self._table.knows(record.task.amounts):
@@ -221,6 +215,8 @@ class LiveCluster:
 
     def _drop(self, key: str) -> list[PodFact]:
         gone = self._gone(key)
+        if self.sharing is not None:
+            self.sharing.settle(self.records[key].uid)
         self._uncount(self.records.pop(key))
         self._reading_others.pop(key, None)
         return [gone, RoomChanged()]
@@ -259,7 +255,7 @@ class LiveCluster:
         """What pods that can be decided on together have in common; None for one that is decided on
         alone."""
         record, table = self.records[key], self.table
-        if record.planned or not table.is_simple(record.task):
+        if record.planned or record.claimed or not table.is_simple(record.task):
             return None
         penalty = table.penalty(record.task)
         # Pods that like the same nodes are decided on together; the array is shared by them.
@@ -274,11 +270,18 @@ class LiveCluster:
         return self.table.request(self.records[key].task)
 
     def view(self, key: str, now: float) -> View:
-        record = self.records[key]
-        view = self.table.view(record.task, now)
-        if not record.planned:
-            return view
-        return replace(view, allowed=view.allowed & self._only(record.planned))
+        record, table = self.records[key], self.table
+        if record.claimed:
+            # What others claim for this very pod does not stand in its way.
+            self._take_off(record)
+        view = table.view(record.task, now)
+        if record.claimed:
+            self._put_on(record)
+        if record.planned:
+            view = replace(view, allowed=view.allowed & self._only(record.planned))
+        if self.sharing is not None and (closed := self.sharing.closed()):
+            view = replace(view, allowed=view.allowed & ~self.mask(closed))
+        return view
 
     def penalty(self, key: str) -> Floats | None:
         """What a pod pays on each node for what it would rather have; None if all are alike."""
@@ -291,6 +294,8 @@ class LiveCluster:
         planned = [("a plan sends it elsewhere", self._only(record.planned))]
         task = record.task
         rules = [*self.table.lasting_reasons(task), *self.table.changing_reasons(task)]
+        if self.sharing is not None:
+            rules.append(("another scheduler is at work on it", ~self.mask(self.sharing.closed())))
         return [*(planned if record.planned else ()), *rules]
 
     def _only(self, node: str) -> Flags:
@@ -307,6 +312,7 @@ class LiveCluster:
         """A pod goes to a node; it counts there from now on."""
         record = self.records[key]
         assert not record.node, f"{key} lies on {record.node} already"
+        self._uncount(record)
         record.node, record.assumed = node, True
         self._count(record)
 
@@ -316,6 +322,7 @@ class LiveCluster:
         if record is not None and record.assumed:
             self._uncount(record)
             record.node, record.assumed = "", False
+            self._count(record)
 
     def claims_to_bind(self, key: str) -> list[str]:
         """The claims of a pod that wait for it to get a node."""
@@ -340,18 +347,19 @@ class LiveCluster:
     def _make_levels(self, table: LiveTable) -> Levels:
         levels = Levels(len(table.names), len(table.resources))
         for record in self.records.values():
-            if record.counted and not record.leaving:
+            for node in record.counted if not record.leaving else ():
                 request = table.request(record.task)
-                levels.place(record.task.priority, table.rows[record.node], request, 1)
+                levels.place(record.task.priority, table.rows[node], request, 1)
         return levels
 
     def _lying(self, row: int) -> list[Lying]:
         """The pods on a row. Who is only on its way to it cannot be evicted from it."""
         assert self._budgets is not None
+        node = self.table.names[row]
         return [
             Lying(key, record.uid, record.task, self._budgets.of(record.task))
-            for key, record in self._on[self.table.names[row]].items()
-            if not record.assumed and not record.leaving
+            for key, record in self._on[node].items()
+            if record.node == node and not record.assumed and not record.leaving
         ]
 
     # Plans.
@@ -417,6 +425,35 @@ class LiveCluster:
         if not expectation.pod and not record.planned and expectation.means(key, record.thing):
             expectation.pod, record.planned = key, expectation.node
 
+    # Other schedulers.
+
+    def _claim(self, key: str, nodes: frozenset[str]) -> None:
+        """Others are about to bind a pod to these nodes, and to no others."""
+        record = self.records[key]
+        self._uncount(record)
+        record.claimed = nodes
+        self._count(record)
+
+    def commit(self, node: str) -> NodeCommit | None:
+        """What a binding to a node rests on; None if nobody else binds anything."""
+        return None if self.sharing is None else self.sharing.commit(node, self.records)
+
+    def on_conflict(self, node: str, version: str) -> None:
+        """A binding to a node was decided on a version of its ledger that is out of date."""
+        if self.sharing is not None:
+            self.sharing.on_conflict(node, version)
+
+    def unknown_pods(self) -> Sequence[tuple[str, str]]:
+        """Pods that others claim and that were never seen: names and identities."""
+        return [] if self.sharing is None else self.sharing.unknown_pods()
+
+    def never(self, uid: str) -> list[PodFact]:
+        """There is no such pod, and will be none."""
+        if self.sharing is not None:
+            self.sharing.know(uid)
+            self.sharing.settle(uid)
+        return [RoomChanged()]
+
     # The table.
 
     @property
@@ -460,57 +497,42 @@ class LiveCluster:
         spaces = {namespace_of(record.thing) for record in self.records.values()}
         self._table = LiveTable(reader, Namespaces(kinds.get("Namespace", ()), spaces), tasks)
         for record in self.records.values():
-            record.counted = False
+            record.counted = ()
             self._put_on(record)
 
     def _count(self, record: PodRecord) -> None:
-        if record.node:
-            self._on.setdefault(record.node, {})[record.task.name] = record
+        record.places = record.where()
+        for node in record.places:
+            self._on.setdefault(node, {})[record.task.name] = record
         self._put_on(record)
 
     def _uncount(self, record: PodRecord) -> None:
         self._take_off(record)
-        lying = self._on.get(record.node, {})
-        lying.pop(record.task.name, None)
-        if not lying:
-            self._on.pop(record.node, None)
+        for node in record.places:
+            lying = self._on[node]
+            del lying[record.task.name]
+            if not lying:
+                del self._on[node]
+        record.places = ()
 
     def _put_on(self, record: PodRecord) -> None:
-        """Let the table count a pod on its node, if there is such a node."""
-        if self._table is None or record.counted or record.node not in self._table.rows:
+        """Let the table count a pod on its nodes, as far as there are such nodes."""
+        table = self._table
+        if table is None or record.counted:
             return
-        record.counted = True
-        row = self._table.rows[record.node]
-        self._table.place(record.task, row, 1, record.leaving)
+        record.counted = tuple(node for node in record.places if node in table.rows)
+        for node in record.counted:
+            table.place(record.task, table.rows[node], 1, record.leaving)
 
     def _take_off(self, record: PodRecord) -> None:
-        if self._table is not None and record.counted:
-            row = self._table.rows[record.node]
-            self._table.place(record.task, row, -1, record.leaving)
-        record.counted = False
-
-
-def read_pod(reader: Reader, pod: Object) -> TaskEntry:
-    try:
-        return reader.task(pod)
-    except InputError as error:
-        # One odd pod must not keep the others from being scheduled.
-        amounts = {"cpu": 0.0, "memory": 0.0, "pods": 1.0}
-        return TaskEntry(name_of(pod), amounts, "", wants="pinned", pinned=str(error), source=pod)
-
-
-def needs_others(pod: Object) -> bool:
-    spec = pod.get("spec") or {}
-    claims = any(ELSEWHERE & volume.keys() for volume in spec.get("volumes") or ())
-    return claims or bool(spec.get("resourceClaims"))
+        if self._table is not None:
+            for node in record.counted:
+                self._table.place(record.task, self._table.rows[node], -1, record.leaving)
+        record.counted = ()
 
 
 def _name(kind: str, thing: Object) -> str:
     return str(thing["metadata"]["name"]) if kind in CLUSTER_WIDE else name_of(thing)
-
-
-def _is_same(record: PodRecord | None, thing: Object) -> bool:
-    return record is not None and record.uid == str(thing["metadata"].get("uid") or name_of(thing))
 
 
 def _matters(kind: str, thing: Object) -> object:

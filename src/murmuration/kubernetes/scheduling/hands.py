@@ -19,6 +19,8 @@ from murmuration.kubernetes.api.client import (
 )
 from murmuration.kubernetes.api.http import UnreachableError
 from murmuration.kubernetes.scheduling import words
+from murmuration.kubernetes.scheduling.shared.ledgers import MEMBER, ROLE, SCHEDULER
+from murmuration.kubernetes.scheduling.shared.writer import ConflictError, LedgerWriter
 from murmuration.kubernetes.scheduling.words import split_key
 from murmuration.kubernetes.volumes import SELECTED
 from murmuration.schedulers.agent import Do, Message, Send
@@ -61,6 +63,13 @@ class HandSettings:
     #: A request of a leader has ended this long after it was sent, one way or the other.
     request_s: float = 5.0
     eviction_version: str = "v1"
+    #: Who we are in ledgers, where several schedulers share the cluster; empty where there are
+    #: none. Then the lease is not to lead by, but to be known by.
+    claimant: str = ""
+
+    @property
+    def lease_labels(self) -> dict[str, str]:
+        return {SCHEDULER: self.name, ROLE: MEMBER} if self.claimant else {}
 
 
 @dataclass
@@ -75,8 +84,15 @@ class Hands:
     failure: asyncio.Future[None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
+    _ledgers: LedgerWriter = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _events: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(EVENTS_AT_ONCE))
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self._ledgers = LedgerWriter(
+            self.client, settings.name, settings.lease_space, settings.claimant, settings.request_s
+        )
 
     def carry_out(self, effect: Send | Do) -> None:
         assert isinstance(effect, Do), f"a scheduler of pods sends nothing: {effect}"
@@ -85,6 +101,7 @@ class Hands:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
+        self._ledgers.close()
         for task in self._tasks:
             task.cancel()
 
@@ -129,11 +146,15 @@ class Hands:
         try:
             if act.claims:
                 await self._bind_claims(act)
+            if act.commit is not None:
+                await self._commit(act)
             if self.clock() >= act.until:
                 reason = "it took too long: another may lead by now"
             else:
                 await self._post_binding(act)
                 outcome = "bound"
+        except ConflictError:
+            outcome, reason = "conflict", "another scheduler was there first"
         except ApiError as error:
             if error.status in (401, 403):
                 raise
@@ -145,6 +166,17 @@ class Hands:
         if outcome != "bound":
             log.info("%s on %s: %s: %s", act.pod, act.node, outcome, reason)
         self.tell(BindingEnded(act.pod, act.uid, outcome, reason))
+
+    async def _commit(self, act: BindPod) -> None:
+        """Claim the node. Whatever becomes of that, nothing is bound by it."""
+        try:
+            await self._ledgers.commit(act)
+        except (UnreachableError, TimeoutError) as error:
+            raise ApiError(409, "Unknown", f"its node's ledger: {error}") from error
+        except ApiError as error:
+            if error.status < 500:
+                raise
+            raise ApiError(409, error.reason, error.sentence) from error
 
     async def _post_binding(self, act: BindPod) -> None:
         space, name = split_key(act.pod)
@@ -267,6 +299,7 @@ class Hands:
             act.transitions,
             settings.lease_s,
             time.time(),
+            settings.lease_labels,
         )
         try:
             if act.version:

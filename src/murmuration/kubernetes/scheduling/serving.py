@@ -28,6 +28,8 @@ from murmuration.kubernetes.api.http import UnreachableError
 from murmuration.kubernetes.api.snapshot import budgets_of
 from murmuration.kubernetes.scheduling import words
 from murmuration.kubernetes.scheduling.hands import Hands, HandSettings
+from murmuration.kubernetes.scheduling.shared.following import LedgersFirst
+from murmuration.kubernetes.scheduling.shared.ledgers import SCHEDULER
 from murmuration.schedulers.agent import Agent, Do, Message, Send
 from murmuration.schedulers.pods.agent import PodScheduler
 from murmuration.schedulers.pods.messages import ThingLost, ThingSeen, ThingsListed
@@ -74,15 +76,24 @@ class Serving:
         settings = replace(self.settings, eviction_version=budgets.version)
         hands = Hands(self.client, settings, self._tell, self.clock)
         self._driver = self.make_driver(self.agent, self.clock, hands.carry_out)
-        self._unknown = {kind.name for kind in (*KINDS, budgets)}
-        followers = [
-            Follower(self.client, kind, self._on_list, self._on_changes)
-            for kind in (*KINDS, budgets)
-        ]
+        kinds: tuple[Kind, ...] = (*KINDS, budgets)
+        self._unknown = {kind.name for kind in kinds}
         if self.take_over:
             await hands.ask_for_lease()
         self._driver.start()
-        works: list[Awaitable[object]] = [follower.run() for follower in followers]
+        works: list[Awaitable[object]] = []
+        if settings.claimant:
+            # Leases first, then pods: see `shared/ledgers.py`.
+            leases = replace(
+                LEASES, inside=settings.lease_space, selector=f"{SCHEDULER}={settings.name}"
+            )
+            self._unknown.add(leases.name)
+            order = LedgersFirst(self.client, leases, self._on_list, self._on_changes)
+            kinds = tuple(kind for kind in kinds if kind.name != PODS.name)
+            works.append(order.run())
+        works += [
+            Follower(self.client, kind, self._on_list, self._on_changes).run() for kind in kinds
+        ]
         works += [self._driver.run(), stop.wait(), hands.failure]
         tasks = [asyncio.ensure_future(work) for work in works]
         try:
@@ -117,6 +128,9 @@ class Serving:
         leadership = self.agent.leadership
         if not settings.lease or not leadership.leads(self.clock()):
             return
+        if settings.claimant:
+            await self._leave(settings)
+            return
         thing = words.lease(
             settings.lease, settings.lease_space, "", leadership.epoch, 1.0, time.time()
         )
@@ -128,3 +142,10 @@ class Serving:
             await self.client.replace(path, thing, settings.request_s)
         except (ApiError, UnreachableError) as error:
             log.info("the lease could not be given back: %s", error)
+
+    async def _leave(self, settings: HandSettings) -> None:
+        """Those we share the cluster with take our pods at once."""
+        try:
+            await self.client.delete(LEASES.path(settings.lease_space, settings.lease))
+        except (ApiError, UnreachableError) as error:
+            log.info("our lease could not be removed: %s", error)

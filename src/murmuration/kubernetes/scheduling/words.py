@@ -3,6 +3,7 @@ the API wants them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from murmuration.kubernetes.objects import Object
@@ -96,13 +97,19 @@ def eviction(key: str, uid: str, version: str) -> Object:
 
 
 def lease(
-    name: str, space: str, holder: str, transitions: int, lease_s: float, seconds: float
+    name: str,
+    space: str,
+    holder: str,
+    transitions: int,
+    lease_s: float,
+    seconds: float,
+    labels: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
     at = stamp(seconds)
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": name, "namespace": space},
+        "metadata": {"name": name, "namespace": space, "labels": dict(labels or {})},
         "spec": {
             "holderIdentity": holder,
             "leaseDurationSeconds": int(lease_s),

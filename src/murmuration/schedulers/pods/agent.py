@@ -31,13 +31,17 @@ from murmuration.schedulers.pods.cluster import (
     PodCluster,
     PodFact,
     PodGone,
+    PodInfo,
     PodLies,
     PodWaits,
     RoomChanged,
+    SchedulerGone,
+    SchedulerSeen,
 )
 from murmuration.schedulers.pods.explain import explain_pod
 from murmuration.schedulers.pods.gangs import RELEASE_S, Gangs
 from murmuration.schedulers.pods.leadership import Leadership
+from murmuration.schedulers.pods.members import Members
 from murmuration.schedulers.pods.messages import (
     BindingEnded,
     BindPod,
@@ -65,6 +69,8 @@ FLYING_MAX = 512
 SHOWN_S = 30.0
 #: How long after a binding without an answer the API is asked where the pod is, and how often.
 LOOK_S = 2.0
+#: Stands for the flight of a pod that others are about to bind.
+NO_FLIGHT = 0
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,8 @@ class Flight:
     number: int
     #: When to ask where the pod is.
     look_s: float
+    #: The version of the node's ledger that it rests on, where there are ledgers.
+    version: str = ""
     accepted: bool = False
 
 
@@ -102,6 +110,7 @@ class PodScheduler:
     rng: np.random.Generator
     leadership: Leadership
     settings: PodSettings = field(default_factory=PodSettings)
+    members: Members = field(default_factory=Members)
     queue: PodQueue = field(default_factory=PodQueue)
     gangs: Gangs = field(init=False)
     flying: dict[str, Flight] = field(default_factory=dict)
@@ -113,6 +122,10 @@ class PodScheduler:
     _promises: Promises = field(default_factory=Promises)
     #: Bindings the API has shown before it answered.
     _bound: dict[tuple[str, str], str] = field(default_factory=dict)
+    #: Pods that wait for other schedulers.
+    _others: dict[str, PodInfo] = field(default_factory=dict)
+    #: When to ask for pods that others are about to bind and that were never seen.
+    _wonder_s: float = math.inf
     _flights: int = 0
     _now: float = -math.inf
 
@@ -148,7 +161,7 @@ class PodScheduler:
 
     @property
     def due(self) -> float:
-        times = [self.leadership.due, self._looks_due()]
+        times = [self.leadership.due, self._looks_due(), self.members.due, self._wonder_s]
         if self.leadership.leads(self._now) and not self._missing:
             times.append(self.gangs.due())
             if len(self.flying) < FLYING_MAX:
@@ -161,14 +174,12 @@ class PodScheduler:
         for fact in facts:
             match fact:
                 case PodWaits(info):
-                    if info.key not in self.flying:
-                        self.queue.add(info)
-                    if info.gang:
-                        self._meet(info.gang, info.key, info.gang_size)
+                    self._on_waits(info)
                 case PodLies(key, uid, _, gang):
                     self._on_lies(key, uid, gang)
                 case PodGone(key, _):
                     self.queue.remove(key)
+                    self._others.pop(key, None)
                     self.flying.pop(key, None)
                     self.gangs.goes(key)
                     self._promises.end(key)
@@ -176,7 +187,35 @@ class PodScheduler:
                     self._on_room()
                 case RoomChanged():
                     self._on_room()
+                case SchedulerSeen(name):
+                    if self.members.see(name, now):
+                        self._share()
+                case SchedulerGone(name):
+                    if self.members.lose(name):
+                        self._share()
+        if self._wonder_s == math.inf and self.cluster.unknown_pods():
+            self._wonder_s = now + LOOK_S
         return []
+
+    def _on_waits(self, info: PodInfo) -> None:
+        if not self.members.takes(info):
+            self.queue.remove(info.key)
+            self._others[info.key] = info
+            return
+        self._others.pop(info.key, None)
+        if info.key not in self.flying:
+            self.queue.add(info)
+        if info.gang:
+            self._meet(info.gang, info.key, info.gang_size)
+
+    def _share(self) -> None:
+        """Another scheduler has come or gone: pods change hands. Who rests goes on resting."""
+        for info in list(self._others.values()):
+            if self.members.takes(info):
+                self._on_waits(info)
+        for pod in list(self.queue.pods.values()):
+            if not self.members.takes(pod.info):
+                self._on_waits(pod.info)
 
     def _meet(self, name: str, key: str, size: int) -> None:
         """A member of a gang has come: the others need not rest any more."""
@@ -190,6 +229,7 @@ class PodScheduler:
         if flight is not None and not flight.accepted:
             self._count("bound")
             self._bound[key, uid] = flight.node
+        self._others.pop(key, None)
         if self.queue.remove(key) is not None:
             self._count("bound by others")
         if gang:
@@ -213,6 +253,13 @@ class PodScheduler:
         if event.outcome == "unknown":
             flight.look_s = now + LOOK_S
             return []
+        if event.outcome == "conflict":
+            self._count("conflicts")
+            self.cluster.on_conflict(flight.node, flight.version)
+            self._take_back(event.pod, now)
+            # It was beaten, not refused: it may go elsewhere at once.
+            self.queue.wake(event.pod)
+            return []
         self._count("refused")
         self._take_back(event.pod, now)
         return []
@@ -224,6 +271,8 @@ class PodScheduler:
         return []
 
     def _on_look(self, event: PodLooked, now: float) -> list[Effect]:
+        if event.flight == NO_FLIGHT:
+            return self._on_unknown(event, now)
         flight = self.flying.get(event.pod)
         if flight is None or flight.number != event.flight or event.thing is None:
             # Of a pod that is gone the watch will tell; until then its room is not given away.
@@ -233,6 +282,16 @@ class PodScheduler:
             return self._learn(self.cluster.see(POD, event.thing), now)
         # The binding had ended, one way or the other, when the API was asked: it has not happened.
         self._take_back(event.pod, now)
+        return []
+
+    def _on_unknown(self, event: PodLooked, now: float) -> list[Effect]:
+        """A pod that others are about to bind and that was never seen: if it is there the watch
+        will show it; if it is not, it will never be."""
+        metadata = (event.thing or {}).get("metadata")
+        there = metadata.get("uid") if isinstance(metadata, dict) else None
+        for key, uid in list(self.cluster.unknown_pods()):
+            if key == event.pod and uid != there:
+                self._learn(self.cluster.never(uid), now)
         return []
 
     def _take_back(self, key: str, now: float) -> None:
@@ -264,6 +323,12 @@ class PodScheduler:
             if flight.look_s <= now:
                 flight.look_s = now + LOOK_S
                 effects.append(Do(LookAtPod(key, flight.number)))
+        if self.members.expire(now):
+            self._share()
+        if self._wonder_s <= now:
+            unknown = self.cluster.unknown_pods()
+            self._wonder_s = now + LOOK_S if unknown else math.inf
+            effects += [Do(LookAtPod(key, NO_FLIGHT)) for key, _ in unknown]
         if not self._missing and self.leadership.leads(now):
             effects += self._release(now)
             self.queue.refill(now)
@@ -422,11 +487,14 @@ class PodScheduler:
         self._promises.end(info.key)
         until = self.leadership.leads_until()
         self._flights += 1
-        self.flying[info.key] = Flight(pod, node, self._flights, math.inf)
+        commit = self.cluster.commit(node)
+        version = "" if commit is None else commit.version
+        self.flying[info.key] = Flight(pod, node, self._flights, math.inf, version)
         claims = tuple(self.cluster.claims_to_bind(info.key))
         if info.gang:
             self.gangs.lies(info.gang, info.key, info.uid)
-        return Do(BindPod(info.key, info.uid, node, until, self.leadership.epoch, claims))
+        epoch = self.leadership.epoch
+        return Do(BindPod(info.key, info.uid, node, until, epoch, claims, commit))
 
     def _wait(self, pod: WaitingPod, why: str, now: float, may_drive: bool) -> list[Effect]:
         """A pod found no node: say why if that is new, and let it rest."""

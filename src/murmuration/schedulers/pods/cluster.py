@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from murmuration.base.arrays import Amounts, Flags, Floats
 from murmuration.placement.view import View
+from murmuration.schedulers.pods.messages import NodeCommit
 
 #: An object as the API writes it.
 Thing = Mapping[str, Any]
@@ -64,7 +65,21 @@ class RoomChanged:
     """Something else changed that may open a node to a pod."""
 
 
-PodFact = PodWaits | PodLies | PodGone | RoomChanged
+@dataclass(frozen=True)
+class SchedulerSeen:
+    """A scheduler that shares the cluster has renewed its lease."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SchedulerGone:
+    """A scheduler that shared the cluster has given up its lease."""
+
+    name: str
+
+
+PodFact = PodWaits | PodLies | PodGone | RoomChanged | SchedulerSeen | SchedulerGone
 
 
 @dataclass(frozen=True)
@@ -121,3 +136,17 @@ class PodCluster(Protocol):
     def victims(self, key: str, taken: Collection[str]) -> Victims | None:
         """Whom a pod may drive out, and from where, but for nodes that are taken; None if that
         would not help."""
+
+    # Where several schedulers share a cluster.
+
+    def commit(self, node: str) -> NodeCommit | None:
+        """What a binding to a node rests on; None if nobody else binds anything."""
+
+    def on_conflict(self, node: str, version: str) -> None:
+        """A binding was decided on what is out of date: the node is closed until that is known."""
+
+    def unknown_pods(self) -> Sequence[tuple[str, str]]:
+        """Pods that others are about to bind and that were never seen: names and identities."""
+
+    def never(self, uid: str) -> list[PodFact]:
+        """There is no such pod, and will be none."""

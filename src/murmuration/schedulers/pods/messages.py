@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from murmuration.schedulers.agent import Message
 
 
@@ -44,7 +46,8 @@ class PodLooked(PodMessage, frozen=True):
 
 
 class BindingEnded(PodMessage, frozen=True):
-    """What came of a binding: "bound", "refused" (nothing happened), or "unknown"."""
+    """What came of a binding: "bound", "refused" (nothing happened), "conflict" (another scheduler
+    was at the node first, nothing happened), or "unknown"."""
 
     pod: str
     uid: str
@@ -83,6 +86,14 @@ class LeaseWritten(PodMessage, frozen=True):
 # Asked to be done.
 
 
+class NodeCommit(msgspec.Struct, frozen=True):
+    """What a binding rests on where several schedulers share a cluster: the version of the node's
+    ledger (empty: there is none), and the claims that must stay in it (pod, identity, by whom)."""
+
+    version: str
+    keep: tuple[tuple[str, str, str], ...] = ()
+
+
 class BindPod(PodMessage, frozen=True):
     """Bind a pod to a node; not after `until` of the agent's clock, for then another may lead."""
 
@@ -93,6 +104,7 @@ class BindPod(PodMessage, frozen=True):
     epoch: int = 0
     #: Claims that must get their volume first.
     claims: tuple[str, ...] = ()
+    commit: NodeCommit | None = None
 
 
 class LookAtPod(PodMessage, frozen=True):

@@ -1,0 +1,1 @@
+"""Several schedulers over one cluster: a commit point for each node, and who takes which pods."""
