@@ -106,11 +106,20 @@ def up(
 
 
 def _print_ready(url: str, folder: Path, agents: int, as_json: bool) -> None:
+    link = page_link(folder)
     if as_json:
-        common.print_json({"url": url, "dir": str(folder), "agents": agents})
+        common.print_json({"url": url, "dir": str(folder), "agents": agents, "link": link})
         return
     common.say(f"{agents} node agents are up; folder {folder}")
+    common.say(f"web page, once and within ten minutes: {link}")
     click.echo(url)
+
+
+def page_link(folder: Path | None) -> str:
+    """An address that opens the web page of the cluster of a folder once."""
+    from murmuration.runtime.client.requests import ApiClient
+
+    return str(ApiClient(folder).post("links")["link"])
 
 
 def node_resources(

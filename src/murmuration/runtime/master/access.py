@@ -26,6 +26,7 @@ from murmuration.runtime.net.callers import (
     digest_of,
 )
 from murmuration.runtime.net.http import CALLER, HEADERS, Refusal, read_body
+from murmuration.runtime.net.sessions import TokenIsGood
 from murmuration.runtime.net.wire import UNREADABLE
 from murmuration.runtime.options import DAYS_MAX
 from murmuration.runtime.store.log import EventRow
@@ -101,6 +102,17 @@ def find_by_digest(master: CentralMaster, clock: Callable[[], float]) -> FindTok
         return None if token is None else Caller(token.user, token.role, token.name)
 
     return find
+
+
+def token_is_good(master: CentralMaster, clock: Callable[[], float]) -> TokenIsGood:
+    """Whether the token of a name, with which a session began, was neither revoked nor issued anew
+    since, and its time is not over."""
+
+    def is_good(name: str, begun_s: float) -> bool:
+        token = master.access.tokens.get(name)
+        return token is not None and token.issued_s <= begun_s and not is_over(token, clock())
+
+    return is_good
 
 
 # What belongs to whom.

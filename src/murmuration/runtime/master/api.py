@@ -23,6 +23,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
 from murmuration.base.errors import InputError
+from murmuration.dashboard import files
 from murmuration.runtime.master import answers as an
 from murmuration.runtime.master.access import (
     ACCESS_ROUTES,
@@ -31,6 +32,7 @@ from murmuration.runtime.master.access import (
     claim,
     hide_secrets,
 )
+from murmuration.runtime.master.front.routes import ENTER, FRONT_ROUTES, FrontApi, page_routes
 from murmuration.runtime.master.openapi import ApiRoute, describe
 from murmuration.runtime.master.reading import Missing, ReadModel
 from murmuration.runtime.net.callers import Caller, Doorkeeper
@@ -126,8 +128,8 @@ class Api:
         return reply(self._reading.status())
 
     async def jobs(self, request: Request, _: Names) -> Response:
-        is_open = request.query_params.get("open") == "1"
-        return await self._in_turn(lambda: self._reading.jobs(is_open))
+        is_open, only = request.query_params.get("open") == "1", request.query_params.get("job")
+        return await self._in_turn(lambda: self._reading.jobs(is_open, only))
 
     async def job(self, request: Request, names: Names) -> Response:
         """The job; with `wait_s`, as soon as it has ended or that time has passed."""
@@ -188,8 +190,8 @@ class Api:
     async def tasks(self, request: Request, _: Names) -> Response:
         query = request.query_params
         limit = int(_number(request, "limit", 2.0**31))
-        job, is_active = query.get("job"), query.get("active") == "1"
-        return await self._in_turn(lambda: self._reading.tasks(job, is_active, limit))
+        job, node, is_active = query.get("job"), query.get("node"), query.get("active") == "1"
+        return await self._in_turn(lambda: self._reading.tasks(job, is_active, limit, node))
 
     async def output(self, request: Request, names: Names) -> Response:
         job, task = self._reading.task(names["task"])
@@ -208,7 +210,8 @@ class Api:
         return reply(an.OutputAnswer(names["task"], run, text, offset + len(part.data), ended))
 
     async def nodes(self, request: Request, _: Names) -> Response:
-        return await self._in_turn(self._reading.nodes)
+        only = request.query_params.get("node")
+        return await self._in_turn(lambda: self._reading.nodes(only))
 
     async def drain(self, request: Request, names: Names) -> Response:
         node = names["node"]
@@ -221,13 +224,20 @@ class Api:
         return reply(self._reading.nodes(node))
 
     async def events(self, request: Request, _: Names) -> Response:
-        """Facts after `index`: a list, or with `follow=1` server-sent events without end."""
+        """Facts after `index`: a list, or with `follow=1` server-sent events without end; or the
+        `last` of a job, a node or a kind."""
         after = int(_number(request, "index", 0))
         last_seen = request.headers.get("last-event-id", "")
         if last_seen.isascii() and last_seen.isdigit() and len(last_seen) < INDEX_DIGITS:
             after = int(last_seen)
         caller = caller_of(request)
-        if request.query_params.get("follow") == "1":
+        query = request.query_params
+        if query.get("last"):
+            count = int(_number(request, "last", 0))
+            kind, job, node = (query.get(name, "") for name in ("kind", "job", "node"))
+            rows = self._reading.last_events(count, kind, job, node)
+            return await self._in_turn(lambda: [hide_secrets(row, caller) for row in rows])
+        if query.get("follow") == "1":
             stream, kind = _server_sent(self._follow(after, caller)), "text/event-stream"
             return StreamingResponse(stream, headers={**HEADERS, "content-type": kind})
         return reply([hide_secrets(row, caller) for row in self._reading.events(after)])
@@ -263,9 +273,10 @@ def _number(request: Request, name: str, default: float) -> float:
     return value
 
 
-_JOB_QUERY = (("open", "1: only jobs that have not ended"),)
+_JOB_QUERY = (("open", "1: only jobs that have not ended"), ("job", "only this one"))
 _TASK_QUERY = (
     ("job", "of one job"),
+    ("node", "on one node"),
     ("active", "1: only those on nodes"),
     ("limit", "so many rows at most"),
 )
@@ -310,7 +321,9 @@ ROUTES = (
         query=_OUTPUT_QUERY,
         private=True,
     ),
-    ApiRoute("GET", "/v1/nodes", "Nodes", Api.nodes, an.Listing),
+    ApiRoute(
+        "GET", "/v1/nodes", "Nodes", Api.nodes, an.Listing, query=(("node", "only this one"),)
+    ),
     ApiRoute(
         "POST",
         "/v1/nodes/{node}/drain",
@@ -328,6 +341,10 @@ ROUTES = (
         query=(
             ("index", "only what came after"),
             ("follow", "1: server-sent events, resumable by Last-Event-ID"),
+            ("last", "instead: so many of the recent ones"),
+            ("kind", "with last: names that begin so, e.g. Task"),
+            ("job", "with last: of one job"),
+            ("node", "with last: of one node"),
         ),
     ),
     *ACCESS_ROUTES,
@@ -337,8 +354,9 @@ ROUTES = (
 class Endpoint:
     """All methods of one path, as an application of its own."""
 
-    def __init__(self, api: Api, routes: list[ApiRoute]) -> None:
-        self._api, self._routes = api, {route.method: route for route in routes}
+    def __init__(self, api: Api, target: Api | FrontApi, routes: list[ApiRoute]) -> None:
+        self._api, self._target = api, target
+        self._routes = {route.method: route for route in routes}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -356,7 +374,7 @@ class Endpoint:
         try:
             if names.keys() & {"job", "task"} and (route.private or route.method != "GET"):
                 self._api.check_owner(caller_of(request), names)
-            return await route.handler(self._api, request, names)
+            return await route.handler(self._target, request, names)
         except Refusal as error:
             return refuse(error.status, str(error))
         except Missing as error:
@@ -375,20 +393,24 @@ async def _no_such_path(request: Request, error: Exception) -> Response:
 
 
 async def _openapi(request: Request) -> Response:
-    return reply(describe(ROUTES))
+    return reply(describe((*ROUTES, *FRONT_ROUTES)))
 
 
-def make_app(api: Api, doorkeeper: Doorkeeper, rate_per_s: float = RATE_PER_S) -> Starlette:
+def make_app(
+    api: Api, front: FrontApi, doorkeeper: Doorkeeper, rate_per_s: float = RATE_PER_S
+) -> Starlette:
     """The application that an HTTP server runs."""
     by_path: dict[str, list[ApiRoute]] = {}
-    for route in ROUTES:
+    for route in (*ROUTES, *FRONT_ROUTES):
         by_path.setdefault(route.path, []).append(route)
-    routes = [StarletteRoute(path, Endpoint(api, same)) for path, same in by_path.items()]
+    routes = [
+        StarletteRoute(path, Endpoint(api, front if same[0] in FRONT_ROUTES else api, same))
+        for path, same in by_path.items()
+    ]
+    public = (OPENAPI, ENTER, *files.paths())
     app = Starlette(
-        routes=[*routes, StarletteRoute(OPENAPI, _openapi)],
-        middleware=[
-            Middleware(Gate, doorkeeper=doorkeeper, public=(OPENAPI,), rate_per_s=rate_per_s)
-        ],
+        routes=[*routes, StarletteRoute(OPENAPI, _openapi), *page_routes()],
+        middleware=[Middleware(Gate, doorkeeper=doorkeeper, public=public, rate_per_s=rate_per_s)],
         exception_handlers={404: _no_such_path},
     )
     app.router.redirect_slashes = False

@@ -17,8 +17,10 @@ import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.drive import LiveDriver
-from murmuration.runtime.master.access import find_by_digest
+from murmuration.runtime.master.access import find_by_digest, token_is_good
 from murmuration.runtime.master.api import Api, Orders, make_app
+from murmuration.runtime.master.front.overview import Overview
+from murmuration.runtime.master.front.routes import FrontApi
 from murmuration.runtime.master.notes import StoreNotes
 from murmuration.runtime.master.peers import Peers
 from murmuration.runtime.master.reading import ReadModel
@@ -27,6 +29,7 @@ from murmuration.runtime.master.usage import UsageMeter
 from murmuration.runtime.net.callers import Doorkeeper
 from murmuration.runtime.net.directory import Directory, FolderDirectory, Leader
 from murmuration.runtime.net.http import HttpServer
+from murmuration.runtime.net.sessions import Sessions
 from murmuration.runtime.net.sockets import listen, log_accept_errors
 from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.interface import Deposed, Store, StoreError
@@ -90,7 +93,9 @@ class MasterProcess:
 
         self.driver = driver = LiveDriver(self._master, self._clock, notes, carry_out)
         find_token = find_by_digest(self._master, self._clock)
-        doorkeeper = Doorkeeper(self._credentials.token, find_token)
+        is_good = token_is_good(self._master, self._clock)
+        sessions = Sessions(self._credentials.token, is_good, self._clock)
+        doorkeeper = Doorkeeper(self._credentials.token, find_token, sessions.identify)
         peers = Peers(self._master, self._meter, self._clock, doorkeeper, driver.tell)
         first = notes.recover(self._options, self._clock())
         self._reading.epoch = first.epoch
@@ -98,11 +103,15 @@ class MasterProcess:
         driver.start(first)
         orders = Orders(driver.ask, notes.probe, peers.read_output)
         api = Api(self._master, self._reading, orders, self._clock)
-        http = HttpServer(make_app(api, doorkeeper, self._options.rate_limit), doorkeeper)
+        overview = Overview(self._master, self._facts, self._meter, self._clock)
+        overview.epoch = first.epoch
+        front = FrontApi(self._master, overview, sessions)
+        http = HttpServer(make_app(api, front, doorkeeper, self._options.rate_limit), doorkeeper)
         servers: tuple[asyncio.Server, ...] = ()
         try:
             servers = await self._listen(http, peers)
-            await _first(driver.run(), stop.wait(), self._await_deposition())
+            front.url = self._reading.url
+            await _first(driver.run(), stop.wait(), self._await_deposition(), overview.run())
         finally:
             for server in servers:
                 server.close()

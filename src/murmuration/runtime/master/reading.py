@@ -9,13 +9,14 @@ HTTP.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from itertools import islice
 
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.base.version import __version__
 from murmuration.runtime.master import answers as an
 from murmuration.runtime.master.usage import UsageMeter
 from murmuration.runtime.options import MasterOptions
-from murmuration.runtime.store.log import EventRow, FactLog
+from murmuration.runtime.store.log import EventRow, FactLog, row_of
 from murmuration.schedulers.central.explain import Trial, Why, dry_run, job_state, last_reason, why
 from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, TaskRecord
 from murmuration.schedulers.central.master import CentralMaster
@@ -102,27 +103,37 @@ class ReadModel:
             frameworks=an.framework_rows(self._master),
         )
 
-    def jobs(self, open_only: bool) -> an.Listing:
+    def jobs(self, open_only: bool, only: str | None = None) -> an.Listing:
         now = self._clock()
         reasons = an.Reasons(self._master, now)
-        jobs = [job for job in self._master.jobs.jobs.values() if not (open_only and job.status)]
+        chosen = [self.job(only)] if only else self._master.jobs.jobs.values()
+        jobs = [job for job in chosen if not (open_only and job.status)]
         return an.Listing(self._log.index, jobs=[an.job_row(job, reasons, now) for job in jobs])
 
-    def tasks(self, job: str | None, active_only: bool, limit: int) -> an.Listing:
+    def tasks(
+        self, job: str | None, active_only: bool, limit: int, node: str | None = None
+    ) -> an.Listing:
         now = self._clock()
         reasons = an.Reasons(self._master, now)
-        jobs = [self.job(job)] if job else self._master.jobs.jobs.values()
+        jobs = [self.job(job)] if job else self._jobs_on(node)
         tasks = [
             (record, task)
             for record in jobs
             for task in record.tasks
-            if not active_only or task.state in ACTIVE
+            if (not active_only or task.state in ACTIVE) and node in (None, task.node)
         ]
         rows = [
             an.task_row(record, task, reasons, self._meter.runs, now)
             for record, task in tasks[:limit]
         ]
         return an.Listing(self._log.index, tasks=rows, total=len(tasks))
+
+    def _jobs_on(self, node: str | None) -> list[JobRecord]:
+        """All jobs, or those with tasks on a node."""
+        jobs = self._master.jobs
+        if node is None:
+            return list(jobs.jobs.values())
+        return [jobs.jobs[name] for name in jobs.on_node.get(node, ())]
 
     def nodes(self, only: str | None = None) -> an.Listing:
         rows = [row for row in self._node_rows() if only is None or row.node == only]
@@ -156,6 +167,17 @@ class ReadModel:
 
     def events(self, after: int) -> list[EventRow]:
         return self._log.after(after, EVENTS_MAX)
+
+    def last_events(self, count: int, kind: str, job: str, node: str) -> list[EventRow]:
+        """The last facts in memory of a kind, a job and a node (each may be empty), in order."""
+        rows = (
+            entry
+            for entry in self._log.recent()
+            if type(entry.value).__name__.startswith(kind)
+            and (not job or getattr(entry.value, "job", "") == job)
+            and (not node or getattr(entry.value, "node", "") == node)
+        )
+        return [row_of(entry) for entry in reversed(list(islice(rows, count)))]
 
     async def follow(self, after: int) -> AsyncIterator[EventRow | None]:
         """The facts after an index as they come, without end; None when it was quiet for long."""

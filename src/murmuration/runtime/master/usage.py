@@ -16,6 +16,8 @@ class UsageMeter:
         self.runs: Usage = {}
         #: CPUs in use and bytes of memory by node.
         self.nodes: dict[str, dict[str, float]] = {}
+        #: Nodes that were measured since somebody asked.
+        self._changed: set[str] = set()
         #: When each node was measured last, and the CPU seconds of its runs then.
         self._last: dict[str, tuple[float, float]] = {}
 
@@ -33,3 +35,9 @@ class UsageMeter:
         rate = max(0.0, cpu_s - last_cpu_s) / (now - last_s) if now > last_s else 0.0
         memory = float(sum(used[1] for used in usage.values()))
         self.nodes[node] = {"cpu": rate, "memory": memory}
+        self._changed.add(node)
+
+    def take_changed(self) -> set[str]:
+        """The nodes that were measured since this was asked last."""
+        changed, self._changed = self._changed, set()
+        return changed

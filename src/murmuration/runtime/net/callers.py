@@ -1,7 +1,8 @@
 """Who asks something of a master, and what each role may.
 
-Three things show who somebody is: the token in the cluster's folder, whose owner may do everything;
-a token that an operator has issued to a user; a certificate. Beyond this host a certificate is
+Four things show who somebody is: the token in the cluster's folder, whose owner may do everything;
+a token that an operator has issued to a user; a certificate; the cookie of a browser's session,
+which began with one of the others. Beyond this host a certificate is
 needed for the connection itself, and an issued token shown on top of it says on whose behalf
 something is asked; then both have to allow it.
 
@@ -26,6 +27,8 @@ TOKEN_ROLES = (VIEWER, SUBMITTER, OPERATOR)
 _READING = ("GET", "HEAD")
 _OF_JOBS = ("/v1/jobs", "/v1/tasks/")
 _OF_OPERATORS = ("/v1/tokens",)
+#: What everybody may have who is let in: a link to a session with their own role.
+_OF_ALL = ("/v1/links", "/v1/session")
 
 
 class Caller(NamedTuple):
@@ -60,6 +63,9 @@ def certified(name: str, role: str) -> Caller:
 
 #: The caller behind the digest of an issued token; None if it is good no more.
 FindToken = Callable[[str], Caller | None]
+Headers = dict[bytes, bytes]
+#: The caller behind the cookie of a request.
+FindSession = Callable[[Headers], Caller | None]
 
 
 def digest_of(token: str) -> str:
@@ -69,8 +75,13 @@ def digest_of(token: str) -> str:
 class Doorkeeper:
     """Knows everybody who may come in."""
 
-    def __init__(self, token: str, find_token: FindToken | None = None) -> None:
-        self._token, self._find = token.encode(), find_token
+    def __init__(
+        self,
+        token: str,
+        find_token: FindToken | None = None,
+        find_session: FindSession | None = None,
+    ) -> None:
+        self._token, self._find, self._find_session = token.encode(), find_token, find_session
 
     def find(self, token: bytes) -> Caller | None:
         """Who shows this token."""
@@ -92,6 +103,10 @@ class Doorkeeper:
             return caller
         return caller._replace(role=min(caller.role, certified.role, key=_rank))
 
+    def find_session(self, headers: Headers) -> Caller | None:
+        """Who has signed in with the browser that sends these headers."""
+        return None if self._find_session is None else self._find_session(headers)
+
 
 def _rank(role: str) -> int:
     return TOKEN_ROLES.index(role) if role in TOKEN_ROLES else -1
@@ -103,7 +118,7 @@ def check_role(caller: Caller, method: str, path: str) -> str:
     shown = "the certificate" if caller.by_certificate else "the token"
     if caller.role == AGENT:
         return f"expected the certificate of a person or a master, got {caller}"
-    if caller.is_operator:
+    if caller.is_operator or path in _OF_ALL:
         return ""
     is_job = path.startswith(_OF_JOBS)
     if path.startswith(_OF_OPERATORS):

@@ -28,6 +28,7 @@ from uvicorn.server import ServerState
 
 from murmuration.runtime.net.callers import Caller, Doorkeeper, certified, check_role
 from murmuration.runtime.net.rates import RateLimit
+from murmuration.runtime.net.sessions import MARK, is_foreign
 from murmuration.runtime.net.sockets import identify
 
 HEAD_MAX = 16 * 1024
@@ -51,6 +52,8 @@ STRANGER_S = 10.0
 LENGTH_DIGITS = 10
 #: Headers that decide about a request and so must not come twice.
 _ONCE = (b"host", b"authorization", b"content-length", b"transfer-encoding")
+#: Methods that change nothing.
+_READING = ("GET", "HEAD")
 #: Where the state of a connection says whose certificate was shown, and the scope of a request who
 #: asks.
 CERTIFIED, CALLER = "certified", "caller"
@@ -91,7 +94,9 @@ class HttpConnections(ServerState):
     def find(
         self, headers: Iterable[tuple[bytes, bytes]], certified: Caller | None
     ) -> Caller | None:
-        return self._doorkeeper.admit(shown_token(dict(headers)), certified)
+        fields = dict(headers)
+        caller = self._doorkeeper.admit(shown_token(fields), certified)
+        return caller or self._doorkeeper.find_session(fields)
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -285,6 +290,7 @@ class Gate:
         path = scope["raw_path"].decode("ascii")
         headers = dict(scope["headers"])
         try:
+            _check_origin(scope["method"], headers)
             caller = None if path in self._public else self._check_access(scope, path, headers)
             _check_body(headers)
         except Refusal as refusal:
@@ -295,10 +301,13 @@ class Gate:
             await self._app({**scope, "path": path, CALLER: caller}, receive, send)
 
     def _check_access(self, scope: Scope, path: str, headers: dict[bytes, bytes]) -> Caller:
-        """Who has shown a certificate or a token may do what its role says."""
+        """Who has shown a certificate, a token or the cookie of a session may do what its role
+        says."""
         certified: Caller | None = scope.get("state", {}).get(CERTIFIED)
         token = shown_token(headers)
         caller = self._doorkeeper.admit(token, certified)
+        if caller is None:
+            caller = self._find_session(scope["method"], headers)
         if caller is None:
             _check_rate(self._strangers_rate, (scope.get("client") or ("",))[0])
             raise Refusal(
@@ -312,6 +321,17 @@ class Gate:
         if caller.user or caller.token:
             _check_rate(self._rate, f"{caller.token}\n{caller.user}")
         return caller
+
+    def _find_session(self, method: str, headers: dict[bytes, bytes]) -> Caller | None:
+        caller = self._doorkeeper.find_session(headers)
+        if caller is not None and method not in _READING and MARK not in headers:
+            raise Refusal(403, "expected the header X-Murmur, which no other site can send")
+        return caller
+
+
+def _check_origin(method: str, headers: dict[bytes, bytes]) -> None:
+    if method not in _READING and is_foreign(headers):
+        raise Refusal(403, "expected a request of this cluster's own page, got one of another site")
 
 
 def _check_rate(rate: RateLimit, client: str) -> None:

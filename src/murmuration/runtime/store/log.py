@@ -54,13 +54,15 @@ class FactLog:
         except TimeoutError:
             return False
 
+    def recent(self) -> Iterable[Entry]:
+        """The facts in memory, the newest first."""
+        return reversed(self._recent)
+
     def after(self, index: int, limit: int) -> list[EventRow]:
         """The facts after an index, in order, so many at most."""
         if self._recent and self._recent[0].number <= index + 1:
             entries = islice((e for e in self._recent if e.number > index), limit)
-            return [
-                EventRow(e.number, e.at_s, type(e.value).__name__, _raw(e.value)) for e in entries
-            ]
+            return [row_of(entry) for entry in entries]
         if self._store is None:
             return []
         return [
@@ -68,6 +70,11 @@ class FactLog:
             EventRow(number, at_s, kind.rpartition(".")[2], _raw(msgspec.msgpack.decode(body)))
             for number, at_s, kind, body in self._store.facts(index, limit)
         ]
+
+
+def row_of(entry: Entry) -> EventRow:
+    """A fact as its followers see it."""
+    return EventRow(entry.number, entry.at_s, type(entry.value).__name__, _raw(entry.value))
 
 
 def _raw(value: object) -> msgspec.Raw:

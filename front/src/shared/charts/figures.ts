@@ -1,0 +1,129 @@
+// What plots are made of: the same values as `murmuration.reports.figures`, with `kind` beside them.
+export interface Series {
+  name: string;
+  x: number[];
+  y: (number | null)[];
+  low?: (number | null)[] | null;
+  high?: (number | null)[] | null;
+  dotted?: boolean;
+  hollow?: boolean[] | null;
+  colour?: number | null;
+  markers?: boolean;
+}
+export interface Chart {
+  kind: "chart";
+  title: string;
+  x_label: string;
+  y_label: string;
+  series: Series[];
+  x_log?: boolean;
+  y_log?: boolean;
+  lines?: [string, number][];
+  note?: string;
+  y_from_zero?: boolean;
+  y_percent?: boolean;
+  /** Seconds since 1970 on the horizontal axis. */
+  x_time?: boolean;
+}
+export interface Bars {
+  kind: "bars";
+  title: string;
+  y_label: string;
+  groups: string[];
+  series: [string, (number | null)[]][];
+  note?: string;
+  y_log?: boolean;
+  low?: (number | null)[][] | null;
+  high?: (number | null)[][] | null;
+  lines?: [string, number][];
+  y_percent?: boolean;
+}
+export interface Scatter {
+  kind: "scatter";
+  title: string;
+  x_label: string;
+  y_label: string;
+  points: [number, number][];
+  marked: [string, number, number][];
+  note?: string;
+}
+export interface Parallel {
+  kind: "parallel";
+  title: string;
+  axes: string[];
+  rows: number[][];
+  marked: [string, number[]][];
+  note?: string;
+}
+export interface Fills {
+  kind: "fills";
+  title: string;
+  parts: string[];
+  rows: [string, number[], number[]][];
+  note?: string;
+}
+export type Figure = Chart | Bars | Scatter | Parallel | Fills;
+export interface Table {
+  columns: string[];
+  rows: unknown[][];
+}
+
+/** Column names and rows of the numbers that a plot shows. */
+export function tableOf(figure: Figure): Table {
+  switch (figure.kind) {
+    case "bars":
+      return barsTable(figure);
+    case "chart":
+      return chartTable(figure);
+    case "scatter":
+      return { columns: ["point", figure.x_label, figure.y_label], rows: [...figure.points.map(([x, y]) => ["", x, y]), ...figure.marked] };
+    case "parallel":
+      return { columns: ["line", ...figure.axes], rows: [...figure.rows.map((row) => ["", ...row]), ...figure.marked.map(([name, row]) => [name, ...row])] };
+    case "fills":
+      return {
+        columns: ["name", ...["before", "after"].flatMap((when) => figure.parts.map((part) => `${part} ${when}`))],
+        rows: figure.rows.map(([name, before, after]) => [name, ...before, ...after]),
+      };
+  }
+}
+
+function barsTable(bars: Bars): Table {
+  const columns = ["group"];
+  const rows: unknown[][] = bars.groups.map((group) => [group]);
+  bars.series.forEach(([name, values], at) => {
+    for (const [suffix, column] of [["", values], [" low", bars.low?.[at]], [" high", bars.high?.[at]]] as const) {
+      if (!column) continue;
+      columns.push(name + suffix);
+      rows.forEach((row, k) => row.push(column[k] ?? null));
+    }
+  });
+  return { columns, rows };
+}
+
+function chartTable(chart: Chart): Table {
+  const columns = [chart.x_label || "x"];
+  const cells = new Map<number, unknown[]>();
+  let at = 1;
+  for (const series of chart.series) {
+    const parts = [["", series.y], [" low", series.low], [" high", series.high]] as const;
+    for (const [suffix, values] of parts) {
+      if (!values) continue;
+      columns.push(series.name + suffix);
+      series.x.forEach((x, k) => {
+        if (!cells.has(x)) cells.set(x, []);
+        cells.get(x)![at] = values[k] ?? null;
+      });
+      at += 1;
+    }
+  }
+  const xs = [...cells.keys()].sort((a, b) => a - b);
+  return { columns, rows: xs.map((x) => Array.from({ length: at }, (_, k) => (k ? (cells.get(x)![k] ?? null) : x))) };
+}
+
+export function csvOf(table: Table): string {
+  const cell = (value: unknown) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return [table.columns, ...table.rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
+}

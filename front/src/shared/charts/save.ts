@@ -1,0 +1,44 @@
+// A plot as a file: SVG as it is drawn, PNG made from that, and its numbers as CSV.
+export function download(name: string, kind: string, body: BlobPart) {
+  const url = URL.createObjectURL(new Blob([body], { type: kind }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+export async function downloadPng(name: string, svg: string) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
+  const context = canvas.getContext("2d")!;
+  context.scale(2, 2);
+  context.drawImage(image, 0, 0);
+  canvas.toBlob((blob) => blob && download(name, "image/png", blob));
+}
+
+export const fileName = (title: string) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "plot";
+export const escapeXml = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+
+/** An SVG of the page as a file of its own: classes become the properties they stand for. */
+export function standalone(svg: SVGSVGElement, title: string, background: string, ink: string): string {
+  const copy = svg.cloneNode(true) as SVGSVGElement;
+  const from = [svg, ...svg.querySelectorAll<SVGElement>("*")];
+  const into = [copy, ...copy.querySelectorAll<SVGElement>("*")];
+  const names = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "font-size", "font-family", "font-weight", "text-anchor"];
+  from.forEach((element, k) => {
+    const style = getComputedStyle(element);
+    for (const name of names) into[k]!.setAttribute(name, style.getPropertyValue(name));
+    into[k]!.removeAttribute("class");
+  });
+  const [, , width, height] = (svg.getAttribute("viewBox") ?? "0 0 600 300").split(/\s+/).map(Number) as [number, number, number, number];
+  const head = 30;
+  return (
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width + 24}" height="${height + head + 18}" viewBox="-12 ${-head} ${width + 24} ${height + head + 18}">` +
+    `<rect x="-12" y="${-head}" width="100%" height="100%" fill="${background}"/>` +
+    `<text x="0" y="-10" font-family="system-ui, sans-serif" font-size="14" font-weight="600" fill="${ink}">${escapeXml(title)}</text>${copy.innerHTML}</svg>`
+  );
+}

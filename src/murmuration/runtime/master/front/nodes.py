@@ -1,0 +1,188 @@
+"""All nodes as columns, for pages that draw every one of them.
+
+A listing of 100,000 nodes as objects costs more than a second of a core; a page wants a new one
+each second. So there is one table of arrays, and a tick changes only the rows that something
+happened to: those of new facts, those that were measured, and a slice of the others in turn (tasks
+of schedulers from outside leave no facts). A picture is then one byte per node, worked out for all
+at once and kept for everybody who asks before the next tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.cluster.allocation_types import FULL, TIGHT
+from murmuration.runtime.master.usage import UsageMeter
+from murmuration.schedulers.central.master import CentralMaster
+from murmuration.schedulers.offers.ledger import LedgerRow
+
+#: Rows that are looked at again at every tick though nothing is known to have happened to them.
+SLICE = 2000
+STATES = ("up", "draining", "unreachable", "unwell")
+#: Bytes of a picture: 0 to 100 % in steps of half a percent, and what is above.
+SHARE_FULL, SHARE_MAX = 200, 254
+SHOWS = ("required", "guaranteed", "used", "type", "state")
+
+Bytes = NDArray[np.uint8]
+Shares = NDArray[np.float64]
+
+
+class NodeColumns:
+    """The table. `version` rises when nodes come or go, and with it the meaning of every row."""
+
+    def __init__(self, master: CentralMaster, meter: UsageMeter) -> None:
+        self._master, self._meter = master, meter
+        self._resources = master.settings.resources
+        self.version = 0
+        self.names: list[str] = []
+        self._row: dict[str, int] = {}
+        self._next = 0
+        self._kept: dict[tuple[str, str], bytes] = {}
+        self._allocate(0)
+
+    def _allocate(self, count: int) -> None:
+        shape = count, len(self._resources)
+        self.total = np.zeros(shape)
+        self.required = np.zeros(shape)
+        self.guaranteed = np.zeros(shape)
+        self.used = np.zeros(shape)
+        self.tasks = np.zeros(count, np.int64)
+        self.state = np.zeros(count, np.uint8)
+
+    def tick(self, touched: Iterable[str]) -> None:
+        """Bring the table up to date; `touched` are nodes that facts spoke of."""
+        self._kept.clear()
+        if self._row.keys() != self._master.nodes.keys():
+            self._rebuild()
+            return
+        measured = self._meter.take_changed()
+        for name in measured:
+            if name in self._row:
+                self._measure(name, self._row[name])
+        count = len(self.names)
+        turn = range(self._next, min(self._next + SLICE, count))
+        self._next = turn.stop if turn.stop < count else 0
+        for name in {*touched, *(self.names[row] for row in turn)}:
+            if name in self._row:
+                self._read(name, self._row[name])
+
+    def _rebuild(self) -> None:
+        self.version += 1
+        self.names = sorted(self._master.nodes, key=natural_key)
+        self._row = {name: row for row, name in enumerate(self.names)}
+        self._next = 0
+        self._meter.take_changed()
+        self._allocate(len(self.names))
+        for name, row in self._row.items():
+            self._read(name, row)
+            self._measure(name, row)
+
+    def _measure(self, name: str, row: int) -> None:
+        used = self._meter.nodes.get(name)
+        if used is not None:
+            for k, resource in enumerate(self._resources.names):
+                amount = used.get(resource)
+                if amount is not None:
+                    self.used[row, k] = amount * self._resources.unit(resource)
+
+    def _read(self, name: str, row: int) -> None:
+        node = self._master.nodes[name]
+        ledger: LedgerRow | None = self._master.resource_manager.ledger.nodes.get(name)
+        count = len(self._resources)
+        self.total[row] = node.total
+        self.state[row] = self._state_of(name, node.up)
+        if ledger is None:
+            self.required[row] = self.guaranteed[row] = self.tasks[row] = 0
+            return
+        self.required[row] = node.total
+        self.required[row] -= ledger.available[:count]
+        self.tasks[row] = len(ledger.tasks)
+        self.guaranteed[row] = 0
+        jobs = self._master.jobs
+        for job, tasks in jobs.on_node.get(name, {}).items():
+            if jobs.jobs[job].spec.kind == "service":
+                self.guaranteed[row] += np.multiply(jobs.jobs[job].request, tasks)
+
+    def _state_of(self, name: str, up: bool) -> int:
+        if not up:
+            return STATES.index("unreachable")
+        if name in self._master.draining:
+            return STATES.index("draining")
+        return STATES.index("unwell") if name in self._master.resting else 0
+
+    # Pictures.
+
+    def picture(self, show: str, resource: str) -> bytes:
+        """One byte per node: a share in steps of half a percent, or a kind."""
+        key = show, resource
+        if key not in self._kept:
+            self._kept[key] = self._draw(show, resource).tobytes()
+        return self._kept[key]
+
+    def _draw(self, show: str, resource: str) -> Bytes:
+        if show == "state":
+            return self.state
+        if show == "type":
+            return self.types()
+        amounts = {"required": self.required, "guaranteed": self.guaranteed, "used": self.used}
+        share = shares(amounts[show], self.total)
+        column = _columns(self._resources.names, resource)
+        largest = share[:, column].max(axis=1, initial=0.0)
+        steps: Bytes = np.minimum(np.rint(largest * SHARE_FULL), SHARE_MAX).astype(np.uint8)
+        return steps
+
+    def types(self) -> Bytes:
+        """The allocation type of every node, by what is required of it."""
+        return allocation_types(self.total, self.required, self.guaranteed, self.tasks == 0)
+
+    def totals(self) -> dict[str, list[float]]:
+        """Of each resource what all nodes have, and what of it is required, guaranteed, used."""
+        columns = (self.total, self.required, self.guaranteed, self.used)
+        sums = [column.sum(axis=0) for column in columns]
+        return {
+            name: [float(part[k]) / self._resources.unit(name) for part in sums]
+            for k, name in enumerate(self._resources.names)
+        }
+
+
+def shares(amounts: Shares, total: Shares) -> Shares:
+    """Amounts as shares of what there is; of what a node does not have, none."""
+    return np.divide(amounts, total, out=np.zeros_like(amounts), where=total > 0)
+
+
+def _columns(names: Iterable[str], resource: str) -> list[int]:
+    known = list(names)
+    return [known.index(resource)] if resource in known else list(range(len(known)))
+
+
+def allocation_types(
+    total: Shares, used: Shares, guaranteed: Shares, idle: NDArray[np.bool_]
+) -> Bytes:
+    """`cluster.allocation_types.allocation_type` of all nodes at once."""
+    share, has = shares(used, total), total > 0
+    overloaded = ((used > total) | (guaranteed > total)).any(axis=1)
+    full = ((share > FULL) & has).any(axis=1)
+    tight = (share >= TIGHT) & (share <= FULL) & has
+    loose = (share < TIGHT) & has
+    kinds = np.where(loose.any(axis=1), 4, 2)
+    kinds = np.where(tight.any(axis=1), kinds, 3)
+    kinds = np.where(full, 1, kinds)
+    kinds = np.where(overloaded, 5, kinds)
+    return np.where(idle, 0, kinds).astype(np.uint8)
+
+
+def natural_key(name: str) -> tuple[object, ...]:
+    """`node-2` before `node-10`."""
+    parts, digits = [], ""
+    for character in f"{name}\0":
+        if character.isascii() and character.isdigit():
+            digits += character
+            continue
+        if digits:
+            parts.append((1, int(digits), ""))
+            digits = ""
+        parts.append((0, 0, character))
+    return tuple(parts)
