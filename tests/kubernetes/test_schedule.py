@@ -106,3 +106,18 @@ def test_a_policy_of_ones_own(plane: ControlPlane, start: Callable[..., Command]
     bound(plane, 25)
     counts = [list(nodes_of(plane).values()).count(f"n{k}") for k in range(3)]
     assert counts == [5, 10, 10]
+
+
+def test_batches_of_pods(plane: ControlPlane, start: Callable[..., Command]) -> None:
+    """Pods of all sizes that fill four nodes to the last, gathered and placed as a whole."""
+    for k in range(4):
+        plane.create(real_node(f"n{k}", cpu="2"))
+    for k in range(4):
+        plane.create(real_pod(f"small-{k}", cpu="500m"))
+    for k in range(3):
+        plane.create(real_pod(f"large-{k}", cpu="2"))
+    start("--architecture", "genetic", "--batch", "0.5").ready()
+    bound(plane, 7)
+    assert illegal(plane) == []
+    where = nodes_of(plane)
+    assert len({where[f"default/small-{k}"] for k in range(4)}) == 1

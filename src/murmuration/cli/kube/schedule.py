@@ -37,10 +37,19 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--architecture",
-    type=click.Choice(["monolithic", "shared-state"]),
+    type=click.Choice(["monolithic", "shared-state", "genetic"]),
     default="monolithic",
     show_default=True,
-    help="One decides and the others stand by; or all decide, each on its share of the pods.",
+    help="One decides and the others stand by; all decide, each on its share of the pods; or one "
+    "decides on batches of pods.",
+)
+@click.option(
+    "--batch",
+    type=click.FloatRange(0.01, 3600),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long pods are gathered for a batch (genetic).",
 )
 @click.option(
     "--name",
@@ -83,6 +92,7 @@ if TYPE_CHECKING:
 def schedule(
     placement: str,
     architecture: str,
+    batch: float,
     name: str,
     preempt: bool,
     preferences: bool,
@@ -122,6 +132,7 @@ def schedule(
         identity=who,
         lease_s=lease_s,
         architecture=architecture,
+        batch_s=batch,
         claimant=f"{who}/{time.time_ns():x}",
     )
     with_client(kubeconfig, context, ScheduleTask(options, lease_namespace, record).run)

@@ -324,6 +324,14 @@ class LiveCluster:
             record.node, record.assumed = "", False
             self._count(record)
 
+    def replicas(self, services: Collection[str]) -> list[tuple[str, str]]:
+        """The pods of these jobs that have a node: the job and the node of each."""
+        return [
+            (record.task.service, record.node)
+            for record in self.records.values()
+            if record.node and record.task.service in services
+        ]
+
     def claims_to_bind(self, key: str) -> list[str]:
         """The claims of a pod that wait for it to get a node."""
         thing = self.records[key].thing

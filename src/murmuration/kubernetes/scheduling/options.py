@@ -16,13 +16,15 @@ from murmuration.kubernetes.scheduling.serving import KINDS
 from murmuration.kubernetes.scheduling.shared.sharing import Sharing
 from murmuration.placement.compiled import with_compiled_score
 from murmuration.placement.registry import resolve
+from murmuration.schedulers.genetic.settings import GeneticSettings
 from murmuration.schedulers.pods.agent import PodScheduler, PodSettings
+from murmuration.schedulers.pods.batches import PodBatches
 from murmuration.schedulers.pods.gangs import RELEASE_S
 from murmuration.schedulers.pods.leadership import AlwaysLeads, Leadership
 from murmuration.schedulers.pods.members import Members
 
-MONOLITHIC, SHARED_STATE = "monolithic", "shared-state"
-ARCHITECTURES = (MONOLITHIC, SHARED_STATE)
+MONOLITHIC, SHARED_STATE, GENETIC = "monolithic", "shared-state", "genetic"
+ARCHITECTURES = (MONOLITHIC, SHARED_STATE, GENETIC)
 
 
 class SchedulerOptions(msgspec.Struct, frozen=True):
@@ -41,8 +43,10 @@ class SchedulerOptions(msgspec.Struct, frozen=True):
     #: How long a lease lasts. A leader stops after two thirds of it if it cannot renew it, and its
     #: requests are given up after the last third.
     lease_s: float = 15.0
-    #: monolithic: one decides. shared-state: all do, each on its share of the pods.
+    #: monolithic: one decides. shared-state: all do, each on its share of the pods. genetic: one
+    #: decides, on batches of pods.
     architecture: str = MONOLITHIC
+    batch_s: float = 1.0
     #: Who this very process is in ledgers.
     claimant: str = ""
 
@@ -76,7 +80,13 @@ class SchedulerOptions(msgspec.Struct, frozen=True):
             self._leadership() if self.elect else AlwaysLeads(),
             PodSettings(kinds, self.preempt, self.preferences, self.gang_release_s),
             members,
+            self._batches(),
         )
+
+    def _batches(self) -> PodBatches | None:
+        if self.architecture != GENETIC:
+            return None
+        return PodBatches(GeneticSettings(batch_s=self.batch_s, move=False), self.seed)
 
     def _leadership(self) -> Leadership:
         lasts = self.lease_s

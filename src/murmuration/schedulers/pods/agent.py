@@ -16,17 +16,15 @@ everything and decides nothing; every binding says until when it may be sent.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
-from murmuration.placement.decide import decide
 from murmuration.placement.registry import Placement
-from murmuration.placement.view import JobView, View
 from murmuration.schedulers.agent import Do, Effect, Message, Wake
+from murmuration.schedulers.pods.batches import PodBatches
 from murmuration.schedulers.pods.cluster import (
     PodCluster,
     PodFact,
@@ -38,6 +36,7 @@ from murmuration.schedulers.pods.cluster import (
     SchedulerGone,
     SchedulerSeen,
 )
+from murmuration.schedulers.pods.deciding import Decider
 from murmuration.schedulers.pods.explain import explain_pod
 from murmuration.schedulers.pods.gangs import RELEASE_S, Gangs
 from murmuration.schedulers.pods.leadership import Leadership
@@ -57,7 +56,7 @@ from murmuration.schedulers.pods.messages import (
     ThingSeen,
     ThingsListed,
 )
-from murmuration.schedulers.pods.promises import Promise, Promises
+from murmuration.schedulers.pods.promises import Promise
 from murmuration.schedulers.pods.queue import PodQueue, WaitingPod
 
 POD = "Pod"
@@ -111,7 +110,10 @@ class PodScheduler:
     leadership: Leadership
     settings: PodSettings = field(default_factory=PodSettings)
     members: Members = field(default_factory=Members)
+    #: Gathers pods and places them together; None: each is decided on as soon as it can be.
+    batches: PodBatches | None = None
     queue: PodQueue = field(default_factory=PodQueue)
+    decider: Decider = field(init=False)
     gangs: Gangs = field(init=False)
     flying: dict[str, Flight] = field(default_factory=dict)
     #: Counts for reports: what became of bindings.
@@ -119,7 +121,6 @@ class PodScheduler:
     _missing: set[str] = field(init=False)
     #: Shapes that no node has room for as things are, and why.
     _hopeless: dict[object, str] = field(default_factory=dict)
-    _promises: Promises = field(default_factory=Promises)
     #: Bindings the API has shown before it answered.
     _bound: dict[tuple[str, str], str] = field(default_factory=dict)
     #: Pods that wait for other schedulers.
@@ -132,11 +133,18 @@ class PodScheduler:
     def __post_init__(self) -> None:
         self._missing = set(self.settings.kinds)
         self.gangs = Gangs(self.settings.gang_release_s)
+        self.decider = Decider(self.cluster, self.placement, self.rng, self.settings.preferences)
 
     # The contract.
 
     def handle(self, event: Message, now: float) -> list[Effect]:
         self._now = now
+        effects = self._react(event, now)
+        if self.batches is not None:
+            self.batches.wait(self.queue.due(now) <= now, now)
+        return effects
+
+    def _react(self, event: Message, now: float) -> list[Effect]:
         match event:
             case Wake():
                 return self._wake(now)
@@ -165,8 +173,13 @@ class PodScheduler:
         if self.leadership.leads(self._now) and not self._missing:
             times.append(self.gangs.due())
             if len(self.flying) < FLYING_MAX:
-                times.append(self.queue.due(self._now))
+                times.append(self._queue_due())
         return min(times)
+
+    def _queue_due(self) -> float:
+        """When pods are to be decided on: at once, or when their batch ends."""
+        due = self.queue.due(self._now)
+        return due if self.batches is None or due > self._now else self.batches.ends_s
 
     # What the API shows.
 
@@ -182,7 +195,7 @@ class PodScheduler:
                     self._others.pop(key, None)
                     self.flying.pop(key, None)
                     self.gangs.goes(key)
-                    self._promises.end(key)
+                    self.decider.promises.end(key)
                     self._on_victim(key)
                     self._on_room()
                 case RoomChanged():
@@ -311,7 +324,7 @@ class PodScheduler:
 
     def _on_victim(self, key: str) -> None:
         """A pod that was asked to go has gone, or will not."""
-        waiting = self._promises.go(key)
+        waiting = self.decider.promises.go(key)
         if waiting in self.queue.pods:
             self.queue.wake(waiting)
 
@@ -332,7 +345,11 @@ class PodScheduler:
         if not self._missing and self.leadership.leads(now):
             effects += self._release(now)
             self.queue.refill(now)
-            effects += self._round(now)
+            if self.batches is None:
+                effects += self._round(now)
+            elif self.batches.ends_s <= now:
+                self.batches.ends_s = math.inf
+                effects += self._place_batch(self.batches, now)
         return effects
 
     def _looks_due(self) -> float:
@@ -368,6 +385,30 @@ class PodScheduler:
             self.queue.wake(kept.info.key)
         return effects
 
+    def _place_batch(self, batches: PodBatches, now: float) -> list[Effect]:
+        """Place the pods that wait as a whole; those that rules between pods concern, and gangs of
+        unlike pods, are decided on after that, one after the other."""
+        pods: list[WaitingPod] = []
+        while len(pods) < min(batches.settings.tasks_max, FLYING_MAX - len(self.flying)):
+            pod = self.queue.take()
+            if pod is None:
+                break
+            pods.append(pod)
+        jobs, alone = batches.gather(self.decider, self.gangs, pods)
+        effects: list[Effect] = []
+        for job, nodes in zip(jobs, batches.decide(self.decider, jobs, now), strict=True):
+            for pod, node in zip(job.pods, nodes, strict=False):
+                self.cluster.assume(pod.info.key, node)
+                effects.append(self._fly(pod, node, now))
+            # Who found no node in the batch is asked about by itself, for the reason.
+            alone += job.pods[len(nodes) :]
+        for pod in alone:
+            if pod.info.key not in self.queue.pods or pod.rests_until > now:
+                continue  # Its gang was decided on with another of its pods.
+            placed = self._place_gang(pod, now) if pod.info.gang else self._place([pod], now)
+            effects += placed
+        return effects
+
     def _gather(self, first: WaitingPod, most: int) -> tuple[list[WaitingPod], WaitingPod | None]:
         """The pods next in line that are tasks of one job, and the first that is not."""
         job = [first]
@@ -400,7 +441,7 @@ class PodScheduler:
         error = ""
         if not blocked and (shape is None or shape not in self._hopeless):
             try:
-                nodes = self._decide(job, now)
+                nodes = self.decider.decide(job, now)
             except InputError as failure:
                 error = str(failure)
         effects = [self._fly(pod, node, now) for pod, node in zip(job, nodes, strict=False)]
@@ -413,78 +454,17 @@ class PodScheduler:
         """Why a pod finds no node; what holds for one holds for all that are alike."""
         if shape is not None and shape in self._hopeless:
             return self._hopeless[shape]
-        job = self._job_view([pod])
+        job = self.decider.job_view([pod])
         sentence = explain_pod(self.cluster, pod.info.key, self.placement, job, now).sentence()
         if shape is not None:
             self._hopeless[shape] = sentence
         return sentence
 
-    def _decide(self, job: list[WaitingPod], now: float) -> list[str]:
-        """The nodes the policy chooses for the first pods of a job; they count there at once.
-
-        Preferences come before the policy: it is shown the nodes the pods like best of those with
-        room, and for those that find none there the next best."""
-        key = job[0].info.key
-        view, asked = self._view(job[0], now), self._job_view(job)
-        nodes: list[str] = []
-        for allowed in self._tiers(key, view, asked):
-            left = replace(asked, tasks=asked.tasks - len(nodes))
-            nodes += self._ask(replace(view, allowed=allowed), left)
-            if len(nodes) == asked.tasks:
-                break
-        for pod, node in zip(job, nodes, strict=False):
-            self.cluster.assume(pod.info.key, node)
-        return nodes
-
-    def _tiers(self, key: str, view: View, job: JobView) -> Iterator[Flags]:
-        """The nodes with room for a pod, those that it likes alike together, the best first."""
-        feasible = view.feasible(job.request)
-        penalty = self.cluster.penalty(key) if self.settings.preferences else None
-        if penalty is None:
-            if feasible.any():
-                yield view.allowed
-            return
-        for value in np.unique(penalty[feasible]):
-            yield view.allowed & (penalty == value)
-
-    def _ask(self, view: View, job: JobView) -> list[str]:
-        """The nodes the policy chooses of those that it is shown."""
-        rows = decide(self.placement, view, job, self.rng)
-        used, counts = np.unique(rows, return_counts=True)
-        over = (counts[:, None] * job.request > view.free[used]).any(axis=1)
-        if over.any():
-            node = view.names[used[int(over.argmax())]]
-            raise InputError(f"{self.placement.name}: job {job.id}: node {node} has no room for it")
-        return [view.names[row] for row in rows.tolist()]
-
-    def _view(self, pod: WaitingPod, now: float) -> View:
-        """The nodes as they are for a pod, without those where room is being made for another."""
-        view = self.cluster.view(pod.info.key, now)
-        # Its own room is on a node that is closed to pods of lower priority alone.
-        promised = self._promises.nodes_closed_to(pod.info.priority)
-        if promised:
-            view = replace(view, allowed=view.allowed & ~self.cluster.mask(promised))
-        return view
-
-    def _job_view(self, job: list[WaitingPod]) -> JobView:
-        info = job[0].info
-        return JobView(
-            id=info.key if len(job) == 1 else info.service,
-            workload=info.key.partition("/")[0],
-            tasks=len(job),
-            request=self.cluster.request(info.key),
-            duration_s=math.nan,
-            priority=info.priority,
-            gang=bool(info.gang),
-            production=info.production,
-            attempt=job[0].attempts + 1,
-        )
-
     def _fly(self, pod: WaitingPod, node: str, now: float) -> Effect:
         """Bind a pod that was given a node."""
         info = pod.info
         self.queue.remove(info.key)
-        self._promises.end(info.key)
+        self.decider.promises.end(info.key)
         until = self.leadership.leads_until()
         self._flights += 1
         commit = self.cluster.commit(node)
@@ -513,15 +493,15 @@ class PodScheduler:
     def _drive_out(self, pod: WaitingPod) -> list[Effect]:
         """Ask pods of lower priority to go, unless those asked before are still on their way."""
         info = pod.info
-        if self._promises.is_kept_waiting(info.key):
+        if self.decider.promises.is_kept_waiting(info.key):
             return []
-        self._promises.end(info.key)
+        self.decider.promises.end(info.key)
         # Where room is being made for another, those who go are not there to go again.
-        victims = self.cluster.victims(info.key, self._promises.nodes())
+        victims = self.cluster.victims(info.key, self.decider.promises.nodes())
         if victims is None:
             return []
         names = {key for key, _ in victims.pods}
-        self._promises.make(info.key, Promise(victims.node, info.priority, names))
+        self.decider.promises.make(info.key, Promise(victims.node, info.priority, names))
         sentence = f"it makes room on {victims.node} for {info.key}, which has a higher priority"
         until = self.leadership.leads_until()
         return [Do(EvictPod(key, uid, sentence, until)) for key, uid in victims.pods]
@@ -555,7 +535,7 @@ class PodScheduler:
         """Give one member of a gang a node; why not, if it finds none."""
         key = pod.info.key
         try:
-            nodes = [] if self.cluster.blocked(key) else self._decide([pod], now)
+            nodes = [] if self.cluster.blocked(key) else self.decider.decide([pod], now)
         except InputError as failure:
             return str(failure)
         if nodes:

@@ -130,6 +130,9 @@ class PodCluster(Protocol):
     def forget(self, key: str) -> None:
         """It does not go there after all."""
 
+    def replicas(self, services: Collection[str]) -> Sequence[tuple[str, str]]:
+        """The pods of these jobs that have a node: the job and the node of each."""
+
     def claims_to_bind(self, key: str) -> Sequence[str]:
         """The claims of a pod that wait for it to get a node."""
 
