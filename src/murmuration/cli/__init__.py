@@ -57,6 +57,7 @@ LIVE = (
     "ca",
     "token",
     "quota",
+    "dump",
 )
 #: A cluster that is not ours; the commands below it lie in `cli/kube`.
 FOREIGN = ("kube",)
@@ -74,6 +75,7 @@ MODULES = {
     "ca": "hosts.ca",
     "token": "hosts.token",
     "quota": "hosts.quota",
+    "dump": "hosts.dump",
 }
 #: Set by a shell that wants completions.
 COMPLETE = "_MURMUR_COMPLETE"

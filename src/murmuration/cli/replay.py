@@ -37,10 +37,11 @@ def replay(
 ) -> None:
     """Replay the log of a live cluster in the simulator.
 
-    LOG is a cluster's folder or its store.db: its events are given to the same master in virtual
-    time, and the decisions are compared; the exit code is 1 if they differ. Or LOG is a recording
-    of murmur kube schedule or watch: the decisions of the scheduler that wrote it are repeated and
-    compared, or, of an observer's and with options, the recorded pods are scheduled anew.
+    LOG is a cluster's folder, its store.db or a file of murmur dump: its events are given to the
+    same master in virtual time, and the decisions are compared; the exit code is 1 if they differ.
+    Or LOG is a recording of murmur kube schedule or watch: the decisions of the scheduler that
+    wrote it are repeated and compared, or, of an observer's and with options, the recorded pods are
+    scheduled anew.
 
     \b
     Example:

@@ -49,6 +49,7 @@ def local_parts(
                 resources=dict(amounts),
                 attributes={**attributes, "node": name},
                 isolation=master.isolation,
+                log_format=master.log_format,
             )
             for name in names
         ],

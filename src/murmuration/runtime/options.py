@@ -9,6 +9,8 @@ from murmuration.runtime.isolations import AUTO
 
 #: How long an authority and a certificate are valid if nobody says otherwise, and at most.
 AUTHORITY_DAYS, CERTIFICATE_DAYS, DAYS_MAX = 3650, 365, 36500
+#: Lines of a part's log for people, or for programs.
+LOG_FORMATS = TEXT_LINES, JSON_LINES = ("text", "json")
 
 
 class MasterOptions(msgspec.Struct, kw_only=True):
@@ -40,6 +42,7 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     leader_timeout_s: int = 3
     #: Requests per second that each user may make of the API.
     rate_limit: float = 100.0
+    log_format: str = TEXT_LINES
 
 
 class EmulatedNode(msgspec.Struct):
@@ -63,3 +66,6 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     join: list[str] = []
     #: These node agents instead, all on one connection.
     emulated: list[EmulatedNode] = []
+    log_format: str = TEXT_LINES
+    #: Metrics on this port of loopback; 0 for any, none for no metrics.
+    metrics_port: int | None = None

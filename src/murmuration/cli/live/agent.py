@@ -43,6 +43,12 @@ from murmuration.cli.live.up import node_resources, parse_attributes
     default=0,
     help="Emulate so many nodes, which only pretend to run tasks.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Answer Prometheus on this port of loopback; 0 for any, told in the node's folder.",
+)
+@live.LOG_FORMAT
 def agent(
     folder: Path | None,
     name: str,
@@ -54,6 +60,8 @@ def agent(
     isolation: str,
     root: str,
     emulate: int,
+    metrics_port: int | None,
+    log_format: str,
 ) -> None:
     """Run a node agent in the foreground.
 
@@ -79,6 +87,8 @@ def agent(
             join=list(join),
             isolation=isolation,
             root=root,
+            metrics_port=metrics_port,
+            log_format=log_format,
             emulated=[
                 EmulatedNode(each, resources, {**attributes, "node": each, "host": each})
                 for each in names

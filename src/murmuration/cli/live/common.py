@@ -14,6 +14,7 @@ import click
 from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.runtime.isolations import ISOLATIONS
+from murmuration.runtime.options import LOG_FORMATS as FORMATS
 
 if TYPE_CHECKING:
     from murmuration.runtime.client.requests import ApiClient
@@ -110,6 +111,13 @@ RATE_LIMIT = click.option(
     default=100.0,
     show_default=True,
     help="Requests per second that each user may make of the API.",
+)
+LOG_FORMAT = click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="Lines for people, or one JSON object a line.",
 )
 #: A row of an answer.
 Row = dict[str, Any]

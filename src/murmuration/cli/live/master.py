@@ -59,6 +59,7 @@ from murmuration.cli.live import common as live
     help="Seconds after which a leader that is gone is replaced.",
 )
 @live.RATE_LIMIT
+@live.LOG_FORMAT
 @common.SEED
 def master(
     folder: Path | None,
@@ -77,6 +78,7 @@ def master(
     agents_port: int,
     leader_timeout_s: int,
     rate_limit: float,
+    log_format: str,
     seed: int | None,
 ) -> None:
     """Run a master in the foreground.
@@ -105,6 +107,7 @@ def master(
             agents_port=agents_port,
             leader_timeout_s=leader_timeout_s,
             rate_limit=rate_limit,
+            log_format=log_format,
             seed=1 if seed is None else seed,
         )
     )

@@ -48,6 +48,8 @@ from murmuration.cli.live import common as live
 )
 @click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
 @live.AGENT_TIMEOUT
+@live.RATE_LIMIT
+@live.LOG_FORMAT
 @common.with_options(common.SEED, common.JSON)
 def up(
     folder: Path | None,
@@ -65,6 +67,8 @@ def up(
     attribute: tuple[str, ...],
     isolation: str,
     agent_timeout_s: float,
+    rate_limit: float,
+    log_format: str,
     seed: int | None,
     as_json: bool,
 ) -> None:
@@ -97,6 +101,8 @@ def up(
         seed=1 if seed is None else seed,
         agent_timeout_s=agent_timeout_s,
         isolation=isolation,
+        rate_limit=rate_limit,
+        log_format=log_format,
     )
     parts = local_parts(master, agents, amounts, attributes)
     if detach:

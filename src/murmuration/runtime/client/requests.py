@@ -81,6 +81,11 @@ class ApiClient:
         return self._addresses[0]
 
     @property
+    def token(self) -> str:
+        """What it shows."""
+        return self._credentials.token
+
+    @property
     def url(self) -> str:
         encrypted = self._credentials.client_tls is not None
         return self.address.secure_url if encrypted else self.address.url

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,8 @@ from murmuration.runtime.master.access import (
     hide_secrets,
 )
 from murmuration.runtime.master.front.routes import ENTER, FRONT_ROUTES, FrontApi, page_routes
+from murmuration.runtime.master.metrics import Requests
+from murmuration.runtime.master.observing import METRICS, OBSERVING_ROUTES, tell_metrics
 from murmuration.runtime.master.openapi import ApiRoute, describe
 from murmuration.runtime.master.reading import Missing, ReadModel
 from murmuration.runtime.net.callers import Caller, Doorkeeper
@@ -95,15 +98,18 @@ class Api:
         orders: Orders,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.master, self._reading, self._orders, self.now = master, reading, orders, clock
+        self.master, self.reading, self._orders, self.now = master, reading, orders, clock
+        self.log = reading.log
+        #: Requests that were answered, by method and status.
+        self.requests: Requests = Counter()
         self._turn = asyncio.Semaphore(1)
 
     def check_owner(self, caller: Caller, names: Names) -> None:
         """Refuse what is about a job of somebody else's."""
         if "job" in names:
-            job = self._reading.job(names["job"])
+            job = self.reading.job(names["job"])
         else:
-            job, _ = self._reading.task(names["task"])
+            job, _ = self.reading.task(names["task"])
         check_owner(caller, job.spec.user, names.get("job") or names["task"])
 
     async def _in_turn(self, read: Callable[[], object]) -> Response:
@@ -119,22 +125,22 @@ class Api:
         try:
             return await asyncio.wait_for(self._orders.ask(event), TELL_S)
         except TimeoutError as error:
-            trouble = self._reading.trouble or "the store is slow"
+            trouble = self.reading.trouble or "the store is slow"
             raise Refusal(
                 507, f"{trouble}; what was asked will be done when it is written"
             ) from error
 
     async def status(self, request: Request, _: Names) -> Response:
-        return reply(self._reading.status())
+        return reply(self.reading.status())
 
     async def jobs(self, request: Request, _: Names) -> Response:
         is_open, only = request.query_params.get("open") == "1", request.query_params.get("job")
-        return await self._in_turn(lambda: self._reading.jobs(is_open, only))
+        return await self._in_turn(lambda: self.reading.jobs(is_open, only))
 
     async def job(self, request: Request, names: Names) -> Response:
         """The job; with `wait_s`, as soon as it has ended or that time has passed."""
         wait_s = min(_number(request, "wait_s", 0.0), WAIT_MAX_S)
-        return reply(await self._reading.job_result(names["job"], wait_s))
+        return reply(await self.reading.job_result(names["job"], wait_s))
 
     async def submit(self, request: Request, _: Names) -> Response:
         body = await read_body(request)
@@ -145,7 +151,7 @@ class Api:
         event = SubmitJob(spec, _number(request, "duration_s", 0.0) or None)
         event = claim(event, caller_of(request), self.master)
         if request.query_params.get("dry_run") == "1":
-            return reply(an.render_explanation(self._reading.try_job(event)))
+            return reply(an.render_explanation(self.reading.try_job(event)))
         return await self._submit(event, len(body))
 
     async def _submit(self, event: SubmitJob, size: int) -> Response:
@@ -175,26 +181,26 @@ class Api:
         return reply(an.Submitted(spec.name, spec.count, index), 201)
 
     async def kill(self, request: Request, names: Names) -> Response:
-        job = self._reading.job(names["job"])
+        job = self.reading.job(names["job"])
         index = await self.tell(KillJob(job.name))
         return reply(an.Submitted(job.name, job.spec.count, index), 202)
 
     async def kill_task(self, request: Request, names: Names) -> Response:
-        job, task = self._reading.task(names["task"])
+        job, task = self.reading.task(names["task"])
         index = await self.tell(KillJob(job.name, task.index))
         return reply(an.Submitted(job.name, 1, index), 202)
 
     async def why(self, request: Request, names: Names) -> Response:
-        return reply(an.render_explanation(self._reading.why(names["job"])))
+        return reply(an.render_explanation(self.reading.why(names["job"])))
 
     async def tasks(self, request: Request, _: Names) -> Response:
         query = request.query_params
         limit = int(_number(request, "limit", 2.0**31))
         job, node, is_active = query.get("job"), query.get("node"), query.get("active") == "1"
-        return await self._in_turn(lambda: self._reading.tasks(job, is_active, limit, node))
+        return await self._in_turn(lambda: self.reading.tasks(job, is_active, limit, node))
 
     async def output(self, request: Request, names: Names) -> Response:
-        job, task = self._reading.task(names["task"])
+        job, task = self.reading.task(names["task"])
         run = int(_number(request, "run", task.run))
         offset = int(_number(request, "offset", 0))
         stream = request.query_params.get("stream", "stdout")
@@ -211,17 +217,17 @@ class Api:
 
     async def nodes(self, request: Request, _: Names) -> Response:
         only = request.query_params.get("node")
-        return await self._in_turn(lambda: self._reading.nodes(only))
+        return await self._in_turn(lambda: self.reading.nodes(only))
 
     async def drain(self, request: Request, names: Names) -> Response:
         node = names["node"]
-        self._reading.check_node(node)
+        self.reading.check_node(node)
         try:
             order = msgspec.json.decode(await read_body(request) or b"{}", type=DrainOrder)
         except UNREADABLE as error:
             raise Refusal(400, str(error)) from error
         await self.tell(Drain(node, order.on, order.now))
-        return reply(self._reading.nodes(node))
+        return reply(self.reading.nodes(node))
 
     async def events(self, request: Request, _: Names) -> Response:
         """Facts after `index`: a list, or with `follow=1` server-sent events without end; or the
@@ -235,16 +241,16 @@ class Api:
         if query.get("last"):
             count = int(_number(request, "last", 0))
             kind, job, node = (query.get(name, "") for name in ("kind", "job", "node"))
-            rows = self._reading.last_events(count, kind, job, node)
+            rows = self.reading.last_events(count, kind, job, node)
             return await self._in_turn(lambda: [hide_secrets(row, caller) for row in rows])
         if query.get("follow") == "1":
             stream, kind = _server_sent(self._follow(after, caller)), "text/event-stream"
             return StreamingResponse(stream, headers={**HEADERS, "content-type": kind})
-        return reply([hide_secrets(row, caller) for row in self._reading.events(after)])
+        return reply([hide_secrets(row, caller) for row in self.reading.events(after)])
 
     async def _follow(self, after: int, caller: Caller) -> AsyncIterator[EventRow | None]:
         """Facts as they come, until the token of who follows them is good no more."""
-        async for row in self._reading.follow(after):
+        async for row in self.reading.follow(after):
             token = self.master.access.tokens.get(caller.token)
             if caller.token and (token is None or is_over(token, self.now())):
                 return
@@ -348,6 +354,7 @@ ROUTES = (
         ),
     ),
     *ACCESS_ROUTES,
+    *OBSERVING_ROUTES,
 )
 
 
@@ -407,10 +414,21 @@ def make_app(
         StarletteRoute(path, Endpoint(api, front if same[0] in FRONT_ROUTES else api, same))
         for path, same in by_path.items()
     ]
-    public = (OPENAPI, ENTER, *files.paths())
+
+    async def metrics(request: Request) -> Response:
+        return tell_metrics(api)
+
+    gate = Middleware(
+        Gate,
+        doorkeeper=doorkeeper,
+        public=(OPENAPI, ENTER, *files.paths()),
+        rate_per_s=rate_per_s,
+        requests=api.requests,
+    )
+    own = [StarletteRoute(OPENAPI, _openapi), StarletteRoute(METRICS, metrics)]
     app = Starlette(
-        routes=[*routes, StarletteRoute(OPENAPI, _openapi), *page_routes()],
-        middleware=[Middleware(Gate, doorkeeper=doorkeeper, public=public, rate_per_s=rate_per_s)],
+        routes=[*routes, *own, *page_routes()],
+        middleware=[gate],
         exception_handlers={404: _no_such_path},
     )
     app.router.redirect_slashes = False

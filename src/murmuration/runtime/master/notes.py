@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,10 +19,16 @@ from murmuration.runtime.store.log import FactLog
 from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central.messages import (
     Heartbeat,
+    JobEnded,
+    JobSubmitted,
     NodeIsLost,
     NodeUnreachable,
     Recover,
+    TaskEnded,
+    TokenIssued,
+    TokenRevoked,
 )
+from murmuration.schedulers.offers.messages import Status
 
 RETRY_S = 0.5
 
@@ -52,11 +59,7 @@ class StoreNotes:
 
     def add_fact(self, fact: Message, now: float) -> None:
         self._add(now, "fact", fact)
-        match fact:
-            case NodeUnreachable(node):
-                log.warning("%s: the connection broke", node)
-            case NodeIsLost(node):
-                log.warning("%s was silent for a whole lease", node)
+        _tell_operator(fact)
 
     def _add(self, at_s: float, side: Side, value: Any) -> None:
         self._facts.index += 1
@@ -72,7 +75,10 @@ class StoreNotes:
         """Try until it is written. `Deposed` goes to the caller: that is final."""
         while True:
             try:
+                began = time.monotonic()
                 await self._call(self._store.write, entries)
+                self._facts.writes += 1
+                self._facts.write_s += time.monotonic() - began
                 break
             except StoreError as error:
                 if not self._facts.trouble:
@@ -100,3 +106,25 @@ class StoreNotes:
         """A write under way is finished first."""
         self._writer.shutdown()
         self._store.close()
+
+
+def _tell_operator(fact: Message) -> None:
+    """A line in the log of this process for what an operator wants to read there: jobs that come
+    and go, what did not end well, nodes, and who may come in."""
+    match fact:
+        case NodeUnreachable(node):
+            log.warning("%s: the connection broke", node, extra={"node": node})
+        case NodeIsLost(node):
+            log.warning("%s was silent for a whole lease", node, extra={"node": node})
+        case JobSubmitted(job, spec=spec):
+            about = {"job": job, "user": spec.user}
+            log.info("%s was submitted: %d tasks", job, spec.count, extra=about)
+        case JobEnded(job, status, code):
+            log.info("%s %s, code %s", job, status, code, extra={"job": job})
+        case TaskEnded(job, index, node=node, status=status) if status is not Status.FINISHED:
+            task, about = f"{job}.{index}", {"job": job, "task": f"{job}.{index}", "node": node}
+            log.warning("%s %s on %s: %s", task, status, node, fact.reason, extra=about)
+        case TokenIssued(name, role, user):
+            log.info("a token %s was issued to %s (%s)", name, user, role, extra={"user": user})
+        case TokenRevoked(name):
+            log.info("the token %s was revoked", name)

@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -17,6 +18,7 @@ import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.drive import LiveDriver
+from murmuration.runtime.logs import set_term, set_up_logs
 from murmuration.runtime.master.access import find_by_digest, token_is_good
 from murmuration.runtime.master.api import Api, Orders, make_app
 from murmuration.runtime.master.front.overview import Overview
@@ -99,6 +101,7 @@ class MasterProcess:
         peers = Peers(self._master, self._meter, self._clock, doorkeeper, driver.tell)
         first = notes.recover(self._options, self._clock())
         self._reading.epoch = first.epoch
+        set_term(first.epoch)
         # Before it listens: what it starts from comes before anything that others say.
         driver.start(first)
         orders = Orders(driver.ask, notes.probe, peers.read_output)
@@ -182,7 +185,7 @@ def choose_store(
 
 
 def main(options: MasterOptions) -> None:
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    set_up_logs(options.log_format, "master", socket.gethostname())
     os.umask(0o077)  # a job's environment is in the store
     folder = Path(options.folder)
     directory, open_ = choose_store(options, folder)

@@ -43,7 +43,7 @@ class ReadModel:
         clock: Callable[[], float],
         options: MasterOptions,
     ) -> None:
-        self._master, self._log, self._meter = master, log, meter
+        self._master, self.log, self._meter = master, log, meter
         self._clock, self._options = clock, options
         self._started_s = clock()
         #: Known when the master has started to listen.
@@ -53,7 +53,7 @@ class ReadModel:
     @property
     def trouble(self) -> str:
         """What keeps the store from being written; empty if nothing does."""
-        return self._log.trouble
+        return self.log.trouble
 
     # One of them.
 
@@ -88,7 +88,7 @@ class ReadModel:
             for state, count in job.counts().items():
                 tasks[str(state)] = tasks.get(str(state), 0) + count
         return an.StatusAnswer(
-            index=self._log.index,
+            index=self.log.index,
             version=__version__,
             scheduler=self._options.scheduler,
             placement=self._options.placement,
@@ -96,7 +96,7 @@ class ReadModel:
             api=self.url,
             uptime_s=self._clock() - self._started_s,
             epoch=self.epoch,
-            trouble=self._log.trouble,
+            trouble=self.log.trouble,
             nodes=self._node_rows(),
             jobs=states,
             tasks=tasks,
@@ -108,7 +108,7 @@ class ReadModel:
         reasons = an.Reasons(self._master, now)
         chosen = [self.job(only)] if only else self._master.jobs.jobs.values()
         jobs = [job for job in chosen if not (open_only and job.status)]
-        return an.Listing(self._log.index, jobs=[an.job_row(job, reasons, now) for job in jobs])
+        return an.Listing(self.log.index, jobs=[an.job_row(job, reasons, now) for job in jobs])
 
     def tasks(
         self, job: str | None, active_only: bool, limit: int, node: str | None = None
@@ -126,7 +126,7 @@ class ReadModel:
             an.task_row(record, task, reasons, self._meter.runs, now)
             for record, task in tasks[:limit]
         ]
-        return an.Listing(self._log.index, tasks=rows, total=len(tasks))
+        return an.Listing(self.log.index, tasks=rows, total=len(tasks))
 
     def _jobs_on(self, node: str | None) -> list[JobRecord]:
         """All jobs, or those with tasks on a node."""
@@ -137,7 +137,7 @@ class ReadModel:
 
     def nodes(self, only: str | None = None) -> an.Listing:
         rows = [row for row in self._node_rows() if only is None or row.node == only]
-        return an.Listing(self._log.index, nodes=rows)
+        return an.Listing(self.log.index, nodes=rows)
 
     def _node_rows(self) -> list[an.NodeRow]:
         now = self._clock()
@@ -161,18 +161,18 @@ class ReadModel:
         job = self.job(name)
         until_s = self._clock() + wait_s
         while not job.status and (left_s := until_s - self._clock()) > 0:
-            await self._log.wait(left_s)
+            await self.log.wait(left_s)
         code = job.code if job.status else None
         return an.JobResult(job.name, job_state(job), bool(job.status), code, last_reason(job))
 
     def events(self, after: int) -> list[EventRow]:
-        return self._log.after(after, EVENTS_MAX)
+        return self.log.after(after, EVENTS_MAX)
 
     def last_events(self, count: int, kind: str, job: str, node: str) -> list[EventRow]:
         """The last facts in memory of a kind, a job and a node (each may be empty), in order."""
         rows = (
             entry
-            for entry in self._log.recent()
+            for entry in self.log.recent()
             if type(entry.value).__name__.startswith(kind)
             and (not job or getattr(entry.value, "job", "") == job)
             and (not node or getattr(entry.value, "node", "") == node)
@@ -186,5 +186,5 @@ class ReadModel:
             for row in rows:
                 after = row.index
                 yield row
-            if not rows and not await self._log.wait(QUIET_S):
+            if not rows and not await self.log.wait(QUIET_S):
                 yield None

@@ -26,7 +26,7 @@ TOKEN_ROLES = (VIEWER, SUBMITTER, OPERATOR)
 #: Methods that change nothing, paths that a submitter may change, and those of operators alone.
 _READING = ("GET", "HEAD")
 _OF_JOBS = ("/v1/jobs", "/v1/tasks/")
-_OF_OPERATORS = ("/v1/tokens",)
+_OF_OPERATORS = ("/v1/tokens", "/v1/log")
 #: What everybody may have who is let in: a link to a session with their own role.
 _OF_ALL = ("/v1/links", "/v1/session")
 

@@ -16,12 +16,13 @@ import asyncio
 import contextlib
 import logging
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -50,6 +51,7 @@ IDLE_S = 120
 STRANGER_S = 10.0
 #: Digits of the largest body; a longer number is no length.
 LENGTH_DIGITS = 10
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 #: Headers that decide about a request and so must not come twice.
 _ONCE = (b"host", b"authorization", b"content-length", b"transfer-encoding")
 #: Methods that change nothing.
@@ -280,7 +282,10 @@ class Gate:
         doorkeeper: Doorkeeper,
         public: Collection[str] = (),
         rate_per_s: float = RATE_PER_S,
+        requests: Counter[tuple[str, str]] | None = None,
     ) -> None:
+        #: Requests that were answered, by method and status.
+        self._requests: Counter[tuple[str, str]] = Counter() if requests is None else requests
         self._app, self._doorkeeper, self._public = app, doorkeeper, public
         self._rate, self._strangers_rate = RateLimit(rate_per_s), RateLimit(STRANGERS_PER_S)
 
@@ -289,6 +294,7 @@ class Gate:
         # Names in a path may contain any character; they are taken apart before they are decoded.
         path = scope["raw_path"].decode("ascii")
         headers = dict(scope["headers"])
+        send = self._count(scope["method"], send)
         try:
             _check_origin(scope["method"], headers)
             caller = None if path in self._public else self._check_access(scope, path, headers)
@@ -299,6 +305,15 @@ class Gate:
         # A request that is cancelled, because the master ends, has nobody to answer to.
         with contextlib.suppress(asyncio.CancelledError):
             await self._app({**scope, "path": path, CALLER: caller}, receive, send)
+
+    def _count(self, method: str, send: Send) -> Send:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                known = method if method in METHODS else "other"
+                self._requests[known, str(message["status"])] += 1
+            await send(message)
+
+        return counted
 
     def _check_access(self, scope: Scope, path: str, headers: dict[bytes, bytes]) -> Caller:
         """Who has shown a certificate, a token or the cookie of a session may do what its role

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,6 +21,7 @@ from murmuration.base.errors import InputError
 from murmuration.runtime.drive import LiveDriver
 from murmuration.runtime.folder import NODES
 from murmuration.runtime.locks import hold
+from murmuration.runtime.logs import set_term, set_up_logs
 from murmuration.runtime.net.addresses import parse_address
 from murmuration.runtime.net.directory import FolderDirectory, JoinDirectory
 from murmuration.runtime.net.sockets import connect
@@ -51,6 +52,9 @@ from murmuration.schedulers.central.node_agent import (
     Start,
 )
 from murmuration.schedulers.offers.messages import MASTER
+
+if TYPE_CHECKING:
+    from murmuration.runtime.metrics import MetricFamily
 
 LOOK_S = 1.0
 RECONNECT_S = 0.1
@@ -100,7 +104,7 @@ class Hosted:
         #: Starts that wait, runs that are to end at once, and what was measured last.
         self._starts: deque[Start] = deque()
         self._doomed: dict[str, str] = {}
-        self._usage: dict[str, tuple[float, int]] = {}
+        self.usage: dict[str, tuple[float, int]] = {}
         self.executor: Executor | EmulatedExecutor
         if node is not None:
             self.executor = EmulatedExecutor(self.tell)
@@ -150,7 +154,7 @@ class Hosted:
             self._lease.beat(self._host.monotonic())
         for _ in self.executor.poll_each():
             await asyncio.sleep(0)
-        self._usage = self.executor.usage()
+        self.usage = self.executor.usage()
         if isinstance(self.executor, Executor) and self._host.has_ended(self._watchdog):
             log.warning("the watchdog was gone")
             self._watchdog = self._host.start_watchdog(
@@ -165,7 +169,7 @@ class Hosted:
             case Do(act):
                 self._do(act)
             case Send(_, Heartbeat() as beat):
-                report = msgspec.structs.replace(beat, usage=self._usage)
+                report = msgspec.structs.replace(beat, usage=self.usage)
                 self._process.send(report, self.agent.node)
             case Send(_, message):
                 self._process.send(message, self.agent.node)
@@ -256,6 +260,7 @@ class AgentProcess:
             asyncio.get_running_loop().add_signal_handler(number, self._leaving.set)
         for hosted in self._hosted.values():
             hosted.begin()
+        await self._serve_metrics()
         work = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._look())]
         leaving = asyncio.create_task(self._leaving.wait())
         await asyncio.wait([*work, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -270,6 +275,18 @@ class AgentProcess:
             hosted.close()
         if self._error:
             raise InputError(self._error)
+
+    async def _serve_metrics(self) -> None:
+        port, folder = self.options.metrics_port, Path(self.options.folder)
+        if port is None:
+            return
+        from murmuration.runtime.node.metrics import list_agent_metrics, serve_metrics
+
+        def families() -> list[MetricFamily]:
+            is_connected, now = self._connection is not None, self.host.monotonic()
+            return list_agent_metrics(list(self._hosted.values()), folder, is_connected, now)
+
+        self._metrics = await serve_metrics(port, folder / NODES / self.options.name, families)
 
     def hang_up(self) -> None:
         """The master is silent: dial again, and where there are several, another one."""
@@ -350,6 +367,7 @@ class AgentProcess:
         if connection is not self._connection or hosted is None:
             return
         if isinstance(message, ToAgent):
+            set_term(message.term)
             hosted.tell(message)
         elif isinstance(message, ReadOutput):
             # After the turn of what came before it: the launch of the run may be among that.
@@ -390,7 +408,7 @@ def make_directory(options: AgentOptions) -> FolderDirectory:
 
 def main(options: AgentOptions) -> None:
     os.umask(0o077)  # the shim gives a task the usual one
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    set_up_logs(options.log_format, "agent", options.name)
     with contextlib.suppress(FileNotFoundError):
         FolderDirectory(Path(options.folder)).check()
 

@@ -23,6 +23,7 @@ again, writes the same bytes to the same key, and nothing that rests on it has l
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
@@ -31,7 +32,14 @@ import msgspec
 from murmuration.base.errors import InputError
 from murmuration.runtime.net import etcd_client as etcd
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, KeyValue
-from murmuration.runtime.store.interface import Deposed, Entry, LoggedFact, Side, StoreError
+from murmuration.runtime.store.interface import (
+    Deposed,
+    Entry,
+    LoggedFact,
+    Side,
+    StoredLine,
+    StoreError,
+)
 from murmuration.runtime.store.lines import decode_value, encode_value, kind_of
 from murmuration.schedulers.central.memory import Key, MasterMemory, Row
 from murmuration.schedulers.central.messages import Recover
@@ -212,6 +220,11 @@ class EtcdStore:
                 if line.side == "fact":
                     limit -= 1
                     yield line.number, line.at_s, line.kind, line.body
+
+    def lines(self, after: int, limit: int) -> Iterator[StoredLine]:
+        with _retryable():
+            for line, _ in itertools.islice(self._lines(after), limit):
+                yield line.number, line.at_s, line.side, line.kind, line.body
 
     def _lines(self, after: int) -> Iterator[tuple[LogLine, int]]:
         """The lines after a number, in order, each with its share of the stored bytes."""

@@ -51,6 +51,10 @@ class Entry:
 LoggedFact = tuple[int, float, str, bytes]
 
 
+#: A line as the log has it: number, time, side, kind and MessagePack.
+StoredLine = tuple[int, float, Side, str, bytes]
+
+
 class Store(Protocol):
     """The facts and the log of one cluster."""
 
@@ -71,6 +75,10 @@ class Store(Protocol):
 
     def facts(self, after: int, limit: int) -> Iterator[LoggedFact]:
         """The facts of the log after a number, in order, so many at most."""
+
+    def lines(self, after: int, limit: int) -> Iterator[StoredLine]:
+        """The lines of the log after a number, in order, so many at most; beside `write`, as
+        `facts`."""
 
     def close(self) -> None:
         """Give back what is open; nothing is called after this."""

@@ -4,13 +4,13 @@ that rings for new ones."""
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from itertools import islice
 
 import msgspec
 
-from murmuration.runtime.store.interface import Entry, Store
+from murmuration.runtime.store.interface import Entry, Store, StoredLine
 
 #: Facts that are kept in memory; older ones are read from the store.
 RECENT = 10_000
@@ -37,15 +37,24 @@ class FactLog:
         self.index = 0
         #: What keeps the store from being written; empty if nothing does.
         self.trouble = ""
+        #: Facts by kind since this master started, batches written, and the seconds that took.
+        self.counts: Counter[str] = Counter()
+        self.writes, self.write_s = 0, 0.0
 
     def open(self, store: Store) -> None:
         self._store, self.index = store, store.last_number()
 
     def publish(self, entries: Iterable[Entry]) -> None:
         """These entries are in the store now."""
-        self._recent.extend(entry for entry in entries if entry.side == "fact")
+        facts = [entry for entry in entries if entry.side == "fact"]
+        self._recent.extend(facts)
+        self.counts.update(type(entry.value).__name__ for entry in facts)
         news, self._news = self._news, asyncio.Event()
         news.set()
+
+    def lines(self, after: int, limit: int) -> list[StoredLine]:
+        """Lines of the log, events included, after a number; from the store alone."""
+        return [] if self._store is None else list(self._store.lines(after, limit))
 
     async def wait(self, timeout_s: float) -> bool:
         """Until a fact is new; False if none was in time."""

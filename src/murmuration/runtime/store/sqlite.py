@@ -27,6 +27,8 @@ import contextlib
 import os
 import sqlite3
 import struct
+import tarfile
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,13 @@ import msgspec
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import NODES, STORE
 from murmuration.runtime.store import schema
-from murmuration.runtime.store.interface import Deposed, Entry, LoggedFact, StoreError
+from murmuration.runtime.store.interface import (
+    Deposed,
+    Entry,
+    LoggedFact,
+    StoredLine,
+    StoreError,
+)
 from murmuration.runtime.store.lines import decode_value, encode_value, kind_of
 from murmuration.runtime.store.schema import match_keys
 from murmuration.runtime.store.sums import row_sum, total
@@ -280,13 +288,23 @@ class SqliteStore:
 
     def facts(self, after: int, limit: int) -> Iterator[LoggedFact]:
         """The facts of the log after a number, by a connection of their own."""
-        if self._reader is None:
-            self._reader = sqlite3.connect(self._path, check_same_thread=False)
         query = (
             "SELECT number, at_s, kind, body FROM log WHERE number > ? AND side = 'fact' "
             "ORDER BY number LIMIT ?"
         )
-        yield from self._reader.execute(query, (after, limit))
+        yield from self._open_reader().execute(query, (after, limit))
+
+    def lines(self, after: int, limit: int) -> Iterator[StoredLine]:
+        query = (
+            "SELECT number, at_s, side, kind, body FROM log WHERE number > ? "
+            "ORDER BY number LIMIT ?"
+        )
+        yield from self._open_reader().execute(query, (after, limit))
+
+    def _open_reader(self) -> sqlite3.Connection:
+        if self._reader is None:
+            self._reader = sqlite3.connect(self._path, check_same_thread=False)
+        return self._reader
 
 
 def _reserve(path: Path) -> None:
@@ -360,7 +378,9 @@ def open_store(folder: Path) -> SqliteStore:
 
 
 def read_log(path: Path) -> list[Entry]:
-    """The log of a cluster, from its folder or its store."""
+    """The log of a cluster, from its folder, its store, or a file of `murmur dump`."""
+    if path.is_file() and tarfile.is_tarfile(path):
+        return _read_dump(path)
     file = path / STORE if path.is_dir() else path
     if not file.is_file():
         raise InputError(f"{path}: expected the folder or the store of a live cluster")
@@ -371,6 +391,20 @@ def read_log(path: Path) -> list[Entry]:
         raise InputError(f"{file}: expected the log of a live cluster: {error}") from error
     finally:
         store.close()
+
+
+def _read_dump(path: Path) -> list[Entry]:
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
+        try:
+            member = archive.extractfile(STORE)
+        except KeyError:
+            member = None
+        if member is None:
+            raise InputError(f"{path}: expected a file of murmur dump, with {STORE} in it")
+        # Only this one file is taken out, under a name of ours.
+        copied = Path(folder) / STORE
+        copied.write_bytes(member.read())
+        return read_log(copied)
 
 
 def _spec(blob: bytes) -> JobSpec:
