@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.runtime.clusters import live_cluster
 
@@ -89,6 +89,7 @@ TREES = st.recursive(
 )
 
 
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(TREES)
 def test_redacting_reaches_everything_and_is_done_once(tree: Any) -> None:
     """However deep it lies: no value of an environment, an argument or a digest stays."""

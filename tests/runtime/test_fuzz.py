@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.schedulers.central.clusters import Cluster, spec
 
@@ -36,7 +36,9 @@ KEYS = st.sampled_from([*JobSpec.__struct_fields__, "retries", "nmae", "", "\x00
 # Job files.
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(
+    max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(st.dictionaries(KEYS, VALUES, max_size=6))
 def test_any_table_is_a_job_or_a_sentence_about_a_field(table: dict[str, Any]) -> None:
     try:
@@ -47,7 +49,9 @@ def test_any_table_is_a_job_or_a_sentence_about_a_field(table: dict[str, Any]) -
     assert job_from_tables(msgspec.to_builtins(spec)) == spec, "what is taken can be sent on"
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(st.text(max_size=200) | st.binary(max_size=200))
 def test_any_file_is_jobs_or_a_sentence_that_names_it(content: str | bytes) -> None:
     data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
@@ -93,7 +97,9 @@ class FakeTransport:
     close = abort
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(
+    max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(st.sampled_from(("agent", "scheduler", "nobody")), st.lists(MESSAGES, max_size=5))
 def test_any_message_is_handled_or_ends_its_connection(role: str, said: list[Message]) -> None:
     """Whoever says it, in whatever order: no exception leaves, and what the master believes stays
@@ -120,7 +126,9 @@ def test_any_message_is_handled_or_ends_its_connection(role: str, said: list[Mes
     assert cluster.master.jobs.runs, "it places jobs as before"
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(
+    max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(MESSAGES, st.data())
 def test_a_frame_with_flipped_bytes_is_a_frame_or_refused(
     message: Message, data: st.DataObject

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kubernetes.control_plane import free_ports
 from tests.runtime.clusters import LiveCluster, live_cluster, until
@@ -44,6 +44,7 @@ def read_samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
     return samples
 
 
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.dictionaries(
         st.tuples(st.text(max_size=12), st.text(max_size=12)),

@@ -7,7 +7,7 @@ import http.client
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -22,6 +22,7 @@ from murmuration.runtime.net.rates import RateLimit
 from murmuration.runtime.net.sockets import listen
 
 
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0.0, 3.0)), max_size=60))
 def test_nobody_gets_more_than_the_burst_and_the_rate(asks: list[tuple[str, float]]) -> None:
     """In any stretch of time, at most rate × time and one burst are let through; and who is told

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from murmuration.base.errors import InputError
@@ -204,7 +204,7 @@ def test_what_can_never_start_is_known() -> None:
     assert never(user="bob", resources={"cpu": 50, "memory": 0}) == ""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_user_ever_has_more_than_its_quota(data: st.DataObject) -> None:
     """Whatever is submitted, ended and set: what runs is within the quotas, and a user whose next
