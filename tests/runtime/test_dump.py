@@ -78,7 +78,7 @@ def test_what_is_no_dump_is_refused(tmp_path: Path) -> None:
 
 
 TREES = st.recursive(
-    st.none() | st.integers() | st.text(max_size=8),
+    st.none() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=8),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
