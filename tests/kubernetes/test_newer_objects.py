@@ -3,12 +3,16 @@ label keys of the pod's own, resources of a whole pod, sidecars, references to w
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
+from tests.kubernetes.scripted import Call, scripted
 
+from murmuration.kubernetes.api.snapshot import group_kinds_of
 from murmuration.kubernetes.objects import read_objects
 from murmuration.kubernetes.scheduling.asking import cluster_from
 from murmuration.kubernetes.scheduling.cluster import LiveCluster
@@ -45,8 +49,7 @@ class Told:
         self.agent = PodScheduler(
             LiveCluster(), resolve("best-fit"), np.random.default_rng(1), AlwaysLeads()
         )
-        kinds = {"Workload", "Node", "Pod"}
-        for kind in sorted(kinds, key=("Workload", "Node", "Pod").index):
+        for kind in ("Workload", "PodGroup", "Node", "Pod"):
             self.agent.handle(ThingsListed(kind, self.of(kind)), 0.0)
         self.pending: dict[str, str] = {}
 
@@ -112,6 +115,57 @@ def test_pods_of_a_workload_are_placed_together(tmp_path: Path, count: int, boun
     assert len(told.wake()) == bound
     if not bound:
         assert told.pending["w0"] == "3 of 4 pods of gang default/train.workers are here"
+
+
+def pod_group(count: int) -> str:
+    return (
+        "{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, metadata: {name: train}, spec: "
+        f"{{schedulingPolicy: {{gang: {{minCount: {count}}}}}}}}}\n---\n"
+    )
+
+
+@pytest.mark.parametrize(("count", "bound"), [(3, 3), (4, 0)])
+def test_pods_of_a_pod_group_are_placed_together(tmp_path: Path, count: int, bound: int) -> None:
+    reference = "schedulingGroup: {podGroupName: train}"
+    told = Told(tmp_path, pod_group(count) + "".join(pod(f"w{k}", reference) for k in range(3)))
+    assert len(told.wake()) == bound
+
+
+def test_a_pod_waits_for_the_object_that_describes_its_group(tmp_path: Path) -> None:
+    """The group comes after its pods, and changes: what it says last counts."""
+    reference = "schedulingGroup: {podGroupName: train}"
+    told = Told(tmp_path, "".join(pod(f"w{k}", reference) for k in range(3)))
+    assert told.wake() == {}
+    assert told.pending["w0"] == "its PodGroup default/train is not known"
+    for count, bound in ((4, 0), (3, 3)):
+        (group,) = yaml.safe_load_all(pod_group(count).removesuffix("---\n"))
+        now = 10.0 * (5 - count)
+        told.agent.handle(ThingSeen("PodGroup", group), now)
+        assert len(told.wake(now)) == bound
+
+
+def test_the_kinds_of_groups_that_a_server_has_are_followed() -> None:
+    """A server with both kinds in two versions, of which one may not be read."""
+
+    async def answer(call: Call) -> None:
+        if call.path == "/apis/scheduling.k8s.io":
+            versions = [{"version": v} for v in ("v1", "v1alpha2", "v1alpha1")]
+            await call.answer(200, {"versions": versions})
+        elif call.path.endswith(("/v1alpha2", "/v1alpha1")):
+            names = ("workloads", "workloads/status", "podgroups")
+            await call.answer(200, {"resources": [{"name": name} for name in names]})
+        elif call.path.endswith("/v1"):
+            await call.answer(200, {"resources": [{"name": "priorityclasses"}]})
+        elif call.path.endswith("/workloads"):
+            await call.refuse(403)
+        else:
+            await call.answer(200, {"items": []})
+
+    async def ask() -> list[str]:
+        async with scripted(answer) as (_, client):
+            return [kind.path() for kind in await group_kinds_of(client)]
+
+    assert asyncio.run(ask()) == ["/apis/scheduling.k8s.io/v1alpha2/podgroups"]
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ their first pod goes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -83,13 +83,20 @@ def attach_limits(csi_nodes: Sequence[Object], nodes: Sequence[NodeEntry]) -> li
 class Volumes:
     """The claims, volumes and classes of a snapshot."""
 
-    def __init__(self, kinds: Mapping[str, list[Object]], limited: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        kinds: Mapping[str, list[Object]],
+        limited: Sequence[str] = (),
+        reserved: Collection[str] = (),
+    ) -> None:
         self.claims = {name_of(c): c for c in kinds.get("PersistentVolumeClaim", ())}
         self.volumes = {
             str(v["metadata"].get("name")): v for v in kinds.get("PersistentVolume", ())
         }
         self.classes = {str(c["metadata"].get("name")): c for c in kinds.get("StorageClass", ())}
         self.limited = set(limited)
+        #: Volumes that are promised to claims, though nothing shows it yet.
+        self.reserved = set(reserved)
 
     def needs(self, pod: Object) -> Needs:
         """What all volumes of a pod ask together."""
@@ -101,7 +108,7 @@ class Volumes:
             volume = self.volumes.get(str((claim.get("spec") or {}).get("volumeName") or ""))
             if (claim.get("spec") or {}).get("volumeName"):
                 needs.refused = needs.refused or ("" if volume is not None else UNKNOWN)
-                needs.selectors += [] if volume is None else _reach(volume)
+                needs.selectors += [] if volume is None else reach_of(volume)
             else:
                 self._add_unbound(needs, claim)
             handles |= self._handles(claim, volume, f"{namespace_of(pod)}/{name}")
@@ -145,7 +152,7 @@ class Volumes:
             return
         if chosen is not None:
             needs.selectors.append(_terms(_named(str(chosen))))
-        free = [_all_of(_reach(v)) for v in self.volumes.values() if _serves(v, claim)]
+        free = [_all_of(reach_of(volume)) for _, volume in self.free_for(claim)]
         if [] in free:
             return
         terms = [term for reach in free for term in reach]
@@ -155,6 +162,20 @@ class Volumes:
                 return
             terms += [_topology(topology) for topology in topologies]
         needs.selectors.append(_terms(*terms))
+
+    def free_for(self, claim: Object) -> list[tuple[str, Object]]:
+        """The free volumes that would serve a claim, the smallest first."""
+        free = [
+            (_size(volume), name, volume)
+            for name, volume in self.volumes.items()
+            if name not in self.reserved and serves(volume, claim)
+        ]
+        return [(name, volume) for _, name, volume in sorted(free, key=lambda each: each[:2])]
+
+    def is_made(self, claim: Object) -> bool:
+        """Whether the class of a claim makes volumes where there are none."""
+        kind = self.classes.get(str((claim.get("spec") or {}).get("storageClassName") or ""))
+        return kind is not None and kind.get("provisioner") != NO_PROVISIONER
 
     def _handles(self, claim: Object, volume: Object | None, name: str) -> set[tuple[str, str]]:
         if volume is not None:
@@ -211,7 +232,7 @@ def _topology(topology: Object) -> Object:
     return {"matchExpressions": [{**want, "operator": "In"} for want in wants]}
 
 
-def _reach(volume: Object) -> list[Object]:
+def reach_of(volume: Object) -> list[Object]:
     """The selectors a node must meet to reach a volume: its node affinity, and its zone labels."""
     required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
     selectors = [required] if required else []
@@ -248,7 +269,7 @@ def _all_of(selectors: Sequence[Object]) -> list[Object]:
     return terms or [{}]
 
 
-def _serves(volume: Object, claim: Object) -> bool:
+def serves(volume: Object, claim: Object) -> bool:
     """A free volume of the class, large enough and with the modes wanted."""
     spec, wanted = volume.get("spec") or {}, claim.get("spec") or {}
     size = ((wanted.get("resources") or {}).get("requests") or {}).get("storage", 0)
@@ -258,6 +279,12 @@ def _serves(volume: Object, claim: Object) -> bool:
         and spec.get("storageClassName") == wanted.get("storageClassName")
         and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
         and parse_quantity(has, "storage") >= parse_quantity(size, "storage")
+    )
+
+
+def _size(volume: Object) -> float:
+    return parse_quantity(
+        ((volume.get("spec") or {}).get("capacity") or {}).get("storage", 0), "storage"
     )
 
 

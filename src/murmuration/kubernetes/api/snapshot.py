@@ -8,6 +8,7 @@ missing or twice because something moved between two requests.
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
 
 from murmuration.kubernetes.api.client import (
@@ -37,7 +38,12 @@ DEVICE_KINDS = (
     ("resourceclaimtemplates", "ResourceClaimTemplate", True),
     ("resourceslices", "ResourceSlice", False),
 )
+#: Objects that say which pods belong together; served by newer clusters only.
+GROUPS = "scheduling.k8s.io"
+GROUP_KINDS = {"workloads": "Workload", "podgroups": "PodGroup"}
 TRIES = 3
+
+log = logging.getLogger("murmuration.kubernetes")
 
 
 @dataclass
@@ -75,6 +81,30 @@ async def served_versions(client: KubeClient, group: str) -> list[str]:
     return [str(each["version"]) for each in answer.get("versions") or ()]
 
 
+async def group_kinds_of(client: KubeClient) -> list[Kind]:
+    """The kinds that say which pods belong together, as far as this server has them and we may
+    read them."""
+    kinds: dict[str, Kind] = {}
+    for version in await served_versions(client, GROUPS):
+        served = await client.get(f"/apis/{GROUPS}/{version}")
+        for resource in served.get("resources") or ():
+            plural = str(resource.get("name"))
+            if plural in GROUP_KINDS:
+                kinds.setdefault(plural, Kind(GROUPS, version, plural, GROUP_KINDS[plural]))
+    return [kind for kind in kinds.values() if await _may_list(client, kind)]
+
+
+async def _may_list(client: KubeClient, kind: Kind) -> bool:
+    try:
+        await client.get(kind.path(), {"limit": "1"})
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        log.warning("%s are not followed: %s", kind.plural, error.sentence)
+        return False
+    return True
+
+
 async def budgets_of(client: KubeClient) -> Kind:
     """The disruption budgets in the version this server has."""
     return BUDGETS if "v1" in await served_versions(client, BUDGETS.group) else OLD_BUDGETS
@@ -82,7 +112,7 @@ async def budgets_of(client: KubeClient) -> Kind:
 
 async def read_cluster(client: KubeClient) -> ClusterRead:
     """Nodes, and everything else as it was when they were read."""
-    kinds = [*ALWAYS, await budgets_of(client)]
+    kinds = [*ALWAYS, await budgets_of(client), *await group_kinds_of(client)]
     if versions := await served_versions(client, DEVICES):
         kinds += [Kind(DEVICES, versions[0], *names) for names in DEVICE_KINDS]
     for attempt in range(TRIES):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from murmuration.kubernetes.api.client import Kind, KubeClient, Listed
 from murmuration.kubernetes.api.follow import DELETED, Change, Follower
-from murmuration.kubernetes.api.snapshot import budgets_of
+from murmuration.kubernetes.api.snapshot import budgets_of, group_kinds_of
 from murmuration.kubernetes.objects import Object, name_of
 from murmuration.kubernetes.recording.log import ClusterRecorder
 from murmuration.kubernetes.scheduling.serving import KINDS
@@ -36,7 +36,8 @@ class Observer:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Observe until told to stop; raises what will not go away by itself."""
-        kinds = (*KINDS, await budgets_of(self.client))
+        groups = await group_kinds_of(self.client)
+        kinds = (*KINDS, await budgets_of(self.client), *groups)
         self._unknown = {kind.name for kind in kinds}
         followers = [Follower(self.client, k, self._on_list, self._on_changes) for k in kinds]
         works: list[Awaitable[object]] = [follower.run() for follower in followers]

@@ -18,8 +18,19 @@ from murmuration.kubernetes.nodes import allocatable, node_entry, taints_of
 from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
 from murmuration.kubernetes.scheduling.between import Reason
 from murmuration.kubernetes.scheduling.expecting import Expectation
-from murmuration.kubernetes.scheduling.groups import gang_of
-from murmuration.kubernetes.scheduling.held import unbound_claims
+from murmuration.kubernetes.scheduling.groups import (
+    POD_GROUP,
+    WORKLOAD,
+    gang_of,
+    group_of,
+    missing_group,
+)
+from murmuration.kubernetes.scheduling.local_volumes import (
+    Pair,
+    VolumePromises,
+    nodes_with_all,
+    unbound_claims,
+)
 from murmuration.kubernetes.scheduling.preempting.budgets import BUDGET, BudgetIndex
 from murmuration.kubernetes.scheduling.preempting.levels import Levels
 from murmuration.kubernetes.scheduling.preempting.search import Lying, Preemption
@@ -40,7 +51,7 @@ from murmuration.schedulers.pods.cluster import (
 )
 from murmuration.schedulers.pods.messages import NodeCommit
 
-NODE, POD, WORKLOAD = "Node", "Pod", "Workload"
+NODE, POD = "Node", "Pod"
 CSI_NODE = "CSINode"
 #: Kinds that tell of volumes.
 VOLUME_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
@@ -67,6 +78,7 @@ class LiveCluster:
     _reading_others: dict[str, PodRecord] = field(default_factory=dict)
     #: Claims, volumes or classes have changed since those pods were read.
     _volumes_changed: bool = False
+    _promised: VolumePromises = field(default_factory=VolumePromises)
     _budgets: BudgetIndex | None = None
 
     # What happened.
@@ -81,7 +93,7 @@ class LiveCluster:
             return self.sharing.replace(things, self.records, self._claim)
         self.things[kind] = {_name(kind, thing): thing for thing in things}
         self._change_kind(kind)
-        return [RoomChanged()]
+        return [*self._members(kind), RoomChanged()]
 
     def see(self, kind: str, thing: Object) -> list[PodFact]:
         """An object is there, new or changed."""
@@ -95,7 +107,7 @@ class LiveCluster:
         if before is not None and _matters(kind, before) == _matters(kind, thing):
             return []
         self._change_thing(kind, name)
-        return [RoomChanged()]
+        return [*self._members(kind, name), RoomChanged()]
 
     def lose(self, kind: str, thing: Object) -> list[PodFact]:
         """An object is gone."""
@@ -107,7 +119,20 @@ class LiveCluster:
         name = _name(kind, thing)
         if self.things.setdefault(kind, {}).pop(name, None) is not None:
             self._change_thing(kind, name)
-        return [RoomChanged()]
+        return [*self._members(kind, name), RoomChanged()]
+
+    def _members(self, kind: str, name: str | None = None) -> list[PodFact]:
+        """The pods of ours that wait and name an object as their group: it decides how many of them
+        there must be."""
+        if kind not in (WORKLOAD, POD_GROUP):
+            return []
+        waiting = [(k, r) for k, r in self.records.items() if not r.node and self._is_ours(r)]
+        named = [(key, record, group_of(record.thing)) for key, record in waiting]
+        return [
+            PodWaits(self._info(key, record))
+            for key, record, group in named
+            if group[0] == kind and name in (None, group[1])
+        ]
 
     def _change_kind(self, kind: str) -> None:
         """Objects of a kind have changed: what must be made anew, when it is asked for."""
@@ -115,7 +140,7 @@ class LiveCluster:
             self._budgets = None
         elif kind in VOLUME_KINDS:
             self._volumes_changed = True
-        elif kind != WORKLOAD:
+        elif kind not in (WORKLOAD, POD_GROUP):
             self._table = None
 
     def _change_thing(self, kind: str, name: str) -> None:
@@ -219,6 +244,7 @@ class LiveCluster:
             self.sharing.settle(self.records[key].uid)
         self._uncount(self.records.pop(key))
         self._reading_others.pop(key, None)
+        self._volumes_changed |= self._promised.end(key)
         return [gone, RoomChanged()]
 
     def _gone(self, key: str) -> PodGone:
@@ -229,7 +255,7 @@ class LiveCluster:
         return spec.get("schedulerName") == self.scheduler and not record.leaving
 
     def _gang(self, record: PodRecord) -> tuple[str, int]:
-        return gang_of(record.thing, self.things.get(WORKLOAD, {}))
+        return gang_of(record.thing, self.things)
 
     def _lies(self, key: str, record: PodRecord) -> PodLies:
         return PodLies(key, record.uid, record.node, self._gang(record)[0])
@@ -257,6 +283,8 @@ class LiveCluster:
         record, table = self.records[key], self.table
         if record.planned or record.claimed or not table.is_simple(record.task):
             return None
+        if self._waiting_claims(record):
+            return None
         penalty = table.penalty(record.task)
         # Pods that like the same nodes are decided on together; the array is shared by them.
         likes = 0 if penalty is None else id(penalty)
@@ -264,7 +292,8 @@ class LiveCluster:
 
     def blocked(self, key: str) -> str:
         """Why a pod goes nowhere, whatever room there is; empty if it may."""
-        return self.records[key].task.pinned
+        record = self.records[key]
+        return record.task.pinned or missing_group(record.thing, self.things)
 
     def request(self, key: str) -> Amounts:
         return self.table.request(self.records[key].task)
@@ -277,6 +306,9 @@ class LiveCluster:
         view = table.view(record.task, now)
         if record.claimed:
             self._put_on(record)
+        if self._waiting_claims(record) > 1:
+            allowed = nodes_with_all(table.reader, record.thing, view.allowed)
+            view = replace(view, allowed=allowed)
         if record.planned:
             view = replace(view, allowed=view.allowed & self._only(record.planned))
         if self.sharing is not None and (closed := self.sharing.closed()):
@@ -315,6 +347,10 @@ class LiveCluster:
         self._uncount(record)
         record.node, record.assumed = node, True
         self._count(record)
+        table = self.table
+        if key in self._reading_others and node in table.rows:
+            promised = self._promised.make(key, table.reader, record.thing, table.rows[node])
+            self._volumes_changed |= promised
 
     def forget(self, key: str) -> None:
         """It does not go there after all."""
@@ -323,6 +359,7 @@ class LiveCluster:
             self._uncount(record)
             record.node, record.assumed = "", False
             self._count(record)
+            self._volumes_changed |= self._promised.end(key)
 
     def replicas(self, services: Collection[str]) -> list[tuple[str, str]]:
         """The pods of these jobs that have a node: the job and the node of each."""
@@ -332,12 +369,16 @@ class LiveCluster:
             if record.node and record.task.service in services
         ]
 
-    def claims_to_bind(self, key: str) -> list[str]:
-        """The claims of a pod that wait for it to get a node."""
-        thing = self.records[key].thing
-        if not (thing.get("spec") or {}).get("volumes"):
-            return []
-        return unbound_claims(self.table.reader.volumes, thing)
+    def claims_to_bind(self, key: str) -> list[Pair]:
+        """The claims of a pod that wait for it to get a node, which it has now, each with the
+        volume it gets; empty for one that its class makes."""
+        return self._promised.of.get(key, [])
+
+    def _waiting_claims(self, record: PodRecord) -> int:
+        """How many claims of a pod wait for it to get a node."""
+        if not needs_others(record.thing):
+            return 0
+        return len(unbound_claims(self.table.reader.volumes, record.thing))
 
     def victims(self, key: str, taken: Collection[str]) -> Victims | None:
         """Whom a pod may drive out, and from where, but for nodes that are taken; None if that
@@ -478,7 +519,8 @@ class LiveCluster:
         self._volumes_changed = False
         for record in self._reading_others.values():
             self._take_off(record)
-        table.put_volumes(Volumes(self._kinds(), sorted(table.reader.volumes.limited)))
+        limited = sorted(table.reader.volumes.limited)
+        table.put_volumes(Volumes(self._kinds(), limited, self._promised.volumes()))
         for record in self._reading_others.values():
             record.task = self._read(record.thing)
             if not table.knows(record.task.amounts):
@@ -496,7 +538,8 @@ class LiveCluster:
         return read_pod(self.table.reader if needs_others(pod) else ALONE, pod)
 
     def _build(self) -> None:
-        self._volumes_changed = False
+        # Promised volumes are read after that.
+        self._volumes_changed = bool(self._promised.of)
         kinds = self._kinds()
         reader = make_reader({**kinds, NODE: kinds.get(NODE, [])})
         for record in self._reading_others.values():

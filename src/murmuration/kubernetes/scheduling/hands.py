@@ -14,6 +14,7 @@ from murmuration.kubernetes.api.client import (
     LEASES,
     PODS,
     STRATEGIC,
+    VOLUMES,
     ApiError,
     KubeClient,
 )
@@ -186,11 +187,15 @@ class Hands:
         await self.client.create(path, thing, self.settings.request_s)
 
     async def _bind_claims(self, act: BindPod) -> None:
-        """Say where claims are wanted, and wait until their volumes are there."""
+        """Say where claims are wanted or which volumes they get, and wait until they have them."""
         space, _ = split_key(act.pod)
         change = {"metadata": {"annotations": {SELECTED: act.node}}}
+        given = dict(act.volumes)
         for name in act.claims:
-            await self.client.patch(CLAIMS.path(space, name), change)
+            if name in given:
+                await self._give_volume(given[name], space, name)
+            else:
+                await self.client.patch(CLAIMS.path(space, name), change)
         async with asyncio.timeout(min(VOLUME_S, max(act.until - self.clock(), 0.0))):
             for name in act.claims:
                 while True:
@@ -198,6 +203,18 @@ class Hands:
                     if (claim.get("status") or {}).get("phase") == "Bound":
                         break
                     await asyncio.sleep(0.2)
+
+    async def _give_volume(self, volume: str, space: str, name: str) -> None:
+        """Keep a volume for a claim, if nobody else has it yet; the cluster's own controller then
+        binds them."""
+        claim = await self.client.get(CLAIMS.path(space, name))
+        path = VOLUMES.path(None, volume)
+        thing = await self.client.get(path)
+        owner = (thing.get("spec") or {}).get("claimRef") or {}
+        if owner and owner.get("uid") != claim["metadata"]["uid"]:
+            raise ApiError(409, "Conflict", f"volume {volume} was given to another claim")
+        if not owner:
+            await self.client.patch(path, words.claim_of_volume(thing, claim))
 
     async def _look(self, pod: str, flight: int) -> None:
         space, name = split_key(pod)

@@ -11,7 +11,7 @@ import numpy as np
 from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Flags
 from murmuration.kubernetes.nodes import NodeMasks
-from murmuration.kubernetes.objects import Object, namespace_of
+from murmuration.kubernetes.objects import namespace_of
 from murmuration.kubernetes.ports import host_ports
 from murmuration.kubernetes.volumes import Volumes
 
@@ -77,12 +77,3 @@ class HeldThings:
 
 def ports_of(task: TaskEntry) -> set[Port]:
     return host_ports(task.source.get("spec") or {}, f"pod {task.name}")
-
-
-def unbound_claims(volumes: Volumes, pod: Object) -> list[str]:
-    """The claims of a pod that have no volume yet."""
-    return [
-        name
-        for name, claim in volumes.claims_of(pod)
-        if claim is not None and not (claim.get("spec") or {}).get("volumeName")
-    ]

@@ -25,7 +25,7 @@ from murmuration.kubernetes.api.client import (
 )
 from murmuration.kubernetes.api.follow import DELETED, Change, Follower
 from murmuration.kubernetes.api.http import UnreachableError
-from murmuration.kubernetes.api.snapshot import budgets_of
+from murmuration.kubernetes.api.snapshot import budgets_of, group_kinds_of
 from murmuration.kubernetes.scheduling import words
 from murmuration.kubernetes.scheduling.hands import Hands, HandSettings
 from murmuration.kubernetes.scheduling.shared.following import LedgersFirst
@@ -76,7 +76,7 @@ class Serving:
         settings = replace(self.settings, eviction_version=budgets.version)
         hands = Hands(self.client, settings, self._tell, self.clock)
         self._driver = self.make_driver(self.agent, self.clock, hands.carry_out)
-        kinds: tuple[Kind, ...] = (*KINDS, budgets)
+        kinds: tuple[Kind, ...] = (*KINDS, budgets, *await group_kinds_of(self.client))
         self._unknown = {kind.name for kind in kinds}
         if self.take_over:
             await hands.ask_for_lease()

@@ -96,6 +96,24 @@ def eviction(key: str, uid: str, version: str) -> Object:
     }
 
 
+def claim_of_volume(volume: Object, claim: Object) -> Object:
+    """A patch that keeps a volume for a claim, if the volume is still as it was read."""
+    metadata = claim["metadata"]
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+    marks = {"pv.kubernetes.io/bound-by-controller": "yes"}
+    version = volume["metadata"]["resourceVersion"]
+    return {
+        "metadata": {"resourceVersion": version, "annotations": marks},
+        "spec": {"claimRef": reference},
+    }
+
+
 def lease(
     name: str,
     space: str,

@@ -470,11 +470,13 @@ class PodScheduler:
         commit = self.cluster.commit(node)
         version = "" if commit is None else commit.version
         self.flying[info.key] = Flight(pod, node, self._flights, math.inf, version)
-        claims = tuple(self.cluster.claims_to_bind(info.key))
+        pairs = tuple(self.cluster.claims_to_bind(info.key))
+        claims = tuple(claim for claim, _ in pairs)
         if info.gang:
             self.gangs.lies(info.gang, info.key, info.uid)
         epoch = self.leadership.epoch
-        return Do(BindPod(info.key, info.uid, node, until, epoch, claims, commit))
+        volumes = tuple(pair for pair in pairs if pair[1])
+        return Do(BindPod(info.key, info.uid, node, until, epoch, claims, commit, volumes))
 
     def _wait(self, pod: WaitingPod, why: str, now: float, may_drive: bool) -> list[Effect]:
         """A pod found no node: say why if that is new, and let it rest."""

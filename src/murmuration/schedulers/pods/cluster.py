@@ -133,8 +133,9 @@ class PodCluster(Protocol):
     def replicas(self, services: Collection[str]) -> Sequence[tuple[str, str]]:
         """The pods of these jobs that have a node: the job and the node of each."""
 
-    def claims_to_bind(self, key: str) -> Sequence[str]:
-        """The claims of a pod that wait for it to get a node."""
+    def claims_to_bind(self, key: str) -> Sequence[tuple[str, str]]:
+        """The claims of a pod that wait for it to get a node, which it has now, each with the
+        volume it gets; empty for one that its class makes."""
 
     def victims(self, key: str, taken: Collection[str]) -> Victims | None:
         """Whom a pod may drive out, and from where, but for nodes that are taken; None if that

@@ -105,6 +105,8 @@ class BindPod(PodMessage, frozen=True):
     #: Claims that must get their volume first.
     claims: tuple[str, ...] = ()
     commit: NodeCommit | None = None
+    #: Those of them that get a volume which is there already, and which.
+    volumes: tuple[tuple[str, str], ...] = ()
 
 
 class LookAtPod(PodMessage, frozen=True):
