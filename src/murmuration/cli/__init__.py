@@ -46,6 +46,8 @@ LIVE = (
     "ps",
     "wait",
     "logs",
+    "exec",
+    "scale",
     "kill",
     "drain",
     "status",
@@ -76,6 +78,8 @@ MODULES = {
     "token": "hosts.token",
     "quota": "hosts.quota",
     "dump": "hosts.dump",
+    "exec": "services.exec",
+    "scale": "services.scale",
 }
 #: Set by a shell that wants completions.
 COMPLETE = "_MURMUR_COMPLETE"

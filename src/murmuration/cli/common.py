@@ -278,6 +278,14 @@ def print_json(document: object) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
+def print_json_line(document: object) -> None:
+    """One document of several, each on a line of its own."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    sys.stdout.flush()
+
+
 def print_table(table: Table | FittingTable) -> None:
     """A rich table on standard output, as wide as it needs when that is no terminal."""
     from rich.console import Console

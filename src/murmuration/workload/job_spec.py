@@ -14,6 +14,7 @@ import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.base.words import plain_types
+from murmuration.workload.service_spec import HealthCheck, find_health_errors
 
 COUNT_MAX = 100_000
 GRACE_S, GRACE_MAX_S = 5.0, 3600.0
@@ -64,6 +65,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     time_limit_s: float | None = None
     #: What a task that is told to stop (SIGTERM) has until it is killed (SIGKILL).
     grace_s: float = GRACE_S
+    #: How a node agent sees whether a task of a service is well.
+    health: HealthCheck | None = None
 
 
 class FieldError(InputError):
@@ -83,6 +86,8 @@ def job_from_tables(tables: Any) -> JobSpec:
     _check_fields(tables, JobSpec, "")
     if isinstance(tables.get("restart"), dict):
         _check_fields(tables["restart"], Restart, "restart.")
+    if isinstance(tables.get("health"), dict):
+        _check_fields(tables["health"], HealthCheck, "health.")
     _check_values(tables, "resources", (str, int, float), "a number or a text such as '32Mi'")
     _check_values(tables, "environment", (str,), "a text")
     try:
@@ -168,6 +173,8 @@ def _find_errors(spec: JobSpec) -> Any:
     except InputError as error:
         yield FieldError("disk", str(error).removeprefix("disk: "))
     yield from _restart_problems(spec.restart)
+    for name, sentence in find_health_errors(spec.health, spec.kind, spec.ports):
+        yield FieldError(name, sentence)
 
 
 def _restart_problems(restart: Restart) -> Any:

@@ -27,8 +27,10 @@ from murmuration.runtime.node.isolation.interface import (
     EndOrder,
     Exit,
     Handle,
+    Inside,
     Isolation,
     RunSpec,
+    StartFailed,
 )
 from murmuration.runtime.node.watchdog import LOOK_S, Watchdog
 from murmuration.runtime.options import AgentOptions
@@ -214,6 +216,7 @@ class VirtualIsolation:
     """Tasks as lines in the table of a host. It keeps nothing itself, as no isolation may."""
 
     name = "virtual"
+    has_networks = False
 
     def __init__(self, host: VirtualHost, is_slow: bool) -> None:
         self._host, self.is_slow = host, is_slow
@@ -268,6 +271,12 @@ class VirtualIsolation:
 
     def usage(self, handle: Handle) -> tuple[float, int]:
         return 0.0, 0
+
+    def enter(self, handle: Handle, command: Sequence[str]) -> Inside:
+        raise StartFailed("nothing runs here")
+
+    def keep_child(self, pid: int, is_kept: bool) -> None:
+        """There are no children."""
 
     def clean(self, folder: Path) -> None:
         if folder in self._host.tasks:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -119,8 +119,17 @@ LOG_FORMAT = click.option(
     show_default=True,
     help="Lines for people, or one JSON object a line.",
 )
+EVERY = click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.1),
+    default=1.0,
+    show_default=True,
+    help="Seconds between two updates.",
+)
 #: A row of an answer.
 Row = dict[str, Any]
+Answer = TypeVar("Answer")
 #: A master that starts again is waited for this long, and asked this often.
 AWAY_S, AGAIN_S = 60.0, 0.2
 #: HTTP's word for what cannot be answered for now.
@@ -149,12 +158,17 @@ def client(folder: Path | None) -> ApiClient:
 
 def ask_again(client: ApiClient, *path: str, patience_s: float, **query: object) -> Any:
     """Ask for something; while the master is away, ask again for so long."""
+    return ask_patiently(lambda: client.again().get(*path, **query), patience_s)
+
+
+def ask_patiently(ask: Callable[[], Answer], patience_s: float) -> Answer:
+    """The same for any question."""
     from murmuration.runtime.client.requests import AnswerError
 
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            return client.again().get(*path, **query)
+            return ask()
         except InputError as error:
             # A refusal is an answer, unless it says that a node is not back yet.
             is_final = isinstance(error, AnswerError) and error.status != NOT_NOW
@@ -181,6 +195,15 @@ def follow(client: ApiClient, index: int) -> Iterator[Row]:
             if time.monotonic() - away_since > AWAY_S:
                 raise
         time.sleep(AGAIN_S)
+
+
+def begin_page(is_repeated: bool, is_first: bool) -> None:
+    """Before a listing that is printed again and again: on a terminal over the one before, else
+    below it."""
+    if is_repeated and sys.stdout.isatty():
+        sys.stdout.write("\x1b[H\x1b[2J")
+    elif not is_first:
+        sys.stdout.write("\n")
 
 
 def print_rows(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -259,7 +282,18 @@ def task_cells(row: Row) -> list[str]:
     began, lasted = row["started_s"], None
     if began is not None:
         lasted = (row["ended_s"] or began + row["age_s"]) - began
-    return [row["task"], row["state"], row["node"], code, duration(lasted), row["reason"]]
+    reason = row["reason"]
+    if row["health"] == "not yet":
+        reason = reason or "not healthy yet"
+    return [row["task"], row["state"], row["node"], code, duration(lasted), reason]
+
+
+def share(used: float | None, requested: float, show: Callable[[float | None], str]) -> str:
+    """What is used beside what was asked for, and the one in hundredths of the other."""
+    if used is None:
+        return f"-/{show(requested)}"
+    percent = f" {100 * used / requested:.0f}%" if requested else ""
+    return f"{show(used)}/{show(requested)}{percent}"
 
 
 def node_cells(row: Row) -> list[str]:

@@ -27,12 +27,22 @@ FOLLOW_S = 0.2
 @click.option(
     "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each task."
 )
+@click.option("-p", "--previous", is_flag=True, help="Of the run before the last one.")
+@click.option(
+    "--run",
+    "number",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of the N-th run (MURMUR_RUN), as long as its node keeps it.",
+)
 @common.with_options(*live.CLIENT)
 def logs(
     task: str,
     follow: bool,
     stderr: bool,
     tail: int | None,
+    previous: bool,
+    number: int | None,
     folder: Path | None,
     as_json: bool,
 ) -> None:
@@ -45,13 +55,18 @@ def logs(
     names = _tasks_of(client, task)
     if follow and (len(names) > 1 or tail is not None):
         raise InputError(f"--follow: expected one task such as {names[0]}, without --tail")
-    stream = "stderr" if stderr else "stdout"
+    if follow and (previous or number):
+        raise InputError("--follow: expected without --previous and --run, whose runs have ended")
+    if previous and number:
+        raise InputError("--previous: expected without --run")
+    query: dict[str, object] = {"stream": "stderr" if stderr else "stdout"}
+    query |= {"back": 1} if previous else {"number": number} if number else {}
     if follow:
-        for text, _ in _parts(client, names[0], stream, follow=True):
+        for text, _ in _parts(client, names[0], query, follow=True):
             sys.stdout.write(text)
             sys.stdout.flush()
         return
-    outputs = {name: _whole(client, name, stream) for name in names}
+    outputs = {name: _whole(client, name, query) for name in names}
     if as_json:
         documents = [
             {"task": name, "run": run, "text": text} for name, (text, run) in outputs.items()
@@ -74,13 +89,15 @@ def _tasks_of(client: ApiClient, name: str) -> list[str]:
     return tasks or [f"{job}.0"]
 
 
-def _whole(client: ApiClient, name: str, stream: str) -> tuple[str, object]:
+def _whole(client: ApiClient, name: str, query: dict[str, object]) -> tuple[str, object]:
     """All output so far, and the run it is of."""
-    parts = list(_parts(client, name, stream, follow=False))
+    parts = list(_parts(client, name, query, follow=False))
     return "".join(text for text, _ in parts), parts[-1][1]
 
 
-def _parts(client: ApiClient, name: str, stream: str, follow: bool) -> Iterator[tuple[str, object]]:
+def _parts(
+    client: ApiClient, name: str, query: dict[str, object], follow: bool
+) -> Iterator[tuple[str, object]]:
     """The output in pieces, with the run each is of; when following until the task ends."""
     at, run = 0, None
     while True:
@@ -88,8 +105,8 @@ def _parts(client: ApiClient, name: str, stream: str, follow: bool) -> Iterator[
             client,
             *("tasks", name, "output"),
             offset=at,
-            stream=stream,
             patience_s=live.AWAY_S if follow else 0.0,
+            **query,
         )
         if run is not None and answer["run"] != run:
             # A new run writes from the beginning.

@@ -103,11 +103,15 @@ def _describe(at_s: float, fact: Json) -> Iterator[HistoryLine]:
             yield HistoryLine(at_s, task, f"started on {node}")
         case ms.TaskStopping(reason=reason):
             yield HistoryLine(at_s, task, f"told to stop: {reason}")
+        case ms.TaskHealth(healthy=healthy, reason=reason):
+            yield HistoryLine(at_s, task, "healthy" if healthy else reason)
         case ms.TaskEnded():
             again = "; to run again" if fact.state == "waiting" else ""
             reason = fact.reason or f"code {fact.code}"
             yield HistoryLine(at_s, task, f"ended on {fact.node} ({reason}){again}")
         case ms.JobKilled():
             yield HistoryLine(at_s, task, "killed by a client")
+        case ms.JobChanged(spec=spec):
+            yield HistoryLine(at_s, task, f"changed by a client: {spec.count} tasks")
         case ms.JobEnded(status=status):
             yield HistoryLine(at_s, task, f"{status}")

@@ -10,7 +10,7 @@ import msgspec
 
 from murmuration.base.resources import Resources
 from murmuration.cluster.reasons import PickedNode, ScoredNode
-from murmuration.runtime.master.usage import Usage
+from murmuration.runtime.master.usage import UsageMeter
 from murmuration.schedulers.central.explain import (
     Trial,
     Why,
@@ -55,6 +55,11 @@ class TaskRow(msgspec.Struct):
     age_s: float
     cpu_s: float | None
     memory: int | None
+    #: CPUs it used between the last two measurements, and what it asked for.
+    cpu: float | None
+    request: dict[str, float]
+    #: Whether it is well, by the check of its job: "healthy", "not yet", or nothing without one.
+    health: str
 
 
 class NodeRow(msgspec.Struct):
@@ -204,6 +209,7 @@ class Reasons:
 
     def __init__(self, master: CentralMaster, now: float) -> None:
         self._master, self._now = master, now
+        self.resources = master.settings.resources
         self._known: dict[object, str] = {}
         self._by_job: dict[str, str] = {}
         self._awaited = {made_way_for(task) for _, task in master.jobs.runs.values()}
@@ -247,7 +253,7 @@ def job_row(job: JobRecord, reasons: Reasons, now: float) -> JobRow:
 
 
 def task_row(
-    job: JobRecord, task: TaskRecord, reasons: Reasons, usage: Usage, now: float
+    job: JobRecord, task: TaskRecord, reasons: Reasons, meter: UsageMeter, now: float
 ) -> TaskRow:
     reason = task.reason
     if task.state is CentralTaskState.WAITING:
@@ -257,7 +263,8 @@ def task_row(
             else reasons.of(job)
         )
     node = "" if task.state is CentralTaskState.WAITING else task.node
-    used = usage.get(f"{job.name}.{task.index}.{task.run}") if task.state in ACTIVE else None
+    run = f"{job.name}.{task.index}.{task.run}" if task.state in ACTIVE else ""
+    used = meter.runs.get(run)
     return TaskRow(
         task=f"{job.name}.{task.index}",
         job=job.name,
@@ -271,7 +278,16 @@ def task_row(
         age_s=now - (task.started_s or job.submit_s),
         cpu_s=None if used is None else used[0],
         memory=None if used is None else used[1],
+        cpu=meter.rates.get(run),
+        request=natural(reasons.resources, job.request),
+        health=_health(job, task),
     )
+
+
+def _health(job: JobRecord, task: TaskRecord) -> str:
+    if job.spec.health is None or task.state is not CentralTaskState.RUNNING:
+        return ""
+    return "not yet" if task.healthy_s is None else "healthy"
 
 
 def node_rows(

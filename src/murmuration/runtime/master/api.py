@@ -33,6 +33,7 @@ from murmuration.runtime.master.access import (
     claim,
     hide_secrets,
 )
+from murmuration.runtime.master.beside import SERVICE_ROUTES
 from murmuration.runtime.master.front.routes import ENTER, FRONT_ROUTES, FrontApi, page_routes
 from murmuration.runtime.master.metrics import Requests
 from murmuration.runtime.master.observing import METRICS, OBSERVING_ROUTES, tell_metrics
@@ -73,6 +74,10 @@ class Orders:
     #: What keeps so many bytes from being written; empty if nothing does.
     probe: Callable[[int], Awaitable[str]]
     read_output: ReadOutput
+    #: A question to a node agent, and its answer.
+    ask_node: Callable[[str, Message], Awaitable[Message]]
+    #: The nodes that can be asked.
+    connected: Callable[[], list[str]]
 
 
 class DrainOrder(msgspec.Struct):
@@ -102,6 +107,7 @@ class Api:
         self.log = reading.log
         #: Requests that were answered, by method and status.
         self.requests: Requests = Counter()
+        self.ask_node = orders.ask_node
         self._turn = asyncio.Semaphore(1)
 
     def check_owner(self, caller: Caller, names: Names) -> None:
@@ -202,6 +208,10 @@ class Api:
     async def output(self, request: Request, names: Names) -> Response:
         job, task = self.reading.task(names["task"])
         run = int(_number(request, "run", task.run))
+        if number := int(_number(request, "number", 0)):
+            run = self.reading.earlier_run(job, task, number)
+        if back := int(_number(request, "back", 0)):
+            run = self.reading.earlier_run(job, task, task.run - job.first_run - back)
         offset = int(_number(request, "offset", 0))
         stream = request.query_params.get("stream", "stdout")
         if stream not in ("stdout", "stderr"):
@@ -211,9 +221,25 @@ class Api:
         # Asked before the file is read: what was written before an end is then not missed.
         ended = task.state not in ACTIVE or run != task.run
         name = f"{job.name}.{task.index}.{run}"
-        part = await self._orders.read_output(task.node, name, stream, offset, PART_MAX)
+        is_earlier = run != task.run
+        part = await self._read(task.node, is_earlier, name, stream, offset)
         text = part.data.decode("utf-8", "replace")
         return reply(an.OutputAnswer(names["task"], run, text, offset + len(part.data), ended))
+
+    async def _read(
+        self, node: str, is_earlier: bool, run: str, stream: str, offset: int
+    ) -> Output:
+        """A part of an output. An earlier run may have been on another node, and its output is
+        there as long as it is kept: then whoever has it is asked for."""
+        others = [other for other in self._orders.connected() if is_earlier and other != node]
+        refusal: Refusal | None = None
+        for at in (node, *others):
+            try:
+                return await self._orders.read_output(at, run, stream, offset, PART_MAX)
+            except Refusal as error:
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
 
     async def nodes(self, request: Request, _: Names) -> Response:
         only = request.query_params.get("node")
@@ -289,7 +315,9 @@ _TASK_QUERY = (
 _OUTPUT_QUERY = (
     ("stream", "stdout or stderr"),
     ("offset", "bytes to skip"),
-    ("run", "an earlier run"),
+    ("run", "an earlier run, by its number in the cluster"),
+    ("number", "an earlier run, the first of the job is 1"),
+    ("back", "an earlier run, the last but one is 1"),
 )
 ROUTES = (
     ApiRoute("GET", "/v1/status", "The cluster at a glance", Api.status, an.StatusAnswer),
@@ -353,6 +381,7 @@ ROUTES = (
             ("node", "with last: of one node"),
         ),
     ),
+    *SERVICE_ROUTES,
     *ACCESS_ROUTES,
     *OBSERVING_ROUTES,
 )

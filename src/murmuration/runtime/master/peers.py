@@ -279,17 +279,25 @@ class Peers:
 
     async def read_output(self, node: str, run: str, stream: str, offset: int, size: int) -> Output:
         """A part of what a run has written, from the node it ran on."""
-        connection = self._agents.get(node)
-        if connection is None:
-            raise Refusal(503, f"{node} is not connected, and the output of its tasks is there")
-        try:
-            part = await connection.ask(ReadOutput(run, stream, offset, size), node)
-        except (TimeoutError, ConnectionError) as error:
-            raise Refusal(503, f"{node} did not answer") from error
+        part = await self.ask(node, ReadOutput(run, stream, offset, size))
         assert isinstance(part, Output)
         if part.error:
             raise Refusal(404, part.error)
         return part
+
+    def list_connected(self) -> list[str]:
+        return list(self._agents)
+
+    async def ask(self, node: str, message: Message) -> Message:
+        """The answer of a node agent to a question that is no order."""
+        connection = self._agents.get(node)
+        if connection is None:
+            raise Refusal(503, f"{node} is not connected, and what was asked for is there")
+        try:
+            answer: Message = await connection.ask(message, node)
+        except (TimeoutError, ConnectionError) as error:
+            raise Refusal(503, f"{node} did not answer") from error
+        return answer
 
 
 def _check_name(identity: Identity | None, node: str) -> str:

@@ -104,7 +104,7 @@ class MasterProcess:
         set_term(first.epoch)
         # Before it listens: what it starts from comes before anything that others say.
         driver.start(first)
-        orders = Orders(driver.ask, notes.probe, peers.read_output)
+        orders = Orders(driver.ask, notes.probe, peers.read_output, peers.ask, peers.list_connected)
         api = Api(self._master, self._reading, orders, self._clock)
         overview = Overview(self._master, self._facts, self._meter, self._clock)
         overview.epoch = first.epoch

@@ -73,6 +73,15 @@ class ReadModel:
             raise Missing(f"job {job!r} has tasks 0 to {len(record.tasks) - 1}, not {index}")
         return record, record.tasks[int(index)]
 
+    def earlier_run(self, job: JobRecord, task: TaskRecord, number: int) -> int:
+        """The number that a run of a task has in the whole cluster; 1 is the first of this job."""
+        last = task.run - job.first_run
+        if not 1 <= number <= last:
+            name = f"{job.name}.{task.index}"
+            had = f"has had runs 1 to {last}" if last else "has not run yet"
+            raise Missing(f"{name} {had}, so there is no run {number}")
+        return job.first_run + number
+
     def check_node(self, node: str) -> None:
         nodes = self._master.nodes
         if node not in nodes:
@@ -119,12 +128,11 @@ class ReadModel:
         tasks = [
             (record, task)
             for record in jobs
-            for task in record.tasks
+            for task in record.listed()
             if (not active_only or task.state in ACTIVE) and node in (None, task.node)
         ]
         rows = [
-            an.task_row(record, task, reasons, self._meter.runs, now)
-            for record, task in tasks[:limit]
+            an.task_row(record, task, reasons, self._meter, now) for record, task in tasks[:limit]
         ]
         return an.Listing(self.log.index, tasks=rows, total=len(tasks))
 

@@ -14,6 +14,8 @@ class UsageMeter:
 
     def __init__(self) -> None:
         self.runs: Usage = {}
+        #: CPUs in use by each run between its last two measurements.
+        self.rates: dict[str, float] = {}
         #: CPUs in use and bytes of memory by node.
         self.nodes: dict[str, dict[str, float]] = {}
         #: Nodes that were measured since somebody asked.
@@ -28,9 +30,14 @@ class UsageMeter:
         them have ended."""
         for run in [run for run in self.runs if run not in usage and is_on_node(run)]:
             del self.runs[run]
-        self.runs.update(usage)
+            self.rates.pop(run, None)
         cpu_s = sum(used[0] for used in usage.values())
         last_s, last_cpu_s = self._last.get(node, (now, cpu_s))
+        for run, (used_s, _) in usage.items():
+            if now > last_s:
+                before_s = self.runs.get(run, (0.0, 0))[0]
+                self.rates[run] = max(0.0, used_s - before_s) / (now - last_s)
+        self.runs.update(usage)
         self._last[node] = now, cpu_s
         rate = max(0.0, cpu_s - last_cpu_s) / (now - last_s) if now > last_s else 0.0
         memory = float(sum(used[1] for used in usage.values()))

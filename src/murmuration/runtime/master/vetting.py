@@ -19,6 +19,7 @@ from murmuration.schedulers.central.messages import (
     FromAgent,
     Heartbeat,
     RunEnded,
+    RunHealth,
     RunStarted,
 )
 
@@ -44,7 +45,7 @@ def find_fault(message: FromAgent, columns: int, where: Where) -> str:
     match message:
         case AgentJoined():
             return _find_fault_in_join(message, columns, where)
-        case RunStarted(node, framework, run):
+        case RunStarted(node, framework, run) | RunHealth(node, framework, run):
             return _find_stranger(node, [(framework, run)], where)
         case RunEnded(node, ended):
             return _find_stranger(node, [(ended.framework, ended.run)], where)
@@ -93,6 +94,8 @@ def _is_finite(value: float) -> bool:
 def tidy(message: FromAgent) -> FromAgent:
     """The message with texts that can be shown and measures that can be."""
     match message:
+        case RunHealth(reason=reason):
+            return msgspec.structs.replace(message, reason=_tidy_text(reason))
         case RunEnded(ended=ended):
             return msgspec.structs.replace(message, ended=_tidy_end(ended))
         case AgentJoined(ended=ended_runs) if ended_runs:
@@ -107,8 +110,12 @@ def tidy(message: FromAgent) -> FromAgent:
     return message
 
 
+def _tidy_text(text: str) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in text[:REASON_MAX])
+
+
 def _tidy_end(ended: Ended) -> Ended:
-    reason = "".join(sign if sign.isprintable() else " " for sign in ended.reason[:REASON_MAX])
+    reason = _tidy_text(ended.reason)
     code = ended.code if ended.code is None or 0 <= ended.code <= 255 else 255
     number = ended.signal if ended.signal is None or 0 < ended.signal <= 64 else None
     if (reason, code, number) == (ended.reason, ended.code, ended.signal):

@@ -28,6 +28,7 @@ P = TypeVar("P", bound="asyncio.Protocol")
 #: Errors after which another port is worth a try.
 _PORT_TAKEN = (errno.EADDRINUSE, errno.EACCES)
 ACCEPT_ERRORS_S = 60.0
+CLONE_NEWNET = 0x40000000
 log = logging.getLogger("murmuration.sockets")
 
 
@@ -141,6 +142,30 @@ def log_accept_errors(loop: asyncio.AbstractEventLoop) -> None:
             log.warning("connections wait: %s", context.get("exception"))
 
     loop.set_exception_handler(handle)
+
+
+def open_in_network(process: int) -> socket.socket:
+    """A socket in the network of a process, given by a descriptor of it (pidfd). A thread goes
+    there to open it, and never comes back."""
+    import ctypes
+    import os
+    import threading
+
+    opened: list[socket.socket | OSError] = []
+
+    def open_there() -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(process, CLONE_NEWNET):
+            opened.append(OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno())))
+        else:
+            opened.append(socket.socket())
+
+    thread = threading.Thread(target=open_there)
+    thread.start()
+    thread.join()
+    if isinstance(opened[0], OSError):
+        raise opened[0]
+    return opened[0]
 
 
 def find_ports(

@@ -63,13 +63,52 @@ class Output(WireMessage, frozen=True):
     error: str = msgspec.field(default="", name="wrong")
 
 
+class BeginSession(WireMessage, frozen=True):
+    """Ask a node agent to run a command beside a run, for at most so many seconds."""
+
+    run: str
+    command: tuple[str, ...]
+    limit_s: float
+    takes_input: bool = False
+
+
+class SessionBegun(WireMessage, frozen=True):
+    """The name of the session; `error` says why there is none."""
+
+    session: str = ""
+    error: str = msgspec.field(default="", name="wrong")
+
+
+class TalkToSession(WireMessage, frozen=True):
+    """Input for a session's command, and a wish to hear what it has written."""
+
+    session: str
+    run: str
+    data: bytes = b""
+    is_last: bool = False
+    wait_s: float = 0.0
+
+
+class SessionPart(WireMessage, frozen=True):
+    """What a session's command has written since, how much of the input it took, and its code when
+    it has ended."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    taken: int = 0
+    code: int | None = None
+    reason: str = ""
+    error: str = msgspec.field(default="", name="wrong")
+
+
 class DropRuns(WireMessage, frozen=True):
     """Forget the files of these runs."""
 
     runs: tuple[str, ...]
 
 
-_OWN = (Hello, HelloAnswer, ReadOutput, Output, DropRuns)
+_SESSIONS = (BeginSession, SessionBegun, TalkToSession, SessionPart)
+_OWN = (Hello, HelloAnswer, ReadOutput, Output, DropRuns, *_SESSIONS)
 _CENTRAL = (*get_args(central.FromAgent), *get_args(central.ToAgent))
 _OFFERS = (*get_args(offers.FromFramework), *get_args(offers.Callback))
 TYPES: dict[str, type[Message]] = {kind.key: kind for kind in (*_OWN, *_CENTRAL, *_OFFERS)}

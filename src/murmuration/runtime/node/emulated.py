@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.node.executor import Tell
+from murmuration.schedulers.central.health import CheckHealth, HealthSeen
 from murmuration.schedulers.central.messages import Ended
 from murmuration.schedulers.central.node_agent import Exited, Found, RunStopping, Start, Started
 
@@ -48,6 +49,10 @@ class EmulatedExecutor:
     def kill_all(self, runs: Iterable[str]) -> None:
         for run in runs:
             self._end(run, None, 15)
+
+    def probe(self, look: CheckHealth) -> None:
+        """What is emulated is well."""
+        asyncio.get_running_loop().call_soon(self._tell, HealthSeen(look.run, look.number))
 
     def note_end(self, ended: Ended) -> None:
         """Nothing is kept."""

@@ -29,6 +29,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.net.wire import Output
@@ -45,6 +47,8 @@ from murmuration.runtime.node.isolation import (
 from murmuration.runtime.node.isolation.folder import STDERR, STDOUT, is_locked, open_plain
 from murmuration.runtime.node.isolation.interface import Exit
 from murmuration.runtime.node.journal import Begun, Journal, Over, Settled, Stopping
+from murmuration.runtime.node.probes import probe
+from murmuration.schedulers.central.health import CheckHealth, HealthSeen
 from murmuration.schedulers.central.messages import JOBS, Ended
 from murmuration.schedulers.central.node_agent import (
     Exited,
@@ -56,6 +60,7 @@ from murmuration.schedulers.central.node_agent import (
 )
 from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import GRACE_S
+from murmuration.workload.service_spec import HealthCheck
 
 #: Folders of ended runs that are kept for their output.
 KEEP = 500
@@ -63,6 +68,8 @@ KEEP = 500
 OUTPUT_MAX = 2**30
 TOO_MUCH_OUTPUT = "too much output"
 PIDS_MAX = 4096
+#: Runs that are looked at side by side.
+LOOKS_MAX = 8
 MICRO = 1_000_000
 AWAY = "its node agent was away for too long"
 NEVER_STARTED = "it was never started"
@@ -119,6 +126,7 @@ class Executor:
         #: The folders of runs that a watchdog has ended: they did not fail by themselves.
         self._fenced = fenced
         self._slow: set[asyncio.Task[None]] = set()
+        self._looks = asyncio.Semaphore(LOOKS_MAX)
         self._handles: dict[str, Handle] = {}
         self._folders: dict[str, Path] = {}
         self._done: deque[Path] = deque()
@@ -149,7 +157,7 @@ class Executor:
             end = self._look(begun, folder)
             if end is None:
                 ends = float("inf") if begun.ends_s is None else begun.ends_s
-                running.append(Found(begun.framework, begun.run, begun.request, ends))
+                running.append(Found(begun.framework, begun.run, begun.request, ends, begun.health))
             else:
                 self.note_end(end)
                 ended.append(end)
@@ -217,8 +225,10 @@ class Executor:
                 # A job of this name was forgotten long ago; what is left of it is only its output.
                 remove_tree(folder)
             grace_s = launch.order.grace_s
-            self._journal.write(Begun(launch.framework, launch.run, launch.request, ends, grace_s))
+            begun = Begun(launch.framework, launch.run, launch.request, ends, grace_s)
+            self._journal.write(begun)
             given = self._host.find_ports(launch.order.ports)
+            self._note_health(begun, launch.order.health, given)
             folder.mkdir(mode=0o700)
             environment = {**launch.order.environment, **name_ports(given)}
         except (OSError, StartFailed, InputError) as error:
@@ -241,6 +251,24 @@ class Executor:
             self._started(launch.run, self._try(spec, command.until_s))
         else:
             self._later(self._start_slowly(launch.run, spec, command.until_s))
+
+    def _note_health(self, begun: Begun, check: HealthCheck | None, ports: Sequence[int]) -> None:
+        """Keep how a run is looked at, now that its ports are known."""
+        if check is not None:
+            if not check.command and not check.port:
+                check = msgspec.structs.replace(check, port=ports[0])
+            self._journal.write(msgspec.structs.replace(begun, health=check))
+
+    def probe(self, look: CheckHealth) -> None:
+        """See whether a run is well; one answer comes of it, unless the run ends before."""
+        handle, begun = self.running(look.run), self._journal.begun.get(look.run)
+        if handle is not None and begun is not None and begun.health is not None:
+            self._later(self._probe(look, handle, begun.health))
+
+    async def _probe(self, look: CheckHealth, handle: Handle, check: HealthCheck) -> None:
+        async with self._looks:
+            error = await probe(check, handle, self.isolation)
+        self._tell(HealthSeen(look.run, look.number, error))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something slow beside the loop. The task is held, because asyncio keeps only a weak
@@ -385,6 +413,11 @@ class Executor:
             asyncio.get_running_loop().run_in_executor(None, remove_tree, self._done.popleft())
 
     # Looking.
+
+    def running(self, run: str) -> Handle | None:
+        """The handle of a run that has started and was not told to stop."""
+        handle = self._handles.get(run)
+        return handle if handle is not None and handle.order is None else None
 
     def usage(self) -> dict[str, tuple[float, int]]:
         """As of the last look at each."""

@@ -18,6 +18,7 @@ from murmuration.runtime.folder import open_private
 from murmuration.schedulers.central.messages import Ended
 from murmuration.schedulers.central.node_agent import RunStopping
 from murmuration.workload.job_spec import GRACE_S
+from murmuration.workload.service_spec import HealthCheck
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
@@ -30,6 +31,8 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
     ends_s: float | None
     #: What it has between being told to stop and being killed.
     grace_s: float = GRACE_S
+    #: How to see whether it is well, with the port it was given.
+    health: HealthCheck | None = None
 
 
 class Stopping(msgspec.Struct, frozen=True, tag=True):

@@ -26,7 +26,16 @@ from murmuration.runtime.net.addresses import parse_address
 from murmuration.runtime.net.directory import FolderDirectory, JoinDirectory
 from murmuration.runtime.net.sockets import connect
 from murmuration.runtime.net.transport import Connection
-from murmuration.runtime.net.wire import Hello, HelloAnswer, ReadOutput
+from murmuration.runtime.net.wire import (
+    BeginSession,
+    Hello,
+    HelloAnswer,
+    ReadOutput,
+    SessionBegun,
+    SessionPart,
+    TalkToSession,
+)
+from murmuration.runtime.node.beside import ExecSessions
 from murmuration.runtime.node.emulated import EmulatedExecutor
 from murmuration.runtime.node.executor import Executor
 from murmuration.runtime.node.host import NodeHost, ThisHost
@@ -39,6 +48,7 @@ from murmuration.schedulers.agent import (
     Message,
     Send,
 )
+from murmuration.schedulers.central.health import CheckHealth
 from murmuration.schedulers.central.messages import HangUp, Heartbeat, ToAgent
 from murmuration.schedulers.central.node_agent import (
     CentralNodeAgent,
@@ -106,6 +116,7 @@ class Hosted:
         self._doomed: dict[str, str] = {}
         self.usage: dict[str, tuple[float, int]] = {}
         self.executor: Executor | EmulatedExecutor
+        self.sessions: ExecSessions | None = None
         if node is not None:
             self.executor = EmulatedExecutor(self.tell)
             self.agent = CentralNodeAgent(
@@ -129,6 +140,7 @@ class Hosted:
         self._lease = Lease(folder)
         fenced = FencedRuns(folder)
         self.executor = Executor(folder / "tasks", isolation, fenced.read, self.tell, host)
+        self.sessions = ExecSessions(isolation, self.executor.running)
         # What an earlier agent left may run for as long as its lease says, and not a lease longer
         # for every agent that starts.
         self._leased_until_s = min(self._lease.read(), host.monotonic() + FIRST_LEASE_S)
@@ -191,6 +203,8 @@ class Hosted:
                     self._lease.write(until_s)
                 if isinstance(self.executor, Executor):
                     self.executor.lease.renew(until_s)
+            case CheckHealth():
+                self.executor.probe(act)
             case HangUp():
                 self._process.hang_up()
             case GiveUp(reason):
@@ -236,6 +250,8 @@ class Hosted:
 
     def close(self) -> None:
         self._driver.close()
+        if self.sessions is not None:
+            self.sessions.close()
         if isinstance(self.executor, Executor):
             self._host.end_watchdog(self.folder)
 
@@ -254,6 +270,7 @@ class AgentProcess:
         self._error = ""
         self._leaving = asyncio.Event()
         self._session = 0
+        self._talks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -373,6 +390,31 @@ class AgentProcess:
             # After the turn of what came before it: the launch of the run may be among that.
             loop = asyncio.get_running_loop()
             loop.call_soon(self._read_output, connection, request, hosted, message)
+        elif isinstance(message, BeginSession | TalkToSession):
+            talk = asyncio.create_task(self._talk(connection, request, hosted, message))
+            self._talks.add(talk)
+            talk.add_done_callback(self._talks.discard)
+
+    async def _talk(
+        self,
+        connection: Connection,
+        request: int,
+        hosted: Hosted,
+        message: BeginSession | TalkToSession,
+    ) -> None:
+        """Answer somebody who runs a command beside a task."""
+        sessions, none = hosted.sessions, "emulated nodes run no commands"
+        answer: SessionBegun | SessionPart
+        match message:
+            case BeginSession(run, command, limit_s, takes_input) if sessions is not None:
+                answer = sessions.begin(run, command, limit_s, takes_input)
+            case TalkToSession(name, run, data, is_last, wait_s) if sessions is not None:
+                answer = await sessions.talk(name, run, data, is_last, wait_s)
+            case BeginSession():
+                answer = SessionBegun(error=none)
+            case _:
+                answer = SessionPart(error=none)
+        connection.answer(answer, hosted.agent.node, request)
 
     def _read_output(
         self, connection: Connection, request: int, hosted: Hosted, message: ReadOutput

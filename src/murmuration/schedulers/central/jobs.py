@@ -8,6 +8,10 @@ outside or by its own doing, must not keep a cluster busy with nothing else.
 
 Why a run is told to stop is a fact (`TaskStopping`) that is noted before the run hears of it.
 
+A job that is scaled down ends its newest tasks, those whose index is no longer below its count.
+Their records stay, because a task that comes back when the job is scaled up must not use a number
+of a run again; listings and the outcome of the job leave them out once they have ended.
+
 Runs are numbered, and a number is never used twice for a task, not even by a later job of the same
 name (`first_run`). Everything that arrives late is told from what is current by that number: an end
 of run 3 says nothing about run 4. `runs` has exactly the runs that hold a place on a node, from the
@@ -27,10 +31,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+import msgspec
+
 from murmuration.cluster.constraints import Constraint
 from murmuration.schedulers.central.messages import (
     Ended,
     Fact,
+    JobChanged,
     JobEnded,
     JobForgotten,
     JobKilled,
@@ -39,6 +46,7 @@ from murmuration.schedulers.central.messages import (
     StoredRun,
     SubmitJob,
     TaskEnded,
+    TaskHealth,
     TaskPlaced,
     TaskStarted,
     TaskStopping,
@@ -64,6 +72,8 @@ ACTIVE = (CentralTaskState.RUNNING, CentralTaskState.STARTING, CentralTaskState.
 KILLED_CODE = 143
 #: What a run is stopped for that somebody asked to be killed.
 KILLED = "killed"
+#: What a run is stopped for whose task the job has no longer.
+SCALED = "scaled down"
 #: Ended jobs that are kept.
 ENDED_MAX = 10_000
 
@@ -88,6 +98,8 @@ class TaskRecord:
     ended_s: float = 0.0
     #: What its master told it to stop for; such an end is no failure.
     stopped_for: str = ""
+    #: Since when the current run has been healthy; None if it is not, or nobody looks.
+    healthy_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -119,8 +131,23 @@ class JobRecord:
         """Its place in the queue: by priority, then by submission."""
         return -self.spec.priority, self.serial
 
+    def listed(self) -> list[TaskRecord]:
+        """Its tasks. Of those it was scaled down by, only what still runs."""
+        if len(self.tasks) == self.spec.count:
+            return self.tasks
+        return [task for task in self.tasks if not self.is_excess(task) or task.state in ACTIVE]
+
+    def is_excess(self, task: TaskRecord) -> bool:
+        """Whether it was scaled down by this task."""
+        return task.index >= self.spec.count
+
+    def comes_back(self, task: TaskRecord) -> bool:
+        """Whether it was taken away and belongs to the job again."""
+        is_away = task.state is CentralTaskState.KILLED
+        return is_away and not self.is_excess(task) and SCALED in (task.reason, task.stopped_for)
+
     def counts(self) -> Counter[CentralTaskState]:
-        return Counter(task.state for task in self.tasks)
+        return Counter(task.state for task in self.listed())
 
     def ready(self, now: float) -> list[TaskRecord]:
         """The waiting tasks that may be placed now."""
@@ -245,6 +272,32 @@ class JobTable:
             self._close(job, task, CentralTaskState.KILLED, now)
         return None
 
+    def scale(self, job: JobRecord, count: int, now: float) -> list[str]:
+        """A job has so many tasks from now on; the runs to stop are returned."""
+        if job.status or job.killed or job.spec.count == count:
+            return []
+        job.spec = msgspec.structs.replace(job.spec, count=count)
+        self.facts.append(JobChanged(job.name, job.spec))
+        for index in range(len(job.tasks), count):
+            job.tasks.append(TaskRecord(index, CentralTaskState.KILLED, job.first_run))
+            job.tasks[index].reason = SCALED
+        for task in job.tasks[:count]:
+            # One that still stops is run again when it has; others that were taken away come back.
+            if job.comes_back(task):
+                job.open_tasks += 1
+                task.reason, task.ready_s = "", now
+                self._wait(job, task)
+        return [run for task in job.tasks[count:] if (run := self._take_away(job, task, now))]
+
+    def _take_away(self, job: JobRecord, task: TaskRecord, now: float) -> str | None:
+        """The job has this task no longer: the run to stop, if there is one."""
+        if task.state in ACTIVE:
+            return self.stop(job, task, SCALED)
+        if task.state is CentralTaskState.WAITING:
+            task.reason = SCALED
+            self._close(job, task, CentralTaskState.KILLED, now)
+        return None
+
     def stop(self, job: JobRecord, task: TaskRecord, what_for: str) -> str:
         """A run is told to stop; it holds its place until it has. An order to kill it counts above
         every other."""
@@ -270,6 +323,7 @@ class JobTable:
         task.state, task.node, task.placed_s, task.code = CentralTaskState.STARTING, node, now, None
         task.reason = task.stopped_for = ""
         task.started_s = task.ended_s = 0.0
+        task.healthy_s = None
         self._unwait(job, task)
         self._hold(job, task)
         run = run_name(job, task)
@@ -303,6 +357,16 @@ class JobTable:
             task.state, task.started_s = CentralTaskState.RUNNING, now
             self.facts.append(TaskStarted(job.name, task.index, task.run, task.node))
 
+    def set_health(self, run: str, is_healthy: bool, reason: str, now: float) -> None:
+        """A run has become healthy, or is unhealthy; told twice it is one fact."""
+        job, task = self.runs.get(run, (None, None))
+        if job is None or task is None:
+            return
+        if (task.healthy_s is not None) == is_healthy and not reason:
+            return
+        task.healthy_s = now if is_healthy else None
+        self.facts.append(TaskHealth(job.name, task.index, task.run, task.node, is_healthy, reason))
+
     def end(self, ended: Ended, now: float) -> None:
         """A run ended; an end told twice changes nothing."""
         if ended.run not in self.runs:
@@ -311,6 +375,7 @@ class JobTable:
         self._release(job, task)
         if self.on_release is not None:
             self.on_release(job, task.placed_s, now)
+        task.healthy_s = None
         task.ended_s, task.code = now, ended.code if ended.signal is None else 128 + ended.signal
         task.reason = ended.reason or _exit_reason(ended)
         state = self._state_after(job, task, ended.status, now)
@@ -341,9 +406,12 @@ class JobTable:
     def _state_after(
         self, job: JobRecord, task: TaskRecord, status: Status, now: float
     ) -> CentralTaskState:
+        service = job.spec.kind == "service"
         if self._is_run_again(job, task, status, now):
             return CentralTaskState.WAITING
         if job.killed or (task.stopped_for == KILLED and status is not Status.FINISHED):
+            return CentralTaskState.KILLED
+        if task.stopped_for == SCALED and (service or status is not Status.FINISHED):
             return CentralTaskState.KILLED
         return CentralTaskState.FINISHED if status is Status.FINISHED else CentralTaskState.FAILED
 
@@ -353,7 +421,7 @@ class JobTable:
     def _is_run_again(self, job: JobRecord, task: TaskRecord, status: Status, now: float) -> bool:
         """Decide, and note failures and when the task may be placed again."""
         service = job.spec.kind == "service"
-        if job.killed:
+        if job.killed or (task.stopped_for == SCALED and job.is_excess(task)):
             return False
         if task.stopped_for and (service or status is not Status.FINISHED):
             task.ready_s = now
@@ -432,7 +500,8 @@ class JobTable:
     def _recover_job(
         self, stored: StoredJob, request: Vector, constraints: tuple[Constraint, ...], now: float
     ) -> None:
-        tasks = [TaskRecord(index, run=stored.first_run) for index in range(stored.spec.count)]
+        size = max([stored.spec.count, *(run.index + 1 for run in stored.runs)])
+        tasks = [TaskRecord(index, run=stored.first_run) for index in range(size)]
         job = JobRecord(
             spec=stored.spec,
             serial=stored.serial,
@@ -443,7 +512,7 @@ class JobTable:
             duration_s=stored.duration_s,
             tasks=tasks,
             waiting={},
-            open_tasks=stored.spec.count,
+            open_tasks=size,
             killed=stored.killed,
         )
         self.jobs[job.name] = job
@@ -454,11 +523,16 @@ class JobTable:
         for task in tasks:
             if task.state in ACTIVE:
                 self._hold(job, task)
+                if job.is_excess(task) and not task.stopped_for:
+                    task.stopped_for = SCALED
                 if job.killed or task.stopped_for:
                     task.stopped_for = KILLED if job.killed else task.stopped_for
                     self._set_stopping(task)
-            elif task.state is not CentralTaskState.WAITING:
+            elif task.state is not CentralTaskState.WAITING and not job.comes_back(task):
                 job.open_tasks -= 1
+            elif job.is_excess(task):
+                task.state, job.open_tasks = CentralTaskState.KILLED, job.open_tasks - 1
+                task.reason = SCALED
             elif job.killed:
                 # It was killed while it waited, and the master went before it had said so.
                 task.state, job.open_tasks = CentralTaskState.KILLED, job.open_tasks - 1
@@ -473,7 +547,8 @@ class JobTable:
 def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec, now: float) -> None:
     task.state, task.run, task.node, task.reason = (
         CentralTaskState(run.status),
-        run.run,
+        # A task that was killed before it ran has no number in the store.
+        max(task.run, run.run),
         run.node,
         run.reason,
     )
@@ -492,7 +567,7 @@ def job_outcome(job: JobRecord) -> tuple[str, int]:
     counts = job.counts()
     if job.killed or (counts[CentralTaskState.KILLED] and not counts[CentralTaskState.FAILED]):
         return CentralTaskState.KILLED, KILLED_CODE
-    failed = [task for task in job.tasks if task.state is CentralTaskState.FAILED]
+    failed = [task for task in job.listed() if task.state is CentralTaskState.FAILED]
     if failed:
         return CentralTaskState.FAILED, next((task.code for task in failed if task.code), 1)
     return CentralTaskState.FINISHED, 0

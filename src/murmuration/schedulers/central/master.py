@@ -67,7 +67,9 @@ from murmuration.schedulers.central.messages import (
     Recover,
     Refused,
     RunEnded,
+    RunHealth,
     RunStarted,
+    ScaleJob,
     SetQuota,
     Stop,
     SubmitJob,
@@ -120,7 +122,11 @@ class CentralMaster(MasterState):
             self._tell_ledger(event)
         # What is placed waits for the next `Wake`, so that events that come together are decided on
         # together.
-        self._changed |= type(event) in _MAKES_ROOM and bool(self.jobs.queue)
+        is_room = type(event) in _MAKES_ROOM
+        # A back-off that is over by now is asked for again: the times that are past are dropped
+        # when `due` is read, and the wake for this one may still be on its way.
+        is_missed = is_wanted and type(event) is not Wake
+        self._changed |= (is_room or is_missed) and bool(self.jobs.queue)
         self._note_jobs()
         assert not self.jobs.proposed, "a proposal was neither accepted nor refused"
         return [*self._notes, *self._effects]
@@ -168,6 +174,12 @@ class CentralMaster(MasterState):
     def _on_access(self, event: Message) -> None:
         for effect in self.access.handle(event, self._now):
             (self._notes if isinstance(effect, Note) else self._effects).append(effect)
+
+    def _on_scale(self, event: ScaleJob) -> None:
+        job = self.jobs.jobs.get(event.job)
+        if job is not None:
+            for run in self.jobs.scale(job, event.count, self._now):
+                self._tell_ledger(KillTask(JOBS, run))
 
     def _on_recover(self, event: Recover) -> None:
         self._begin(event.seed, event.epoch)
@@ -220,6 +232,7 @@ class CentralMaster(MasterState):
         # told in time. It neither runs nor has ended: the order never arrived, and the task waits
         # again.
         running = {run.run for run in event.running if run.framework == JOBS}
+        healthy = {run.run for run in event.running if run.healthy}
         for run in running - set(expected):
             self._tell_ledger(KillTask(JOBS, run))
         for end in event.ended:
@@ -227,6 +240,7 @@ class CentralMaster(MasterState):
         for run in expected:
             if run in running:
                 self._confirm(run)
+                self.jobs.set_health(run, run in healthy, "", self._now)
             elif run in self.jobs.runs:
                 self.jobs.lose(run, f"{event.node} never got it", self._now)
 
@@ -331,6 +345,10 @@ class CentralMaster(MasterState):
             if event.framework == JOBS:
                 self.jobs.start(event.run, self._now)
 
+    def _on_health(self, event: RunHealth) -> None:
+        if event.framework == JOBS and self.leases.is_current(event.node, event.session):
+            self.jobs.set_health(event.run, event.healthy, event.reason, self._now)
+
     def _on_ended(self, event: RunEnded) -> None:
         if self.leases.is_current(event.node, event.session):
             self._on_end(event.node, event.ended)
@@ -428,6 +446,7 @@ _MAKES_ROOM = (
     SubmitJob,
     KillJob,
     SetQuota,
+    ScaleJob,
     Recover,
     AgentJoined,
     Drain,
@@ -441,6 +460,7 @@ _ON: dict[type, Callable[[CentralMaster, Any], None]] = {
     SubmitJob: CentralMaster._on_submit,
     KillJob: CentralMaster._on_kill,
     **dict.fromkeys(ACCESS_EVENTS, CentralMaster._on_access),
+    ScaleJob: CentralMaster._on_scale,
     Recover: CentralMaster._on_recover,
     AgentJoined: CentralMaster._on_joined,
     AgentLeaves: CentralMaster._on_leaves,
@@ -450,5 +470,6 @@ _ON: dict[type, Callable[[CentralMaster, Any], None]] = {
     LeaseEnded: CentralMaster._on_lease_ended,
     Drain: CentralMaster._on_drain,
     RunStarted: CentralMaster._on_started,
+    RunHealth: CentralMaster._on_health,
     RunEnded: CentralMaster._on_ended,
 }

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from murmuration.schedulers.central.messages import (
+    JobChanged,
     JobForgotten,
     JobKilled,
     JobSubmitted,
@@ -124,6 +125,8 @@ def changes(fact: Any, now: float) -> Iterator[Change]:
             yield Drop("jobs", (job,))
         case JobKilled(job):
             yield Patch("jobs", (job,), {"killed": True})
+        case JobChanged(job, spec):
+            yield Patch("jobs", (job,), {"spec": spec})
         case TaskPlaced(job, index, run, node):
             row = {"run": run, "node": node, "status": "starting", "code": None, "reason": ""}
             times = {"placed_s": now, "started_s": 0.0, "ended_s": 0.0, "stopped_for": ""}

@@ -14,6 +14,7 @@ import msgspec
 from murmuration.schedulers.agent import Connected, Disconnected, Message, Wake
 from murmuration.schedulers.offers.messages import Status, Vector
 from murmuration.workload.job_spec import GRACE_S, JobSpec
+from murmuration.workload.service_spec import HealthCheck
 
 #: The framework of the built-in job manager.
 JOBS = "jobs"
@@ -50,6 +51,8 @@ class Order(msgspec.Struct, frozen=True):
     disk: int = 0
     #: What it has between being told to stop and being killed.
     grace_s: float = GRACE_S
+    #: How to see whether it is well.
+    health: HealthCheck | None = None
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -58,6 +61,8 @@ class Running(msgspec.Struct, frozen=True):
     framework: str
     run: str
     request: Vector
+    #: It has a check of its health, and the last one went well.
+    healthy: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -105,6 +110,17 @@ class RunStarted(FromNodeAgent, frozen=True):
     node: str
     framework: str
     run: str
+    session: int = ANY_SESSION
+
+
+class RunHealth(FromNodeAgent, frozen=True):
+    """A run has become healthy, or is unhealthy for this reason and about to be ended."""
+
+    node: str
+    framework: str
+    run: str
+    healthy: bool
+    reason: str = ""
     session: int = ANY_SESSION
 
 
@@ -183,7 +199,7 @@ class HangUp(CentralMessage, frozen=True):
 
 
 ToAgent = Welcome | Refused | HeartbeatSeen | Launch | Stop | EndRecorded
-FromAgent = AgentJoined | Heartbeat | RunStarted | RunEnded | AgentLeaves
+FromAgent = AgentJoined | Heartbeat | RunStarted | RunHealth | RunEnded | AgentLeaves
 
 # From clients and the driver to the master.
 
@@ -199,6 +215,13 @@ class KillJob(CentralMessage, frozen=True):
 
     job: str
     index: int | None = None
+
+
+class ScaleJob(CentralMessage, frozen=True):
+    """Have so many tasks of a job from now on; the newest end first."""
+
+    job: str
+    count: int
 
 
 class Drain(CentralMessage, frozen=True):
@@ -319,6 +342,13 @@ class JobKilled(CentralMessage, frozen=True):
     job: str
 
 
+class JobChanged(CentralMessage, frozen=True):
+    """A job that has not ended has this specification from now on."""
+
+    job: str
+    spec: JobSpec
+
+
 class TaskPlaced(CentralMessage, frozen=True):
     """A decision: this run of this task goes to this node."""
 
@@ -333,6 +363,17 @@ class TaskStarted(CentralMessage, frozen=True):
     index: int
     run: int
     node: str
+
+
+class TaskHealth(CentralMessage, frozen=True):
+    """A run has become healthy, or is unhealthy for this reason."""
+
+    job: str
+    index: int
+    run: int
+    node: str
+    healthy: bool
+    reason: str = ""
 
 
 class TaskStopping(CentralMessage, frozen=True):
@@ -425,8 +466,10 @@ class QuotaSet(CentralMessage, frozen=True):
 Fact = (
     JobSubmitted
     | JobKilled
+    | JobChanged
     | TaskPlaced
     | TaskStarted
+    | TaskHealth
     | TaskStopping
     | TaskEnded
     | JobEnded
@@ -451,6 +494,7 @@ ToCentralMaster = (
     | IssueToken
     | RevokeToken
     | SetQuota
+    | ScaleJob
     | AgentLost
     | LeaseEnded
     | Recover

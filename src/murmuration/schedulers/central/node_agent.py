@@ -22,6 +22,9 @@ is not carried out; and each `Start` says until when it may be, because a host m
 between the decision and the act. The *session*: orders of an old connection are ignored, for the
 master may have given up on them. The *term*: what a master says that has been replaced is ignored.
 
+A run whose order has a health check is looked at (`health.py`). Of one that is unhealthy the master
+is told, and it is stopped; that end is a failure, so the restart policy decides what follows.
+
 Why a run is stopped is noted (`RunStopping`) before it is: whoever sees it end, this agent or the
 next, knows that the end was ordered and is no failure.
 """
@@ -47,6 +50,7 @@ from murmuration.schedulers.agent import (
     Send,
     Wake,
 )
+from murmuration.schedulers.central.health import HealthSeen, HealthTable
 from murmuration.schedulers.central.messages import (
     AgentJoined,
     AgentLeaves,
@@ -60,6 +64,7 @@ from murmuration.schedulers.central.messages import (
     Launch,
     Refused,
     RunEnded,
+    RunHealth,
     Running,
     RunStarted,
     Stop,
@@ -67,6 +72,7 @@ from murmuration.schedulers.central.messages import (
     Welcome,
 )
 from murmuration.schedulers.offers.messages import Status, Vector
+from murmuration.workload.service_spec import HealthCheck
 
 LEFT = "its node agent was stopped"
 #: A connection on which the master has said nothing for this share of a lease is given up.
@@ -113,6 +119,7 @@ class Found(msgspec.Struct, frozen=True):
     request: Vector
     #: When its time limit ends; infinity without one.
     ends_s: float = math.inf
+    health: HealthCheck | None = None
 
 
 # What it asks of its host.
@@ -194,6 +201,7 @@ class RunRecord:
     #: Why it was told to stop, and the status that makes of its end.
     reason: str = ""
     asked: Status | None = None
+    health: HealthCheck | None = None
     ended: Ended | None = None
 
 
@@ -225,6 +233,7 @@ class CentralNodeAgent:
     _beats: dict[int, float] = field(default_factory=dict)
     _beat: int = 0
     _limits: list[tuple[float, str]] = field(default_factory=list)
+    health: HealthTable = field(default_factory=HealthTable)
     #: The master it is connected to.
     _master: str = ""
     _out: list[Effect] = field(default_factory=list)
@@ -263,7 +272,7 @@ class CentralNodeAgent:
         while self._limits and not self._is_active(self._limits[0][1]):
             heapq.heappop(self._limits)
         limit = self._limits[0][0] if self._limits else math.inf
-        return min(self._next_beat_s, self.lease_s, self._silent_s, limit)
+        return min(self._next_beat_s, self.lease_s, self._silent_s, limit, self.health.due)
 
     def find(
         self,
@@ -279,6 +288,8 @@ class CentralNodeAgent:
         for run in runs:
             record = RunRecord(run.framework, run.request, RunPhase.RUNNING)
             self.runs[run.run] = record
+            if run.health is not None:
+                self.health.begin(run.run, run.health, now)
             stop = (stopping or {}).get(run.run)
             if stop is not None:
                 record.asked, record.reason = stop.asked, stop.reason
@@ -306,7 +317,7 @@ class CentralNodeAgent:
         self._beats[0] = now
         self._beat = 0
         running = tuple(
-            Running(record.framework, run, record.request)
+            Running(record.framework, run, record.request, self.health.is_healthy(run))
             for run, record in self.runs.items()
             if record.phase is not RunPhase.ENDED
         )
@@ -357,6 +368,7 @@ class CentralNodeAgent:
         if event.session != self.session or not self.welcome or event.run in self.runs:
             return
         record = RunRecord(event.framework, event.request, RunPhase.STARTING)
+        record.health = event.order.health
         self.runs[event.run] = record
         if self.leaving or now >= self._leased_until_s:
             record.reason, record.asked = LEFT if self.leaving else self._no_master, Status.LOST
@@ -378,6 +390,7 @@ class CentralNodeAgent:
         record = self.runs.get(run)
         if record is None or record.phase is RunPhase.ENDED:
             return
+        self.health.end(run)
         if record.asked is None:
             record.reason, record.asked = reason, asked
             self._out.append(Note(RunStopping(run, asked, reason)))
@@ -406,11 +419,25 @@ class CentralNodeAgent:
             record.phase = RunPhase.STOPPING
             is_late = now >= self._leased_until_s
             self._out.append(Do(Kill(event.run, record.reason, is_late)))
+        elif record.health is not None:
+            self.health.begin(event.run, record.health, now)
+
+    def _on_probed(self, event: HealthSeen, now: float) -> None:
+        """What the host saw of a run; only a change is told."""
+        healthy = self.health.answer(event, now)
+        if healthy is None:
+            return
+        record, reason = self.runs[event.run], f"unhealthy: {event.error}" if event.error else ""
+        health = RunHealth(self.node, record.framework, event.run, healthy, reason, self.session)
+        self._send(health)
+        if not healthy:
+            self._stop(event.run, reason, Status.FAILED)
 
     def _on_exited(self, event: Exited, now: float) -> None:
         record = self.runs.get(event.run)
         if record is None or record.phase is RunPhase.ENDED:
             return
+        self.health.end(event.run)
         record.phase = RunPhase.ENDED
         record.ended = ending(record.framework, event, record.asked, record.reason)
         self._out.append(Note(RunOver(record.ended)))
@@ -434,6 +461,7 @@ class CentralNodeAgent:
         while self._limits and self._limits[0][0] <= now:
             _, run = heapq.heappop(self._limits)
             self._stop(run, "its time limit was reached", Status.FAILED)
+        self._out += map(Do, self.health.take_due(now))
         if now >= self._next_beat_s:
             self._beat += 1
             self._beats[self._beat] = now
@@ -476,6 +504,7 @@ _ON: dict[type, Callable[[CentralNodeAgent, Any, float], None]] = {
     Stop: CentralNodeAgent._on_stop,
     Started: CentralNodeAgent._on_started,
     Exited: CentralNodeAgent._on_exited,
+    HealthSeen: CentralNodeAgent._on_probed,
     Leave: CentralNodeAgent._on_leave,
     EndRecorded: CentralNodeAgent._on_recorded,
     Wake: CentralNodeAgent._on_wake,

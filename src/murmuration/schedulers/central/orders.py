@@ -35,7 +35,8 @@ def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
         job.duration_s,
         spec.network == "host",
         int(parse_quantity(spec.disk, "disk")),
-        spec.grace_s,
+        grace_s=spec.grace_s,
+        health=spec.health,
     )
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from murmuration.cluster.constraints import Attributes
 from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central import memory
+from murmuration.schedulers.central.health import CheckHealth, HealthSeen
 from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import Ended, HangUp, Recover, SubmitJob, TaskStopping
 from murmuration.schedulers.central.node_agent import (
@@ -56,6 +57,8 @@ LOOK_S = 0.1
 START_S, KILL_S = 0.3, 0.2
 #: A task says in its environment with which code it ends.
 CODE = "CODE"
+#: … and how long it is well.
+SICK = "SICK"
 
 
 class FoldedDisk(Disk):
@@ -150,7 +153,13 @@ class HostParty(Party):
             self.name, self.name, self._total, dict(self._attributes), timeout_s
         )
         running = [
-            Found(start.launch.framework, run, start.launch.request, start.ends_s)
+            Found(
+                start.launch.framework,
+                run,
+                start.launch.request,
+                start.ends_s,
+                start.launch.order.health,
+            )
             for run, start in self.journal.items()
             if run in self.processes
         ]
@@ -179,6 +188,8 @@ class HostParty(Party):
                 grace_s = self.journal[run].launch.order.grace_s
                 later = self._delay_s(KILL_S if at_once else grace_s)
                 self._after(later, self.end_process, run, None, 9 if at_once else 15)
+            case CheckHealth(run, number):
+                self._after(self._delay_s(START_S), self._see, run, number)
             case Leased(until_s):
                 self.lease_s = until_s
             case HangUp(node, session):
@@ -227,6 +238,13 @@ class HostParty(Party):
             self._after(order.duration_s, self.end_process, run, code, None)
         self._watch()
         self._driver.tell(self.name, Started(run))
+
+    def _see(self, run: str, number: int) -> None:
+        """Whether a process is well; if it is gone, nobody answers."""
+        if run in self.processes:
+            sick_s = float(self.journal[run].launch.order.environment.get(SICK, "inf"))
+            is_well = self._driver.now - self.processes[run] < sick_s
+            self._driver.tell(self.name, HealthSeen(run, number, "" if is_well else "it is sick"))
 
     # What goes wrong with a host.
 

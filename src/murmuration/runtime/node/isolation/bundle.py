@@ -10,7 +10,8 @@ memory, network (`network.py`) unless it asks for the node's, few of root's powe
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import secrets
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,13 @@ import msgspec
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation import network, roots, seccomp, shim
-from murmuration.runtime.node.isolation.interface import RunLimits, RunSpec
+from murmuration.runtime.node.isolation.interface import (
+    Inside,
+    RunLimits,
+    RunSpec,
+    StartFailed,
+)
+from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH
 
 #: Under the task's folder: the bundle, and in it the layers of the overlay.
 BUNDLE, ROOT, UPPER, SCRATCH, TMP, RUNC, LOG = (
@@ -59,6 +66,10 @@ MASKED = [
     "/sys/firmware",
 ]
 READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
+#: Arguments: where the root is mounted for those who launched it, runc's folder, the process, where
+#: its number goes. runc wants to start from the root's place, which only the launch has seen.
+ENTER = """mount -t tmpfs -o mode=755,size=64k murmur "${1%/*}" && mkdir "$1" &&
+exec runc --root "$2" --log /dev/null exec --process "$3" --pid-file "$4" task"""
 
 
 def write(
@@ -81,6 +92,24 @@ def write(
     config = configuration(spec, environment, cgroup, lower)
     (place / "config.json").write_bytes(msgspec.json.encode(config))
     return place
+
+
+def enter(folder: Path, command: Sequence[str]) -> Inside:
+    """How runc runs a command in the container of a folder, as the task runs in it: same user,
+    powers, filter of system calls, environment and control groups."""
+    place, name = folder / BUNDLE, f"enter-{secrets.token_hex(6)}"
+    try:
+        config = msgspec.json.decode((place / "config.json").read_bytes())
+        written, pid_file = place / f"{name}.json", place / f"{name}.pid"
+        written.touch(mode=0o600)
+        written.write_bytes(msgspec.json.encode({**config["process"], "args": shim.enter(command)}))
+    except OSError as error:
+        raise StartFailed(f"task {folder.name} does not run any more") from error
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "murmur-enter"]
+    words += [config["root"]["path"], str(place / RUNC), str(written), str(pid_file)]
+    path = os.environ.get("PATH", DEFAULT_PATH)
+    environment = {"PATH": path, "MURMUR_FOLDER": str(folder)}
+    return Inside(words, environment, place, pid_file, (written, pid_file))
 
 
 def configuration(

@@ -30,6 +30,7 @@ from murmuration.runtime.node.isolation.interface import (
     EndOrder,
     Exit,
     Handle,
+    Inside,
     RunLimits,
     RunSpec,
     StartFailed,
@@ -40,6 +41,7 @@ LAUNCH_S = 60.0
 #: How long a shim may take for its first report once its launch has ended.
 REPORT_S = 5.0
 ENDING_S = 30.0
+REAP_S = 0.5
 #: What runc and its helpers say when the node lacks something, the network of the hook included.
 NODE_FAULTS = (
     "no space left on device",
@@ -84,6 +86,7 @@ class Container(Ending):
 
     name = RUNC
     is_slow = True
+    has_networks = True
 
     def __init__(self, root: Path = Path("/"), hidden: Iterable[Path] = ()) -> None:
         self._root, self._hidden = root.resolve(), [path.resolve() for path in hidden]
@@ -96,6 +99,9 @@ class Container(Ending):
         if isinstance(groups, cgroups.Version2):
             groups.prepare()
         self._cgroups = groups
+        #: Launchers of commands beside a task, which somebody else waits for.
+        self._kept: set[int] = set()
+        self._reaped_s = 0.0
         processes.become_parent()
 
     def start(self, spec: RunSpec) -> Handle:
@@ -132,6 +138,7 @@ class Container(Ending):
         return None if handle.ended and handle.ended.lost else handle
 
     def poll(self, handle: Handle) -> Exit | None:
+        self._reap()
         if handle.ended is None and has_ended(handle):
             handle.ended = self._finish(handle)
         elif handle.ended is None:
@@ -148,6 +155,19 @@ class Container(Ending):
             handle.used = self._cgroups.usage(handle.cgroups)
         return handle.used
 
+    def enter(self, handle: Handle, command: Sequence[str]) -> Inside:
+        return bundle.enter(handle.folder, command)
+
+    def keep_child(self, pid: int, is_kept: bool) -> None:
+        (self._kept.add if is_kept else self._kept.discard)(pid)
+
+    def _reap(self) -> None:
+        """Wait for what launchers that were killed have left: a container whose processes nobody
+        waits for does not end."""
+        if time.monotonic() >= self._reaped_s + REAP_S:
+            self._reaped_s = time.monotonic()
+            processes.reap_orphans(self._kept)
+
     def clean(self, folder: Path) -> None:
         record = files.record(folder, self.name)
         groups = self._groups(folder, record)
@@ -161,7 +181,7 @@ class Container(Ending):
             network.release(folder)
         remove_tree(folder / bundle.BUNDLE)
         files.drop_set_user_bits(folder / files.WORK)
-        processes.reap_orphans(())
+        processes.reap_orphans(self._kept)
 
     def _groups(self, folder: Path, record: files.Record | None) -> cgroups.Folders:
         """The groups of a folder's task: where they would be made now, or where an agent in

@@ -56,6 +56,19 @@ class RunSpec(msgspec.Struct, frozen=True):
     host_network: bool = False
 
 
+class Inside(msgspec.Struct, frozen=True):
+    """How to run a further command in the isolation of a task that runs: what to call, with which
+    environment and from where."""
+
+    words: list[str]
+    environment: dict[str, str]
+    folder: Path
+    #: Where the number of the command is written, if `words` is only its launcher.
+    pid_file: Path | None = None
+    #: What only the launch needs.
+    files: tuple[Path, ...] = ()
+
+
 class Exit(msgspec.Struct, frozen=True):
     """How a task ended: by its own code, by a signal, or (both None) nobody knows; the reason if it
     was made to."""
@@ -114,6 +127,8 @@ class Isolation(Protocol):
     name: str
     #: Starting and cleaning take so long that they must not hold up an event loop.
     is_slow: bool
+    #: Tasks may have networks of their own.
+    has_networks: bool
 
     def start(self, spec: RunSpec) -> Handle:
         """Returns when the process runs; raises StartFailed if it cannot, InputError if the name is
@@ -138,6 +153,13 @@ class Isolation(Protocol):
     def usage(self, handle: Handle) -> tuple[float, int]:
         """CPU seconds so far and bytes of memory now, of the whole tree; the last known once it has
         ended."""
+
+    def enter(self, handle: Handle, command: Sequence[str]) -> Inside:
+        """How to run a command beside the task: as its user, with its environment, under its
+        limits, and ended with it at the latest. StartFailed if that cannot be."""
+
+    def keep_child(self, pid: int, is_kept: bool) -> None:
+        """Who started this process waits for it; nobody else may, while it is kept."""
 
     def clean(self, folder: Path) -> None:
         """No process, mount or cgroup of this folder is left, whatever state it was in. Output

@@ -26,6 +26,7 @@ from murmuration.runtime.node.isolation.interface import (
     TOO_MANY_PROCESSES,
     Exit,
     Handle,
+    Inside,
     RunSpec,
     StartFailed,
 )
@@ -49,6 +50,7 @@ class PlainProcess(Ending):
 
     name = PROCESS
     is_slow = False
+    has_networks = False
 
     def __init__(self) -> None:
         processes.become_parent()
@@ -59,6 +61,8 @@ class PlainProcess(Ending):
         self._killed: dict[Path, set[int]] = {}
         #: Tasks of an agent before this one that still run.
         self._recovered: set[Path] = set()
+        #: Commands that run beside a task and that somebody else waits for.
+        self._kept: set[int] = set()
         #: Whether every child of this process in another session comes from a task. Only who starts
         #: nothing else may say so.
         self.owns_orphans = False
@@ -122,6 +126,18 @@ class PlainProcess(Ending):
         if not handle.ended and time.monotonic() >= handle.watched + FRESH_S:
             self._watch(handle)
         return handle.used
+
+    def enter(self, handle: Handle, command: Sequence[str]) -> Inside:
+        """With the environment the shim was started with, which marks it as the task's."""
+        marks = (mark.decode(errors="surrogateescape") for mark in processes.marks_of(handle.pid))
+        environment = dict(mark.split("=", 1) for mark in marks if "=" in mark)
+        folder = handle.folder / files.WORK
+        if "MURMUR_FOLDER" not in environment or not folder.is_dir():
+            raise StartFailed(f"task {handle.task} does not run any more")
+        return Inside(shim.enter(command, SHELL), environment, folder)
+
+    def keep_child(self, pid: int, is_kept: bool) -> None:
+        (self._kept.add if is_kept else self._kept.discard)(pid)
 
     def clean(self, folder: Path) -> None:
         handle = self._running.pop(folder, None)
@@ -200,7 +216,8 @@ class PlainProcess(Ending):
     def _reap(self) -> None:
         """Wait for orphans of tasks that this process adopted and that have ended."""
         self._reaped_s = time.monotonic()
-        processes.reap_orphans(handle.pid for handle in list(self._running.values()))
+        shims = [handle.pid for handle in list(self._running.values())]
+        processes.reap_orphans([*shims, *self._kept])
 
 
 def find_program(spec: RunSpec, path: str) -> None:

@@ -11,6 +11,7 @@ end and nothing that anybody acts on otherwise.
 from __future__ import annotations
 
 import resource
+from collections.abc import Sequence
 
 import msgspec
 
@@ -64,6 +65,12 @@ def arguments(task: str, work: str, data_kb: int | None, command: list[str]) -> 
     """The whole command line: the shim under the task's name, then the command."""
     data = "unlimited" if data_kb is None else str(data_kb)
     return ["sh", "-c", SHIM, task, work, data, str(OPEN_FILES), *command]
+
+
+def enter(command: Sequence[str], shell: str = "sh") -> list[str]:
+    """The command line of a further command beside the task: a shell says 127 for one that is not
+    there, as users expect."""
+    return [shell, "-c", 'exec "$@"', "exec", *command]
 
 
 def read(text: str) -> ShimState:

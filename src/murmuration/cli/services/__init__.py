@@ -1,0 +1,1 @@
+"""Commands for services and tasks that run: look into them, scale them, undo what was changed."""

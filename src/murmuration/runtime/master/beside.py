@@ -1,0 +1,160 @@
+"""What the API offers for tasks and services that run: scaling, and commands beside a task.
+
+A command is a session that is begun, then talked to until it ends. Two requests instead of one
+connection that stays open: every answer is bounded, any HTTP client can do it, and a master that is
+replaced in the middle loses a command and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from murmuration.runtime.master.answers import Submitted
+from murmuration.runtime.master.openapi import ApiRoute
+from murmuration.runtime.net.http import HEADERS, Refusal, read_body
+from murmuration.runtime.net.wire import (
+    BeginSession,
+    SessionBegun,
+    SessionPart,
+    TalkToSession,
+)
+from murmuration.schedulers.central.explain import job_state
+from murmuration.schedulers.central.jobs import CentralTaskState
+from murmuration.schedulers.central.messages import ScaleJob
+from murmuration.workload.job_spec import COUNT_MAX
+
+if TYPE_CHECKING:
+    from murmuration.runtime.master.api import Api
+
+Body = TypeVar("Body")
+#: How long a command may take if nobody says, and at most; bytes of its command line.
+LIMIT_S, LIMIT_MAX_S, WORDS_MAX = 3600.0, 86_400.0, 2**17
+
+
+class ExecOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """A command to run beside a task."""
+
+    command: list[str]
+    #: Seconds after which it is killed.
+    timeout_s: float = LIMIT_S
+    #: Whether it will be given input; without, it reads nothing.
+    input: bool = False
+
+
+class ExecStarted(msgspec.Struct):
+    task: str
+    session: str
+
+
+class ExecInput(msgspec.Struct, forbid_unknown_fields=True):
+    """Input, in base64, and how long to wait for something to be written."""
+
+    data: bytes = b""
+    is_last: bool = False
+    wait_s: float = 0.0
+
+
+class ExecAnswer(msgspec.Struct):
+    """What the command wrote, in base64; with a code it has ended, and the session with it."""
+
+    stdout: bytes
+    stderr: bytes
+    taken: int
+    code: int | None
+    reason: str
+
+
+class ScaleOrder(msgspec.Struct, forbid_unknown_fields=True):
+    count: int
+
+
+async def scale(api: Api, request: Request, names: dict[str, str]) -> Response:
+    """Have so many tasks of a job."""
+    job, order = api.reading.job(names["job"]), _decode(await read_body(request), ScaleOrder)
+    if not 1 <= order.count <= COUNT_MAX:
+        sentence = f"expected a number from 1 to {COUNT_MAX}, got {order.count}"
+        raise Refusal(422, f"{sentence}; murmur kill ends a job")
+    if job.status or job.killed:
+        raise Refusal(409, f"job {job.name!r} is {job_state(job)}, and cannot be scaled")
+    if job.spec.gang:
+        raise Refusal(409, f"job {job.name!r} is a gang, whose tasks start together")
+    index = await api.tell(ScaleJob(job.name, order.count))
+    return _reply(Submitted(job.name, order.count, index), 202)
+
+
+async def begin_exec(api: Api, request: Request, names: dict[str, str]) -> Response:
+    """Start a command beside a task that runs."""
+    job, task = api.reading.task(names["task"])
+    order = _decode(await read_body(request), ExecOrder)
+    words = order.command
+    if not words or not words[0] or any("\0" in word for word in words):
+        raise Refusal(422, "command: expected a program and its arguments, without zero bytes")
+    if sum(map(len, words)) > WORDS_MAX:
+        raise Refusal(422, f"command: expected at most {WORDS_MAX} characters")
+    if not 0 < order.timeout_s <= LIMIT_MAX_S:
+        raise Refusal(422, f"timeout_s: expected seconds above 0, at most {LIMIT_MAX_S:g}")
+    if task.state is not CentralTaskState.RUNNING:
+        raise Refusal(409, f"{names['task']} is {task.state}; only a task that runs can be entered")
+    run = f"{job.name}.{task.index}.{task.run}"
+    begin = BeginSession(run, tuple(words), order.timeout_s, order.input)
+    answer = await api.ask_node(task.node, begin)
+    assert isinstance(answer, SessionBegun)
+    if answer.error:
+        raise Refusal(409, answer.error)
+    # The run and its node belong to the name: by the next request the task may be elsewhere.
+    name = f"{answer.session}@{task.run}@{task.node}"
+    return _reply(ExecStarted(names["task"], name), 201)
+
+
+async def talk_exec(api: Api, request: Request, names: dict[str, str]) -> Response:
+    """Give a command input and fetch its output."""
+    job, task = api.reading.task(names["task"])
+    order = _decode(await read_body(request) or b"{}", ExecInput)
+    session, run, node = (*names["session"].split("@", 2), "", "")[:3]
+    if not (run.isascii() and run.isdigit()):
+        raise Refusal(404, "expected the name of a session, as the answer that began it has it")
+    api.reading.check_node(node)
+    wait_s = min(max(order.wait_s, 0.0), LIMIT_MAX_S)
+    name = f"{job.name}.{task.index}.{run}"
+    talk = TalkToSession(session, name, order.data, order.is_last, wait_s)
+    part = await api.ask_node(node, talk)
+    assert isinstance(part, SessionPart)
+    if part.error:
+        raise Refusal(404, part.error)
+    return _reply(ExecAnswer(part.stdout, part.stderr, part.taken, part.code, part.reason))
+
+
+def _decode(body: bytes, kind: type[Body]) -> Body:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refusal(400, str(error)) from error
+
+
+def _reply(value: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, HEADERS)
+
+
+SERVICE_ROUTES = (
+    ApiRoute("POST", "/v1/jobs/{job}/scale", "Have so many tasks", scale, Submitted, ScaleOrder),
+    ApiRoute(
+        "POST",
+        "/v1/tasks/{task}/exec",
+        "Run a command beside a task",
+        begin_exec,
+        ExecStarted,
+        ExecOrder,
+    ),
+    ApiRoute(
+        "POST",
+        "/v1/tasks/{task}/exec/{session}",
+        "Give a command input, and fetch its output",
+        talk_exec,
+        ExecAnswer,
+        ExecInput,
+    ),
+)

@@ -1,0 +1,74 @@
+"""The parts of a job's specification that only services have: how to see whether a task is well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+SECONDS_MAX = 86_400.0
+FAILURES_MAX = 1000
+
+
+class HealthCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a node agent sees whether a task is well: a command that ends with 0, a port that takes
+    connections, or a page that is answered for."""
+
+    command: list[str] = []
+    tcp: bool = False
+    #: The path of a page; a status from 200 to 399 is well.
+    http: str = ""
+    #: 0 stands for the first port of the task's own.
+    port: int = 0
+    interval_s: float = 10.0
+    timeout_s: float = 5.0
+    #: A task that was well is not when so many checks in a row have failed.
+    failures: int = 3
+    #: A task that was never well has this long, and after it as long as that many checks take.
+    start_period_s: float = 0.0
+
+    @property
+    def patience_s(self) -> float:
+        """How long a task may take until it is well for the first time."""
+        return self.start_period_s + self.failures * self.interval_s
+
+
+def find_health_errors(
+    check: HealthCheck | None, kind: str, ports: list[int]
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with a check of a job: field and sentence."""
+    if check is None:
+        return
+    if kind != "service":
+        yield "health", 'expected only for kind = "service"'
+    if sum(map(bool, (check.command, check.tcp, check.http))) != 1:
+        yield "health", "expected one of command, tcp = true and http"
+    if check.command and (not check.command[0] or any("\0" in word for word in check.command)):
+        yield "health.command", "expected a program and its arguments, without zero bytes"
+    if check.command and check.port:
+        yield "health.port", "expected only with tcp or http"
+    if not 0 <= check.port <= 65535:
+        yield "health.port", f"expected a port from 1 to 65535, or 0, got {check.port}"
+    if not check.command and not check.port and not ports:
+        yield "health.port", "expected a port, because the job has none of its own (ports)"
+    if check.http and not _is_path(check.http):
+        yield "health.http", f"expected a path such as /ready, got {check.http[:60]!r}"
+    yield from _find_time_errors(check)
+
+
+def _find_time_errors(check: HealthCheck) -> Iterator[tuple[str, str]]:
+    for name in ("interval_s", "timeout_s"):
+        value = getattr(check, name)
+        if not 0.1 <= value <= SECONDS_MAX:
+            yield f"health.{name}", f"expected seconds from 0.1 to {SECONDS_MAX:g}, got {value:g}"
+    if not 0 <= check.start_period_s <= SECONDS_MAX:
+        sentence = f"expected seconds from 0 to {SECONDS_MAX:g}, got {check.start_period_s:g}"
+        yield "health.start_period_s", sentence
+    if not 1 <= check.failures <= FAILURES_MAX:
+        yield "health.failures", f"expected from 1 to {FAILURES_MAX}, got {check.failures}"
+
+
+def _is_path(path: str) -> bool:
+    """Whether it can stand in a request as it is."""
+    is_plain = path.isascii() and path.isprintable() and " " not in path
+    return path.startswith("/") and is_plain and len(path) <= 1024
