@@ -8,6 +8,7 @@ export default defineConfig({
   build: {
     outDir: "../src/murmuration/dashboard/built",
     emptyOutDir: false,
+    cssCodeSplit: false,
     target: "es2022",
     rollupOptions: {
       input: "src/report/main.ts",

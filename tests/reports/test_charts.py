@@ -17,8 +17,8 @@ NAMESPACE = "http://www.w3.org/2000/svg"
 NUMBERS = st.one_of(st.none(), st.floats(), st.sampled_from([0.0, -1.0, 1.0, 30.0]))
 
 
-def parse(figure: Figure, width: float = 480, embedded: bool = False) -> ElementTree.Element:
-    return ElementTree.fromstring(draw(figure, width, embedded))
+def parse(figure: Figure, width: float = 480) -> ElementTree.Element:
+    return ElementTree.fromstring(draw(figure, width))
 
 
 def shapes(root: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
@@ -68,16 +68,15 @@ def any_series(draw_value: st.DrawFn) -> Series:
     st.lists(any_series(), max_size=3),
     st.booleans(),
     st.booleans(),
-    st.booleans(),
     st.text(max_size=30),
 )
 def test_any_chart_is_well_formed(
-    series: list[Series], x_log: bool, y_log: bool, embedded: bool, title: str
+    series: list[Series], x_log: bool, y_log: bool, title: str
 ) -> None:
     chart = Chart(
         title, "x", title, tuple(series), x_log, y_log, (("limit", 3.0), ("none", math.nan)), title
     )
-    check_coordinates(parse(chart, embedded=embedded))
+    check_coordinates(parse(chart))
     columns, rows = table_of(chart)
     assert all(len(row) == len(columns) for row in rows)
 
@@ -183,7 +182,7 @@ def test_titles_are_escaped() -> None:
     chart = Chart(
         nasty, nasty, nasty, (Series(nasty, [1], [1]),), lines=((nasty, 1.0),), note=nasty
     )
-    for text in (draw(chart), draw(chart, embedded=True), standalone(chart)):
+    for text in (draw(chart), standalone(chart)):
         assert "<script" not in text
         ElementTree.fromstring(text.encode())
 

@@ -3,7 +3,6 @@ collide."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from murmuration.reports.figures import Bars
@@ -21,7 +20,6 @@ from murmuration.reports.frame import (
     header,
     no_data,
     plot_height,
-    readout,
     reference_lines,
     upright,
     value_text,
@@ -130,8 +128,7 @@ def _column(bars: Bars, series: int, scale: Scale, slots: Slots, look: Look) -> 
             )
         elif _values_fit(bars, slots) and scale.holds(value):
             parts.append(_value(bars, slots.left(group, series) + slots.bar / 2, value, scale))
-    readout = _readout(bars, name, known, scale, slots) if look.embedded else {}
-    return tag("g", *parts, class_=f"series {colour_class(series)}", **readout)
+    return tag("g", *parts, class_=f"series {colour_class(series)}")
 
 
 def _bar(left: float, width: float, value: float, scale: Scale, tip: str) -> str:
@@ -215,16 +212,3 @@ def _group_names(groups: tuple[str, ...], slots: Slots) -> MarkupBlock:
 
 def _draw_slanted(text: str, x: float, y: float) -> str:
     return draw_words(text, x, y, "tick", "end", transform=f"rotate(-40 {px(x)} {px(y)})")
-
-
-def _readout(
-    bars: Bars, name: str, known: list[tuple[int, float]], scale: Scale, slots: Slots
-) -> dict[str, object]:
-    """The numbers a page needs to answer the pointer: one stop per group."""
-    lists: dict[str, Sequence[object]] = {
-        "px": [round(slots.centre(group), 1) for group, _ in known],
-        "py": [round(scale.at(value), 1) for _, value in known],
-        "x": [bars.groups[group] for group, _ in known],
-        "y": [float(f"{value:.5g}") for _, value in known],
-    }
-    return readout(name, "", bars.y_percent, lists)

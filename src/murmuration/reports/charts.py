@@ -28,15 +28,14 @@ __all__ = [
 _MARGIN = 12
 
 
-def draw(figure: Figure, width: float = 480, embedded: bool = False) -> str:
+def draw(figure: Figure, width: float = 480) -> str:
     """An inline SVG that scales with its container; colours come from the classes of the page
     around it.
 
     `width` sets the proportion of text to plot: 400 suits a phone or a paper column, 880 a full
-    row. `embedded` leaves title and note to the page and adds the numbers that its pointer readout
-    needs.
+    row.
     """
-    look = Look(width, embedded)
+    look = Look(width)
     match figure:
         case Bars():
             return draw_bars(figure, look)

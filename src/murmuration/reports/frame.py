@@ -3,8 +3,7 @@ itself."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -39,7 +38,6 @@ class Look:
     """How wide to draw, and whether a page around the plot already shows its title and note."""
 
     width: float
-    embedded: bool
 
 
 @dataclass(frozen=True)
@@ -113,10 +111,10 @@ def header(title: str, y_label: str, keys: Sequence[Key], look: Look) -> MarkupB
     cover it."""
     parts: list[str] = []
     height = 0.0
-    for line in [] if look.embedded else wrap(title, look.width, TITLE * 1.05):
+    for line in wrap(title, look.width, TITLE * 1.05):
         height += TITLE + 5
         parts.append(draw_words(line, 0, height - 4, "title"))
-    legend = _legend(keys, look.width, height + (0 if look.embedded else 4))
+    legend = _legend(keys, look.width, height + 4)
     parts.append(legend.markup)
     height = legend.height
     if y_label:
@@ -271,25 +269,10 @@ def footer(x_label: str, note: str, look: Look, box: Box, depth: float) -> Marku
         parts.append(
             draw_words(shorten(x_label, look.width, TEXT), box.right, height - 1, "label", "end")
         )
-    for line in [] if look.embedded else wrap(note, look.width, TEXT):
+    for line in wrap(note, look.width, TEXT):
         height += TEXT + 5
         parts.append(draw_words(line, 0, height + 3, "note"))
     return MarkupBlock("".join(parts), height + 6)
-
-
-def readout(
-    name: str, x_name: str, as_percent: bool, lists: Mapping[str, Sequence[object]]
-) -> dict[str, object]:
-    """Attributes with the numbers a page needs to answer the pointer."""
-    packed: dict[str, object] = {
-        f"data_{key}": json.dumps(v, separators=(",", ":")) for key, v in lists.items() if v
-    }
-    return {
-        "data_name": name,
-        "data_x_name": x_name,
-        "data_unit": "%" if as_percent else None,
-        **packed,
-    }
 
 
 def document(
@@ -304,6 +287,4 @@ def document(
         viewBox=f"0 0 {px(look.width)} {px(height)}",
         role="img",
         aria_label=label,
-        data_top=box.top if look.embedded else None,
-        data_bottom=box.bottom if look.embedded else None,
     )

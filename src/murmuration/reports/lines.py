@@ -23,7 +23,6 @@ from murmuration.reports.frame import (
     header,
     no_data,
     plot_height,
-    readout,
     reference_lines,
     upright,
     value_text,
@@ -219,7 +218,6 @@ def _drawn(chart: Chart, index: int, path: Path, look: Look) -> str:
         "g",
         *parts,
         class_=f"series {colour}",
-        **(_readout(chart, series, path) if look.embedded else {}),
     )
 
 
@@ -266,20 +264,3 @@ def _tip(chart: Chart, series: Series, point: Point) -> str:
     state = " (saturated)" if point.hollow else ""
     value = value_text(point.y, chart.y_percent)
     return f"{series.name}{state}\n{chart.x_label}: {human(point.x)}\n{chart.y_label}: {value}"
-
-
-def _readout(chart: Chart, series: Series, path: Path) -> dict[str, object]:
-    """The numbers a page needs to answer the pointer."""
-    points = [point for point in path if point is not None]
-    lists: dict[str, Sequence[object]] = {
-        "px": [round(point.left, 1) for point in points],
-        "py": [round(point.top, 1) for point in points],
-        "x": [_digits(point.x, 7) for point in points],
-        "y": [_digits(point.y, 5) for point in points],
-        "hollow": [int(point.hollow) for point in points] if _saturates(series) else [],
-    }
-    return readout(series.name, chart.x_label, chart.y_percent, lists)
-
-
-def _digits(value: float, count: int) -> float:
-    return float(f"{value:.{count}g}")

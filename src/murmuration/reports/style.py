@@ -63,24 +63,6 @@ def asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _variables(palette: dict[str, str]) -> str:
-    return " ".join(f"--{name}: {value};" for name, value in palette.items())
-
-
-def page_style() -> str:
-    """The whole style sheet of a page: the reader's system chooses the theme unless the reader
-    does; paper is light."""
-    light, dark = _variables(LIGHT), _variables(DARK)
-    themes = [
-        f":root {{ color-scheme: light; {light} }}",
-        f"@media (prefers-color-scheme: dark) {{ :root {{ color-scheme: dark; {dark} }} }}",
-        f":root[data-theme=light] {{ color-scheme: light; {light} }}",
-        f":root[data-theme=dark] {{ color-scheme: dark; {dark} }}",
-        f"@media print {{ :root, :root[data-theme] {{ color-scheme: light; {light} }} }}",
-    ]
-    return "\n".join([*themes, asset("chart.css"), asset("page.css")])
-
-
 def plot_style() -> str:
     """The style inside a lone SVG file, with colours written out: many SVG readers know no
     variables."""

@@ -106,6 +106,8 @@ function referenceLines(u: uPlot, chart: Chart) {
   ctx.save();
   ctx.font = `${11 * devicePixelRatio}px ${getComputedStyle(document.body).fontFamily}`;
   ctx.strokeStyle = ctx.fillStyle = colour("reference");
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
   ctx.lineWidth = devicePixelRatio;
   ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
   for (const [name, value] of chart.lines ?? []) {

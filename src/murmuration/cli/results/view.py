@@ -1,4 +1,4 @@
-"""`murmur view`: the web page of a live cluster."""
+"""`murmur view`: the web page of a live cluster, or of runs that were made before."""
 
 from __future__ import annotations
 
@@ -11,16 +11,50 @@ from murmuration.cli.live import common as live
 
 
 @click.command()
+@click.argument("places", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN...]")
 @live.DIR
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page of runs.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the page of runs to a file instead of serving it.",
+)
 @common.with_options(common.JSON)
-def view(folder: Path | None, as_json: bool) -> None:
-    """Print a link to the web page of the cluster.
+def view(
+    places: tuple[Path, ...], folder: Path | None, port: int, out: Path | None, as_json: bool
+) -> None:
+    """Look at a cluster or at runs in a browser.
 
-    It works once, within ten minutes; the browser then stays signed in.
+    Without RUN it prints a link to the page of the live cluster, which works once, within ten
+    minutes. RUN is the folder of a run, a comparison, a sweep, a plan or a reproduction; several
+    runs are drawn side by side on one time axis. Their page is served on this host until Ctrl-C.
+
+    \\b
+    Examples:
+      murmur simulate omega-a --days 0.02 --out a
+      murmur view a --out a.html
     """
-    from murmuration.cli.live.up import page_link
+    if not places:
+        from murmuration.cli.live.up import page_link
 
-    link = page_link(folder)
+        _print_link(page_link(folder), as_json)
+        return
+    from murmuration.experiments.pages.view import view_text
+
+    text = view_text(places)
+    if out is not None:
+        from murmuration.base import files
+
+        files.write_text(out, text)
+        common.say(f"page: {out}")
+        return
+    from murmuration.cli.results.serve import serve_page
+
+    serve_page(text, port, lambda url: _print_link(url, as_json))
+
+
+def _print_link(link: str, as_json: bool) -> None:
     if as_json:
         common.print_json({"link": link})
     else:
