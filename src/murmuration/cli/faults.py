@@ -29,6 +29,12 @@ SCHEDULES, COUNT = 100, 100
     help=f"The protocol to run on a small cell (default: {PROTOCOLS[0]}).",
 )
 @click.option(
+    "--masters",
+    type=click.IntRange(min=1, max=9),
+    metavar="N",
+    help="With --protocol central: so many masters on one store, and frameworks (default: one).",
+)
+@click.option(
     "--schedules",
     type=click.IntRange(min=1),
     metavar="N",
@@ -47,6 +53,7 @@ SCHEDULES, COUNT = 100, 100
 def faults(
     scenario: str | None,
     protocol: str | None,
+    masters: int | None,
     schedules: int | None,
     count: int | None,
     scheduler: str | None,
@@ -65,6 +72,10 @@ def faults(
     masters and node agents crash and nodes are cut off. No task may run twice at a time, no job may
     be lost, and no process may be left over.
 
+    With --masters, the whole control plane: masters that lead by a lease, the store in etcd, node
+    agents, two frameworks by offers and two schedulers by transactions. At most one master may act,
+    no node may be overbooked, every offer must be answered or rescinded, and shares must converge.
+
     A failure prints the command that repeats it, and the exit code is 1.
     """
     if scenario is None:
@@ -73,12 +84,14 @@ def faults(
                 "--count, --scheduler, --set and --days: expected with a SCENARIO; a protocol "
                 "takes --schedules and --seed"
             )
-        _protocol(
-            protocol or PROTOCOLS[0], schedules or SCHEDULES, 1 if seed is None else seed, as_json
-        )
+        name = protocol or PROTOCOLS[0]
+        if masters is not None and name != "central":
+            raise InputError(f"--masters: expected with --protocol central, got {name}")
+        first = 1 if seed is None else seed
+        _protocol(name, masters, schedules or SCHEDULES, first, as_json)
         return
-    if protocol is not None or schedules is not None:
-        raise InputError("--protocol and --schedules: expected without a SCENARIO")
+    if (protocol, schedules, masters) != (None, None, None):
+        raise InputError("--protocol, --masters and --schedules: expected without a SCENARIO")
     spec = common.choose_spec(common.read_study(scenario, settings, seed, days), scheduler)
     _scenario(spec.scenario, COUNT if count is None else count, as_json)
 
@@ -109,11 +122,11 @@ def _print_scenario(outcome: Figures) -> None:
     )
 
 
-def _protocol(protocol: str, schedules: int, seed: int, as_json: bool) -> None:
+def _protocol(protocol: str, masters: int | None, schedules: int, seed: int, as_json: bool) -> None:
     from murmuration.experiments.faults import run_schedules
 
     with common.progress(protocol, schedules) as update:
-        document = run_schedules(protocol, schedules, seed, update)
+        document = run_schedules(protocol, schedules, seed, update, masters)
     if as_json:
         common.print_json(document)
     else:

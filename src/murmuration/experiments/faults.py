@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,12 @@ def run_schedules(
     schedules: int,
     seed: int,
     update: Callable[[int], None] = lambda count: None,
+    masters: int | None = None,
 ) -> Figures:
-    """Run so many fault schedules of a protocol, from this seed on. A schedule that breaks a rule
-    does not end the others: `failures` has its sentence, and `totals` counts those that passed."""
-    run_schedule = protocols.load_schedule(protocol)
+    """Run so many fault schedules of a protocol, from this seed on; with `masters`, of a whole
+    control plane. A schedule that breaks a rule does not end the others: `failures` has its
+    sentence, and `totals` counts those that passed."""
+    run_schedule = protocols.load_schedule(protocol) if masters is None else _with_masters(masters)
     passed: list[Figures] = []
     failures: list[str] = []
     for n in range(schedules):
@@ -56,11 +59,18 @@ def run_schedules(
     keys = [key for key in (passed[0] if passed else {}) if key != "seed"]
     return {
         "protocol": protocol,
+        "masters": masters or 1,
         "schedules": schedules,
         "seed": seed,
         "failures": failures,
         "totals": {key: sum(figures[key] for figures in passed) for key in keys},
     }
+
+
+def _with_masters(masters: int) -> Callable[[int], Figures]:
+    from murmuration.experiments.control_plane.schedule import run_schedule
+
+    return partial(run_schedule, masters=masters)
 
 
 def run_with_faults(

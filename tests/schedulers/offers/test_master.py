@@ -13,7 +13,10 @@ from murmuration.schedulers.agent import Wake
 from murmuration.schedulers.offers.allocators import priority
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
+    CommitTasks,
+    Committed,
     Filters,
+    FrameworkGone,
     GetGuaranteedShare,
     GuaranteedShare,
     KillTask,
@@ -22,6 +25,7 @@ from murmuration.schedulers.offers.messages import (
     NodeLeft,
     NodeLost,
     OfferRescinded,
+    Reconcile,
     Register,
     ReplyToOffer,
     ResourceOffer,
@@ -309,3 +313,50 @@ def test_a_framework_without_a_guarantee_waits() -> None:
     cluster.needs("c", now=1.0)
     assert cluster.master.due == math.inf
     assert cluster.tell(Wake(), 100.0) == []
+
+
+def launched(cluster: Cluster, name: str = "t") -> ResourceOffer:
+    """A task of framework a runs on the only node, by the offer that is returned."""
+    offer = next(m for m in cluster.tell(SetNeedsOffers("a", True)) if isinstance(m, ResourceOffer))
+    reply = ReplyToOffer("a", offer.offer, (Task(name, "n0", (1, 1)),))
+    assert LaunchTask("a", reply.tasks[0]) in cluster.tell(reply)
+    return offer
+
+
+def test_a_framework_that_was_away_hears_how_its_tasks_ended() -> None:
+    cluster = Cluster()
+    launched(cluster)
+    assert cluster.tell(Reconcile("a", ("t",))) == []  # it runs
+    cluster.tell(TaskReport("a", "t", Status.FINISHED))
+    assert cluster.tell(Reconcile("a", ("t",))) == [StatusUpdate("a", "t", Status.FINISHED)]
+
+
+def test_a_task_that_nobody_has_is_lost_only_when_all_nodes_are_known() -> None:
+    cluster = Cluster()
+    cluster.master.knows_all_s = 10.0
+    assert cluster.tell(Reconcile("a", ("t",)), 9.9) == []
+    (update,) = cluster.tell(Reconcile("a", ("t",)), 10.0)
+    assert update == StatusUpdate("a", "t", Status.LOST, "no node has it")
+
+
+def test_a_reply_and_a_transaction_that_come_twice_are_carried_out_once() -> None:
+    cluster = Cluster()
+    offer = launched(cluster)
+    again = ReplyToOffer("a", offer.offer, (Task("t", "n0", (1, 1)),))
+    assert not [m for m in cluster.tell(again) if isinstance(m, StatusUpdate | LaunchTask)]
+    commit = CommitTasks("b", 1, (Task("u", "n0", (1, 1)),), (10,))
+    cluster.tell(SetNeedsOffers("a", False))
+    cluster.tell(FrameworkGone("a"))
+    assert [type(m) for m in cluster.tell(commit)] == [Committed, LaunchTask]
+    assert cluster.tell(commit) == []
+    # What ended may be run again under its name, by another transaction.
+    cluster.tell(TaskReport("b", "u", Status.FINISHED))
+    later = CommitTasks("b", 2, commit.tasks, (10,))
+    assert [type(m) for m in cluster.tell(later)] == [Committed, LaunchTask]
+
+
+def test_offers_go_back_when_a_framework_goes_or_comes_back() -> None:
+    for event in (FrameworkGone("a"), Register("a")):
+        cluster = Cluster()
+        (offer,) = cluster.tell(SetNeedsOffers("a", True))
+        assert OfferRescinded("a", offer.offer) in cluster.tell(event)

@@ -31,6 +31,7 @@ from murmuration.schedulers.offers.messages import (
     KillTask,
     NodeLost,
     OfferRescinded,
+    Reconcile,
     Register,
     ReplyToOffer,
     ResourceOffer,
@@ -159,6 +160,12 @@ class OutsideScheduler:
 
     def kill_task(self, task: str) -> None:
         self.send(KillTask(self.name, task))
+
+    def reconcile(self, tasks: Sequence[str]) -> None:
+        """Ask which of these tasks are not alive any more: their ends come as status updates, those
+        of tasks that no node has as lost. For a scheduler that was away, or whose master was; ask
+        again until nothing is in doubt, because a new master may not know yet."""
+        self.send(Reconcile(self.name, tuple(tasks)))
 
     def unregister(self) -> None:
         """Leave for good: its tasks are killed."""

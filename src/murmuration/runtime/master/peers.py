@@ -36,7 +36,7 @@ from murmuration.schedulers.central.messages import (
     ToAgent,
     Welcome,
 )
-from murmuration.schedulers.offers.messages import FromFramework, ReplyToOffer, SetNeedsOffers
+from murmuration.schedulers.offers.messages import FrameworkGone, FromFramework
 from murmuration.workload.job_spec import NAME
 
 if TYPE_CHECKING:
@@ -243,10 +243,7 @@ class Peers:
     def _lose_scheduler(self, name: str) -> None:
         """Its tasks go on; what was offered to it goes back."""
         del self._frameworks[name]
-        self._tell(SetNeedsOffers(name, False))
-        offers = self._master.resource_manager.offers.values()
-        for number in [offer.offer for offer in offers if offer.framework == name]:
-            self._tell(ReplyToOffer(name, number))
+        self._tell(FrameworkGone(name))
 
     # What the master says.
 

@@ -6,12 +6,9 @@
     └──────────────────────── started again by whoever started it ───────────────────────────┘
 ```
 
-**At most one leads.** The key goes when its lease does, and only then can another master take it.
-The leader counts the lease from *before* it asked for the renewal, and stops a margin earlier
-(`is_leading`). So there is no moment at which two masters believe that they lead, if no clock runs
-faster than another by more than the margin. That matters for what rests on no fact: a heartbeat
-that a deposed master answered would keep the tasks of a node alive which the next master has given
-up. What rests on facts is safe without any clock: the store refuses them (`store/etcd.py`).
+**At most one leads.** The key goes when its lease does, and only then can another master take it;
+how long the leader may believe in its lease is decided in `schedulers/central/leadership.py`. What
+rests on facts is safe without any clock: the store refuses them (`store/etcd.py`).
 
 Each host has a folder of its own with the token. A master that stands by writes there where the
 leader is, so that commands work on its host too.
@@ -32,14 +29,22 @@ import msgspec
 from murmuration.base.errors import InputError
 from murmuration.runtime.net.directory import FolderDirectory, Leader
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, is_absent, put
+from murmuration.schedulers.central.leadership import RENEWALS, Leadership
 
-#: Renewals per lease, and the share of it that the leader does not use.
-RENEWALS, MARGIN = 6, 0.1
 #: How often a master that stands by looks.
 LOOK_S = 0.1
 
 T = TypeVar("T")
 log = logging.getLogger("murmuration.election")
+
+
+def campaign(client: EtcdClient, key: str, seconds: int) -> tuple[int, float] | None:
+    """Take the key that stands for leading if it is free: the lease, and how long it lasts from
+    when it was asked for. None if somebody else has it."""
+    if client.get(key) is not None:
+        return None
+    lease, lasts_s = client.grant(seconds)
+    return (lease, lasts_s) if client.commit([is_absent(key)], [put(key, b"", lease)]) else None
 
 
 class EtcdDirectory(FolderDirectory):
@@ -50,11 +55,11 @@ class EtcdDirectory(FolderDirectory):
         self._client, self._lease_s = client, lease_s
         self._key = f"/murmuration/{name}/leader"
         self._lease, self._is_away = 0, False
-        self._leads_until_s = float("-inf")
+        self._leadership = Leadership()
         self._renewing: asyncio.Task[None] | None = None
 
     def is_leading(self) -> bool:
-        return time.monotonic() < self._leads_until_s
+        return self._leadership.is_leading(time.monotonic())
 
     async def lead(self) -> None:
         """Stand by until the key is free, and take it."""
@@ -67,13 +72,9 @@ class EtcdDirectory(FolderDirectory):
 
     async def _campaign(self) -> bool:
         """Take the key if it is free; whether it was."""
+        began = time.monotonic()
         try:
-            if await self._call(lambda: self._client.get(self._key)) is not None:
-                return False
-            began = time.monotonic()
-            self._lease, lasts_s = await self._call(lambda: self._client.grant(self._lease_s))
-            taken = put(self._key, b"", self._lease)
-            is_ours = await self._call(lambda: self._client.commit([is_absent(self._key)], [taken]))
+            taken = await self._call(lambda: campaign(self._client, self._key, self._lease_s))
         except EtcdError as error:
             # It may have been carried out: the key goes with its lease then.
             if not self._is_away:
@@ -81,9 +82,11 @@ class EtcdDirectory(FolderDirectory):
             self._is_away = True
             return False
         self._is_away = False
-        if is_ours:
-            self._leads_until_s = began + (1.0 - MARGIN) * lasts_s
-        return is_ours
+        if taken is None:
+            return False
+        self._lease, lasts_s = taken
+        self._leadership.renew(began, lasts_s)
+        return True
 
     async def _follow(self) -> None:
         """Write down who leads, for the commands on this host."""
@@ -102,8 +105,7 @@ class EtcdDirectory(FolderDirectory):
             except EtcdError as error:
                 log.warning("the lease was not renewed: %s", error)
                 continue
-            # A lease that etcd has ended stays ended, whatever this clock says.
-            self._leads_until_s = began + (1.0 - MARGIN) * lasts_s
+            self._leadership.renew(began, lasts_s)
 
     async def deposed(self) -> None:
         assert self._renewing is not None
@@ -122,7 +124,7 @@ class EtcdDirectory(FolderDirectory):
         """Leave the key to the next at once."""
         if self._renewing is not None:
             self._renewing.cancel()
-        self._leads_until_s = float("-inf")
+        self._leadership.resign()
         with contextlib.suppress(EtcdError):
             await self._call(lambda: self._client.revoke(self._lease))
         self._client.close()

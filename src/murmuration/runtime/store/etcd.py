@@ -78,8 +78,14 @@ class Document(msgspec.Struct, array_like=True):
 class EtcdStore:
     """The store of the cluster `name`. Opening it changes nothing; `recover` makes it ours."""
 
-    def __init__(self, client: EtcdClient, name: str, snapshot_bytes: int = SNAPSHOT_BYTES) -> None:
-        self._client, self._snapshot_bytes = client, snapshot_bytes
+    def __init__(
+        self,
+        client: EtcdClient,
+        name: str,
+        snapshot_bytes: int = SNAPSHOT_BYTES,
+        part_bytes: int = PART,
+    ) -> None:
+        self._client, self._snapshot_bytes, self._part_bytes = client, snapshot_bytes, part_bytes
         self._root = f"/murmuration/{name}/"
         self._epoch = self._root + "epoch"
         self._fence: list[etcd.Operation] = []
@@ -164,8 +170,9 @@ class EtcdStore:
     ) -> None:
         """One key that makes everything before it count."""
         document = Document(last, crc32(data), data)
-        if len(data) > PART:
-            pieces = [data[k : k + PART] for k in range(0, len(data), PART)]
+        if len(data) > self._part_bytes:
+            size = self._part_bytes
+            pieces = [data[k : k + size] for k in range(0, len(data), size)]
             for k, piece in enumerate(pieces):
                 self._commit([etcd.put(self._part(parts_folder, number, k), piece)])
             document = Document(last, crc32(data), parts=len(pieces))

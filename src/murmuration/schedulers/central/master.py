@@ -79,6 +79,7 @@ from murmuration.schedulers.central.state import CentralSettings as CentralSetti
 from murmuration.schedulers.central.state import MasterState, NodeRecord
 from murmuration.schedulers.offers.messages import (
     Committed,
+    FrameworkGone,
     KillTask,
     LaunchTask,
     NodeJoined,
@@ -187,6 +188,7 @@ class CentralMaster(MasterState):
         self.jobs.recover(((job, *self.check(job.spec)) for job in event.jobs), self._now)
         self.draining = set(event.draining)
         self.access.recover(event)
+        self.resource_manager.knows_all_s = self._now + self.leases.lease_s
         self.leases.expect((task.node for _, task in self.jobs.runs.values()), self._now)
 
     # Node agents.
@@ -455,6 +457,7 @@ _MAKES_ROOM = (
     ReplyToOffer,
     SetNeedsOffers,
     Unregister,
+    FrameworkGone,
 )
 _ON: dict[type, Callable[[CentralMaster, Any], None]] = {
     SubmitJob: CentralMaster._on_submit,

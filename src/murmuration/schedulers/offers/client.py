@@ -19,6 +19,10 @@ class Client:
     refused: dict[str, tuple[float, Vector]] = field(default_factory=dict)
     #: When it last asked for offers, was made one, or had tasks revoked for it.
     served: float = 0.0
+    #: The offer it has replied to last, and its last transaction with the names of its tasks: a
+    #: message that comes twice is carried out once.
+    replied: int = 0
+    commit: tuple[int, tuple[str, ...]] | None = None
 
     def looks_at(self, part: Slice, now: float) -> bool:
         """Whether it would look at an offer of this slice; a filtered resource is as good as a

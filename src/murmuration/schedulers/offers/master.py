@@ -24,6 +24,7 @@ from murmuration.schedulers.offers.messages import (
     Callback,
     CommitTasks,
     Committed,
+    FrameworkGone,
     GetGuaranteedShare,
     GuaranteedShare,
     KillTask,
@@ -32,6 +33,7 @@ from murmuration.schedulers.offers.messages import (
     NodeLeft,
     NodeLost,
     OfferRescinded,
+    Reconcile,
     Register,
     ReplyToOffer,
     ResourceOffer,
@@ -52,6 +54,9 @@ from murmuration.schedulers.offers.messages import (
 )
 from murmuration.schedulers.offers.revocation import choose_victims
 from murmuration.schedulers.offers.transactions import accept_tasks
+
+#: Ends that are remembered for frameworks that were away when they were told.
+ENDS_MAX = 10_000
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,11 @@ class Master:
         self.stopping: dict[Key, tuple[Status, str]] = {}
         #: Nodes on which tasks were revoked, and for whom; nobody else is offered them before.
         self.cleared: dict[str, str] = {}
+        #: From when on a task that is not in the ledger does not run anywhere. A master that takes
+        #: over knows that only when every node has joined or has ended its tasks.
+        self.knows_all_s = -math.inf
+        #: How the last tasks ended, the oldest first.
+        self._ends: dict[Key, StatusUpdate] = {}
         self._rng = rng
         self._now = 0.0
         self._out: list[Effect] = []
@@ -185,7 +195,7 @@ class Master:
             key = (held.framework, held.task.task)
             self.stopping.pop(key, None)
             if key not in running:
-                self._call_back(StatusUpdate(*key, Status.LOST, f"{node} was lost"))
+                self._tell_end(StatusUpdate(*key, Status.LOST, f"{node} was lost"))
         self._changed.pop(node, None)
         self.cleared.pop(node, None)
 
@@ -199,7 +209,16 @@ class Master:
             if asked is not None and status is Status.KILLED:
                 status, reason = asked
             self._changed[self.ledger.end(key).task.node] = None
+            self._tell_end(StatusUpdate(event.framework, event.task, status, reason))
+            return
         self._call_back(StatusUpdate(event.framework, event.task, status, reason))
+
+    def _tell_end(self, update: StatusUpdate) -> None:
+        """Its framework may not be there to hear it: it is kept for when it asks."""
+        self._ends[update.framework, update.task] = update
+        if len(self._ends) > ENDS_MAX:
+            del self._ends[next(iter(self._ends))]
+        self._call_back(update)
 
     # Schedulers of shared state (6.1).
 
@@ -215,7 +234,11 @@ class Master:
 
     def _on_commit(self, event: CommitTasks) -> None:
         """What is accepted is launched; what is on offer to somebody is as good as taken."""
-        self._client(event.framework)
+        client = self._client(event.framework)
+        asked = (event.transaction, tuple(task.task for task in event.tasks))
+        if client.commit == asked:
+            return  # it was heard twice
+        client.commit = asked
         accepted = accept_tasks(self.ledger, event)
         for task in accepted:
             self.ledger.start(event.framework, task)
@@ -240,17 +263,40 @@ class Master:
         return self.clients[name]
 
     def _on_register(self, event: Register) -> None:
-        self._client(event.framework)
+        """The first thing a framework says on a connection: offers of an earlier one are void."""
+        self._client(event.framework).commit = None
+        self._take_back_all(event.framework)
         position = self.ledger.position[event.framework]
         self.weight[position], self.guaranteed[position] = event.weight, event.guaranteed
 
     def _on_unregister(self, event: Unregister) -> None:
         self._client(event.framework)
         self.clients[event.framework] = Client()
-        for offer in [o for o in self.offers.values() if o.framework == event.framework]:
-            self._rescind(offer)
+        self._take_back_all(event.framework)
         for key in [key for key in self.ledger.tasks if key[0] == event.framework]:
             self._stop(key, Status.KILLED, "its framework left")
+
+    def _on_gone(self, event: FrameworkGone) -> None:
+        if event.framework in self.clients:
+            self.clients[event.framework].needs = False
+            self._take_back_all(event.framework)
+
+    def _take_back_all(self, framework: str) -> None:
+        for offer in [o for o in self.offers.values() if o.framework == framework]:
+            self._rescind(offer)
+
+    def _on_reconcile(self, event: Reconcile) -> None:
+        """Say how tasks ended that the framework believes alive; of one that nobody has heard of,
+        only when nobody can run it."""
+        self._client(event.framework)
+        for task in event.tasks:
+            key = (event.framework, task)
+            if key in self.ledger.tasks:
+                continue
+            if key in self._ends:
+                self._call_back(self._ends[key])
+            elif self._now >= self.knows_all_s:
+                self._call_back(StatusUpdate(*key, Status.LOST, "no node has it"))
 
     def _on_needs(self, event: SetNeedsOffers) -> None:
         client = self._client(event.framework)
@@ -279,7 +325,9 @@ class Master:
     def _on_reply(self, event: ReplyToOffer) -> None:
         offer = self.offers.get(event.offer)
         if offer is None or offer.framework != event.framework:
-            for task in event.tasks:
+            # A reply that is heard twice has launched its tasks: they are not lost.
+            again = event.offer == self._client(event.framework).replied
+            for task in () if again else event.tasks:
                 self._call_back(
                     StatusUpdate(
                         event.framework, task.task, Status.LOST, "the offer no longer stands"
@@ -287,6 +335,7 @@ class Master:
                 )
             return
         room = {part.node: self.ledger.room(part) for part in offer.slices}
+        self.clients[event.framework].replied = event.offer
         self._take_back(offer)
         for task in event.tasks:
             self._launch(event.framework, task, room)
@@ -479,6 +528,8 @@ _ON: dict[type, Callable[[Master, Any], None]] = {
     SetFilters: Master._on_filters,
     GetGuaranteedShare: Master._on_get_guaranteed,
     KillTask: Master._on_kill,
+    Reconcile: Master._on_reconcile,
+    FrameworkGone: Master._on_gone,
     SetOpen: Master._on_open,
     SyncTable: Master._on_sync,
     CommitTasks: Master._on_commit,

@@ -176,6 +176,21 @@ class KillTask(FrameworkAction, frozen=True):
     task: str
 
 
+class Reconcile(FrameworkAction, frozen=True):
+    """A framework that was away asks about the tasks it believes to be alive. It hears of those
+    that are not; said again until nothing is in doubt, because a new master may not know yet."""
+
+    framework: str
+    tasks: tuple[str, ...]
+
+
+class FrameworkGone(OffersMessage, frozen=True):
+    """The connection of a framework broke, or another takes its place: what was offered to it goes
+    back. Its tasks go on."""
+
+    framework: str
+
+
 # From the master to frameworks: the scheduler callbacks.
 
 
@@ -279,6 +294,8 @@ ToMaster = (
     | SetFilters
     | GetGuaranteedShare
     | KillTask
+    | Reconcile
+    | FrameworkGone
     | Wake
     | SetOpen
     | SyncTable
@@ -298,6 +315,7 @@ FromFramework = (
     | SetFilters
     | GetGuaranteedShare
     | KillTask
+    | Reconcile
     | SyncTable
     | CommitTasks
 )

@@ -27,7 +27,14 @@ from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central import memory
 from murmuration.schedulers.central.health import CheckHealth, HealthSeen
 from murmuration.schedulers.central.master import CentralMaster, CentralSettings
-from murmuration.schedulers.central.messages import Ended, HangUp, Recover, SubmitJob, TaskStopping
+from murmuration.schedulers.central.messages import (
+    JOBS,
+    Ended,
+    HangUp,
+    Recover,
+    SubmitJob,
+    TaskStopping,
+)
 from murmuration.schedulers.central.node_agent import (
     CentralNodeAgent,
     Exited,
@@ -104,7 +111,7 @@ class MasterParty(Party):
 
     def do(self, act: Message) -> None:
         assert isinstance(act, HangUp)
-        self._cluster.connections.hang_up(act.node, MASTER, act.session)
+        self._cluster.connections.hang_up(act.node, act.session)
 
 
 class _NodeDisk(Disk):
@@ -132,6 +139,8 @@ class HostParty(Party):
         self.disk = _NodeDisk(self, cluster.rng)
         self._cluster, self._driver = cluster, cluster.driver
         self._total, self._attributes = total, attributes
+        #: What it has, in the order of the cluster's resources.
+        self.totals = tuple(total.get(name, 0) for name in cluster.settings.resources.names)
         #: When the lease ends, by this host's clock.
         self.lease_s = math.inf
         #: When each process began.
@@ -193,7 +202,7 @@ class HostParty(Party):
             case Leased(until_s):
                 self.lease_s = until_s
             case HangUp(node, session):
-                self._cluster.connections.hang_up(node, MASTER, session)
+                self._cluster.connections.hang_up(node, session)
             case GiveUp(reason):
                 raise BrokenError(f"{self.name} was refused: {reason}")
             case _:
@@ -307,6 +316,7 @@ class Span:
     end_s: float
     #: How it ended by itself; None if it was ended, or nobody knows.
     code: int | None = None
+    framework: str = JOBS
 
 
 class CentralCluster:
@@ -334,30 +344,57 @@ class CentralCluster:
         self.port_clashes: list[str] = []
         #: Whether starting and ending processes takes time.
         self.is_slow = faults is not None
-        self.connections = OrderedNetwork(rng, lambda name: MASTER, faults)
+        self.connections = self._make_network(faults)
         self.driver = VirtualDriver(self.connections)
         self.disk: Any = disk() if disk is not None else FoldedDisk(rng)
         offsets, known = clocks or {}, attributes or {}
         self.hosts = {
             name: HostParty(self, name, total, known.get(name, {})) for name, total in nodes.items()
         }
-        self.driver.add(
-            MasterParty(self, settings, seed, self.disk), offset_s=offsets.get(MASTER, 0.0)
-        )
+        self._add_masters(seed, offsets)
         for name, host in self.hosts.items():
             self.driver.add(host, offset_s=offsets.get(name, 0.0))
             self.connections.dial(name)
         if faults is not None:
             self.driver.inflict(faults)
 
+    # What a cluster of several masters does otherwise.
+
+    def _make_network(self, faults: FaultSettings | None) -> OrderedNetwork:
+        return OrderedNetwork(self.rng, lambda name: MASTER, faults)
+
+    def _add_masters(self, seed: int, clocks: Mapping[str, float]) -> None:
+        party = MasterParty(self, self.settings, seed, self.disk)
+        self.driver.add(party, offset_s=clocks.get(MASTER, 0.0))
+
     @property
-    def master(self) -> CentralMaster | None:
-        agent = self.driver.agent(MASTER)
+    def masters(self) -> Sequence[str]:
+        return (MASTER,)
+
+    def master_at(self, name: str) -> CentralMaster | None:
+        """The master of a party, if it has one that is up."""
+        agent = self.driver.agent(name) if name == MASTER else None
         assert agent is None or isinstance(agent, CentralMaster)
         return agent
 
+    @property
+    def leader(self) -> str:
+        """The party whose master leads."""
+        return MASTER
+
+    # What clients do.
+
+    @property
+    def master(self) -> CentralMaster | None:
+        return self.master_at(self.leader)
+
+    def tell_leader(self, event: Message) -> None:
+        """A client or an operator asks for something, once."""
+        if self.master is not None:
+            self.driver.tell(self.leader, event)
+
     def submit(self, spec: JobSpec, duration_s: float | None) -> None:
-        self.driver.tell(MASTER, SubmitJob(spec, duration_s))
+        self.tell_leader(SubmitJob(spec, duration_s))
 
     def submit_surely(self, spec: JobSpec, duration_s: float | None) -> None:
         """A client that asks again until its job is on disk."""
@@ -370,7 +407,7 @@ class CentralCluster:
     def is_quiet(self, jobs: int) -> bool:
         """Whether the master knows so many jobs, all of them have ended for good, and no host runs
         anything. Messages and leases may still be under way."""
-        if self.master is None or not self.driver.has_sent_all(MASTER):
+        if self.master is None or not self.driver.has_sent_all(self.leader):
             return False
         known = self.master.jobs.jobs.values()
         ended = len(known) >= jobs and all(job.status for job in known)
@@ -390,4 +427,5 @@ class CentralCluster:
     def ended(self, node: str, run: str, start_s: float, code: int | None) -> None:
         self._running[run.rpartition(".")[0]].discard(f"{run} on {node}")
         self.ports = {place: user for place, user in self.ports.items() if user != run}
-        self.spans.append(Span(run, node, start_s, self.driver.now, code))
+        framework = self.hosts[node].journal[run].launch.framework
+        self.spans.append(Span(run, node, start_s, self.driver.now, code, framework))

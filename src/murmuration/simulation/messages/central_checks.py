@@ -11,7 +11,6 @@ from murmuration.schedulers.agent import Effect, Message, Note
 from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord
 from murmuration.schedulers.central.messages import JOBS, Launch, NodeIsLost, TaskStopping
 from murmuration.schedulers.central.preemption import PREEMPTED
-from murmuration.schedulers.offers.messages import MASTER
 from murmuration.simulation.messages.central import CODE, CentralCluster, Span
 from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
 
@@ -41,8 +40,8 @@ class LedgerAddsUp(ClusterChecker):
     def after(
         self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
     ) -> None:
-        if name == MASTER:
-            driver.agent(MASTER).resource_manager.check()
+        if (master := self.cluster.master_at(name)) is not None:
+            master.resource_manager.check()
 
 
 class OrderedRunIsOnDisk(ClusterChecker):
@@ -65,7 +64,12 @@ class AllIsWellInTheEnd(ClusterChecker):
         master = self.cluster.master
         if master is None:
             raise BrokenError("the master did not come back")
-        runs = {run for host in self.cluster.hosts.values() for run in host.processes}
+        runs = {
+            run
+            for host in self.cluster.hosts.values()
+            for run in host.processes
+            if host.journal[run].launch.framework == JOBS
+        }
         if runs != set(master.jobs.runs):
             different = sorted(runs ^ set(master.jobs.runs))
             raise BrokenError(f"what runs is not what the master knows: {different}")
@@ -123,7 +127,8 @@ class AllIsFreeInTheEnd(ClusterChecker):
         if +held != used:
             raise BrokenError(f"ports are held that nobody uses: {dict(+held)}, used {dict(used)}")
         for name, row in master.resource_manager.ledger.nodes.items():
-            if {run for _, run in row.tasks} != set(master.jobs.runs_on(name)):
+            runs = {run for framework, run in row.tasks if framework == JOBS}
+            if runs != set(master.jobs.runs_on(name)):
                 raise BrokenError(f"the ledger has {sorted(row.tasks)} on {name}")
 
 
@@ -153,12 +158,12 @@ class NothingIsRepeated(ClusterChecker):
     def after(
         self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
     ) -> None:
-        for effect in effects if name == MASTER else ():
+        for effect in effects if name in self.cluster.masters else ():
             if isinstance(effect, Note) and isinstance(effect.fact, NodeIsLost):
                 self._given_up.append((effect.fact.node, driver.now))
 
     def end(self, driver: VirtualDriver) -> None:
-        well = [span for span in self.cluster.spans if span.code == 0]
+        well = [span for span in self.cluster.spans if span.code == 0 and span.framework == JOBS]
         for span in well:
             task = span.run.rpartition(".")[0]
             for later in self.cluster.spans:

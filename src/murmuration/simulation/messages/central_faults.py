@@ -66,10 +66,10 @@ def draw_cluster(seed: int, disk: Disks | None = None) -> CentralCluster:
     faults = draw_central_faults(rng, list(nodes))
     cluster = CentralCluster(settings, nodes, seed, rng, faults, disk, clocks=clocks)
     cluster.driver.checkers += [check(cluster) for check in CHECKERS]
-    _draw_clients(cluster, rng)
+    draw_clients(cluster, rng)
     if settings.queue_settings.preempt != "no":
         _draw_rivals(cluster, queues)
-    _draw_host_faults(cluster, rng)
+    draw_host_faults(cluster, rng)
     return cluster
 
 
@@ -129,7 +129,7 @@ def draw_central_faults(rng: np.random.Generator, nodes: list[str]) -> FaultSett
     )
 
 
-def _draw_host_faults(cluster: CentralCluster, rng: np.random.Generator) -> None:
+def draw_host_faults(cluster: CentralCluster, rng: np.random.Generator) -> None:
     """Hosts reboot or can start nothing for a while; watchdogs die."""
     driver = cluster.driver
     for host in cluster.hosts.values():
@@ -143,7 +143,7 @@ def _draw_host_faults(cluster: CentralCluster, rng: np.random.Generator) -> None
             driver.at(at, host.kill_watchdog, float(rng.uniform(0.0, WATCHDOG_S)))
 
 
-def _draw_clients(cluster: CentralCluster, rng: np.random.Generator) -> None:
+def draw_clients(cluster: CentralCluster, rng: np.random.Generator) -> None:
     """Jobs that all fit on one node together, so that they can run whichever nodes die."""
     driver = cluster.driver
     for k in range(int(rng.integers(3, 8))):
@@ -168,14 +168,14 @@ def _draw_clients(cluster: CentralCluster, rng: np.random.Generator) -> None:
         if rng.random() < 0.3:
             later = at + float(rng.exponential(20.0))
             index = int(rng.integers(spec.count)) if rng.random() < 0.5 else None
-            driver.at(later, driver.tell, MASTER, KillJob(spec.name, index))
+            driver.at(later, cluster.tell_leader, KillJob(spec.name, index))
     for name in cluster.hosts:
         if rng.random() < 0.3:
             drain = Drain(name, now=bool(rng.random() < 0.5))
-            driver.at(float(rng.uniform(0, FAULTS_S)), driver.tell, MASTER, drain)
-            driver.at(FAULTS_S + 20.0, driver.tell, MASTER, Drain(name, on=False))
+            driver.at(float(rng.uniform(0, FAULTS_S)), cluster.tell_leader, drain)
+            driver.at(FAULTS_S + 20.0, cluster.tell_leader, Drain(name, on=False))
     # Whoever is down or was drained while a master was down is up and open by now.
-    for name in (*cluster.hosts, MASTER):
+    for name in (*cluster.hosts, *cluster.masters):
         driver.at(FAULTS_S + 10.0, driver.start, name)
 
 

@@ -11,6 +11,7 @@ It decides nothing and knows no protocol. A protocol's set-up gives it *parties*
 - **Disks.** A write takes time, and one write follows the other. Every effect after a note
   waits until the note is on disk *and* the disk has acknowledged it; a crash may fall before
   the write, between the write and the answer, or later. What is on disk is the fold of the notes.
+  A disk may refuse (`Unwritten`): the same write is tried again, or never acknowledged.
 - **Crashes.** A crash ends a party's *life*: its agent, its unwritten notes and its unsent effects
   are gone, and nothing that was scheduled for the old life reaches a new one. A party that starts
   again gets a fresh agent made from what is on its disk. What its host does meanwhile (processes
@@ -56,6 +57,15 @@ WAKE = Wake()
 
 class BrokenError(AssertionError):
     """An invariant is broken."""
+
+
+class Unwritten(Exception):  # noqa: N818 - it is an answer, not a fault
+    """A disk could not write, or cannot say whether it has: the same is tried again after so long;
+    never, for infinity."""
+
+    def __init__(self, again_s: float) -> None:
+        super().__init__(again_s)
+        self.again_s = again_s
 
 
 class EventQueue:
@@ -132,6 +142,10 @@ class Party:
         """Carry out an act on the host."""
         raise BrokenError(f"{self.name} cannot do {act}")
 
+    def may_leave(self, effect: Send | Do) -> bool:
+        """Asked when all notes before an effect are on disk: whether it is carried out."""
+        return True
+
     def stop(self) -> None:
         """The agent has crashed; what the host does without it goes on."""
 
@@ -143,6 +157,9 @@ class Checker:
         self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
     ) -> None:
         """A party has handled an event, with these effects."""
+
+    def leaves(self, driver: VirtualDriver, name: str, effect: Send | Do) -> None:
+        """An effect of a party is carried out now."""
 
     def end(self, driver: VirtualDriver) -> None:
         """The run is over."""
@@ -249,7 +266,7 @@ class VirtualDriver:
         effects = seat.agent.handle(event, now)
         for effect in effects:
             if isinstance(effect, Send) and effect.at_once:
-                self._send(seat.party.name, effect)
+                self._carry_out(seat, effect)
             else:
                 seat.outbox.append((effect, now))
         self._flush(seat)
@@ -264,18 +281,25 @@ class VirtualDriver:
         outbox = seat.outbox
         while outbox and not seat.writing and not seat.paused:
             effect, now = outbox.popleft()
-            match effect:
-                case Send():
-                    self._send(seat.party.name, effect)
-                case Do(act):
-                    seat.party.do(act)
-                case Note(fact):
-                    facts = [(fact, now)]
-                    while outbox and isinstance(outbox[0][0], Note):
-                        note, noted_s = outbox.popleft()
-                        assert isinstance(note, Note)
-                        facts.append((note.fact, noted_s))
-                    self._write(seat, facts)
+            if not isinstance(effect, Note):
+                self._carry_out(seat, effect)
+                continue
+            facts = [(effect.fact, now)]
+            while outbox and isinstance(outbox[0][0], Note):
+                note, noted_s = outbox.popleft()
+                assert isinstance(note, Note)
+                facts.append((note.fact, noted_s))
+            self._write(seat, facts)
+
+    def _carry_out(self, seat: _Seat, effect: Send | Do) -> None:
+        if not seat.party.may_leave(effect):
+            return
+        for checker in self.checkers:
+            checker.leaves(self, seat.party.name, effect)
+        if isinstance(effect, Send):
+            self._send(seat.party.name, effect)
+        else:
+            seat.party.do(effect.act)
 
     def _send(self, sender: str, send: Send) -> None:
         line = self.network.line(sender, send.to)
@@ -309,9 +333,16 @@ class VirtualDriver:
         )
 
     def _on_written(self, seat: _Seat, life: int, facts: Any, acknowledged: float) -> None:
-        if life == seat.life:
-            assert seat.party.disk is not None
+        if life != seat.life:
+            return
+        assert seat.party.disk is not None
+        try:
             seat.party.disk.write(facts)
+        except Unwritten as refusal:
+            if refusal.again_s < math.inf:
+                again = self.queue.now + refusal.again_s
+                self.queue.post(again, self._on_written, seat, life, facts, acknowledged)
+        else:
             self.queue.post(self.queue.now + acknowledged, self._on_acknowledged, seat, life)
 
     def _on_acknowledged(self, seat: _Seat, life: int) -> None:

@@ -232,6 +232,8 @@ class OrderedNetwork(Network):
         self._sessions = 0
         self._open: dict[Pair, _Connection] = {}
         self._dialers: set[str] = set()
+        #: To whom each dialer was connected last.
+        self._listeners: dict[str, str] = {}
         #: Dialers that know that they have no connection, in the order in which they try.
         self._idle: dict[str, None] = {}
         self._isolated: set[str] = set()
@@ -291,11 +293,15 @@ class OrderedNetwork(Network):
         for pair in [pair for pair in self._open if name in pair]:
             self._break(pair)
 
-    def hang_up(self, dialer: str, listener: str, session: int) -> None:
+    def hang_up(self, dialer: str, session: int) -> None:
         """One side closes a connection, if it is still this one."""
+        listener = self._listeners.get(dialer, "")
         connection = self._open.get((dialer, listener))
         if connection is not None and connection.session == session:
             self._break((dialer, listener))
+
+    def is_open(self, dialer: str, listener: str) -> bool:
+        return (dialer, listener) in self._open
 
     def _divide(self, part: Partition) -> None:
         for pair in list(self._open):
@@ -336,6 +342,7 @@ class OrderedNetwork(Network):
     def _connect(self, name: str, listener: str) -> None:
         self._sessions += 1
         del self._idle[name]
+        self._listeners[name] = listener
         busy = {name: 0.0, listener: 0.0}
         self._open[name, listener] = _Connection(self._sessions, busy)
         self._driver.tell(name, Connected(listener, self._sessions))

@@ -1,0 +1,1 @@
+"""The whole control plane in virtual time: masters on one store, node agents, frameworks."""
