@@ -14,6 +14,12 @@ from murmuration.experiments.control_plane.schedule import run_schedule
 
 #: Schedules in which a mutant must be noticed.
 SEEDS = range(1, 41)
+#: Where few schedules notice, one that did.
+FIRST = {
+    "a_lease_is_never_ended": 19,
+    "an_end_is_told_once": 23,
+    "a_transaction_that_comes_twice_is_refused": 13,
+}
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("SCHEDULES", "15"))))
@@ -25,7 +31,7 @@ def test_random_schedules(seed: int) -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_mutant_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[name](monkeypatch.setattr)
-    for seed in SEEDS:
+    for seed in (FIRST.get(name, 1), *SEEDS):
         try:
             run_schedule(seed)
         except Exception:

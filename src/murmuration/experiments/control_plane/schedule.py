@@ -41,7 +41,7 @@ from murmuration.simulation.messages.network import (
     draw_faults,
 )
 
-#: Looked at in the end: when all work is done, but no earlier than the first, no later than the last.
+#: It ends when all work is done, between these times; looked at from time to time.
 END_S, END_MAX_S, LOOK_S = 320.0, 900.0, 20.0
 #: Frameworks, and whether they take offers; the others commit transactions.
 FRAMEWORKS = {"ada": True, "bea": True, "cyd": False, "dan": False}
