@@ -6,6 +6,7 @@ import json
 
 import pytest
 from tests.cli.conftest import Murmur
+from tests.experiments.plane_mutants import MUTANTS
 
 
 def test_schedules_pass(murmur: Murmur) -> None:
@@ -39,3 +40,23 @@ def test_a_failure_names_the_command_that_repeats_it(
 def test_an_unknown_protocol_is_refused(murmur: Murmur) -> None:
     answer = murmur("faults", "--protocol", "gossip")
     assert answer.code == 2 and "negotiation" in answer.err
+
+
+def test_a_failure_of_several_masters_names_its_command(
+    murmur: Murmur, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    MUTANTS["placements_are_forgotten"](monkeypatch.setattr)
+    words = ("faults", "--protocol", "central", "--masters", "3", "--schedules", "1", "--seed", "1")
+    answer = murmur(*words)
+    assert answer.code == 1 and f"repeat with: murmur {' '.join(words)}" in answer.out
+
+
+def test_several_masters(murmur: Murmur) -> None:
+    answer = murmur(
+        "faults", "--protocol", "central", "--masters", "2", "--schedules", "2", "--json"
+    )
+    document = json.loads(answer.out)
+    assert answer.code == 0 and document["masters"] == 2 and document["failures"] == []
+    assert document["totals"]["masters_elected"] >= 2
+    refused = murmur("faults", "--protocol", "swarm", "--masters", "3")
+    assert refused.code == 2 and "--protocol central" in refused.err

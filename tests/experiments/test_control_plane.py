@@ -3,11 +3,9 @@ is broken on purpose."""
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
-from tests.cli.conftest import Murmur
 from tests.experiments.plane_mutants import MUTANTS
 
 from murmuration.experiments.control_plane.schedule import run_schedule
@@ -41,23 +39,3 @@ def test_every_mutant_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_there_are_enough_mutants() -> None:
     assert len(MUTANTS) >= 20
-
-
-def test_a_failure_names_the_command_that_repeats_it(
-    murmur: Murmur, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    MUTANTS["placements_are_forgotten"](monkeypatch.setattr)
-    words = ("faults", "--protocol", "central", "--masters", "3", "--schedules", "1", "--seed", "1")
-    answer = murmur(*words)
-    assert answer.code == 1 and f"repeat with: murmur {' '.join(words)}" in answer.out
-
-
-def test_the_command(murmur: Murmur) -> None:
-    answer = murmur(
-        "faults", "--protocol", "central", "--masters", "2", "--schedules", "2", "--json"
-    )
-    document = json.loads(answer.out)
-    assert answer.code == 0 and document["masters"] == 2 and document["failures"] == []
-    assert document["totals"]["masters_elected"] >= 2
-    refused = murmur("faults", "--protocol", "swarm", "--masters", "3")
-    assert refused.code == 2 and "--protocol central" in refused.err

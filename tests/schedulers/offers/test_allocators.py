@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -65,6 +65,7 @@ def test_lottery_respects_weights() -> None:
 
 
 @pytest.mark.parametrize("name", ALLOCATORS)
+@settings(deadline=None)
 @given(data=st.data(), frameworks=st.integers(1, 6), draw=st.floats(0.0, 1.0, exclude_max=True))
 def test_only_a_framework_that_wants_is_chosen(
     name: str, data: st.DataObject, frameworks: int, draw: float
