@@ -188,9 +188,10 @@ class OnlyLowerPrioritiesMakeWay(ClusterChecker):
         facts = [effect.fact for effect in effects if isinstance(effect, Note)]
         stops = [fact for fact in facts if isinstance(fact, TaskStopping)]
         made_way = [stop for stop in stops if stop.reason.startswith(PREEMPTED)]
-        if name != MASTER or not made_way:
+        master = self.cluster.master_at(name)
+        if master is None or not made_way:
             return
-        jobs = driver.agent(MASTER).jobs.jobs
+        jobs = master.jobs.jobs
         self.cluster.preempted += len(made_way)
         for stop in made_way:
             victim, other = jobs[stop.job], jobs[stop.reason.removeprefix(PREEMPTED)]
