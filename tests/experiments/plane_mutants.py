@@ -17,7 +17,7 @@ from murmuration.runtime.store.interface import Entry, StoreError
 from murmuration.schedulers.agent import Disconnected, Message, Note
 from murmuration.schedulers.central import jobs, node_agent
 from murmuration.schedulers.central import master as central_master
-from murmuration.schedulers.central.leadership import Leadership
+from murmuration.schedulers.central.leader_lease import LeaderLease
 from murmuration.schedulers.central.leases import Leases
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.memory import MasterMemory
@@ -66,15 +66,15 @@ def without(kind: type, function: Any) -> Any:
 
 @mutant
 def a_leader_believes_in_its_lease_for_twice_its_time(patch: Patch) -> None:
-    def renew(self: Leadership, asked_s: float, lasts_s: float) -> None:
+    def renew(self: LeaderLease, asked_s: float, lasts_s: float) -> None:
         self.until_s = asked_s + 2.0 * lasts_s
 
-    patch(Leadership, "renew", renew)
+    patch(LeaderLease, "renew", renew)
 
 
 @mutant
 def a_deposed_leader_goes_on_acting(patch: Patch) -> None:
-    patch(Leadership, "is_leading", lambda self, now: self.until_s > 0.0)
+    patch(LeaderLease, "is_leading", lambda self, now: self.until_s > 0.0)
 
 
 @mutant

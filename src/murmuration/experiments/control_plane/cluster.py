@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -163,7 +162,7 @@ class ControlPlane(CentralCluster):
             # One whose answer was lost is written again.
             if key not in self._written:
                 self._written.add(key)
-                facts: Any = self.processes[client].writes.facts
+                facts = self.processes[client].writes.facts
                 self.facts += len(facts)
                 self.disk.write(facts)
 

@@ -19,10 +19,11 @@ import base64
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
-from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, KeyValue, Operation
+from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, Fields, KeyValue, Operation
 
+Answer = TypeVar("Answer")
 Witness = Callable[[str, str, bytes], None]
 
 
@@ -77,7 +78,9 @@ class VirtualEtcd:
         keys = self._keys[low:high][:: -1 if newest else 1]
         return [self._values[key] for key in (keys[:limit] if limit else keys)]
 
-    def transact(self, client: str, conditions: Sequence[Any], operations: Sequence[Any]) -> bool:
+    def transact(
+        self, client: str, conditions: Sequence[Fields], operations: Sequence[Fields]
+    ) -> bool:
         self._end_leases()
         if not all(self._holds(each) for each in conditions):
             return False
@@ -115,20 +118,20 @@ class VirtualEtcd:
             for number in [n for n, lease in self._leases.items() if lease.ends_s <= self._now()]:
                 self.revoke(number)
 
-    def _holds(self, condition: Any) -> bool:
+    def _holds(self, condition: Fields) -> bool:
         stored = self._values.get(_text(condition["key"]))
         if condition["target"] == "VALUE":
             return stored is not None and stored.value == base64.b64decode(condition["value"])
         assert condition["target"] == "CREATE" and condition["createRevision"] == "0"
         return stored is None
 
-    def _check(self, operation: Any) -> None:
+    def _check(self, operation: Fields) -> None:
         """A transaction with a lease that is over is refused as a whole."""
         lease = int(operation.get("requestPut", {}).get("lease", 0))
         if lease and lease not in self._leases:
             raise EtcdError("requested lease not found")
 
-    def _put(self, client: str, request: Any) -> None:
+    def _put(self, client: str, request: Fields) -> None:
         key, value = _text(request["key"]), base64.b64decode(request["value"])
         for lease in self._leases.values():
             lease.keys.discard(key)
@@ -139,7 +142,7 @@ class VirtualEtcd:
         self._values[key] = KeyValue(key, value, self._revision)
         self.witness(client, key, value)
 
-    def _delete(self, request: Any) -> None:
+    def _delete(self, request: Fields) -> None:
         first, end = _text(request["key"]), _text(request.get("range_end", ""))
         for key in [first] if not end else [k for k in self._keys if first <= k < end]:
             self._drop(key)
@@ -161,30 +164,29 @@ class VirtualEtcdClient(EtcdClient):
         super().__init__([])
         self._etcd, self._name, self._fails = etcd, name, fails
 
-    def _carry_out(self, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _carry_out(self, call: Callable[[], Answer]) -> Answer:
         fate = self._fails()
         if fate == "lost" or not self._etcd.has_majority:
             raise EtcdError("no member answers")
-        answer = call(*arguments)
+        answer = call()
         if fate:
             raise EtcdError("the answer was lost")
         return answer
 
     def scan(self, first: str, end: str, limit: int = 0, newest: bool = False) -> list[KeyValue]:
-        values: list[KeyValue] = self._carry_out(self._etcd.range, first, end, limit, newest)
-        return values
+        return self._carry_out(lambda: self._etcd.range(first, end, limit, newest))
 
     def commit(self, conditions: Sequence[Operation], operations: Sequence[Operation]) -> bool:
-        return bool(self._carry_out(self._etcd.transact, self._name, conditions, operations))
+        return self._carry_out(lambda: self._etcd.transact(self._name, conditions, operations))
 
     def compact(self) -> None:
         """Earlier values are not kept here."""
 
     def grant(self, seconds: int) -> tuple[int, float]:
-        return int(self._carry_out(self._etcd.grant, float(seconds))), float(seconds)
+        return self._carry_out(lambda: self._etcd.grant(float(seconds))), float(seconds)
 
     def renew(self, lease: int) -> float:
-        return float(self._carry_out(self._etcd.renew, lease))
+        return self._carry_out(lambda: self._etcd.renew(lease))
 
     def revoke(self, lease: int) -> None:
-        self._carry_out(self._etcd.revoke, lease)
+        self._carry_out(lambda: self._etcd.revoke(lease))

@@ -14,9 +14,10 @@ the void. A request to etcd is under way for a moment, and so is its answer.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from murmuration.runtime.net.etcd_directory import LOOK_S, campaign
 from murmuration.runtime.store.etcd import EtcdStore
 from murmuration.runtime.store.interface import Deposed, Entry, StoreError
 from murmuration.schedulers.agent import Disconnected, Do, Effect, Message, Send
-from murmuration.schedulers.central.leadership import RENEWALS, Leadership
+from murmuration.schedulers.central.leader_lease import RENEWALS, LeaderLease
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import HangUp, Recover
@@ -37,6 +38,7 @@ from murmuration.simulation.messages.drive import BrokenError, Disk, Party, Unwr
 if TYPE_CHECKING:
     from murmuration.experiments.control_plane.cluster import ControlPlane
 
+Answer = TypeVar("Answer")
 CLUSTER = "main"
 LEADER_KEY = f"/murmuration/{CLUSTER}/leader"
 LOG, EPOCH = f"/murmuration/{CLUSTER}/log/", f"/murmuration/{CLUSTER}/epoch"
@@ -108,9 +110,9 @@ class StoreDisk(Disk):
             raise Unwritten(math.inf) from None
         self._last += len(entries)
 
-    def load(self) -> Any:
+    def load(self) -> MasterMemory:
         """What a process starts with: nothing. It reads the store when it leads."""
-        return None
+        return MasterMemory()
 
 
 class ProcessParty(Party):
@@ -124,11 +126,11 @@ class ProcessParty(Party):
         self._cluster, self._driver, self._rng = cluster, cluster.driver, cluster.rng
         self.settings, self.seed = cluster.settings, seed
         self._client = client
-        self.leadership = Leadership()
+        self.leadership = LeaderLease()
         self._lease = 0
 
-    def start(self, memory: None, life: int) -> SeatedMaster:
-        self.leadership = Leadership()
+    def start(self, memory: MasterMemory, life: int) -> SeatedMaster:
+        self.leadership = LeaderLease()
         # A process has a clock of its own, and hosts differ by hours.
         ahead_s = self._driver.now + float(self._rng.uniform(1e5, 2e5))
         self._driver.jump(self.name, ahead_s - self._driver.clock(self.name))
@@ -168,17 +170,18 @@ class ProcessParty(Party):
         else:
             call(*arguments)
 
-    def _ask(self, call: Callable[[], Any], answer: Callable[[float, Any], None]) -> None:
+    def _ask(
+        self, call: Callable[[], Answer], answer: Callable[[float, Answer | None], None]
+    ) -> None:
         """Make a call to etcd: it is carried out a moment later, whatever becomes of this process,
         and answered a moment after that. `answer` is told when it was asked, and None if it
         failed."""
         life, asked_s = self._driver.life(self.name), self._driver.clock(self.name)
 
         def carry_out() -> None:
-            try:
+            result: Answer | None = None
+            with contextlib.suppress(EtcdError):
                 result = call()
-            except EtcdError:
-                result = None
             if self._driver.life(self.name) == life:
                 self._later(CALL_S * float(self._rng.random()), answer, asked_s, result)
 

@@ -9,7 +9,6 @@ lose their connections. What must hold is in `checks.py`.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -169,7 +168,7 @@ def _run(plane: ControlPlane) -> None:
     driver.run(driver.now + LOOK_S)
 
 
-def run_schedule(seed: int, masters: int = 3) -> dict[str, Any]:
+def run_schedule(seed: int, masters: int = 3) -> dict[str, int]:
     """One schedule; `BrokenError` says what went wrong and which command repeats it."""
     plane = draw_plane(seed, masters)
     driver = plane.driver

@@ -7,8 +7,8 @@
 ```
 
 **At most one leads.** The key goes when its lease does, and only then can another master take it;
-how long the leader may believe in its lease is decided in `schedulers/central/leadership.py`. What
-rests on facts is safe without any clock: the store refuses them (`store/etcd.py`).
+how long the leader may believe in its lease is decided in `schedulers/central/leader_lease.py`.
+What rests on facts is safe without any clock: the store refuses them (`store/etcd.py`).
 
 Each host has a folder of its own with the token. A master that stands by writes there where the
 leader is, so that commands work on its host too.
@@ -29,7 +29,7 @@ import msgspec
 from murmuration.base.errors import InputError
 from murmuration.runtime.net.directory import FolderDirectory, Leader
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, is_absent, put
-from murmuration.schedulers.central.leadership import RENEWALS, Leadership
+from murmuration.schedulers.central.leader_lease import RENEWALS, LeaderLease
 
 #: How often a master that stands by looks.
 LOOK_S = 0.1
@@ -55,7 +55,7 @@ class EtcdDirectory(FolderDirectory):
         self._client, self._lease_s = client, lease_s
         self._key = f"/murmuration/{name}/leader"
         self._lease, self._is_away = 0, False
-        self._leadership = Leadership()
+        self._leadership = LeaderLease()
         self._renewing: asyncio.Task[None] | None = None
 
     def is_leading(self) -> bool:

@@ -15,8 +15,9 @@ outside has to do so that no piece is lost and none runs twice:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -43,6 +44,7 @@ from murmuration.schedulers.offers.messages import (
     StatusUpdate,
     SyncTable,
     Table,
+    TableRow,
     Task,
     Vector,
 )
@@ -112,7 +114,7 @@ class WorkMemory:
     def __init__(self) -> None:
         self.pieces: dict[str, _Progress] = {}
 
-    def apply(self, fact: Any, now: float) -> None:
+    def apply(self, fact: Message, now: float) -> None:
         match fact:
             case WorkAccepted(piece):
                 self.pieces[piece.name] = _Progress(piece)
@@ -197,7 +199,7 @@ class WorkFramework:
     def _waiting(self) -> list[_Progress]:
         return [each for each in self.memory.pieces.values() if not each.is_out | each.is_done]
 
-    def _commit(self, rows: Any) -> None:
+    def _commit(self, rows: Sequence[TableRow]) -> None:
         tasks = self._try_out({row.node: row.free for row in rows})
         if tasks:
             self._transaction += 1

@@ -21,7 +21,7 @@ RENEWALS = 6
 
 
 @dataclass
-class Leadership:
+class LeaderLease:
     """The lease of one master, by its own clock."""
 
     until_s: float = -math.inf
