@@ -19,6 +19,8 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     folder: str
     host: str = "127.0.0.1"
     port: int = 0
+    #: The name or address under which others reach it; without it, the one it listens on.
+    advertise: str = ""
     scheduler: str = "monolithic"
     placement: str = "first-fit"
     allocator: str = "drf"
@@ -64,6 +66,8 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     root: str = "/"
     #: Where masters may listen, `HOST:PORT`; without it the folder says where the leader is.
     join: list[str] = []
+    #: A file with the cluster's token; without it the token is in the folder.
+    token_file: str = ""
     #: These node agents instead, all on one connection.
     emulated: list[EmulatedNode] = []
     log_format: str = TEXT_LINES

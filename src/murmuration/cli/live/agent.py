@@ -35,6 +35,12 @@ from murmuration.cli.live.up import node_resources, parse_attributes
     metavar="HOST:PORT",
     help="Where a master may listen for node agents; again for each master.",
 )
+@click.option(
+    "--token-file",
+    default="",
+    metavar="FILE",
+    help="With --join: the cluster's token (default: the one in the folder, or a certificate).",
+)
 @click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
 @click.option("--root", default="/", show_default=True, help="Root folder of containers.")
 @click.option(
@@ -57,6 +63,7 @@ def agent(
     extra: tuple[str, ...],
     attribute: tuple[str, ...],
     join: tuple[str, ...],
+    token_file: str,
     isolation: str,
     root: str,
     emulate: int,
@@ -65,7 +72,8 @@ def agent(
 ) -> None:
     """Run a node agent in the foreground.
 
-    It serves the master of the folder. Ctrl-C kills its tasks and stops it.
+    It serves the master of the folder, or one that --join names. Ctrl-C kills its tasks and stops
+    it; SIGHUP ends the agent and leaves its tasks to the next one.
     """
     from murmuration.runtime.folder import find_folder
     from murmuration.runtime.node import process as process
@@ -85,6 +93,7 @@ def agent(
             resources=resources,
             attributes={**attributes, "node": name},
             join=list(join),
+            token_file=token_file,
             isolation=isolation,
             root=root,
             metrics_port=metrics_port,

@@ -45,6 +45,12 @@ from murmuration.cli.live import common as live
     help="The address to listen on; beyond this host it needs certificates.",
 )
 @click.option(
+    "--advertise",
+    default="",
+    metavar="HOST",
+    help="Where others reach it, if that is not --host; needed for 0.0.0.0.",
+)
+@click.option(
     "--cluster", default="murmuration", show_default=True, help="The cluster's name in etcd."
 )
 @click.option(
@@ -74,6 +80,7 @@ def master(
     store: str,
     store_tls: str,
     host: str,
+    advertise: str,
     cluster: str,
     agents_port: int,
     leader_timeout_s: int,
@@ -103,6 +110,7 @@ def master(
             store=store,
             store_tls=store_tls,
             host=host,
+            advertise=advertise,
             cluster=cluster,
             agents_port=agents_port,
             leader_timeout_s=leader_timeout_s,

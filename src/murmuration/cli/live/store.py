@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.cli.live import common as live
+
+if TYPE_CHECKING:
+    from murmuration.runtime.store.etcd import EtcdStore
 
 
 @click.group()
@@ -39,32 +43,112 @@ def check(folder: Path | None, as_json: bool) -> None:
         common.say(f"{path} is in order; its log has {lines} lines")
 
 
+IN_ETCD = (
+    click.option(
+        "--store",
+        "url",
+        default="",
+        metavar="etcd://HOST:PORT,…",
+        help="The store in etcd instead of the one in the folder.",
+    ),
+    click.option("--store-tls", default="", metavar="FOLDER", help="The certificate for etcd."),
+    click.option(
+        "--cluster", default="murmuration", show_default=True, help="The cluster's name in etcd."
+    ),
+)
+
+
 @store.command()
 @click.argument("to", type=click.Path(path_type=Path))
 @live.DIR
-def backup(to: Path, folder: Path | None) -> None:
-    """Copy the store to the file TO; the cluster may go on meanwhile."""
+@common.with_options(*IN_ETCD)
+def backup(to: Path, folder: Path | None, url: str, store_tls: str, cluster: str) -> None:
+    """Copy the store to the file TO; the cluster may go on meanwhile.
+
+    A backup is the same whatever store it was made of, and can be restored to either kind.
+    """
     from murmuration.runtime.store.sqlite import SqliteStore
 
     if to.exists():
         raise InputError(f"{to}: expected a file that is not there yet")
-    opened = SqliteStore(_existing(folder))
+    if url:
+        _backup_etcd(to, url, store_tls, cluster)
+    else:
+        opened = SqliteStore(_existing(folder))
+        try:
+            opened.check()
+            opened.backup(to)
+        finally:
+            opened.close()
+    common.say(f"the store was copied to {to}")
+
+
+def _backup_etcd(to: Path, url: str, store_tls: str, cluster: str) -> None:
+    import tempfile
+
+    from murmuration.runtime.store.sqlite import SqliteStore
+
+    opened = _open_etcd(url, store_tls, cluster)
     try:
-        opened.check()
-        opened.backup(to)
+        copied = opened.copy()
     finally:
         opened.close()
-    common.say(f"the store was copied to {to}")
+    # It appears whole or not at all.
+    with tempfile.TemporaryDirectory(dir=to.absolute().parent) as made:
+        beside = Path(made) / to.name
+        filled = SqliteStore(beside)
+        try:
+            filled.fill(copied)
+            filled.backup(Path(made) / "whole")
+        finally:
+            filled.close()
+        (Path(made) / "whole").replace(to)
+
+
+def _open_etcd(url: str, store_tls: str, cluster: str) -> EtcdStore:
+    from murmuration.runtime.net.etcd_client import EtcdClient, parse_members
+    from murmuration.runtime.store.etcd import EtcdStore
+
+    tls = None
+    if store_tls:
+        from murmuration.runtime.net.certificates import client_context
+
+        tls = client_context(Path(store_tls))
+    return EtcdStore(EtcdClient(parse_members(url), tls), cluster)
 
 
 @store.command()
 @click.argument("source", metavar="FROM", type=click.Path(path_type=Path))
 @live.DIR
-def restore(source: Path, folder: Path | None) -> None:
+@common.with_options(*IN_ETCD)
+@click.option("--replace", is_flag=True, help="In etcd: remove the store that is there.")
+def restore(
+    source: Path, folder: Path | None, url: str, store_tls: str, cluster: str, replace: bool
+) -> None:
     """Put the backup FROM in the place of the store; the cluster must be down.
 
-    The store that was there is kept beside it, under a name that ends in -before.
+    In a folder, the store that was there is kept beside it, under a name that ends in -before.
     """
+    if url:
+        _restore_etcd(source, _open_etcd(url, store_tls, cluster), replace)
+        common.say(f"{source} is the store of {cluster} in etcd now")
+    else:
+        _restore_folder(source, folder)
+
+
+def _restore_etcd(source: Path, to: EtcdStore, replace: bool) -> None:
+    from murmuration.runtime.store.interface import StoreError
+    from murmuration.runtime.store.sqlite import read_copy
+
+    try:
+        to.fill(read_copy(source), replace)
+    except StoreError as error:
+        raise InputError(str(error)) from error
+    finally:
+        to.close()
+
+
+def _restore_folder(source: Path, folder: Path | None) -> None:
     from murmuration.runtime.folder import MASTER_LOCK, STORE, find_folder
     from murmuration.runtime.locks import holder
     from murmuration.runtime.store.sqlite import SqliteStore, mark_path

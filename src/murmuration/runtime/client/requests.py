@@ -13,13 +13,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.folder import TLS, check_secret, find_folder
+from murmuration.runtime.folder import TLS, find_folder
 from murmuration.runtime.net.addresses import Address, parse_address
 from murmuration.runtime.net.directory import (
     Credentials,
     FolderDirectory,
     load_credentials,
     no_cluster,
+    read_token,
 )
 from murmuration.runtime.net.sockets import check_loopback, dial
 
@@ -192,14 +193,7 @@ def _find_credentials(directory: FolderDirectory, reach: Reach) -> Credentials:
     """What to show: a token that was given comes before the one of the folder."""
     if reach.token_file is None:
         return directory.credentials()
-    try:
-        check_secret(reach.token_file, "make a new token")
-        token = reach.token_file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{reach.token_file}: expected a file with a token: {error}") from error
-    if not token.isascii() or not token.isprintable() or not token:
-        raise InputError(f"{reach.token_file}: expected a token, as murmur token issue prints it")
-    return load_credentials(token, directory.folder / TLS)
+    return load_credentials(read_token(reach.token_file), directory.folder / TLS)
 
 
 def cut_off() -> InputError:

@@ -28,6 +28,7 @@ from murmuration.runtime.master.peers import Peers
 from murmuration.runtime.master.reading import ReadModel
 from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.master.usage import UsageMeter
+from murmuration.runtime.net.addresses import Address
 from murmuration.runtime.net.callers import Doorkeeper
 from murmuration.runtime.net.directory import Directory, FolderDirectory, Leader
 from murmuration.runtime.net.http import HttpServer
@@ -39,6 +40,9 @@ from murmuration.runtime.store.log import FactLog
 from murmuration.runtime.store.sqlite import open_store
 from murmuration.schedulers.agent import Do, Send
 from murmuration.schedulers.central.master import CentralMaster
+
+#: Hosts that stand for all addresses of this one.
+EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 log = logging.getLogger("murmuration.master")
 
@@ -146,12 +150,25 @@ class MasterProcess:
             api_ports = [self._options.port]
         if self._options.agents_port:
             frame_ports = [self._options.agents_port]
+        reached = find_advertised(host, self._options.advertise)
         api, api_at = await listen(loop, http.make_protocol, host, api_ports, tls)
         frames, frames_at = await listen(loop, peers.make_protocol, host, frame_ports, tls)
+        api_at, frames_at = Address(reached, api_at.port), Address(reached, frames_at.port)
         self._reading.url = api_at.secure_url if tls else api_at.url
         await self._directory.announce(Leader(api_at, frames_at, os.getpid()))
         log.info("listening on %s", self._reading.url)
         return api, frames
+
+
+def find_advertised(host: str, given: str) -> str:
+    """The host that a master tells others to connect to. One that listens on every address has to
+    be told: which of them others reach, and which its certificate is for, it cannot know."""
+    if not given and host in EVERY_ADDRESS:
+        raise InputError(
+            f"--host {host or '(empty)'}: expected --advertise HOST beside it, the name or address "
+            "under which others reach this master and that its certificate has"
+        )
+    return given or host
 
 
 async def _first(*work: Coroutine[Any, Any, Any]) -> None:

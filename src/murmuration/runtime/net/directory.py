@@ -190,13 +190,33 @@ def load_credentials(token: str, tls: Path) -> Credentials:
     return Credentials(token, server_context(tls) if may_listen else None, client_context(tls))
 
 
+def read_token(path: Path) -> str:
+    """A token in a file of its own, which nobody else can read."""
+    try:
+        check_secret(path, "make a new token")
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: expected a file with a token: {error}") from error
+    if not token or not token.isascii() or not token.isprintable():
+        raise InputError(f"{path}: expected a token in one line, and nothing else")
+    return token
+
+
 class JoinDirectory(FolderDirectory):
     """For a node agent on a host without a master: it knows where masters may listen, and tries
     one after the other. Those that do not lead do not listen."""
 
-    def __init__(self, folder: Path, masters: Sequence[Address]) -> None:
+    def __init__(
+        self, folder: Path, masters: Sequence[Address], token_file: Path | None = None
+    ) -> None:
         super().__init__(folder)
-        self._masters = list(masters)
+        self._masters, self._token_file = list(masters), token_file
+
+    def credentials(self) -> Credentials:
+        """A token that was given comes before the one of the folder, which need not be there."""
+        if self._token_file is None:
+            return super().credentials()
+        return load_credentials(read_token(self._token_file), self.folder / TLS)
 
     def leader(self) -> Leader:
         """The next one to try."""

@@ -273,8 +273,10 @@ class AgentProcess:
         self._talks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._leaving.set)
+            loop.add_signal_handler(number, self._leaving.set)
+        loop.add_signal_handler(signal.SIGHUP, hand_over)
         for hosted in self._hosted.values():
             hosted.begin()
         await self._serve_metrics()
@@ -438,12 +440,20 @@ class AgentProcess:
             self._connection.send(message, node)
 
 
+def hand_over() -> None:
+    """End as a crash would: tasks go on, and the next agent on this folder takes them up, if it
+    comes before the lease is over. That is how an agent is replaced by one of another version."""
+    log.info("this agent hands over to the next one")
+    os._exit(0)
+
+
 def make_directory(options: AgentOptions) -> FolderDirectory:
     folder = Path(options.folder)
     if not options.join:
         return FolderDirectory(folder)
     try:
-        return JoinDirectory(folder, [parse_address(text) for text in options.join])
+        token_file = Path(options.token_file) if options.token_file else None
+        return JoinDirectory(folder, [parse_address(text) for text in options.join], token_file)
     except ValueError as error:
         raise InputError(f"--join: expected HOST:PORT, {error}") from error
 

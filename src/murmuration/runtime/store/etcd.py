@@ -33,10 +33,12 @@ from murmuration.base.errors import InputError
 from murmuration.runtime.net import etcd_client as etcd
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, KeyValue
 from murmuration.runtime.store.interface import (
+    SKIPPED_EPOCHS,
     Deposed,
     Entry,
     LoggedFact,
     Side,
+    StoreCopy,
     StoredLine,
     StoreError,
 )
@@ -52,6 +54,8 @@ PART = 2**20
 #: A snapshot is taken after so many bytes of log.
 SNAPSHOT_BYTES = 2**24
 PAGE = 64
+#: Lines of a log that is restored in one batch.
+BATCH = 1000
 ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -101,19 +105,24 @@ class EtcdStore:
     def recover(self, seed: int) -> Recover:
         """Raise the epoch first: from then on nobody else writes, and what is read is all."""
         with _retryable():
-            self._check_version()
+            self._take_version()
             epoch = self._next_epoch()
             self._fence = [etcd.is_value(self._epoch, b"%d" % epoch)]
             self._load()
             return self._memory.recover(epoch, seed)
 
-    def _check_version(self) -> None:
+    def _take_version(self) -> None:
+        """Make the store one of this version, if it is new or older."""
         key, own = self._root + "version", b"%d" % VERSION
         self._client.commit([etcd.is_absent(key)], [etcd.put(key, own)])
+        self._check_version()
         for older in range(1, VERSION):
             self._client.commit([etcd.is_value(key, b"%d" % older)], [etcd.put(key, own)])
+
+    def _check_version(self) -> None:
+        key = self._root + "version"
         stored = self._client.get(key)
-        if stored is None or stored.value != own:
+        if stored is None or stored.value not in [b"%d" % known for known in range(1, VERSION + 1)]:
             text = "none" if stored is None else stored.value[:20].decode("ascii", "replace")
             raise InputError(f"{key}: expected a store of version {VERSION} or older, got {text}")
 
@@ -142,6 +151,58 @@ class EtcdStore:
             self._last = line.number
             if line.side == "fact":
                 self._memory.apply(decode_value(line.kind, line.body), line.at_s)
+
+    # Copies.
+
+    def copy(self) -> StoreCopy:
+        """All of it; a master may go on writing. A snapshot that is taken meanwhile leaves the log
+        since the one before, so nothing is missed."""
+        with _retryable():
+            epoch = self._client.get(self._epoch)
+            if epoch is None:
+                raise InputError(
+                    f"{self._root}: expected the store of a cluster, and there is none"
+                )
+            self._check_version()
+            self._load()
+            lines = [
+                (line.number, line.at_s, line.side, line.kind, line.body)
+                for line, _ in self._lines(0)
+                if line.number <= self._last
+            ]
+            return StoreCopy(self._memory.tables, lines, int(epoch.value))
+
+    def fill(self, copied: StoreCopy, replace: bool = False) -> None:
+        """Make this the copy of another store, while nobody leads. What is there is removed if that
+        is asked for, else refused."""
+        with _retryable():
+            if self._client.get(self._root + "leader") is not None:
+                raise InputError(f"{self._root}: expected no master; stop all of them first")
+            before = self._client.get(self._epoch)
+            if before is not None and not replace:
+                raise InputError(
+                    f"{self._root}: expected no store there; --replace removes it, --cluster names "
+                    "another one"
+                )
+            epoch = max(copied.epoch, 0 if before is None else int(before.value)) + SKIPPED_EPOCHS
+            # First of all: from now on no master that was there before can write.
+            self._client.commit([], [etcd.put(self._epoch, b"%d" % epoch)])
+            self._fence = [etcd.is_value(self._epoch, b"%d" % epoch)]
+            for folder in ("log", "parts", "snapshots"):
+                self._commit([etcd.delete(f"{self._root}{folder}/", f"{self._root}{folder}0")])
+            self._commit([etcd.delete(self._root + "snapshot")])
+            self._commit([etcd.put(self._root + "version", b"%d" % VERSION)])
+            self._fill_log(copied)
+
+    def _fill_log(self, copied: StoreCopy) -> None:
+        """The log in batches, then the snapshot that makes it count."""
+        last = copied.lines[-1][0] if copied.lines else 0
+        for k in range(0, len(copied.lines), BATCH):
+            batch = [LogLine(*line) for line in copied.lines[k : k + BATCH]]
+            data, first = ENCODER.encode(batch), batch[0].number
+            self._write_document("log", "parts", first, batch[-1].number, data)
+        data = _encode_tables(MasterMemory(copied.tables))
+        self._write_document("snapshot", "snapshots", last, last, data)
 
     # Writing.
 

@@ -19,10 +19,11 @@ their own, never on its event loop; `facts` may be called beside them, from anot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from murmuration.schedulers.central.memory import Key, Row
 from murmuration.schedulers.central.messages import Recover
 
 #: An event the master was given, a fact that it noted, or how a master was started.
@@ -53,6 +54,20 @@ LoggedFact = tuple[int, float, str, bytes]
 
 #: A line as the log has it: number, time, side, kind and MessagePack.
 StoredLine = tuple[int, float, Side, str, bytes]
+
+
+@dataclass(frozen=True)
+class StoreCopy:
+    """All that a store has: the tables, the log that is kept, and how many masters have led."""
+
+    tables: Mapping[str, Mapping[Key, Row]]
+    lines: Sequence[StoredLine]
+    epoch: int
+
+
+#: More masters than can have started since a backup was made. Node agents may have served later
+#: masters than a backup knows of, and obey none that is earlier than those.
+SKIPPED_EPOCHS = 1_000_000
 
 
 class Store(Protocol):

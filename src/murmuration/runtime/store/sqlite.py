@@ -39,9 +39,11 @@ from murmuration.base.errors import InputError
 from murmuration.runtime.folder import NODES, STORE
 from murmuration.runtime.store import schema
 from murmuration.runtime.store.interface import (
+    SKIPPED_EPOCHS,
     Deposed,
     Entry,
     LoggedFact,
+    StoreCopy,
     StoredLine,
     StoreError,
 )
@@ -55,8 +57,6 @@ from murmuration.workload.job_spec import JobSpec
 
 #: Lines of the log that are kept, and how often older ones are dropped.
 LOG_MAX, PRUNE = 2_000_000, 50_000
-#: More masters than can have started since a backup was made.
-SKIPPED_EPOCHS = 1_000_000
 #: Bytes of the log; when there are more, the older half goes.
 LOG_BYTES_MAX = 2**28
 ADVICE = "murmur store restore takes a backup back, murmur store check says more"
@@ -128,8 +128,7 @@ class SqliteStore:
         return self._epoch
 
     def skip_epochs(self) -> None:
-        """Node agents may have served later masters than this store knows of, and obey none that is
-        earlier than those."""
+        """Before a master starts on a backup."""
         epoch = int(self.meta("epoch", "-1")) + SKIPPED_EPOCHS
         self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
 
@@ -236,12 +235,34 @@ class SqliteStore:
         """Start an epoch; everything a master starts from. Tables that are not as they were written
         are refused."""
         try:
-            tables = {name: self._rows(name, layout) for name, layout in TABLES.items()}
-            for row in tables["jobs"].values():
-                row["spec"] = _spec(row["spec"])
-            return memory.recover(tables, self._next_epoch(), seed)
+            return memory.recover(self._tables(), self._next_epoch(), seed)
         except (sqlite3.Error, msgspec.MsgspecError, ValueError, TypeError) as error:
             raise InputError(f"{self._path}: it is damaged ({error}); {ADVICE}") from error
+
+    def _tables(self) -> dict[str, dict[memory.Key, memory.Row]]:
+        tables = {name: self._rows(name, layout) for name, layout in TABLES.items()}
+        for row in tables["jobs"].values():
+            row["spec"] = _spec(row["spec"])
+        return tables
+
+    def copy(self) -> StoreCopy:
+        """All of it, checked; a master may go on writing."""
+        self.check()
+        lines = self._db.execute("SELECT number, at_s, side, kind, body FROM log ORDER BY number")
+        return StoreCopy(self._tables(), lines.fetchall(), int(self.meta("epoch", "-1")))
+
+    def fill(self, copied: StoreCopy) -> None:
+        """Make a store that is empty the copy of another one."""
+        with _retryable(), self._transaction():
+            self._change(
+                Put(table, key, row)
+                for table, rows in copied.tables.items()
+                for key, row in rows.items()
+            )
+            summed = [(*line, row_sum("log", line)) for line in copied.lines]
+            self._db.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", summed)
+            epoch = str(copied.epoch)
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (epoch,))
 
     def check(self) -> int:
         """Look at everything; InputError says what is wrong first. The lines of the log that
@@ -391,6 +412,20 @@ def read_log(path: Path) -> list[Entry]:
         raise InputError(f"{file}: expected the log of a live cluster: {error}") from error
     finally:
         store.close()
+
+
+def read_copy(path: Path) -> StoreCopy:
+    """All that is in a backup, which is left as it is."""
+    if not path.is_file():
+        raise InputError(f"{path}: expected a backup")
+    with tempfile.TemporaryDirectory() as folder:
+        copied = Path(folder) / STORE
+        copied.write_bytes(path.read_bytes())
+        store = SqliteStore(copied)
+        try:
+            return store.copy()
+        finally:
+            store.close()
 
 
 def _read_dump(path: Path) -> list[Entry]:
