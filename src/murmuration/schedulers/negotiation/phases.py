@@ -58,9 +58,10 @@ CHOICE = _NEXT_ROUND | _to(_P.ROOM)
 #: (phase, message) → the phases it may lead to. `Wake` stands for an answer that did not come in
 #: time, and for the start of an agent.
 NEXT_PHASES: dict[tuple[NegotiationPhase, type[Message]], Phases] = {
-    (_P.NONE, SubmitTask): _to(_P.BROKER),
+    # A new task asks at once, or pauses until it is its turn.
+    (_P.NONE, SubmitTask): _to(_P.BROKER, _P.PAUSE),
     (_P.NONE, Measured): _to(_P.BROKER),
-    (_P.NONE, Wake): _to(_P.BROKER, _P.HAND_OVER),
+    (_P.NONE, Wake): _to(_P.BROKER, _P.HAND_OVER, _P.PAUSE),
     (_P.BROKER, GetCandidateNodesResponse): CHOICE | _to(_P.NODES),
     (_P.BROKER, Wake): _NEXT_ROUND,
     (_P.NODES, TaskMigrationAcceptanceResponse): CHOICE,

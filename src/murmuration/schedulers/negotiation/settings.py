@@ -73,7 +73,7 @@ class NegotiationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     scored_new: int = 200
     scored_move: int = 2000
     candidates: int = 15
-    #: In bulk: how many tasks of one job ask before any of them is placed; 0: all of them.
+    #: How many new tasks ask at a time (in bulk: of one job); 0: all of them.
     portion: int = 20
     #: How long to wait for an answer; in bulk, the time of one round.
     answer_s: float = 20.0

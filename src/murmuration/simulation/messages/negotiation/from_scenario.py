@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from murmuration.base.errors import InputError
-from murmuration.base.random import generator
 from murmuration.schedulers.negotiation.messages import MobileTask, Vector
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.engine import run as engine
+from murmuration.simulation.engine.usage import phase
 from murmuration.simulation.messages.negotiation.cluster import (
     Arrival,
     Compiled,
@@ -37,7 +37,7 @@ def small_cluster(run: engine.Run, seed: int) -> NegotiatingCluster:
     }
     return NegotiatingCluster(
         nodes,
-        [*initial_tasks(run), *later_tasks(run, seed)],
+        [*initial_tasks(run), *later_tasks(run)],
         settings,
         settings.broker_count(len(nodes)),
         seed,
@@ -83,19 +83,15 @@ def initial_tasks(run: engine.Run) -> list[Arrival]:
     ]
 
 
-def later_tasks(run: engine.Run, seed: int) -> list[Arrival]:
-    """The tasks that come after time 0, or had no place then, each at a point of its curve of its
-    own."""
-    jobs, rng = run.setup.jobs, generator(seed, "offsets")
+def later_tasks(run: engine.Run) -> list[Arrival]:
+    """The tasks that come after time 0, or had no place then. Each uses what it would in bulk: what
+    differs between both fidelities is where tasks are, never what they use."""
+    jobs, state = run.setup.jobs, run.world.state
+    points = 0 if jobs.curves is None else jobs.curves.share.shape[1]
     placed = run.world.tasks["job"]
     left = jobs.tasks - np.bincount(placed[placed >= 0], minlength=len(jobs))
-    length = (
-        0.0
-        if jobs.curves is None
-        else jobs.curves.share.shape[1] * jobs.curves.step_s * jobs.curves.cyclic
-    )
     return [
-        arrival(run, int(job), f"{jobs.job_id[job]}-{k}", float(rng.uniform(0, length)), None)
+        arrival(run, int(job), f"{jobs.job_id[job]}-{k}", phase(state, points, job, k), None)
         for job in np.flatnonzero(left > 0)
         for k in range(left[job])
     ]
