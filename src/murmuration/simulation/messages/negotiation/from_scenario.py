@@ -91,7 +91,7 @@ def later_tasks(run: engine.Run) -> list[Arrival]:
     placed = run.world.tasks["job"]
     left = jobs.tasks - np.bincount(placed[placed >= 0], minlength=len(jobs))
     return [
-        arrival(run, int(job), f"{jobs.job_id[job]}-{k}", phase(state, points, job, k), None)
+        arrival(run, int(job), f"{jobs.job_id[job]}-{k}", phase(state, points, int(job), k), None)
         for job in np.flatnonzero(left > 0)
         for k in range(left[job])
     ]
