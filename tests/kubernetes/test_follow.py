@@ -286,3 +286,38 @@ def test_what_is_no_http_is_a_broken_server() -> None:
             await client.get("/a")
 
     with_client(handle, work)
+
+
+def test_a_server_that_is_away_is_spoken_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Three followers lose their server, try several times, and it comes back."""
+    down = {"calls": 0}
+
+    async def answer(call: Call) -> None:
+        down["calls"] += 1
+        if down["calls"] <= 12:
+            call.cut()
+        elif "watch" in call.query:
+            await call.begin_stream()
+            await call.send("ADDED", thing("late", 2))
+        else:
+            await call.answer(200, listing(1))
+
+    async def go() -> None:
+        async with scripted(answer) as (_, client):
+            everybody = [Seen() for _ in range(3)]
+            tasks = [
+                asyncio.create_task(Follower(client, PODS, s.on_list, s.on_changes).run())
+                for s in everybody
+            ]
+            for seen in everybody:
+                await seen.until(lambda seen=seen: seen.names == {"late"})  # type: ignore[misc]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    with caplog.at_level("WARNING", logger="murmuration.kubernetes"):
+        asyncio.run(go())
+    told = [record.message.partition(",")[0] for record in caplog.records]
+    # One that was cut off may hear of it after another was answered.
+    assert 1 <= told.count("the API server does not answer") <= 2, told
+    assert told[-1] == "the API server answers again"

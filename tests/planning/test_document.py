@@ -53,6 +53,7 @@ def test_a_displaced_task_moves_from_the_node_that_is_gone(plan: Plan) -> None:
     plan.displaced = {task: "gone"}
     (move,) = [m for m in document(plan, "")["moves"] if m["task"] == "shop/new-1"]
     assert (move["kind"], move["from"], move["to"]) == ("move", "gone", "b")
+    assert document(plan, "")["placed_before"] == sum(bool(on) for on in PODS.values()) + 1
 
 
 def test_changes_are_against_what_ran_before(plan: Plan) -> None:

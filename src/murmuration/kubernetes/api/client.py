@@ -115,6 +115,8 @@ class KubeClient:
     def __init__(self, access: Access, connections: int = 32) -> None:
         self.access = access
         self.pool = Pool(access.server, connections)
+        #: Whether the server did not answer when it was last asked by a follower.
+        self.is_away = False
 
     def close(self) -> None:
         self.pool.close()

@@ -79,15 +79,27 @@ class Follower:
                 pause_s = max(pause_s, error.retry_s or 0.0)
                 log.warning("%s: %s", self.kind.plural, error.sentence)
             except UnreachableError as error:
-                log.warning("%s: %s", self.kind.plural, error)
+                self._on_away(error)
             except msgspec.DecodeError as error:
                 log.warning("%s: the watch is no JSON: %s", self.kind.plural, error)
             # Drawn, so that followers of one server do not come back all at once.
             await asyncio.sleep(pause_s * (0.5 + random.random()))
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
+    def _on_away(self, error: UnreachableError) -> None:
+        """Say once for all followers of a server that it is away."""
+        level = logging.INFO if self.client.is_away else logging.WARNING
+        log.log(level, "the API server does not answer, and is asked until it does: %s", error)
+        self.client.is_away = True
+
+    def _on_answer(self) -> None:
+        if self.client.is_away:
+            log.warning("the API server answers again")
+            self.client.is_away = False
+
     async def _list(self) -> None:
         listed = await self.client.list_all(self.kind)
+        self._on_answer()
         self.on_list(self.kind, listed)
         self.version = listed.version
 
@@ -95,6 +107,7 @@ class Follower:
         lasts = self.watch_s + random.randrange(self.watch_s)
         stream = self.client.watch(self.kind, self.version, lasts, self.silence_s)
         async for lines in stream:
+            self._on_answer()
             changes = [_decode(line) for line in lines if line]
             for at, change in enumerate(changes):
                 if change.type == ERROR:
