@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import lzma
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +81,40 @@ def test_nasa_ipsc(queue: str) -> None:
         s if s < 30 * 86_400 else pytest.approx(np.nan, nan_ok=True)
         for s in simulate(jobs, 128, queue)
     ]
+
+
+def read_lisa(count: int, widest: int) -> list[tuple[int, int, int]]:
+    """The first jobs of the log that took any time. In it every job has one whole node; wider ones
+    have a width by their number."""
+    with lzma.open(LISA, "rt") as file:
+        rows = [row for row in islice(csv.DictReader(file), 3 * count) if row["duration_ms"] != "0"]
+    first_ms = int(rows[0]["submit_time_ms"])
+    return [
+        (
+            (int(row["submit_time_ms"]) - first_ms) // 1000,
+            1 + int(row["job_id"]) % widest,
+            int(row["duration_ms"]) // 1000,
+        )
+        for row in rows[:count]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "widest"), [*((queue, 8) for queue in RULES), ("sjf", 1), ("ljf", 1)]
+)
+def test_lisa(queue: str, widest: int, tmp_path: Path) -> None:
+    """Jobs of the LISA cluster on as many nodes as they need on average, so that many wait."""
+    if not LISA.is_file():
+        pytest.skip("the log is not there")
+    # The plain definition of conservative backfilling takes long.
+    made = sorted(read_lisa(200 if queue == "conservative" else 800, widest))
+    work, span_s = sum(size * lasts for _, size, lasts in made), made[-1][0] - made[0][0]
+    nodes = max(work // max(span_s, 1), 8)
+    last_s = max(submit + lasts for submit, _, lasts in made)
+    days = (last_s + work / nodes) / 86_400.0 + 1.0
+    jobs, starts, _ = run_queue(write_jobs(tmp_path, made), int(nodes), queue, days)
+    assert starts == simulate(jobs, int(nodes), queue)
+    assert sum(start > job.submit for start, job in zip(starts, jobs, strict=True)) > 50
 
 
 def test_overtaking_helps_and_delays_nobody(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from murmuration.workload.service_spec import HealthCheck, find_health_errors
 
 COUNT_MAX = 100_000
 GRACE_S, GRACE_MAX_S = 5.0, 3600.0
+TASK = re.compile(r"(.+)(?:\.([0-9]{1,9})|\[([0-9]{1,9})\])")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
@@ -40,6 +41,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     environment: dict[str, str] = {}
     kind: Literal["terminating", "service"] = "terminating"
     count: int = 1
+    #: So many tasks instead, each of which starts when there is room for it, also where jobs start
+    #: whole; they are called `name[0]`, `name[1]` and so on.
+    array: int = 0
+    #: Jobs that must have ended before, well or in any way.
+    after: list[str] = []
+    after_any: list[str] = []
     resources: dict[str, str | int | float] = msgspec.field(
         default_factory=lambda: {"cpu": 0.1, "memory": "64Mi"}
     )
@@ -94,8 +101,21 @@ def job_from_tables(tables: Any) -> JobSpec:
         spec = msgspec.convert(tables, JobSpec)
     except msgspec.ValidationError as error:
         raise _readable(str(error)) from error
+    if spec.array > 0 and spec.count == 1:
+        spec = msgspec.structs.replace(spec, count=spec.array)
     check_spec(spec)
     return spec
+
+
+def task_name(spec: JobSpec, index: int) -> str:
+    """What a task is called: `hello.3`, or of an array `hello[3]`."""
+    return f"{spec.name}[{index}]" if spec.array else f"{spec.name}.{index}"
+
+
+def split_task(name: str) -> tuple[str, int | None]:
+    """`hello.0` and `hello[0]` are a task of job `hello`; `hello` is a job."""
+    parts = TASK.fullmatch(name)
+    return (parts[1], int(parts[2] or parts[3])) if parts else (name, None)
 
 
 def _check_fields(table: dict[str, Any], kind: type[msgspec.Struct], path: str) -> None:
@@ -149,8 +169,12 @@ def _find_errors(spec: JobSpec) -> Any:
     for key, value in spec.environment.items():
         if not key or "=" in key or "\0" in key + value:
             yield FieldError(f"environment.{key}", "expected a name without '=' and no zero bytes")
+    yield from _find_in_array(spec)
     if not 1 <= spec.count <= COUNT_MAX:
         yield FieldError("count", f"expected a number from 1 to {COUNT_MAX}, got {spec.count}")
+    for key in ("after", "after_any"):
+        if spec.name in getattr(spec, key):
+            yield FieldError(key, f"{spec.name!r} cannot run after itself")
     if not -1_000_000 <= spec.priority <= 1_000_000:
         yield FieldError(
             "priority", f"expected a number from -1000000 to 1000000, got {spec.priority}"
@@ -175,6 +199,16 @@ def _find_errors(spec: JobSpec) -> Any:
     yield from _restart_problems(spec.restart)
     for name, sentence in find_health_errors(spec.health, spec.kind, spec.ports):
         yield FieldError(name, sentence)
+
+
+def _find_in_array(spec: JobSpec) -> Any:
+    if not 0 <= spec.array <= COUNT_MAX:
+        yield FieldError("array", f"expected a number from 1 to {COUNT_MAX}, got {spec.array}")
+    if spec.array and spec.count not in (1, spec.array):
+        yield FieldError("array", f"expected one of array and count, got {spec.count} for count")
+    if spec.array and (spec.gang or spec.kind == "service"):
+        kind = "a gang" if spec.gang else "a service"
+        yield FieldError("array", f"expected tasks that start one by one, got {kind}")
 
 
 def _restart_problems(restart: Restart) -> Any:

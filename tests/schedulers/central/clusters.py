@@ -27,6 +27,7 @@ from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import JobSpec
 
 CPU, GB = 1_000_000, 10**9
+WAKES_MAX = 2
 
 
 def spec(name: str = "job", **fields: Any) -> JobSpec:
@@ -54,9 +55,10 @@ class Cluster:
     def tell(self, event: Any, now: float | None = None) -> list[Any]:
         self.now = self.now if now is None else now
         said = flat(self.master.handle(event, self.now))
-        if self.master.due <= self.now:
-            said = said + flat(self.master.handle(Wake(), self.now))
-        assert self.master.due > self.now, "one wake is enough"
+        for _ in range(WAKES_MAX):
+            if self.master.due <= self.now:
+                said = said + flat(self.master.handle(Wake(), self.now))
+        assert self.master.due > self.now, "a wake is enough, or two if somebody must make way"
         self.master.resource_manager.check()
         for message in said:
             if isinstance(message, Send) and isinstance(message.message, Launch):

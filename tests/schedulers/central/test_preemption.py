@@ -21,7 +21,7 @@ from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import JOBS, Launch, Running, Stop, TaskStopping
-from murmuration.schedulers.central.preemption import PREEMPTED
+from murmuration.schedulers.central.queue.preemption import PREEMPTED
 from murmuration.schedulers.offers.messages import Status
 from murmuration.schedulers.queues.discipline import QueueSettings, find_discipline
 from murmuration.schedulers.queues.victims import SPARED, HeldRoom, choose_victims

@@ -256,12 +256,6 @@ def size(amount: float | None) -> str:
     return f"{amount / 1e3:.3g} kB"
 
 
-def split_task(name: str) -> tuple[str, str | None]:
-    """`hello.0` is a task of job `hello`; `hello` is a job."""
-    job, dot, index = name.rpartition(".")
-    return (job, index) if dot and index.isdigit() else (name, None)
-
-
 def job_cells(row: Row) -> list[str]:
     done = sum(row["tasks"].get(state, 0) for state in ("running", "finished"))
     code = "" if row["code"] is None else str(row["code"])

@@ -16,10 +16,12 @@ from murmuration.cli.live import common as live
 def kill(job: str, folder: Path | None, as_json: bool) -> None:
     """Kill a job, or one task of it.
 
-    JOB is a job, or a task such as hello.0; a service restarts the task.
+    JOB is a job, or a task such as hello.0 or, of an array, hello[0]; a service restarts the task.
     """
+    from murmuration.workload.job_spec import split_task
+
     client = live.client(folder)
-    answer = client.delete("tasks" if live.split_task(job)[1] is not None else "jobs", job)
+    answer = client.delete("jobs" if split_task(job)[1] is None else "tasks", job)
     if as_json:
         common.print_json(answer)
     else:

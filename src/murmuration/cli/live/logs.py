@@ -82,7 +82,9 @@ def logs(
 
 def _tasks_of(client: ApiClient, name: str) -> list[str]:
     """The task that is named, or all tasks of the job that is."""
-    job, index = live.split_task(name)
+    from murmuration.workload.job_spec import split_task
+
+    job, index = split_task(name)
     if index is not None:
         return [name]
     tasks = [str(row["task"]) for row in client.get("tasks", job=job)["tasks"]]

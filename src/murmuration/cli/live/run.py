@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.cli.live import common as live
+
+if TYPE_CHECKING:
+    from murmuration.workload.job_spec import JobSpec
 
 
 @click.command()
@@ -19,6 +22,21 @@ from murmuration.cli.live import common as live
     "--dry-run", is_flag=True, help="Only show where each task would go, and why not elsewhere."
 )
 @click.option("--name", help="Name of the job (default: the one in the file).")
+@click.option(
+    "--array",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="So many tasks, NAME[0] to NAME[N-1], each told its number in MURMUR_INDEX.",
+)
+@click.option(
+    "--after", multiple=True, metavar="JOB", help="Run when JOB has ended well; may be repeated."
+)
+@click.option(
+    "--after-any",
+    multiple=True,
+    metavar="JOB",
+    help="Run when JOB has ended in any way; may be repeated.",
+)
 @click.option(
     "--wait",
     "wait_for_it",
@@ -36,6 +54,9 @@ def run(
     file: Path,
     dry_run: bool,
     name: str | None,
+    array: int | None,
+    after: tuple[str, ...],
+    after_any: tuple[str, ...],
     wait_for_it: bool,
     timeout_s: float | None,
     folder: Path | None,
@@ -43,17 +64,20 @@ def run(
 ) -> None:
     """Submit a job to the cluster.
 
-    FILE is a TOML file, or a Python file that defines `job` or `jobs`.
+    FILE is a TOML file with one job, or several in [[jobs]], or a Python file that defines `job` or
+    `jobs`.
     """
     from murmuration.workload.formats.job_files import read_jobs
 
     if timeout_s is not None and not wait_for_it:
         raise InputError("--timeout: expected with --wait")
-    specs = read_jobs(file)
-    if name is not None:
+    specs = [_add_after(spec, after, after_any) for spec in read_jobs(file)]
+    given = {"name": name, "array": array}
+    changes = {key: value for key, value in given.items() if value is not None}
+    if changes:
         if len(specs) > 1:
-            raise InputError(f"--name: expected a file with one job, got {len(specs)}")
-        specs = [_rename_job(specs[0], name)]
+            raise InputError(f"--{min(changes)}: expected a file with one job, got {len(specs)}")
+        specs = [_change_job(specs[0], changes)]
     client = live.client(folder)
     answers = [_submit(client, spec, file, dry_run) for spec in specs]
     if as_json:
@@ -70,13 +94,27 @@ def run(
         sys.exit(1)
 
 
-def _rename_job(spec: Any, name: str) -> Any:
+def _add_after(spec: JobSpec, after: tuple[str, ...], after_any: tuple[str, ...]) -> JobSpec:
     import msgspec
 
-    return msgspec.structs.replace(spec, name=name)
+    return msgspec.structs.replace(
+        spec, after=[*spec.after, *after], after_any=[*spec.after_any, *after_any]
+    )
 
 
-def _submit(client: Any, spec: Any, file: Path, dry_run: bool) -> Any:
+def _change_job(spec: JobSpec, changes: dict[str, str | int]) -> JobSpec:
+    """A job with other values of some fields, checked like one that was read."""
+    import msgspec
+
+    from murmuration.workload.job_spec import job_from_tables
+
+    tables = {**msgspec.to_builtins(spec), **changes}
+    if "array" in changes:
+        tables["count"] = 1
+    return job_from_tables(tables)
+
+
+def _submit(client: Any, spec: JobSpec, file: Path, dry_run: bool) -> Any:
     from murmuration.runtime.client.requests import AnswerError
     from murmuration.workload.formats.job_files import line_of
 

@@ -125,11 +125,13 @@ def few(rows: Sequence[list[str]]) -> list[list[str]]:
 
 def live_story(job: str, folder: Path | None) -> Document:
     """The story of a job of the live cluster: as the master knows it now, and as its log has it."""
+    from murmuration.workload.job_spec import split_task
+
     try:
         client = live.client(folder)
     except InputError as error:
         raise InputError(f"{error}; or name a simulated run with --in RUN") from error
-    name, index = live.split_task(job)
+    name, index = split_task(job)
     document: Document = client.get("jobs", name, "why")
     document["task"] = job if index is not None else None
     document |= _history(client.folder, name)

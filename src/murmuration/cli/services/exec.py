@@ -53,7 +53,9 @@ def exec(
     limits. TASK is a task such as web.0; `--` comes before a command with options. Its output and
     its exit code are those of murmur.
     """
-    if live.split_task(task)[1] is None:
+    from murmuration.workload.job_spec import split_task
+
+    if split_task(task)[1] is None:
         raise InputError(f"TASK: expected a task such as {task}.0, got {task!r}")
     client = live.client(folder)
     order = {"command": list(command), "timeout_s": timeout_s, "input": takes_input}

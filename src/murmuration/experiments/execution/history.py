@@ -108,7 +108,8 @@ def _describe(at_s: float, fact: Json) -> Iterator[HistoryLine]:
         case ms.TaskEnded():
             again = "; to run again" if fact.state == "waiting" else ""
             reason = fact.reason or f"code {fact.code}"
-            yield HistoryLine(at_s, task, f"ended on {fact.node} ({reason}){again}")
+            where = f" on {fact.node}" if fact.node else ""
+            yield HistoryLine(at_s, task, f"ended{where} ({reason}){again}")
         case ms.JobKilled():
             yield HistoryLine(at_s, task, "killed by a client")
         case ms.JobChanged(spec=spec):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from murmuration.base.documents import Document, Json, JsonObject
 from murmuration.base.errors import InputError
 from murmuration.runtime.client.requests import ApiClient
-from murmuration.workload.job_spec import JobSpec
+from murmuration.workload.job_spec import JobSpec, split_task
 
 if TYPE_CHECKING:
     import polars as pl
@@ -143,8 +143,7 @@ class Cluster:
 
     def kill(self, name: str) -> None:
         """End a job or a task."""
-        kind = "tasks" if name.rpartition(".")[2].isdigit() and "." in name else "jobs"
-        self._client.delete(kind, name)
+        self._client.delete("jobs" if split_task(name)[1] is None else "tasks", name)
 
     def down(self) -> None:
         """End the cluster and its tasks, and remove its folder."""

@@ -22,8 +22,9 @@ from murmuration.schedulers.central.explain import (
 from murmuration.schedulers.central.jobs import ACTIVE, CentralTaskState, JobRecord, TaskRecord
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.placing import is_simple
-from murmuration.schedulers.central.preemption import made_way_for
+from murmuration.schedulers.central.queue.preemption import made_way_for
 from murmuration.schedulers.offers.messages import Vector
+from murmuration.workload.job_spec import task_name
 
 
 class JobRow(msgspec.Struct):
@@ -222,7 +223,7 @@ class Reasons:
     def _waiting(self, job: JobRecord) -> str:
         tasks = [job.tasks[index] for index in job.waiting]
         waits = any(task.ready_s > self._now or made_way_for(task) for task in tasks)
-        waits |= job.name in self._awaited
+        waits |= job.name in self._awaited or bool(job.pending)
         alike = is_simple(job) and not waits and job.name not in self._master.policy_errors
         kind = (job.spec.user, job.request, job.constraints, len(job.waiting))
         key: object = kind if alike else job.name
@@ -266,7 +267,7 @@ def task_row(
     run = f"{job.name}.{task.index}.{task.run}" if task.state in ACTIVE else ""
     used = meter.runs.get(run)
     return TaskRow(
-        task=f"{job.name}.{task.index}",
+        task=task_name(job.spec, task.index),
         job=job.name,
         state=str(task.state),
         node=node,

@@ -49,6 +49,7 @@ from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import ACTIVE
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import Drain, KillJob, SubmitJob
+from murmuration.schedulers.central.queue.dependencies import check_after
 from murmuration.workload.job_spec import FieldError, JobSpec, job_from_tables
 
 #: How long a request may wait for something to happen.
@@ -166,8 +167,10 @@ class Api:
         if infeasible is not None:
             return refuse(422, f"it can never run here: {infeasible.reason}")
         master = self.master
+        check_after(spec, jobs)
+        is_whole = (master.queue.whole and not spec.array) or spec.gang
         over_quota = master.access.explain_never(
-            master.settings.resources, spec, master.check(spec)[0], master.queue.whole or spec.gang
+            master.settings.resources, spec, master.check(spec)[0], is_whole
         )
         if over_quota:
             return refuse(422, f"it can never run here: {over_quota}")

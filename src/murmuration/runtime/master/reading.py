@@ -21,6 +21,7 @@ from murmuration.schedulers.central.explain import Trial, Why, dry_run, job_stat
 from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, TaskRecord
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob
+from murmuration.workload.job_spec import split_task
 
 #: How many facts are read at once.
 EVENTS_MAX = 1000
@@ -65,13 +66,13 @@ class ReadModel:
         return jobs[name]
 
     def task(self, name: str) -> tuple[JobRecord, TaskRecord]:
-        job, _, index = name.rpartition(".")
-        if not job or not index.isascii() or not index.isdigit():
+        job, index = split_task(name)
+        if index is None:
             raise Missing(f"no task {name[:100]!r}; expected JOB.NUMBER such as hello.0")
         record = self.job(job)
-        if int(index) >= len(record.tasks):
+        if index >= len(record.tasks):
             raise Missing(f"job {job!r} has tasks 0 to {len(record.tasks) - 1}, not {index}")
-        return record, record.tasks[int(index)]
+        return record, record.tasks[index]
 
     def earlier_run(self, job: JobRecord, task: TaskRecord, number: int) -> int:
         """The number that a run of a task has in the whole cluster; 1 is the first of this job."""

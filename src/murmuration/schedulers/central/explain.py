@@ -16,12 +16,12 @@ from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord, Tas
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob
 from murmuration.schedulers.central.placing import Round, job_view
-from murmuration.schedulers.central.preemption import made_way_for
+from murmuration.schedulers.central.queue.preemption import made_way_for
 
 #: Reasons by precedence: what is said first is what must be settled first.
 POLICY, CONSTRAINT, QUOTA, RESOURCES = "policy", "constraint", "quota", "resources"
 QUEUE = "ahead in the queue"
-PREEMPTION = "preemption"
+PREEMPTION, DEPENDENCY = "preemption", "dependency"
 AHEAD = 5
 
 
@@ -225,6 +225,8 @@ def _find_reason(
         return POLICY, master.policy_errors[job.name], "a policy that answers"
     if not master.nodes:
         return POLICY, "no node agent has joined", "a node joins"
+    if job.pending:
+        return DEPENDENCY, f"it runs after {_name_pending(master, job)}", "they have ended"
     if not decision.considered:
         return POLICY, "no node takes tasks", "a node is open again"
     if later and len(later) == len(job.waiting):
@@ -250,6 +252,14 @@ def _find_reason(
             return PREEMPTION, reason, "they have ended"
         return RESOURCES, decision.verdict.reason if decision.verdict else "no room", "a task ends"
     return QUEUE, "it is about to be placed", "its turn"
+
+
+def _name_pending(master: CentralMaster, job: JobRecord) -> str:
+    """The first few jobs that it waits for, and how they are."""
+    names = sorted(job.pending)
+    states = [f"{name}, which is {job_state(master.jobs.jobs[name])}" for name in names[:AHEAD]]
+    more = f" and {len(names) - AHEAD} more" if len(names) > AHEAD else ""
+    return " and ".join(states) + more
 
 
 def _name_runs(runs: list[str]) -> str:

@@ -121,6 +121,8 @@ class JobRecord:
     status: str = ""
     code: int = 0
     ended_s: float = 0.0
+    #: Jobs that must end before it starts.
+    pending: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -151,6 +153,8 @@ class JobRecord:
 
     def ready(self, now: float) -> list[TaskRecord]:
         """The waiting tasks that may be placed now."""
+        if self.pending:
+            return []
         return [task for index in self.waiting if (task := self.tasks[index]).ready_s <= now]
 
 
@@ -213,6 +217,8 @@ class JobTable:
     ended: dict[str, JobRecord] = field(default_factory=dict)
     #: Who wants to know how long a run held its place: the job, from when, until when.
     on_release: Callable[[JobRecord, float, float], None] | None = None
+    #: Who wants to know that a job has ended.
+    on_end: Callable[[JobRecord], None] | None = None
     _timers: list[float] = field(default_factory=list)
     _serial: int = 0
 
@@ -297,6 +303,14 @@ class JobTable:
             task.reason = SCALED
             self._close(job, task, CentralTaskState.KILLED, now)
         return None
+
+    def give_up(self, job: JobRecord, reason: str, now: float) -> None:
+        """A job that has not begun never will: each of its tasks has failed for this reason."""
+        for index in list(job.waiting):
+            task = job.tasks[index]
+            task.reason, task.ended_s = reason, now
+            self._note_end(job, task, Status.FAILED, CentralTaskState.FAILED)
+            self._close(job, task, CentralTaskState.FAILED, now)
 
     def stop(self, job: JobRecord, task: TaskRecord, what_for: str) -> str:
         """A run is told to stop; it holds its place until it has. An order to kill it counts above
@@ -463,6 +477,8 @@ class JobTable:
             job.status, job.code = job_outcome(job)
             job.ended_s = now
             self.facts.append(JobEnded(job.name, job.status, job.code))
+            if self.on_end is not None:
+                self.on_end(job)
             self._forget_oldest(job)
 
     def _forget_oldest(self, ended: JobRecord) -> None:

@@ -108,6 +108,8 @@ class CentralMaster(MasterState):
 
     def __init__(self, settings: CentralSettings, seed: int) -> None:
         super().__init__(settings, seed)
+        #: When the queue was last looked at.
+        self._looked_s = 0.0
         self._notes: list[Effect] = []
         self._effects: list[Effect] = []
 
@@ -128,6 +130,9 @@ class CentralMaster(MasterState):
         # when `due` is read, and the wake for this one may still be on its way.
         is_missed = is_wanted and type(event) is not Wake
         self._changed |= (is_room or is_missed) and bool(self.jobs.queue)
+        self._changed |= self.dependencies.settle(
+            lambda job, reason: self.jobs.give_up(job, reason, self._now)
+        )
         self._note_jobs()
         assert not self.jobs.proposed, "a proposal was neither accepted nor refused"
         return [*self._notes, *self._effects]
@@ -139,9 +144,11 @@ class CentralMaster(MasterState):
 
     @property
     def _next_try_s(self) -> float:
-        """When a back-off ends, a node has rested, or something is due in the ledger."""
+        """When a back-off ends, a node has rested, a reservation begins or ends, or something is
+        due in the ledger."""
         rested_s = min(self.resting.values(), default=math.inf)
-        return min(self.jobs.due(self._now), self.resource_manager.due, rested_s)
+        change_s = self.queue.next_change_s(self._looked_s) if self.jobs.queue else math.inf
+        return min(self.jobs.due(self._now), self.resource_manager.due, rested_s, change_s)
 
     def _note(self, fact: Fact) -> None:
         self._notes.append(Note(fact))
@@ -158,7 +165,7 @@ class CentralMaster(MasterState):
         if known is not None and not known.status:
             return
         request, constraints = self.check(event.spec)
-        self.jobs.submit(event, request, constraints, self._now)
+        self.dependencies.add(self.jobs.submit(event, request, constraints, self._now))
 
     def _on_kill(self, event: KillJob) -> None:
         job = self.jobs.jobs.get(event.job)
@@ -186,6 +193,8 @@ class CentralMaster(MasterState):
         self._begin(event.seed, event.epoch)
         self.leases.term = event.epoch
         self.jobs.recover(((job, *self.check(job.spec)) for job in event.jobs), self._now)
+        for job in self.jobs.jobs.values():
+            self.dependencies.add(job)
         self.draining = set(event.draining)
         self.access.recover(event)
         self.resource_manager.knows_all_s = self._now + self.leases.lease_s
@@ -433,6 +442,7 @@ class CentralMaster(MasterState):
         if not is_wanted and not ended:
             return
         self._changed = False
+        self._looked_s = self._now
         self._end_rests()
         self._tell_ledger(Wake())
         if self.jobs.queue and self.settings.by_offers:

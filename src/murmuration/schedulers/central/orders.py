@@ -12,7 +12,7 @@ from murmuration.cluster.constraints import Constraint, parse_constraint
 from murmuration.schedulers.central.jobs import JobRecord
 from murmuration.schedulers.central.messages import Order
 from murmuration.schedulers.offers.messages import Vector
-from murmuration.workload.job_spec import FieldError, JobSpec
+from murmuration.workload.job_spec import FieldError, JobSpec, task_name
 
 
 def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
@@ -20,7 +20,7 @@ def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
     spec = job.spec
     variables = {
         "MURMUR_JOB": job.name,
-        "MURMUR_TASK": f"{job.name}.{index}",
+        "MURMUR_TASK": task_name(spec, index),
         "MURMUR_INDEX": str(index),
         "MURMUR_COUNT": str(spec.count),
         "MURMUR_RUN": str(run - job.first_run),

@@ -23,9 +23,10 @@ from murmuration.schedulers.central.access import AccessTable
 from murmuration.schedulers.central.jobs import JobRecord, JobTable
 from murmuration.schedulers.central.leases import Leases
 from murmuration.schedulers.central.messages import JOBS
-from murmuration.schedulers.central.ordering import make_queue
 from murmuration.schedulers.central.orders import make_order, requirements
 from murmuration.schedulers.central.placing import Planned, Round, Rows
+from murmuration.schedulers.central.queue.dependencies import Dependencies
+from murmuration.schedulers.central.queue.ordering import make_queue
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
     CommitTasks,
@@ -90,7 +91,11 @@ class MasterState:
         self.resting: dict[str, float] = {}
         self.jobs = JobTable()
         self.access = AccessTable()
-        self.queue = make_queue(settings.queue, settings.queue_settings, self.jobs)
+        self.queue = make_queue(
+            settings.queue, settings.queue_settings, self.jobs, settings.reservations
+        )
+        self.dependencies = Dependencies(self.jobs.jobs)
+        self.jobs.on_end = self.dependencies.note_end
         self.leases = Leases(settings.agent_timeout_s, settings.margin_s)
         self.policy_errors: dict[str, str] = {}
         self._begin(seed, 0)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from murmuration.schedulers.agent import Effect, Message, Note
 from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord
 from murmuration.schedulers.central.messages import JOBS, Launch, NodeIsLost, TaskStopping
-from murmuration.schedulers.central.preemption import PREEMPTED
+from murmuration.schedulers.central.queue.preemption import PREEMPTED
 from murmuration.simulation.messages.central import CODE, CentralCluster, Span
 from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
 

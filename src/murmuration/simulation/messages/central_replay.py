@@ -32,6 +32,7 @@ from murmuration.schedulers.central.messages import (
     Recover,
     RunEnded,
     RunStarted,
+    Stop,
     SubmitJob,
     TaskEnded,
     TaskPlaced,
@@ -237,7 +238,8 @@ class _Recording(Disk):
 
 
 class _EmulatedNode(Party):
-    """A node whose tasks run for exactly as long as they are told to."""
+    """A node whose tasks run for exactly as long as they are told to, and end at once when they are
+    told to stop."""
 
     due = math.inf
 
@@ -249,6 +251,9 @@ class _EmulatedNode(Party):
         return self
 
     def handle(self, event: Message, now: float) -> list[Effect]:
+        if isinstance(event, Stop):
+            ended = Ended(event.framework, event.run, Status.KILLED, reason=event.reason)
+            return [Send(MASTER, RunEnded(self.name, ended, event.session))]
         if not isinstance(event, Launch):
             return []
         ended = Ended(event.framework, event.run, Status.FINISHED, 0)

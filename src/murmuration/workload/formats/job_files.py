@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,15 @@ _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"
 
 
 def read_jobs(path: Path) -> list[JobSpec]:
-    """The jobs of a file: one job of TOML, or what a Python file calls `job` or `jobs`."""
+    """The jobs of a file, each after those that it is to run after: one job of TOML or several in
+    `[[jobs]]`, or what a Python file calls `job` or `jobs`."""
+    try:
+        return order_jobs(_read(path))
+    except FieldError as problem:
+        raise InputError(f"{path}: {problem}") from problem
+
+
+def _read(path: Path) -> list[JobSpec]:
     text = _text(path)
     if path.suffix == ".py":
         return [_check(tables, path, "") for tables in _python_jobs(path)]
@@ -27,7 +36,40 @@ def read_jobs(path: Path) -> list[JobSpec]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: {str(error)[0].lower()}{str(error)[1:]}") from error
+    several = tables.get("jobs")
+    if set(tables) == {"jobs"} and isinstance(several, list) and several:
+        return [_check(each, path, "", f"jobs[{k}].") for k, each in enumerate(several)]
     return [_check(tables, path, text)]
+
+
+def order_jobs(specs: Iterable[JobSpec]) -> list[JobSpec]:
+    """Jobs of one file, each after those of the file that it is to run after."""
+    left: dict[str, JobSpec] = {}
+    for spec in specs:
+        if spec.name in left:
+            raise FieldError("name", f"expected different names, got {spec.name!r} twice")
+        left[spec.name] = spec
+    ordered: list[JobSpec] = []
+    while left:
+        ready = [spec for spec in left.values() if not _others(spec) & left.keys()]
+        if not ready:
+            raise FieldError("after", f"expected no circle, got {_find_circle(left)}")
+        ordered += [left.pop(spec.name) for spec in ready]
+    return ordered
+
+
+def _others(spec: JobSpec) -> set[str]:
+    return {*spec.after, *spec.after_any}
+
+
+def _find_circle(left: Mapping[str, JobSpec]) -> str:
+    """Everybody who is left waits for somebody who is: follow until a name comes again."""
+    path = [next(iter(left))]
+    while True:
+        following = next(name for name in sorted(_others(left[path[-1]])) if name in left)
+        if following in path:
+            return " after ".join([*path[path.index(following) :], following])
+        path.append(following)
 
 
 def _text(path: Path) -> str:
@@ -56,10 +98,12 @@ def _python_jobs(path: Path) -> list[Any]:
     return [msgspec.to_builtins(job) if isinstance(job, JobSpec) else job for job in jobs]
 
 
-def _check(tables: Any, path: Path, text: str) -> JobSpec:
+def _check(tables: Any, path: Path, text: str, prefix: str = "") -> JobSpec:
     try:
         return job_from_tables(tables)
     except FieldError as problem:
+        if prefix:
+            raise InputError(f"{path}: {prefix}{problem}") from problem
         raise InputError(locate(problem, path, text)) from problem
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from murmuration.base.arrays import Amounts
 from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord, JobTable, TaskRecord
 from murmuration.schedulers.central.placing import Round
+from murmuration.schedulers.central.queue.keeping import count_all_fits
 from murmuration.schedulers.queues.victims import SPARED, HeldRoom, choose_victims
 
 #: What a run that makes way is stopped for; the name of the job follows.
@@ -40,7 +41,7 @@ def made_way_for(task: TaskRecord) -> str:
 
 
 def find_awaited(jobs: JobTable) -> set[str]:
-    """The waiting jobs that tasks make way for, or made way for since they were submitted."""
+    """The waiting jobs that tasks make way for, or made way for since they last started."""
     awaited = {made_way_for(task) for _, task in jobs.runs.values()}
     for job in jobs.queue.values():
         for index in job.waiting:
@@ -48,17 +49,9 @@ def find_awaited(jobs: JobTable) -> set[str]:
             other = jobs.queue.get(made_way_for(task))
             # A name may be given to another job later; nobody made way for that one.
             if other is not None and other.submit_s <= task.ended_s:
-                awaited.add(other.name)
+                placed_s = max(other.tasks[k].placed_s for k in other.waiting)
+                awaited |= {other.name} if placed_s < task.ended_s else set()
     return awaited & jobs.queue.keys()
-
-
-def count_all_fits(room: Amounts, request: Amounts, row_max: int) -> int:
-    """How many tasks of a size fit on all rows, at most `row_max` on each."""
-    asked = request > 0
-    if not asked.any():
-        return len(room) * row_max
-    fits = (room[:, asked] // request[asked]).min(axis=1)
-    return int(fits.clip(0, row_max).sum())
 
 
 @dataclass
@@ -94,7 +87,7 @@ class MakingWay:
                 self.coming[rows[task.node]] += np.array(job.request, dtype=np.int64)
                 self._awaited.add(made_way_for(task))
             else:
-                together = self.whole or job.spec.gang
+                together = self._is_whole(job)
                 units[(job.serial,) if together else (job.serial, task.index)].append((job, task))
         self._list_units([unit for key, unit in units.items() if key not in apart], rows)
 
@@ -113,6 +106,16 @@ class MakingWay:
 
     def seek(self, job: JobRecord, tasks: list[TaskRecord]) -> bool:
         """Make room for tasks that found none; whether it is coming. It is kept for them."""
+        if self._make_room(job, tasks):
+            return True
+        # Of jobs that start in this very round some may have to make way in the next.
+        jobs, priority = self.round_.jobs.jobs, job.spec.priority
+        self.round_.again |= any(
+            jobs[name].spec.priority < priority for name in self.round_.planned if name in jobs
+        )
+        return False
+
+    def _make_room(self, job: JobRecord, tasks: list[TaskRecord]) -> bool:
         kind = (job.request, job.constraints, job.spec.priority)
         is_awaited = job.name in self._awaited
         if not is_awaited and (kind in self._infeasible or not self._find_lower(job).size):
@@ -132,7 +135,7 @@ class MakingWay:
         return is_awaited and not self._is_whole(job) and self._keep(job, tasks[:fits], ())
 
     def _is_whole(self, job: JobRecord) -> bool:
-        return self.whole or job.spec.gang
+        return (self.whole and not job.spec.array) or job.spec.gang
 
     def _find_lower(self, job: JobRecord) -> Amounts:
         """The entries of what has a lower priority, and does not make way yet."""
@@ -167,7 +170,7 @@ class MakingWay:
         entries = np.array(victims, dtype=np.int64)
         np.add.at(coming, self._held.row[entries], self._held.amounts[entries])
         trial = self.round_.twin(rows.free + coming)
-        placements = trial.place(job, tasks, whole=self.whole)
+        placements = trial.place(job, tasks, whole=self._is_whole(job))
         if not tasks or len(placements) < len(tasks):
             return False
         later = trial.rows.free

@@ -14,45 +14,27 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.base.arrays import Amounts, Indices, Times
-from murmuration.base.resources import MICRO
+from murmuration.base.arrays import Amounts
 from murmuration.schedulers.central.jobs import JobRecord, JobTable
 from murmuration.schedulers.central.placing import Planned, Round
-from murmuration.schedulers.central.preemption import MakingWay, find_awaited
+from murmuration.schedulers.central.queue.look import QueueRound
+from murmuration.schedulers.central.queue.preemption import MakingWay, find_awaited
+from murmuration.schedulers.central.queue.windows import (
+    next_change_s,
+    open_windows,
+    owner,
+    requested_s,
+)
 from murmuration.schedulers.queues import shares
 from murmuration.schedulers.queues.discipline import (
     BY_FACTORS,
     BY_RANK,
+    AdvanceReservation,
     QueueDiscipline,
     QueuedJobs,
     QueueSettings,
 )
-from murmuration.schedulers.queues.look import (
-    CONSERVATIVE,
-    EASY,
-    LOOK,
-    QueueLook,
-    begin_look,
-    is_over,
-    may_start,
-    note_start,
-    note_wait,
-    set_profile,
-)
 from murmuration.schedulers.queues.use import RecentUse
-
-#: What runs: until when it is expected to, and what it gives back then.
-RunningList = list[tuple[float, Amounts]]
-
-
-def requested_s(job: JobRecord) -> float:
-    """The run time a job asks for."""
-    limit = job.spec.time_limit_s
-    return math.inf if limit is None else limit
-
-
-def owner(job: JobRecord) -> str:
-    return job.spec.user or job.spec.kind
 
 
 @dataclass
@@ -70,6 +52,10 @@ class PlainQueue:
         is_on = self.settings.preempt != "no"
         return round_.plan(self.jobs.in_order(), MakingWay(round_, False).seek if is_on else None)
 
+    def next_change_s(self, now: float) -> float:
+        """When the queue is to be looked at though nothing has happened."""
+        return math.inf
+
 
 @dataclass
 class JobQueue:
@@ -79,6 +65,7 @@ class JobQueue:
     discipline: QueueDiscipline
     settings: QueueSettings
     jobs: JobTable
+    reservations: Sequence[AdvanceReservation] = ()
     use: RecentUse = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,85 +127,22 @@ class JobQueue:
 
     def plan(self, round_: Round) -> list[Planned]:
         """Which jobs start now, and where."""
-        now, rows = round_.now, round_.rows
-        queue = self.in_order(now, rows.total.sum(axis=0))
-        running = list_running(self.jobs, set(rows.names), now)
-        free = rows.free.sum(axis=0).astype(np.int64)
-        look = make_look(free, len(running) + 2 * len(queue))
-        begin_look(look, now, self.discipline.overtaking)
-        if self.discipline.overtaking == CONSERVATIVE:
-            set_profile(look, sort_running(running, free), len(running))
-        planned: list[Planned] = []
-        making_way = MakingWay(round_, True) if self.settings.preempt != "no" else None
-        for job in queue:
-            if is_over(look) or not rows.names:
-                break
-            tasks = round_.ready(job, whole=True)
-            if not tasks or self.is_held(job, len(tasks)):
-                continue
-            need = np.array(job.request, dtype=np.int64) * len(tasks)
-            lasts = requested_s(job)
-            placements = (
-                round_.place(job, tasks, whole=True) if may_start(look, need, lasts) else []
-            )
-            if placements:
-                planned.append(Planned(job, placements))
-                running.append((now + lasts, need))
-                note_start(look, need, lasts)
-                continue
-            is_first = not look.state[0].blocked
-            if is_first and making_way is not None and making_way.seek(job, tasks):
-                # Its room is kept on its nodes; others may use the rest.
-                free[:] = rows.free.sum(axis=0)
-                look.state[0].blocked = True
-                continue
-            if self.discipline.overtaking == EASY and not look.state[0].profiled:
-                set_profile(look, sort_running(running, free), len(running))
-            note_wait(look, need, lasts)
-        return planned
+        total = round_.rows.total.sum(axis=0)
+        windows = open_windows(self.reservations, round_.resources, total, round_.now)
+        look = QueueRound(round_, self.settings, self.discipline.overtaking, windows)
+        return look.plan(self.in_order(round_.now, total))
 
-    def is_held(self, job: JobRecord, tasks: int) -> bool:
-        """Whether its user may not run more for now."""
-        settings = self.settings
-        if not settings.user_jobs_max and not settings.user_cpu_max:
-            return False
-        mine = [each for each, _ in self.jobs.runs.values() if owner(each) == owner(job)]
-        cpu = sum(each.request[0] for each in mine) + job.request[0] * tasks
-        jobs_max, cpu_max = settings.user_jobs_max, settings.user_cpu_max
-        others = {each.name for each in mine} - {job.name}
-        return bool(jobs_max and len(others) >= jobs_max) or bool(cpu_max and cpu > cpu_max * MICRO)
+    def next_change_s(self, now: float) -> float:
+        return next_change_s(self.reservations, now)
 
 
 def make_queue(
-    discipline: QueueDiscipline | None, settings: QueueSettings, jobs: JobTable
+    discipline: QueueDiscipline | None,
+    settings: QueueSettings,
+    jobs: JobTable,
+    reservations: Sequence[AdvanceReservation] = (),
 ) -> PlainQueue | JobQueue:
     """The queue of these jobs."""
     if discipline is None:
         return PlainQueue(settings, jobs)
-    return JobQueue(discipline, settings, jobs)
-
-
-def list_running(jobs: JobTable, nodes: set[str], now: float) -> RunningList:
-    """What runs on these nodes, and until when it is expected to; one that overran ends now. Runs
-    without a limit end at no time that could be counted on, and are left out."""
-    ends: dict[tuple[str, float], Amounts] = {}
-    for job, task in jobs.runs.values():
-        limit_s = requested_s(job)
-        if task.node in nodes and limit_s < math.inf:
-            key = job.name, max((task.started_s or task.placed_s) + limit_s, now)
-            ends[key] = ends.get(key, 0) + np.array(job.request, dtype=np.int64)
-    return [(end, amounts) for (_, end), amounts in ends.items()]
-
-
-def make_look(free: Amounts, entries: int) -> QueueLook:
-    """A look with room for so many ends and reservations."""
-    points = 2 * entries + 4
-    state = np.zeros(1, LOOK).view(np.recarray)
-    return QueueLook(state, free, np.zeros(points), np.zeros((points, len(free)), dtype=np.int64))
-
-
-def sort_running(running: RunningList, free: Amounts) -> tuple[Times, Amounts, Indices]:
-    """Ends, amounts, and the order of the ends."""
-    ends = np.array([end for end, _ in running], dtype=np.float64)
-    amounts = np.array([each for _, each in running], dtype=np.int64).reshape(-1, len(free))
-    return ends, amounts, np.argsort(ends, kind="stable")
+    return JobQueue(discipline, settings, jobs, reservations)
