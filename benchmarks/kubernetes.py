@@ -1,6 +1,7 @@
 """Pods per second on a real API server: ours beside kube-scheduler 1.20.2, in one run.
 
     python benchmarks/kubernetes.py [--nodes 1000] [--pods 3000] [--placement least-allocated]
+        [--architecture shared-state --schedulers 2]
 
 One control plane (etcd and kube-apiserver as `scripts/kubernetes.sh` builds them), node objects of
 4 CPUs and 32 GiB, pods of 100m and 500Mi. For each scheduler all its pods are there before it
@@ -87,14 +88,18 @@ async def create_all(client: KubeClient, path: str, things: list[dict[str, objec
     await asyncio.gather(*(create(thing) for thing in things))
 
 
-def start(plane: ControlPlane, scheduler: str, placement: str) -> Program:
+def start(plane: ControlPlane, scheduler: str, arguments: argparse.Namespace) -> dict[str, Program]:
+    """The processes of a scheduler, by name."""
     if scheduler == THEIRS:
         speed = ("--kube-api-qps=5000", "--kube-api-burst=5000")
-        return plane.start(THEIRS, "--leader-elect=false", *speed)
+        return {THEIRS: plane.start(THEIRS, "--leader-elect=false", *speed)}
     words: list[str | Path] = [sys.executable, "-c", "from murmuration.cli import main; main()"]
-    words += ["kube", "schedule", "--kubeconfig", plane.kubeconfig, "--placement", placement]
-    plane.programs[OURS] = Program(plane.folder, words)
-    return plane.programs[OURS]
+    words += ["kube", "schedule", "--kubeconfig", plane.kubeconfig]
+    words += ["--placement", arguments.placement, "--architecture", arguments.architecture]
+    names = [f"{OURS}-{k}" for k in range(arguments.schedulers)]
+    started = {name: Program(plane.folder, [*words, "--identity", name]) for name in names}
+    plane.programs |= started
+    return started
 
 
 async def take_turn(
@@ -105,21 +110,23 @@ async def take_turn(
     async with KubeClient(find_access(plane.kubeconfig), AT_ONCE) as client:
         things = [real_pod(f"t{number}-{k}", scheduler=name) for k in range(arguments.pods)]
         await create_all(client, PODS.path("default"), things)
-        program = start(plane, scheduler, arguments.placement)
-        watch = Watch(f"t{number}-", [program, plane.programs["server"]])
+        started = start(plane, scheduler, arguments)
+        watch = Watch(f"t{number}-", [*started.values(), plane.programs["server"]])
         follower = Follower(client, PODS, watch.on_list, watch.on_changes)
         task = asyncio.create_task(follower.run())
         while len(watch.bound) < arguments.pods:
             await asyncio.sleep(0.2)
-            assert program.process.poll() is None, program.log.read_text()[-2000:]
+            for program in started.values():
+                assert program.process.poll() is None, program.log.read_text()[-2000:]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    program.process.send_signal(signal.SIGTERM)
-    program.process.wait()
-    plane.programs.pop(OURS if scheduler == OURS else THEIRS)
+    for name, program in started.items():
+        program.process.send_signal(signal.SIGTERM)
+        program.process.wait()
+        plane.programs.pop(name)
     seconds, count = watch.last_s - watch.first_s, arguments.pods
-    cpu, server = (b - a for a, b in zip(watch.cpu_first, watch.cpu_last, strict=True))
-    return Figures(scheduler, count / seconds, 1e3 * cpu / count, 1e3 * server / count)
+    *cpu, server = (b - a for a, b in zip(watch.cpu_first, watch.cpu_last, strict=True))
+    return Figures(scheduler, count / seconds, 1e3 * sum(cpu) / count, 1e3 * server / count)
 
 
 def run(plane: ControlPlane, arguments: argparse.Namespace) -> list[Figures]:
@@ -146,6 +153,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=3000)
     parser.add_argument("--placement", default="least-allocated")
+    parser.add_argument("--architecture", default="monolithic")
+    parser.add_argument("--schedulers", type=int, default=1, help="how many of ours share the work")
     arguments = parser.parse_args()
     if not (programs() / "built").exists():
         raise SystemExit("no control plane: scripts/kubernetes.sh builds it")
