@@ -44,6 +44,7 @@ SKIPPED = {
     "murmur kube plan": "needs a Kubernetes cluster",
     "murmur kube apply": "needs a Kubernetes cluster",
     "murmur report runs/omega-a-compare": "the tests make a shorter one",
+    "murmur plot runs/omega-a-compare -o waits.pdf": "the tests make a shorter one",
     "murmur up": "stays in the foreground; with --detach it is in the first block",
     "murmur replay ~/.murmur": "needs a live cluster; it is in the block that starts one",
 }

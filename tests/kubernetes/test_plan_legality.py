@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.kubernetes import cases_changes, cases_random, cases_rooms, cases_volumes
+from tests.kubernetes import cases_changes, cases_enemies, cases_random, cases_rooms, cases_volumes
 from tests.kubernetes.cases import BUILDERS
 from tests.kubernetes.checker_cluster import Object, cluster_of
 from tests.kubernetes.checker_replay import Replay, claims
@@ -20,10 +20,10 @@ from tests.kubernetes.made import Case, Question
 
 from murmuration.cli.plan import plan
 
-MODULES = (cases_changes, cases_random, cases_rooms, cases_volumes)
+MODULES = (cases_changes, cases_enemies, cases_random, cases_rooms, cases_volumes)
 USUAL = (1, 2)
 #: Seeds of themes that leave much to chance.
-SEEDS = {"mixed": (1, 3, 5), "anything": (2, 6, 10)}
+SEEDS = {"mixed": (1, 3, 5), "anything": (2, 6, 10)} | dict.fromkeys(cases_enemies.ENEMIES, (1,))
 EVALUATIONS = ("--evaluations", "1000")
 
 #: Themes that fail, and why.
@@ -89,5 +89,5 @@ def test_every_step_is_legal(name: str, tmp_path: Path) -> None:
 def test_there_are_many_themes() -> None:
     """The modules of cases are imported for the themes they add."""
     assert all(module.__doc__ for module in MODULES)
-    assert len(BUILDERS) >= 60
+    assert len(BUILDERS) >= 90 and len(cases_enemies.ENEMIES) >= 30
     assert set(FAILING) <= set(BUILDERS)

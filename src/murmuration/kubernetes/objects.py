@@ -129,11 +129,10 @@ def namespace_of(thing: Object) -> str:
 
 
 def controller_of(pod: Object) -> Object | None:
-    """The owner that would make a pod again."""
+    """The owner that would make a pod again. Other owners only take it with them when they go;
+    `kubectl drain` asks for the same mark."""
     owners = pod["metadata"].get("ownerReferences") or []
-    return next(
-        (owner for owner in owners if owner.get("controller")), owners[0] if owners else None
-    )
+    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def listed(thing: Object, key: str, where: str) -> list[Object]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from murmuration.assignment.problem import Problem
+from murmuration.assignment.problem import TOGETHER, Problem, Rule
 from murmuration.base.arrays import Amounts, Flags
 from murmuration.base.errors import InputError
 from murmuration.planning.selectors import select_nodes
@@ -57,9 +57,19 @@ def remove_nodes(problem: Problem, texts: Sequence[str], failed: bool = False) -
         leaves=np.where(moving, rest.node_of, -1),
         allowed=rest.allowed & ~gone,
         pinned=rest.pinned & ~moving,
+        rules=tuple(_leave_alone(rule, gone) for rule in rest.rules),
     )
     assert not gone[changed.node_of[changed.node_of >= 0]].any(), "a task is left on a removed node"
     return Removed(changed, displaced, stranded, sorted(names))
+
+
+def _leave_alone(rule: Rule, gone: Flags) -> Rule:
+    """Whoever wants company on a node that goes has it there no longer, and holds nobody back: all
+    have to leave, one after the other, and each finds company where it comes to. Kubernetes asks
+    for affinity only where a pod is placed, too."""
+    if rule.kind != TOGETHER:
+        return rule
+    return replace(rule, domain_of=np.where(gone, -1, rule.domain_of))
 
 
 def _goes_with_node(problem: Problem) -> Flags:

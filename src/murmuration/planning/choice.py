@@ -17,7 +17,7 @@ from murmuration.assignment import objectives as of
 from murmuration.assignment.moves import MoveOrder, order_moves
 from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import Work, pack
-from murmuration.assignment.problem import Problem, Violation, new_violations
+from murmuration.assignment.problem import Problem, Violation, new_violations, violations
 from murmuration.assignment.search.construct import construct
 from murmuration.assignment.search.ejection import make_room
 from murmuration.assignment.search.fewest import Fewest
@@ -109,7 +109,25 @@ def choose(search: Search, work: Work, options: Options, fewest: Fewest | None) 
     ends = np.array([work.placement(order.node_of) for order in orders])
     values, bad = search.measure(ends)
     merit = sov(values, ranked.weights)
-    return orders[int(np.lexsort((merit, bad))[0])]
+    best = orders[int(np.lexsort((merit, bad))[0])]
+    base = fewest.node_of if fewest is not None else work.problem.node_of
+    return best if _is_worth(search, work, ranked, best, base) else order_moves(work, base)
+
+
+def _is_worth(
+    search: Search, work: Work, ranked: RankedFront, order: MoveOrder, base: Indices
+) -> bool:
+    """Whether what an order ends in is better than what there is, in anything that was asked for,
+    or has more tasks placed. Moves that got lost on the way may have been all that was gained."""
+    problem, ended = work.problem, order.node_of
+    if (ended >= 0).sum() > (base >= 0).sum():
+        return True
+    if len(violations(problem, ended)) < len(violations(problem, base)):
+        return True
+    both = np.array([work.placement(ended), work.placement(base)])
+    (ends, starts), (bad_end, bad_start) = search.measure(both)
+    asked = ranked.counted & (ranked.weights > 0.0)
+    return bool(bad_end < bad_start or (ends[asked] < starts[asked]).any())
 
 
 def new_breaks(problem: Problem, order: MoveOrder) -> list[Violation]:

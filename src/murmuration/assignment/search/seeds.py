@@ -61,10 +61,18 @@ def _consolidate(search: Search, begin: Placement, moves_max: float) -> list[Pla
     def is_reachable(x: Placement) -> bool:
         return search.is_allowed(x) and not order_moves(work, work.restore(x)).blocked
 
-    rng = random_state(search.settings.seed, "plan", "consolidate")
-    stages = consolidate(
-        work.packed, begin, worth, moves_max, rng, is_reachable, search.settings.stopped
-    )
+    def empty_nodes(start: Placement, what: Floats, name: str) -> list[Placement]:
+        rng = random_state(search.settings.seed, "plan", name)
+        stopped = search.settings.stopped
+        return consolidate(work.packed, start, what, moves_max, rng, is_reachable, stopped)
+
+    stages = empty_nodes(begin, worth, "consolidate")
+    if len(np.unique(worth[worth > 0])) > 1:
+        # Where nodes have several prices the drain soon closes what is expensive and then stands
+        # between placements that no small step connects. As few nodes as possible, whatever they
+        # cost, is another place to go on from.
+        few = empty_nodes(begin, worth_of(work.packed, 1.0, 0.0, 0.0), "fewest")
+        stages += [*few, *empty_nodes(few[-1], worth, "cheapest")] if few else []
     return stages[-PATH_MAX:]
 
 
