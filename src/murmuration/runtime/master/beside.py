@@ -17,6 +17,7 @@ from murmuration.runtime.master.answers import Submitted
 from murmuration.runtime.master.openapi import ApiRoute
 from murmuration.runtime.net.http import HEADERS, Refusal, read_body
 from murmuration.runtime.net.wire import (
+    UNREADABLE,
     BeginSession,
     SessionBegun,
     SessionPart,
@@ -131,7 +132,7 @@ async def talk_exec(api: Api, request: Request, names: dict[str, str]) -> Respon
 def _decode(body: bytes, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise Refusal(400, str(error)) from error
 
 

@@ -107,9 +107,13 @@ class EtcdStore:
         with _retryable():
             self._take_version()
             epoch = self._next_epoch()
-            self._fence = [etcd.is_value(self._epoch, b"%d" % epoch)]
+            self._keep_to(epoch)
             self._load()
             return self._memory.recover(epoch, seed)
+
+    def _keep_to(self, epoch: int) -> None:
+        """Write in this epoch only."""
+        self._fence = [etcd.is_value(self._epoch, b"%d" % epoch)]
 
     def _take_version(self) -> None:
         """Make the store one of this version, if it is new or older."""
@@ -187,7 +191,7 @@ class EtcdStore:
             epoch = max(copied.epoch, 0 if before is None else int(before.value)) + SKIPPED_EPOCHS
             # First of all: from now on no master that was there before can write.
             self._client.commit([], [etcd.put(self._epoch, b"%d" % epoch)])
-            self._fence = [etcd.is_value(self._epoch, b"%d" % epoch)]
+            self._keep_to(epoch)
             for folder in ("log", "parts", "snapshots"):
                 self._commit([etcd.delete(f"{self._root}{folder}/", f"{self._root}{folder}0")])
             self._commit([etcd.delete(self._root + "snapshot")])

@@ -68,6 +68,7 @@ from murmuration.schedulers.central.messages import (
     Refused,
     RunEnded,
     RunHealth,
+    Running,
     RunStarted,
     ScaleJob,
     SetQuota,
@@ -94,6 +95,7 @@ from murmuration.schedulers.offers.messages import (
     Task,
     TaskReport,
     Unregister,
+    Vector,
 )
 
 #: A task whose placement was refused is not tried again before.
@@ -221,7 +223,8 @@ class CentralMaster(MasterState):
             record.unwell, record.unwell_s = known.unwell, known.unwell_s
         self.nodes[event.node] = record
         running = tuple(
-            (run.framework, Task(run.run, event.node, run.request)) for run in event.running
+            (run.framework, Task(run.run, event.node, self._request_of(run)))
+            for run in event.running
         )
         # What was believed to run there before: the ledger may offer the node at once, and what is
         # placed on it by that has not been ordered yet.
@@ -234,6 +237,15 @@ class CentralMaster(MasterState):
         self._compare(event, expected)
         if event.node in self.draining:
             self._move_from(event.node, everything=False)
+
+    def _request_of(self, run: Running) -> Vector:
+        """What a run was placed for, whatever its node says of it now: a node that counts its tasks
+        for less would be given more than it has. Of runs that nobody else knows, its word."""
+        held = self.resource_manager.ledger.tasks.get((run.framework, run.run))
+        if held is not None:
+            return held.task.request
+        entry = self.jobs.runs.get(run.run) if run.framework == JOBS else None
+        return run.request if entry is None else tuple(map(max, run.request, entry[0].request))
 
     def _compare(self, event: AgentJoined, expected: list[str]) -> None:
         """What the job manager believed of a node against what its agent says; the agent is

@@ -91,6 +91,7 @@ class MasterState:
         self.resting: dict[str, float] = {}
         self.jobs = JobTable()
         self.access = AccessTable()
+        self._transactions = 0
         self.queue = make_queue(
             settings.queue, settings.queue_settings, self.jobs, settings.reservations
         )
@@ -170,7 +171,9 @@ class MasterState:
             tasks = self._orders(part, round_.rows)
             seen = tuple(self.resource_manager.ledger.nodes[task.node].sequence for task in tasks)
             atomic = self.queue.whole or part.job.spec.gang
-            yield CommitTasks(JOBS, part.job.serial, tasks, seen, atomic=atomic)
+            # A number of its own: what was refused and is asked for again was not heard twice.
+            self._transactions += 1
+            yield CommitTasks(JOBS, self._transactions, tasks, seen, atomic=atomic)
         self._changed |= round_.again
         for job, task, what_for in round_.stops:
             yield KillTask(JOBS, self.jobs.stop(job, task, what_for))

@@ -79,8 +79,9 @@ class Ledger:
         return lost
 
     def available(self, node: str) -> Slice:
-        """What may be offered of a node."""
-        left, count = self.nodes[node].available, self.resources
+        """What may be offered of a node. One that has come back smaller than what runs on it has
+        nothing to offer until enough of that has ended."""
+        left, count = [max(0, amount) for amount in self.nodes[node].available], self.resources
         amount = tuple(left[:count])
         unlimited = tuple(map(min, amount, left[count:])) if self.short_share else amount
         return Slice(node, amount, unlimited)
