@@ -60,7 +60,7 @@ def test_scale_there_and_back(here: Murmur, cluster: LiveCluster) -> None:
 def test_top_shows_what_is_used_beside_what_was_asked_for(
     here: Murmur, cluster: LiveCluster
 ) -> None:
-    until(lambda: cluster.tasks("web")[0]["cpu"] is not None)
+    until(lambda: cluster.tasks("web")[0]["cpu"] is not None and cluster.tasks("web")[0]["memory"])
     answer = here("top", "--once")
     assert answer.code == 0
     (line,) = [line for line in answer.out.splitlines() if line.startswith("web.0")]

@@ -49,6 +49,7 @@ LIVE = (
     "logs",
     "exec",
     "scale",
+    "rollback",
     "kill",
     "drain",
     "status",
@@ -82,6 +83,7 @@ MODULES = {
     "dump": "hosts.dump",
     "exec": "services.exec",
     "scale": "services.scale",
+    "rollback": "services.rollback",
 }
 #: Set by a shell that wants completions.
 COMPLETE = "_MURMUR_COMPLETE"

@@ -14,7 +14,12 @@ import msgspec
 
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.base.words import plain_types
-from murmuration.workload.service_spec import HealthCheck, find_health_errors
+from murmuration.workload.service_spec import (
+    HealthCheck,
+    UpdatePolicy,
+    find_health_errors,
+    find_update_errors,
+)
 
 COUNT_MAX = 100_000
 GRACE_S, GRACE_MAX_S = 5.0, 3600.0
@@ -74,6 +79,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     grace_s: float = GRACE_S
     #: How a node agent sees whether a task of a service is well.
     health: HealthCheck | None = None
+    #: How a service that is changed gets its new specification.
+    update: UpdatePolicy = UpdatePolicy()
 
 
 class FieldError(InputError):
@@ -95,6 +102,8 @@ def job_from_tables(tables: Any) -> JobSpec:
         _check_fields(tables["restart"], Restart, "restart.")
     if isinstance(tables.get("health"), dict):
         _check_fields(tables["health"], HealthCheck, "health.")
+    if isinstance(tables.get("update"), dict):
+        _check_fields(tables["update"], UpdatePolicy, "update.")
     _check_values(tables, "resources", (str, int, float), "a number or a text such as '32Mi'")
     _check_values(tables, "environment", (str,), "a text")
     try:
@@ -197,7 +206,10 @@ def _find_errors(spec: JobSpec) -> Any:
     except InputError as error:
         yield FieldError("disk", str(error).removeprefix("disk: "))
     yield from _restart_problems(spec.restart)
-    for name, sentence in find_health_errors(spec.health, spec.kind, spec.ports):
+    for name, sentence in (
+        *find_health_errors(spec.health, spec.kind, spec.ports),
+        *find_update_errors(spec.update),
+    ):
         yield FieldError(name, sentence)
 
 

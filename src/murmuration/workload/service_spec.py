@@ -1,4 +1,5 @@
-"""The parts of a job's specification that only services have: how to see whether a task is well."""
+"""The parts of a job's specification that only services have: how to see whether a task is well,
+and how a service is updated."""
 
 from __future__ import annotations
 
@@ -31,6 +32,33 @@ class HealthCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def patience_s(self) -> float:
         """How long a task may take until it is well for the first time."""
         return self.start_period_s + self.failures * self.interval_s
+
+
+class UpdatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a service that is changed gets its new specification, task by task."""
+
+    #: So many tasks may be missing at a time.
+    max_unavailable: int = 1
+    #: A new task counts when it has been ready for so long.
+    min_healthy_s: float = 5.0
+    #: An update that gets no further for so long has failed.
+    deadline_s: float = 300.0
+    #: An update that has failed is undone.
+    rollback: bool = True
+
+
+def find_update_errors(update: UpdatePolicy) -> Iterator[tuple[str, str]]:
+    """What is wrong with a policy: field and sentence."""
+    if not 1 <= update.max_unavailable <= 100_000:
+        sentence = f"expected a number from 1 to 100000, got {update.max_unavailable}"
+        yield "update.max_unavailable", sentence
+    for name, least in (("min_healthy_s", 0.0), ("deadline_s", 1.0)):
+        value = getattr(update, name)
+        if not least <= value <= SECONDS_MAX:
+            sentence = f"expected seconds from {least:g} to {SECONDS_MAX:g}, got {value:g}"
+            yield f"update.{name}", sentence
+    if update.min_healthy_s >= update.deadline_s:
+        yield "update.deadline_s", "expected more than min_healthy_s"
 
 
 def find_health_errors(

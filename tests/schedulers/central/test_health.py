@@ -9,7 +9,6 @@ from tests.schedulers.central.clusters import Cluster, facts, spec
 
 from murmuration.base.errors import InputError
 from murmuration.schedulers.agent import Connected, Do, Note, Send, Wake
-from murmuration.schedulers.central.health import CheckHealth, HealthSeen, HealthTable
 from murmuration.schedulers.central.messages import (
     JOBS,
     AgentJoined,
@@ -30,6 +29,7 @@ from murmuration.schedulers.central.node_agent import (
     RunStopping,
     Started,
 )
+from murmuration.schedulers.central.services.health import CheckHealth, HealthSeen, HealthTable
 from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import job_from_tables
 from murmuration.workload.service_spec import HealthCheck

@@ -105,6 +105,7 @@ class Crashing(Cluster):
 
     def __init__(self, nodes: int) -> None:
         self.disk, self.epoch, self.up = MasterMemory(), 0, set[str]()
+        self.names = [f"n{k}" for k in range(nodes)]
         super().__init__(nodes)
 
     def tell(self, event: Any, now: float | None = None) -> list[Any]:
@@ -119,12 +120,18 @@ class Crashing(Cluster):
         self.epoch += 1
         settings, recover = self.master.settings, self.disk.recover(self.epoch, 1)
         self.master = type(self.master)(settings, 1)
-        super().tell(recover)
-        for k in range(6):
-            name = f"n{k}"
+        self.tell(recover)
+        for name in self.names:
             runs = [run for run in sorted(self.up) if self.launched[run][0] == name]
-            running = tuple(Running(JOBS, run, self.launched[run][1].request) for run in runs)
+            running = tuple(
+                Running(JOBS, run, self.launched[run][1].request, starting=self.is_starting(run))
+                for run in runs
+            )
             self.join(name, running=running)
+
+    def is_starting(self, run: str) -> bool:
+        """Whether a node would say so of a run; a node starts what it gets at once."""
+        return False
 
 
 @pytest.mark.parametrize("seed", range(40))

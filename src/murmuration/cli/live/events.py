@@ -14,7 +14,7 @@ from murmuration.cli.live import common as live
 
 PAGE = 1000
 #: What only a program wants to know of a fact.
-HIDDEN = ("spec", "serial", "first_run", "duration_s")
+HIDDEN = ("spec", "rollout", "serial", "first_run", "duration_s")
 
 
 @click.command()
@@ -54,6 +54,8 @@ def _print(row: dict[str, Any], as_json: bool) -> None:
         sys.stdout.flush()
         return
     fact = {key: value for key, value in row["fact"].items() if key not in HIDDEN}
+    rollout = row["fact"].get("rollout") or {}
+    fact |= {key: rollout[key] for key in ("version", "phase", "reason") if key in rollout}
     at = time.strftime("%H:%M:%S", time.localtime(row["at_s"]))
     words = " ".join(f"{key}={value}" for key, value in fact.items() if value not in ("", None))
     sys.stdout.write(f"{row['index']:>7}  {at}  {row['kind']:<16}{words}\n")

@@ -128,7 +128,8 @@ def _submit(client: Any, spec: JobSpec, file: Path, dry_run: bool) -> Any:
 
 def _print_submitted(answer: dict[str, Any]) -> None:
     tasks = answer["tasks"]
-    click.echo(f"{answer['job']}: {tasks} task{'s' if tasks > 1 else ''} submitted")
+    what = f"changed to version {answer['version']}" if answer["version"] else "submitted"
+    click.echo(f"{answer['job']}: {tasks} task{'s' if tasks > 1 else ''} {what}")
 
 
 def _print_trial(answer: dict[str, Any]) -> None:

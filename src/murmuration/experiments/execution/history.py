@@ -112,7 +112,10 @@ def _describe(at_s: float, fact: Json) -> Iterator[HistoryLine]:
             yield HistoryLine(at_s, task, f"ended{where} ({reason}){again}")
         case ms.JobKilled():
             yield HistoryLine(at_s, task, "killed by a client")
-        case ms.JobChanged(spec=spec):
-            yield HistoryLine(at_s, task, f"changed by a client: {spec.count} tasks")
+        case ms.JobChanged(spec=spec, rollout=rollout):
+            phase = f", {rollout.phase}" if rollout.phase else ""
+            reason = f": {rollout.reason}" if rollout.reason else ""
+            words = f"version {rollout.version} with {spec.count} tasks{phase}{reason}"
+            yield HistoryLine(at_s, task, words)
         case ms.JobEnded(status=status):
             yield HistoryLine(at_s, task, f"{status}")

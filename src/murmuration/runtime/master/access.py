@@ -146,7 +146,9 @@ def hide_secrets(row: EventRow, caller: Caller) -> EventRow:
         return row
     fact = msgspec.json.decode(text)
     fact.pop("digest", None)
-    spec = fact.get("spec")
+    spec, before = fact.get("spec"), (fact.get("rollout") or {}).get("previous")
+    if before is not None and (caller.role == VIEWER or not caller.owns(before["user"])):
+        before["environment"] = {}
     if spec is not None and (caller.role == VIEWER or not caller.owns(spec["user"])):
         spec["environment"] = {}
     return msgspec.structs.replace(row, fact=msgspec.Raw(msgspec.json.encode(fact)))

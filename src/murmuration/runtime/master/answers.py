@@ -23,6 +23,7 @@ from murmuration.schedulers.central.jobs import ACTIVE, CentralTaskState, JobRec
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.placing import is_simple
 from murmuration.schedulers.central.queue.preemption import made_way_for
+from murmuration.schedulers.central.services.rolling import describe
 from murmuration.schedulers.offers.messages import Vector
 from murmuration.workload.job_spec import task_name
 
@@ -41,6 +42,8 @@ class JobRow(msgspec.Struct):
     age_s: float
     ended_s: float | None
     code: int | None
+    #: Of its specification: how often a service was changed.
+    version: int
 
 
 class TaskRow(msgspec.Struct):
@@ -61,6 +64,7 @@ class TaskRow(msgspec.Struct):
     request: dict[str, float]
     #: Whether it is well, by the check of its job: "healthy", "not yet", or nothing without one.
     health: str
+    version: int
 
 
 class NodeRow(msgspec.Struct):
@@ -114,6 +118,8 @@ class Submitted(msgspec.Struct):
     job: str
     tasks: int
     index: int
+    #: Of the job's specification; more than 0 if it took the place of one before.
+    version: int = 0
 
 
 class OutputAnswer(msgspec.Struct):
@@ -243,7 +249,8 @@ def job_row(job: JobRecord, reasons: Reasons, now: float) -> JobRow:
         state=job_state(job),
         tasks=counts,
         count=job.spec.count,
-        reason=reasons.of(job),
+        reason=describe(job, now) or reasons.of(job),
+        version=job.rollout.version,
         priority=job.spec.priority,
         user=job.spec.user,
         submit_s=job.submit_s,
@@ -282,11 +289,12 @@ def task_row(
         cpu=meter.rates.get(run),
         request=natural(reasons.resources, job.request),
         health=_health(job, task),
+        version=task.version,
     )
 
 
 def _health(job: JobRecord, task: TaskRecord) -> str:
-    if job.spec.health is None or task.state is not CentralTaskState.RUNNING:
+    if job.spec_of(task).health is None or task.state is not CentralTaskState.RUNNING:
         return ""
     return "not yet" if task.healthy_s is None else "healthy"
 

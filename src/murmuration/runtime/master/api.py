@@ -175,7 +175,8 @@ class Api:
         if over_quota:
             return refuse(422, f"it can never run here: {over_quota}")
         before = jobs.get(spec.name)
-        if before is not None and not before.status:
+        is_update = before is not None and not before.status
+        if before is not None and is_update and not before.can_become(spec):
             return refuse(
                 409,
                 f"job {spec.name!r} is {job_state(before)} already; kill it first or choose "
@@ -187,7 +188,9 @@ class Api:
         if jobs.get(spec.name) is not before:
             return refuse(409, f"job {spec.name!r} was submitted by somebody else just now")
         index = await self.tell(event)
-        return reply(an.Submitted(spec.name, spec.count, index), 201)
+        version = jobs[spec.name].rollout.version if spec.name in jobs else 0
+        answer = an.Submitted(spec.name, spec.count, index, version)
+        return reply(answer, 200 if is_update else 201)
 
     async def kill(self, request: Request, names: Names) -> Response:
         job = self.reading.job(names["job"])

@@ -25,7 +25,7 @@ from murmuration.runtime.net.wire import (
 )
 from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import CentralTaskState
-from murmuration.schedulers.central.messages import ScaleJob
+from murmuration.schedulers.central.messages import RollBackJob, ScaleJob
 from murmuration.workload.job_spec import COUNT_MAX
 
 if TYPE_CHECKING:
@@ -87,6 +87,17 @@ async def scale(api: Api, request: Request, names: dict[str, str]) -> Response:
     return _reply(Submitted(job.name, order.count, index), 202)
 
 
+async def roll_back(api: Api, request: Request, names: dict[str, str]) -> Response:
+    """Give a service the specification it had before."""
+    job = api.reading.job(names["job"])
+    if job.status or job.killed:
+        raise Refusal(409, f"job {job.name!r} is {job_state(job)}, and cannot be rolled back")
+    if job.rollout.previous is None:
+        raise Refusal(409, f"job {job.name!r} was never changed, so there is nothing to go back to")
+    index = await api.tell(RollBackJob(job.name))
+    return _reply(Submitted(job.name, job.spec.count, index, job.rollout.version), 202)
+
+
 async def begin_exec(api: Api, request: Request, names: dict[str, str]) -> Response:
     """Start a command beside a task that runs."""
     job, task = api.reading.task(names["task"])
@@ -142,6 +153,9 @@ def _reply(value: object, status: int = 200) -> Response:
 
 SERVICE_ROUTES = (
     ApiRoute("POST", "/v1/jobs/{job}/scale", "Have so many tasks", scale, Submitted, ScaleOrder),
+    ApiRoute(
+        "POST", "/v1/jobs/{job}/rollback", "Go back to the version before", roll_back, Submitted
+    ),
     ApiRoute(
         "POST",
         "/v1/tasks/{task}/exec",

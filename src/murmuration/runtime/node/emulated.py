@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.node.executor import Tell
-from murmuration.schedulers.central.health import CheckHealth, HealthSeen
 from murmuration.schedulers.central.messages import Ended
 from murmuration.schedulers.central.node_agent import Exited, Found, RunStopping, Start, Started
+from murmuration.schedulers.central.services.health import CheckHealth, HealthSeen
 
 
 class EmulatedExecutor:

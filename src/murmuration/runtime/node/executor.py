@@ -48,7 +48,6 @@ from murmuration.runtime.node.isolation.folder import STDERR, STDOUT, is_locked,
 from murmuration.runtime.node.isolation.interface import Exit
 from murmuration.runtime.node.journal import Begun, Journal, Over, Settled, Stopping
 from murmuration.runtime.node.probes import probe
-from murmuration.schedulers.central.health import CheckHealth, HealthSeen
 from murmuration.schedulers.central.messages import JOBS, Ended
 from murmuration.schedulers.central.node_agent import (
     Exited,
@@ -58,6 +57,7 @@ from murmuration.schedulers.central.node_agent import (
     Started,
     ending,
 )
+from murmuration.schedulers.central.services.health import CheckHealth, HealthSeen
 from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import GRACE_S
 from murmuration.workload.service_spec import HealthCheck

@@ -48,7 +48,6 @@ from murmuration.schedulers.agent import (
     Message,
     Send,
 )
-from murmuration.schedulers.central.health import CheckHealth
 from murmuration.schedulers.central.messages import HangUp, Heartbeat, ToAgent
 from murmuration.schedulers.central.node_agent import (
     CentralNodeAgent,
@@ -61,6 +60,7 @@ from murmuration.schedulers.central.node_agent import (
     RunStopping,
     Start,
 )
+from murmuration.schedulers.central.services.health import CheckHealth
 from murmuration.schedulers.offers.messages import MASTER
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from murmuration.runtime.store.interface import (
 )
 from murmuration.runtime.store.lines import decode_value, encode_value, kind_of
 from murmuration.schedulers.central.memory import Key, MasterMemory, Row
-from murmuration.schedulers.central.messages import Recover
+from murmuration.schedulers.central.messages import Recover, Rollout
 from murmuration.workload.job_spec import JobSpec
 
 #: 2: tokens and quotas in snapshots. A store of an older version becomes one of this version.
@@ -346,6 +346,8 @@ def _decode_tables(data: bytes) -> MasterMemory:
     tables = {name: dict(rows) for name, rows in stored.items()}
     for row in tables["jobs"].values():
         row["spec"] = msgspec.convert(row["spec"], JobSpec)
+    for row in tables.get("rollouts", {}).values():
+        row["state"] = msgspec.convert(row["state"], Rollout)
     return MasterMemory(tables)
 
 

@@ -7,8 +7,9 @@ import sqlite3
 from murmuration.runtime.store.sums import row_sum, total
 from murmuration.schedulers.central.memory import TABLES
 
-#: 2: why runs are stopped, losses, and a checksum for each row. 3: tokens and quotas.
-VERSION = 3
+#: 2: why runs are stopped, losses, and a checksum for each row. 3: tokens and quotas. 4: versions
+#: of services that are updated.
+VERSION = 4
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS jobs (
@@ -20,6 +21,12 @@ CREATE TABLE IF NOT EXISTS tasks (
     code INTEGER, reason TEXT, placed_s REAL, started_s REAL, ended_s REAL,
     stopped_for TEXT NOT NULL DEFAULT '', losses INTEGER NOT NULL DEFAULT 0, sum INTEGER,
     PRIMARY KEY (job, idx)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rollouts (
+    job TEXT PRIMARY KEY, state BLOB, sum INTEGER
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS versions (
+    job TEXT, idx INTEGER, version INTEGER, sum INTEGER, PRIMARY KEY (job, idx)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS draining (node TEXT PRIMARY KEY, sum INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tokens (

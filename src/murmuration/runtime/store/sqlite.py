@@ -52,7 +52,7 @@ from murmuration.runtime.store.schema import match_keys
 from murmuration.runtime.store.sums import row_sum, total
 from murmuration.schedulers.central import memory
 from murmuration.schedulers.central.memory import TABLES, Drop, Patch, Put
-from murmuration.schedulers.central.messages import Recover
+from murmuration.schedulers.central.messages import Recover, Rollout
 from murmuration.workload.job_spec import JobSpec
 
 #: Lines of the log that are kept, and how often older ones are dropped.
@@ -243,6 +243,8 @@ class SqliteStore:
         tables = {name: self._rows(name, layout) for name, layout in TABLES.items()}
         for row in tables["jobs"].values():
             row["spec"] = _spec(row["spec"])
+        for row in tables["rollouts"].values():
+            row["state"] = msgspec.msgpack.decode(row["state"], type=Rollout)
         return tables
 
     def copy(self) -> StoreCopy:
@@ -362,7 +364,7 @@ def _statement(change: memory.Change) -> tuple[str, tuple[Any, ...]]:
 
 
 def _value(value: Any) -> Any:
-    return ENCODER.encode(value) if isinstance(value, JobSpec) else value
+    return ENCODER.encode(value) if isinstance(value, JobSpec | Rollout) else value
 
 
 @contextlib.contextmanager

@@ -31,17 +31,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-import msgspec
-
 from murmuration.cluster.constraints import Constraint
 from murmuration.schedulers.central.messages import (
     Ended,
     Fact,
-    JobChanged,
     JobEnded,
     JobForgotten,
     JobKilled,
     JobSubmitted,
+    Rollout,
     StoredJob,
     StoredRun,
     SubmitJob,
@@ -98,6 +96,8 @@ class TaskRecord:
     ended_s: float = 0.0
     #: What its master told it to stop for; such an end is no failure.
     stopped_for: str = ""
+    #: The version of the specification of its current or last run.
+    version: int = 0
     #: Since when the current run has been healthy; None if it is not, or nobody looks.
     healthy_s: float | None = None
 
@@ -117,6 +117,9 @@ class JobRecord:
     waiting: dict[int, None]
     open_tasks: int
     killed: bool = False
+    rollout: Rollout = field(default_factory=Rollout)
+    #: Why a run of a version that it is being updated to has failed.
+    update_error: str = ""
     #: Empty while it has tasks to run.
     status: str = ""
     code: int = 0
@@ -133,6 +136,11 @@ class JobRecord:
         """Its place in the queue: by priority, then by submission."""
         return -self.spec.priority, self.serial
 
+    def can_become(self, spec: JobSpec) -> bool:
+        """Whether it can be given another specification while it runs."""
+        is_service = self.spec.kind == spec.kind == "service"
+        return is_service and not (self.killed or self.spec.gang or spec.gang)
+
     def listed(self) -> list[TaskRecord]:
         """Its tasks. Of those it was scaled down by, only what still runs."""
         if len(self.tasks) == self.spec.count:
@@ -142,6 +150,11 @@ class JobRecord:
     def is_excess(self, task: TaskRecord) -> bool:
         """Whether it was scaled down by this task."""
         return task.index >= self.spec.count
+
+    def spec_of(self, task: TaskRecord) -> JobSpec:
+        """The specification that a run was placed with."""
+        previous, is_new = self.rollout.previous, task.version == self.rollout.version
+        return self.spec if is_new or previous is None else previous
 
     def comes_back(self, task: TaskRecord) -> bool:
         """Whether it was taken away and belongs to the job again."""
@@ -210,6 +223,8 @@ class JobTable:
     ports: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     #: Jobs with waiting tasks.
     queue: dict[str, JobRecord] = field(default_factory=dict)
+    #: Services that are being updated.
+    rolling: dict[str, JobRecord] = field(default_factory=dict)
     #: Runs that hold a place and are not accepted yet, and the task as it was before.
     proposed: dict[str, TaskRecord] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)
@@ -219,6 +234,8 @@ class JobTable:
     on_release: Callable[[JobRecord, float, float], None] | None = None
     #: Who wants to know that a job has ended.
     on_end: Callable[[JobRecord], None] | None = None
+    #: The ports of each run, by the specification it was placed with.
+    _held_ports: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _timers: list[float] = field(default_factory=list)
     _serial: int = 0
 
@@ -262,7 +279,7 @@ class JobTable:
             job.killed = True
             self.facts.append(JobKilled(job.name))
         for index in list(job.waiting):
-            self._close(job, job.tasks[index], CentralTaskState.KILLED, now)
+            self.close(job, job.tasks[index], CentralTaskState.KILLED, now)
         for task in job.tasks:
             if task.state in ACTIVE:
                 yield self.stop(job, task, KILLED)
@@ -275,33 +292,7 @@ class JobTable:
         if task.state is CentralTaskState.WAITING and job.spec.kind != "service":
             task.reason, task.ended_s = "killed before it ran", now
             self._note_end(job, task, Status.KILLED, CentralTaskState.KILLED)
-            self._close(job, task, CentralTaskState.KILLED, now)
-        return None
-
-    def scale(self, job: JobRecord, count: int, now: float) -> list[str]:
-        """A job has so many tasks from now on; the runs to stop are returned."""
-        if job.status or job.killed or job.spec.count == count:
-            return []
-        job.spec = msgspec.structs.replace(job.spec, count=count)
-        self.facts.append(JobChanged(job.name, job.spec))
-        for index in range(len(job.tasks), count):
-            job.tasks.append(TaskRecord(index, CentralTaskState.KILLED, job.first_run))
-            job.tasks[index].reason = SCALED
-        for task in job.tasks[:count]:
-            # One that still stops is run again when it has; others that were taken away come back.
-            if job.comes_back(task):
-                job.open_tasks += 1
-                task.reason, task.ready_s = "", now
-                self._wait(job, task)
-        return [run for task in job.tasks[count:] if (run := self._take_away(job, task, now))]
-
-    def _take_away(self, job: JobRecord, task: TaskRecord, now: float) -> str | None:
-        """The job has this task no longer: the run to stop, if there is one."""
-        if task.state in ACTIVE:
-            return self.stop(job, task, SCALED)
-        if task.state is CentralTaskState.WAITING:
-            task.reason = SCALED
-            self._close(job, task, CentralTaskState.KILLED, now)
+            self.close(job, task, CentralTaskState.KILLED, now)
         return None
 
     def give_up(self, job: JobRecord, reason: str, now: float) -> None:
@@ -310,7 +301,7 @@ class JobTable:
             task = job.tasks[index]
             task.reason, task.ended_s = reason, now
             self._note_end(job, task, Status.FAILED, CentralTaskState.FAILED)
-            self._close(job, task, CentralTaskState.FAILED, now)
+            self.close(job, task, CentralTaskState.FAILED, now)
 
     def stop(self, job: JobRecord, task: TaskRecord, what_for: str) -> str:
         """A run is told to stop; it holds its place until it has. An order to kill it counts above
@@ -337,7 +328,7 @@ class JobTable:
         task.state, task.node, task.placed_s, task.code = CentralTaskState.STARTING, node, now, None
         task.reason = task.stopped_for = ""
         task.started_s = task.ended_s = 0.0
-        task.healthy_s = None
+        task.healthy_s, task.version = None, job.rollout.version
         self._unwait(job, task)
         self._hold(job, task)
         run = run_name(job, task)
@@ -348,7 +339,8 @@ class JobTable:
         """A proposal was accepted: now it is a decision."""
         if self.proposed.pop(run, None) is not None:
             job, task = self.runs[run]
-            self.facts.append(TaskPlaced(job.name, task.index, task.run, task.node))
+            version = None if job.rollout.previous is None else task.version
+            self.facts.append(TaskPlaced(job.name, task.index, task.run, task.node, version))
 
     def withdraw(self, run: str, ready_s: float) -> None:
         """A proposal was refused: the task waits as before, and is not tried again before
@@ -395,9 +387,9 @@ class JobTable:
         state = self._state_after(job, task, ended.status, now)
         self._note_end(job, task, ended.status, state)
         if state is CentralTaskState.WAITING:
-            self._wait(job, task)
+            self.wait(job, task)
         else:
-            self._close(job, task, state, now)
+            self.close(job, task, state, now)
 
     def _note_end(
         self, job: JobRecord, task: TaskRecord, status: Status, state: CentralTaskState
@@ -451,11 +443,13 @@ class JobTable:
         if service and has_lasted:
             task.failures = 0
         task.failures += 1
+        if job.rollout.phase and task.version == job.rollout.version:
+            job.update_error = f"{job.name}.{task.index}: {task.reason or status}"
         task.ready_s = now + backoff_s(job.spec, task.failures)
         retries = job.spec.restart.retries
         return task.failures <= (retries if retries is not None else math.inf if service else 0)
 
-    def _wait(self, job: JobRecord, task: TaskRecord) -> None:
+    def wait(self, job: JobRecord, task: TaskRecord) -> None:
         task.state = CentralTaskState.WAITING
         job.waiting[task.index] = None
         self.queue[job.name] = job
@@ -466,7 +460,7 @@ class JobTable:
         if not job.waiting:
             self.queue.pop(job.name, None)
 
-    def _close(self, job: JobRecord, task: TaskRecord, state: CentralTaskState, now: float) -> None:
+    def close(self, job: JobRecord, task: TaskRecord, state: CentralTaskState, now: float) -> None:
         """The task will not run again; with its last task the job has ended."""
         task.state = state
         if state is CentralTaskState.KILLED and not task.reason:
@@ -492,12 +486,14 @@ class JobTable:
     def _hold(self, job: JobRecord, task: TaskRecord) -> None:
         self.runs[run_name(job, task)] = job, task
         self.on_node[task.node][job.name] += 1
-        self.ports[task.node].update(port for port in job.spec.ports if port)
+        ports = tuple(port for port in job.spec_of(task).ports if port)
+        self._held_ports[run_name(job, task)] = ports
+        self.ports[task.node].update(ports)
 
     def _release(self, job: JobRecord, task: TaskRecord) -> None:
         del self.runs[run_name(job, task)]
         self.on_node[task.node] -= Counter([job.name])
-        self.ports[task.node] -= Counter(port for port in job.spec.ports if port)
+        self.ports[task.node] -= Counter(self._held_ports.pop(run_name(job, task)))
 
     def runs_on(self, node: str) -> list[str]:
         return [run for run, (_, task) in self.runs.items() if task.node == node]
@@ -530,8 +526,11 @@ class JobTable:
             waiting={},
             open_tasks=size,
             killed=stored.killed,
+            rollout=stored.rollout,
         )
         self.jobs[job.name] = job
+        if job.rollout.phase and not job.killed:
+            self.rolling[job.name] = job
         for run in stored.runs:
             _fill(tasks[run.index], run, job.spec, now)
             if self.on_release is not None and run.ended_s > run.placed_s > 0.0:
@@ -553,7 +552,7 @@ class JobTable:
                 # It was killed while it waited, and the master went before it had said so.
                 task.state, job.open_tasks = CentralTaskState.KILLED, job.open_tasks - 1
             else:
-                self._wait(job, task)
+                self.wait(job, task)
         if job.open_tasks == 0:
             job.status, job.code = job_outcome(job)
             job.ended_s = max((task.ended_s for task in tasks), default=stored.submit_s)
@@ -569,7 +568,7 @@ def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec, now: float) -> None:
         run.reason,
     )
     task.code, task.failures, task.losses = run.code, run.failures, run.losses
-    task.stopped_for = run.stopped_for
+    task.stopped_for, task.version = run.stopped_for, run.version
     task.placed_s, task.started_s, task.ended_s = run.placed_s, run.started_s, run.ended_s
     # The clock may have been set back since: nobody waits longer than from now.
     task.ready_s = min(run.ended_s, now)

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -66,6 +66,7 @@ from murmuration.schedulers.central.messages import (
     Order,
     Recover,
     Refused,
+    RollBackJob,
     RunEnded,
     RunHealth,
     Running,
@@ -125,9 +126,12 @@ class CentralMaster(MasterState):
             _ON[type(event)](self, event)
         else:
             self._tell_ledger(event)
+        if self.jobs.rolling:
+            self._end_runs(self.changes.advance(now))
+        is_room = type(event) in _MAKES_ROOM or self.changes.makes_room
+        self.changes.makes_room = False
         # What is placed waits for the next `Wake`, so that events that come together are decided on
         # together.
-        is_room = type(event) in _MAKES_ROOM
         # A back-off that is over by now is asked for again: the times that are past are dropped
         # when `due` is read, and the wake for this one may still be on its way.
         is_missed = is_wanted and type(event) is not Wake
@@ -150,7 +154,13 @@ class CentralMaster(MasterState):
         due in the ledger."""
         rested_s = min(self.resting.values(), default=math.inf)
         change_s = self.queue.next_change_s(self._looked_s) if self.jobs.queue else math.inf
-        return min(self.jobs.due(self._now), self.resource_manager.due, rested_s, change_s)
+        return min(
+            self.jobs.due(self._now),
+            self.resource_manager.due,
+            rested_s,
+            change_s,
+            self.changes.due,
+        )
 
     def _note(self, fact: Fact) -> None:
         self._notes.append(Note(fact))
@@ -165,6 +175,8 @@ class CentralMaster(MasterState):
         """A name belongs to its job until that has ended; a client that asks twice has one job."""
         known = self.jobs.jobs.get(event.spec.name)
         if known is not None and not known.status:
+            if known.can_become(event.spec):
+                self._end_runs(self.changes.update(known, event.spec, self._now))
             return
         request, constraints = self.check(event.spec)
         self.dependencies.add(self.jobs.submit(event, request, constraints, self._now))
@@ -188,8 +200,16 @@ class CentralMaster(MasterState):
     def _on_scale(self, event: ScaleJob) -> None:
         job = self.jobs.jobs.get(event.job)
         if job is not None:
-            for run in self.jobs.scale(job, event.count, self._now):
-                self._tell_ledger(KillTask(JOBS, run))
+            self._end_runs(self.changes.scale(job, event.count, self._now))
+
+    def _on_roll_back(self, event: RollBackJob) -> None:
+        job = self.jobs.jobs.get(event.job)
+        if job is not None:
+            self._end_runs(self.changes.roll_back(job, "asked for by a client", self._now))
+
+    def _end_runs(self, runs: Iterable[str]) -> None:
+        for run in runs:
+            self._tell_ledger(KillTask(JOBS, run))
 
     def _on_recover(self, event: Recover) -> None:
         self._begin(event.seed, event.epoch)
@@ -256,19 +276,21 @@ class CentralMaster(MasterState):
         # again.
         running = {run.run for run in event.running if run.framework == JOBS}
         healthy = {run.run for run in event.running if run.healthy}
+        starting = {run.run for run in event.running if run.starting}
         for run in running - set(expected):
             self._tell_ledger(KillTask(JOBS, run))
         for end in event.ended:
             self._on_end(event.node, end)
         for run in expected:
             if run in running:
-                self._confirm(run)
+                self._confirm(run, run not in starting)
                 self.jobs.set_health(run, run in healthy, "", self._now)
             elif run in self.jobs.runs:
                 self.jobs.lose(run, f"{event.node} never got it", self._now)
 
-    def _confirm(self, run: str) -> None:
-        self.jobs.start(run, self._now)
+    def _confirm(self, run: str, has_started: bool) -> None:
+        if has_started:
+            self.jobs.start(run, self._now)
         if self.jobs.runs[run][1].state is CentralTaskState.STOPPING:
             self._tell_ledger(KillTask(JOBS, run))
 
@@ -471,6 +493,7 @@ _MAKES_ROOM = (
     KillJob,
     SetQuota,
     ScaleJob,
+    RollBackJob,
     Recover,
     AgentJoined,
     Drain,
@@ -486,6 +509,7 @@ _ON: dict[type, Callable[[CentralMaster, Any], None]] = {
     KillJob: CentralMaster._on_kill,
     **dict.fromkeys(ACCESS_EVENTS, CentralMaster._on_access),
     ScaleJob: CentralMaster._on_scale,
+    RollBackJob: CentralMaster._on_roll_back,
     Recover: CentralMaster._on_recover,
     AgentJoined: CentralMaster._on_joined,
     AgentLeaves: CentralMaster._on_leaves,

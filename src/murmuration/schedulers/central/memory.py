@@ -9,6 +9,8 @@ which a master starts.
 |---|---|---|
 | jobs | name | when and what was submitted, whether it was killed |
 | tasks | job, index | the current or last run of a task that was placed at least once |
+| rollouts | job | the version of its specification, and what was before it |
+| versions | job, index | the version of a run of a job that was updated |
 | draining | node | none |
 | tokens | name | the digest of a token, whom it lets in as what, and for how long |
 | quotas | user, what | how much of it the user may have at once |
@@ -27,6 +29,7 @@ from murmuration.schedulers.central.messages import (
     NodeDraining,
     QuotaSet,
     Recover,
+    Rollout,
     StoredJob,
     StoredRun,
     StoredToken,
@@ -77,12 +80,16 @@ TABLES = {
             "losses": 0,
         },
     ),
+    "rollouts": TableLayout(("job",), {"state": None}),
+    "versions": TableLayout(("job", "idx"), {"version": 0}),
     "draining": TableLayout(("node",), {}),
     "tokens": TableLayout(
         ("name",), {"role": "", "user": "", "digest": "", "issued_s": 0.0, "lasts_s": None}
     ),
     "quotas": TableLayout(("user", "what"), {"amount": 0}),
 }
+#: What goes with a job.
+OF_A_JOB = ("tasks", "versions", "rollouts", "jobs")
 
 
 class Put(NamedTuple):
@@ -116,18 +123,20 @@ def changes(fact: Any, now: float) -> Iterator[Change]:
     match fact:
         case JobSubmitted(job, serial, first_run, spec, duration_s):
             # A new job takes the place of an ended one of its name.
-            yield Drop("tasks", (job,))
-            yield Drop("jobs", (job,))
+            yield from (Drop(table, (job,)) for table in OF_A_JOB)
             row: Row = {"serial": serial, "submit_s": now, "first_run": first_run}
             yield Put("jobs", (job,), {**row, "duration_s": duration_s, "spec": spec})
         case JobForgotten(job):
-            yield Drop("tasks", (job,))
-            yield Drop("jobs", (job,))
+            yield from (Drop(table, (job,)) for table in OF_A_JOB)
         case JobKilled(job):
             yield Patch("jobs", (job,), {"killed": True})
-        case JobChanged(job, spec):
+        case JobChanged(job, spec, rollout):
             yield Patch("jobs", (job,), {"spec": spec})
-        case TaskPlaced(job, index, run, node):
+            if rollout.version or rollout.previous_version:
+                yield Put("rollouts", (job,), {"state": rollout})
+        case TaskPlaced(job, index, run, node, version):
+            if version is not None:
+                yield Put("versions", (job, index), {"version": version})
             row = {"run": run, "node": node, "status": "starting", "code": None, "reason": ""}
             times = {"placed_s": now, "started_s": 0.0, "ended_s": 0.0, "stopped_for": ""}
             yield Put("tasks", (job, index), {**row, **times})
@@ -211,9 +220,15 @@ def recover(tables: Mapping[str, Mapping[Key, Row]], epoch: int, seed: int) -> R
     """The event with which a master starts from these tables."""
     runs: dict[str | int, list[StoredRun]] = {}
     for (job, index), row in sorted(tables["tasks"].items()):
-        runs.setdefault(job, []).append(StoredRun(int(index), **row))
+        version = tables["versions"].get((job, index), {"version": 0})
+        runs.setdefault(job, []).append(StoredRun(int(index), **row, **version))
+    rollouts = {name: row["state"] for (name,), row in tables["rollouts"].items()}
     jobs = [
-        StoredJob(**{**row, "killed": bool(row["killed"])}, runs=tuple(runs.get(name, ())))
+        StoredJob(
+            **{**row, "killed": bool(row["killed"])},
+            runs=tuple(runs.get(name, ())),
+            rollout=rollouts.get(name) or Rollout(),
+        )
         for (name,), row in tables["jobs"].items()
     ]
     draining = sorted(str(node) for (node,) in tables["draining"])

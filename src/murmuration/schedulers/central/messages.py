@@ -55,6 +55,18 @@ class Order(msgspec.Struct, frozen=True):
     health: HealthCheck | None = None
 
 
+class Rollout(msgspec.Struct, frozen=True):
+    """Which version of its specification a job has, the one before and the way back to it, and what
+    is under way: "updating", "rolling back", or nothing."""
+
+    version: int = 0
+    previous_version: int = 0
+    previous: JobSpec | None = None
+    phase: str = ""
+    #: Why it is rolled back.
+    reason: str = ""
+
+
 class Running(msgspec.Struct, frozen=True):
     """A run as its node agent tells a master of it."""
 
@@ -63,6 +75,8 @@ class Running(msgspec.Struct, frozen=True):
     request: Vector
     #: It has a check of its health, and the last one went well.
     healthy: bool = False
+    #: Its process has not started yet.
+    starting: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -217,6 +231,12 @@ class KillJob(CentralMessage, frozen=True):
     index: int | None = None
 
 
+class RollBackJob(CentralMessage, frozen=True):
+    """Give a service the specification it had before."""
+
+    job: str
+
+
 class ScaleJob(CentralMessage, frozen=True):
     """Have so many tasks of a job from now on; the newest end first."""
 
@@ -291,6 +311,7 @@ class StoredRun(msgspec.Struct, frozen=True):
     ended_s: float = 0.0
     stopped_for: str = ""
     losses: int = 0
+    version: int = 0
 
 
 class StoredJob(msgspec.Struct, frozen=True):
@@ -301,6 +322,7 @@ class StoredJob(msgspec.Struct, frozen=True):
     killed: bool = False
     duration_s: float | None = None
     runs: tuple[StoredRun, ...] = ()
+    rollout: Rollout = Rollout()
 
 
 class StoredToken(msgspec.Struct, frozen=True):
@@ -347,6 +369,7 @@ class JobChanged(CentralMessage, frozen=True):
 
     job: str
     spec: JobSpec
+    rollout: Rollout = Rollout()
 
 
 class TaskPlaced(CentralMessage, frozen=True):
@@ -356,6 +379,8 @@ class TaskPlaced(CentralMessage, frozen=True):
     index: int
     run: int
     node: str
+    #: Of the job's specification, if that was ever changed.
+    version: int | None = None
 
 
 class TaskStarted(CentralMessage, frozen=True):
@@ -495,6 +520,7 @@ ToCentralMaster = (
     | RevokeToken
     | SetQuota
     | ScaleJob
+    | RollBackJob
     | AgentLost
     | LeaseEnded
     | Recover

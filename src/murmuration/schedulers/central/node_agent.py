@@ -22,8 +22,9 @@ is not carried out; and each `Start` says until when it may be, because a host m
 between the decision and the act. The *session*: orders of an old connection are ignored, for the
 master may have given up on them. The *term*: what a master says that has been replaced is ignored.
 
-A run whose order has a health check is looked at (`health.py`). Of one that is unhealthy the master
-is told, and it is stopped; that end is a failure, so the restart policy decides what follows.
+A run whose order has a health check is looked at (`services/health.py`). Of one that is unhealthy
+the master is told, and it is stopped; that end is a failure, so the restart policy decides what
+follows.
 
 Why a run is stopped is noted (`RunStopping`) before it is: whoever sees it end, this agent or the
 next, knows that the end was ordered and is no failure.
@@ -50,7 +51,6 @@ from murmuration.schedulers.agent import (
     Send,
     Wake,
 )
-from murmuration.schedulers.central.health import HealthSeen, HealthTable
 from murmuration.schedulers.central.messages import (
     AgentJoined,
     AgentLeaves,
@@ -71,6 +71,7 @@ from murmuration.schedulers.central.messages import (
     ToAgent,
     Welcome,
 )
+from murmuration.schedulers.central.services.health import HealthSeen, HealthTable
 from murmuration.schedulers.offers.messages import Status, Vector
 from murmuration.workload.service_spec import HealthCheck
 
@@ -317,7 +318,13 @@ class CentralNodeAgent:
         self._beats[0] = now
         self._beat = 0
         running = tuple(
-            Running(record.framework, run, record.request, self.health.is_healthy(run))
+            Running(
+                record.framework,
+                run,
+                record.request,
+                self.health.is_healthy(run),
+                record.phase is RunPhase.STARTING,
+            )
             for run, record in self.runs.items()
             if record.phase is not RunPhase.ENDED
         )

@@ -27,6 +27,7 @@ from murmuration.schedulers.central.orders import make_order, requirements
 from murmuration.schedulers.central.placing import Planned, Round, Rows
 from murmuration.schedulers.central.queue.dependencies import Dependencies
 from murmuration.schedulers.central.queue.ordering import make_queue
+from murmuration.schedulers.central.services.changing import JobChanges
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
     CommitTasks,
@@ -90,6 +91,7 @@ class MasterState:
         #: Nodes that cannot start tasks, and when each is tried again.
         self.resting: dict[str, float] = {}
         self.jobs = JobTable()
+        self.changes = JobChanges(self.jobs, self.check, self._is_up)
         self.access = AccessTable()
         self._transactions = 0
         self.queue = make_queue(
@@ -128,11 +130,14 @@ class MasterState:
         asked = np.array(request, dtype=np.int64)
         return explain_never(self.settings.resources, total, allowed, asked, spec.count, spec.gang)
 
+    def _is_up(self, name: str) -> bool:
+        """Whether a node is connected."""
+        node = self.nodes.get(name)
+        return node is not None and node.up
+
     def _is_open(self, name: str) -> bool:
         """Whether a node takes new tasks."""
-        node = self.nodes.get(name)
-        is_up = node is not None and node.up
-        return is_up and name not in self.draining and name not in self.resting
+        return self._is_up(name) and name not in self.draining and name not in self.resting
 
     def rows(self) -> Rows:
         """The open rows of the table, with a copy of what is free for tasks without a time

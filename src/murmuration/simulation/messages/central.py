@@ -25,7 +25,6 @@ import numpy as np
 from murmuration.cluster.constraints import Attributes
 from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central import memory
-from murmuration.schedulers.central.health import CheckHealth, HealthSeen
 from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -49,6 +48,7 @@ from murmuration.schedulers.central.node_agent import (
     Started,
     ending,
 )
+from murmuration.schedulers.central.services.health import CheckHealth, HealthSeen
 from murmuration.schedulers.offers.messages import MASTER
 from murmuration.simulation.messages.drive import BrokenError, Disk, Party, VirtualDriver
 from murmuration.simulation.messages.network import FaultSettings, OrderedNetwork

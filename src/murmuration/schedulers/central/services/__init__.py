@@ -1,0 +1,1 @@
+"""Services that run: whether their tasks are well, and how they are changed."""
