@@ -61,7 +61,8 @@ class LiveCluster:
     def __init__(self, folder: Path, agents: int = 2, **options: Any) -> None:
         self.folder = folder
         timeout_s = options.pop("agent_timeout_s", 60.0)
-        agent = options.pop("agent", {})
+        agent = dict(options.pop("agent", {}))
+        attributes = agent.pop("attributes", {})
         isolation = options.pop("isolation", "process")
         master = MasterOptions(
             folder=str(folder), agent_timeout_s=timeout_s, isolation=isolation, **options
@@ -71,7 +72,7 @@ class LiveCluster:
                 folder=str(folder),
                 name=f"n{k + 1}",
                 resources={"cpu": 2 * CPU, "memory": 2**31},
-                attributes={"host": f"h{k + 1}", "rank": float(k + 1)},
+                attributes={"host": f"h{k + 1}", "rank": float(k + 1), **attributes},
                 isolation=isolation,
                 **agent,
             )

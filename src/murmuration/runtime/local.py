@@ -37,6 +37,7 @@ def local_parts(
     agents: int,
     amounts: Mapping[str, int],
     attributes: Mapping[str, str | float],
+    volumes: Mapping[str, tuple[str, bool]] | None = None,
 ) -> Parts:
     """A master and so many node agents, all alike but for their name."""
     names = [f"node-{k + 1}" for k in range(agents)]
@@ -49,6 +50,7 @@ def local_parts(
                 resources=dict(amounts),
                 attributes={**attributes, "node": name},
                 isolation=master.isolation,
+                volumes=dict(volumes or {}),
                 log_format=master.log_format,
             )
             for name in names

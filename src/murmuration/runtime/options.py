@@ -68,6 +68,8 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     join: list[str] = []
     #: A file with the cluster's token; without it the token is in the folder.
     token_file: str = ""
+    #: Folders of the node that tasks may use, by name: the path, and whether it is only read.
+    volumes: dict[str, tuple[str, bool]] = {}
     #: These node agents instead, all on one connection.
     emulated: list[EmulatedNode] = []
     log_format: str = TEXT_LINES

@@ -17,8 +17,10 @@ from murmuration.base.words import plain_types
 from murmuration.workload.service_spec import (
     HealthCheck,
     UpdatePolicy,
+    VolumeMount,
     find_health_errors,
     find_update_errors,
+    find_volume_errors,
 )
 
 COUNT_MAX = 100_000
@@ -81,6 +83,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     health: HealthCheck | None = None
     #: How a service that is changed gets its new specification.
     update: UpdatePolicy = UpdatePolicy()
+    #: Folders of the node, by the names its operator gave them.
+    volumes: list[VolumeMount] = []
 
 
 class FieldError(InputError):
@@ -209,6 +213,7 @@ def _find_errors(spec: JobSpec) -> Any:
     for name, sentence in (
         *find_health_errors(spec.health, spec.kind, spec.ports),
         *find_update_errors(spec.update),
+        *find_volume_errors(spec.volumes),
     ):
         yield FieldError(name, sentence)
 

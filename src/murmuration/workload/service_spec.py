@@ -1,13 +1,20 @@
 """The parts of a job's specification that only services have: how to see whether a task is well,
-and how a service is updated."""
+how a service is updated; and the folders of its nodes that a job may use."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 import msgspec
 
 SECONDS_MAX = 86_400.0
+VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+#: The attribute of a node that has a volume: "rw", or "ro" if it can only be read.
+VOLUME_ATTRIBUTE = "volume."
+#: Where nothing can be mounted, and nothing below.
+RESERVED = ("proc", "sys", "dev", "murmur")
 FAILURES_MAX = 1000
 
 
@@ -100,3 +107,34 @@ def _is_path(path: str) -> bool:
     """Whether it can stand in a request as it is."""
     is_plain = path.isascii() and path.isprintable() and " " not in path
     return path.startswith("/") and is_plain and len(path) <= 1024
+
+
+class VolumeMount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A folder of the node that the operator has named, and where a task finds it."""
+
+    name: str
+    at: str
+    read_only: bool = False
+
+
+def find_volume_errors(volumes: list[VolumeMount]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the volumes of a job: field and sentence."""
+    for k, volume in enumerate(volumes):
+        field = f"volumes[{k}]"
+        if not VOLUME.fullmatch(volume.name):
+            sentence = f"expected up to 63 letters, digits, - and _, got {volume.name[:70]!r}"
+            yield f"{field}.name", sentence
+        parts = PurePosixPath(volume.at).parts
+        is_path = volume.at.startswith("/") and "\0" not in volume.at and ".." not in parts
+        if not is_path or len(parts) < 2 or len(volume.at) > 1024:
+            yield f"{field}.at", f"expected a path such as /data, got {volume.at[:60]!r}"
+        elif parts[1] in RESERVED:
+            yield f"{field}.at", f"expected a path outside of /{parts[1]}, got {volume.at!r}"
+        elif any(_is_inside(volume.at, other.at) for other in volumes[:k]):
+            yield f"{field}.at", f"expected places apart from each other, got {volume.at!r}"
+
+
+def _is_inside(one: str, other: str) -> bool:
+    """Whether one of two places lies in the other."""
+    a, b = PurePosixPath(one), PurePosixPath(other)
+    return a.is_relative_to(b) or b.is_relative_to(a)

@@ -29,6 +29,7 @@ from murmuration.cli.live.up import node_resources, parse_attributes
     metavar="KEY=VALUE",
     help="An attribute that constraints can test.",
 )
+@live.VOLUME
 @click.option(
     "--join",
     multiple=True,
@@ -62,6 +63,7 @@ def agent(
     memory: str | None,
     extra: tuple[str, ...],
     attribute: tuple[str, ...],
+    volumes: tuple[str, ...],
     join: tuple[str, ...],
     token_file: str,
     isolation: str,
@@ -85,6 +87,8 @@ def agent(
             f"--name: expected up to 63 letters, digits, - and _, no sign in front, got {name!r}"
         )
     resources, attributes = node_resources(1, cpu, memory, extra), parse_attributes(attribute)
+    folders = live.parse_volumes(volumes)
+    attributes |= live.volume_attributes(folders)
     names = [f"{name}-{k + 1}" for k in range(emulate)]
     process.main(
         AgentOptions(
@@ -92,6 +96,7 @@ def agent(
             name=name,
             resources=resources,
             attributes={**attributes, "node": name},
+            volumes=folders,
             join=list(join),
             token_file=token_file,
             isolation=isolation,

@@ -119,6 +119,13 @@ LOG_FORMAT = click.option(
     show_default=True,
     help="Lines for people, or one JSON object a line.",
 )
+VOLUME = click.option(
+    "--volume",
+    "volumes",
+    multiple=True,
+    metavar="NAME=PATH[:ro]",
+    help="A folder that tasks in containers may use by this name.",
+)
 EVERY = click.option(
     "--every",
     "every_s",
@@ -146,6 +153,35 @@ _COLOURS = {
     "starting": "36",
     "killed": "35",
 }
+
+
+def parse_volumes(texts: Sequence[str]) -> dict[str, tuple[str, bool]]:
+    """Folders of this host by name; whether each is only read."""
+    from murmuration.workload.service_spec import VOLUME as NAME
+
+    volumes: dict[str, tuple[str, bool]] = {}
+    for text in texts:
+        name, _, path = text.partition("=")
+        is_read = path.endswith(":ro")
+        place = Path(path.removesuffix(":ro"))
+        if not NAME.fullmatch(name) or not path:
+            raise InputError(f"--volume: expected NAME=PATH or NAME=PATH:ro, got {text!r}")
+        if not place.is_absolute() or not place.is_dir():
+            raise InputError(f"--volume: expected a folder by its whole path, got {str(place)!r}")
+        if name in volumes:
+            raise InputError(f"--volume: expected each name once, got {name!r} twice")
+        volumes[name] = str(place.resolve()), is_read
+    return volumes
+
+
+def volume_attributes(volumes: dict[str, tuple[str, bool]]) -> dict[str, str | float]:
+    """What a node says of its volumes."""
+    from murmuration.workload.service_spec import VOLUME_ATTRIBUTE
+
+    return {
+        f"{VOLUME_ATTRIBUTE}{name}": "ro" if is_read else "rw"
+        for name, (_, is_read) in volumes.items()
+    }
 
 
 def client(folder: Path | None) -> ApiClient:

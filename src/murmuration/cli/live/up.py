@@ -46,6 +46,7 @@ from murmuration.cli.live import common as live
     metavar="KEY=VALUE",
     help="An attribute of each node that constraints can test.",
 )
+@live.VOLUME
 @click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
 @live.AGENT_TIMEOUT
 @live.RATE_LIMIT
@@ -65,6 +66,7 @@ def up(
     memory: str | None,
     extra: tuple[str, ...],
     attribute: tuple[str, ...],
+    volumes: tuple[str, ...],
     isolation: str,
     agent_timeout_s: float,
     rate_limit: float,
@@ -78,7 +80,7 @@ def up(
     """
     from murmuration.runtime import supervisor
     from murmuration.runtime.folder import find_folder
-    from murmuration.runtime.isolations import ISOLATIONS
+    from murmuration.runtime.isolations import ISOLATIONS, PROCESS
     from murmuration.runtime.local import local_parts
     from murmuration.runtime.options import MasterOptions
 
@@ -88,7 +90,10 @@ def up(
         raise unknown("isolation", isolation, ISOLATIONS)
     place = find_folder(folder)
     amounts = node_resources(agents, cpu, memory, extra)
-    attributes = parse_attributes(attribute)
+    folders = live.parse_volumes(volumes)
+    attributes = {**parse_attributes(attribute), **live.volume_attributes(folders)}
+    if folders and isolation == PROCESS:
+        raise InputError("--volume: expected only with containers (--isolation runc)")
     master = MasterOptions(
         folder=str(place),
         port=port,
@@ -104,7 +109,7 @@ def up(
         rate_limit=rate_limit,
         log_format=log_format,
     )
-    parts = local_parts(master, agents, amounts, attributes)
+    parts = local_parts(master, agents, amounts, attributes, folders)
     if detach:
         _print_ready(supervisor.start_detached(parts), place, agents, as_json)
     else:

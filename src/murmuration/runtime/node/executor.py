@@ -24,7 +24,7 @@ import logging
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ from murmuration.schedulers.central.node_agent import (
 from murmuration.schedulers.central.services.health import CheckHealth, HealthSeen
 from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import GRACE_S
-from murmuration.workload.service_spec import HealthCheck
+from murmuration.workload.service_spec import HealthCheck, VolumeMount
 
 #: Folders of ended runs that are kept for their output.
 KEEP = 500
@@ -119,9 +119,11 @@ class Executor:
         fenced: Callable[[], set[str]],
         tell: Tell,
         host: NodeHost | None = None,
+        volumes: Mapping[str, tuple[str, bool]] | None = None,
     ) -> None:
         self.folder, self.isolation, self._tell = folder, isolation, tell
         self._host: NodeHost = host or ThisHost()
+        self._volumes = volumes or {}
         self.lease = HeldLease(self._host.monotonic)
         #: The folders of runs that a watchdog has ended: they did not fail by themselves.
         self._fenced = fenced
@@ -231,6 +233,7 @@ class Executor:
             self._note_health(begun, launch.order.health, given)
             folder.mkdir(mode=0o700)
             environment = {**launch.order.environment, **name_ports(given)}
+            volumes = tuple(map(self._find_volume, launch.order.volumes))
         except (OSError, StartFailed, InputError) as error:
             # Nothing of the task was looked at yet, so that it cannot be its fault.
             sentence = _sentence(error)
@@ -246,11 +249,22 @@ class Executor:
             folder,
             tuple(given),
             launch.order.host_network,
+            volumes,
         )
         if self._threads is None:
             self._started(launch.run, self._try(spec, command.until_s))
         else:
             self._later(self._start_slowly(launch.run, spec, command.until_s))
+
+    def _find_volume(self, wanted: VolumeMount) -> tuple[Path, str, bool]:
+        """A volume as the operator has allowed it. The master knows what there is; what is gone
+        since is the node's fault."""
+        if wanted.name not in self._volumes:
+            raise InputError(f"there is no volume {wanted.name!r} here")
+        path, is_read = self._volumes[wanted.name]
+        if not Path(path).is_dir():
+            raise InputError(f"volume {wanted.name!r}: {path} is no folder any more")
+        return Path(path), wanted.at, is_read or wanted.read_only
 
     def _note_health(self, begun: Begun, check: HealthCheck | None, ports: Sequence[int]) -> None:
         """Keep how a run is looked at, now that its ports are known."""

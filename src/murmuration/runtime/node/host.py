@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from murmuration.base.errors import InputError
 from murmuration.runtime.net.sockets import find_ports
 from murmuration.runtime.node import watchdog
 from murmuration.runtime.node.disk import DiskWatch
@@ -66,5 +67,7 @@ class ThisHost:
     def isolate(self, options: AgentOptions) -> Isolation:
         isolation = choose(options.isolation, Path(options.root), hidden=[Path(options.folder)])
         if isinstance(isolation, PlainProcess):
+            if options.volumes:
+                raise InputError("--volume: expected only with containers (--isolation runc)")
             isolation.owns_orphans = True
         return isolation

@@ -139,7 +139,9 @@ class Hosted:
         isolation, host = self._host.isolate(options), self._host
         self._lease = Lease(folder)
         fenced = FencedRuns(folder)
-        self.executor = Executor(folder / "tasks", isolation, fenced.read, self.tell, host)
+        self.executor = Executor(
+            folder / "tasks", isolation, fenced.read, self.tell, host, options.volumes
+        )
         self.sessions = ExecSessions(isolation, self.executor.running)
         # What an earlier agent left may run for as long as its lease says, and not a lease longer
         # for every agent that starts.

@@ -14,7 +14,7 @@ import msgspec
 from murmuration.schedulers.agent import Connected, Disconnected, Message, Wake
 from murmuration.schedulers.offers.messages import Status, Vector
 from murmuration.workload.job_spec import GRACE_S, JobSpec
-from murmuration.workload.service_spec import HealthCheck
+from murmuration.workload.service_spec import HealthCheck, VolumeMount
 
 #: The framework of the built-in job manager.
 JOBS = "jobs"
@@ -53,6 +53,7 @@ class Order(msgspec.Struct, frozen=True):
     grace_s: float = GRACE_S
     #: How to see whether it is well.
     health: HealthCheck | None = None
+    volumes: tuple[VolumeMount, ...] = ()
 
 
 class Rollout(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from murmuration.schedulers.central.jobs import JobRecord
 from murmuration.schedulers.central.messages import Order
 from murmuration.schedulers.offers.messages import Vector
 from murmuration.workload.job_spec import FieldError, JobSpec, task_name
+from murmuration.workload.service_spec import VOLUME_ATTRIBUTE, VolumeMount
 
 
 def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
@@ -37,6 +38,7 @@ def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
         int(parse_quantity(spec.disk, "disk")),
         grace_s=spec.grace_s,
         health=spec.health,
+        volumes=tuple(spec.volumes),
     )
 
 
@@ -49,7 +51,14 @@ def requirements(resources: Resources, spec: JobSpec) -> tuple[Vector, tuple[Con
                 f"resources.{name}", f"unknown resource; {did_you_mean(name, resources.names)}"
             )
     request = tuple(_amount(resources, name, spec) for name in resources.names)
-    return request, tuple(_constraint(k, text) for k, text in enumerate(spec.constraints))
+    constraints = [_constraint(k, text) for k, text in enumerate(spec.constraints)]
+    return request, (*constraints, *map(_has_volume, spec.volumes))
+
+
+def _has_volume(volume: VolumeMount) -> Constraint:
+    """A node says which volumes it has, and which can be written to, by its attributes."""
+    wanted = "exists" if volume.read_only else "= rw"
+    return parse_constraint(f"{VOLUME_ATTRIBUTE}{volume.name} {wanted}", "volumes")
 
 
 def _amount(resources: Resources, name: str, spec: JobSpec) -> int:

@@ -200,6 +200,10 @@ def mounts(spec: RunSpec) -> list[dict[str, Any]]:
         mount(
             WORK_IN_CONTAINER, "bind", str(spec.folder / files.WORK), ["bind", "nosuid", "nodev"]
         ),
+        *(
+            mount(at, "bind", str(source), ["bind", "nosuid", "nodev", "ro" if is_read else "rw"])
+            for source, at, is_read in spec.volumes
+        ),
     ]
 
 

@@ -54,6 +54,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     ports: tuple[int, ...] = ()
     #: The network of the node, not one of its own. Plain processes have no other.
     host_network: bool = False
+    #: Folders of the node, where the task finds them, and whether it may only read.
+    volumes: tuple[tuple[Path, str, bool], ...] = ()
 
 
 class Inside(msgspec.Struct, frozen=True):
