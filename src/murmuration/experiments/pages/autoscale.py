@@ -113,7 +113,10 @@ def draw_page(
             Section(
                 "At a glance",
                 text="\n\n".join(judge(runs)),
-                tables=(ReportTable(caption, columns, rows, note),),
+                tables=(
+                    ReportTable(f"{caption}: capacity", *_part(columns, rows, OF_CAPACITY), note),
+                    ReportTable(f"{caption}: requests and cost", *_part(columns, rows, OF_COST)),
+                ),
             ),
             Section("Capacity against the band", figures=tuple(wide)),
             Section("Over time", figures=tuple(_figures(series))),
@@ -122,10 +125,24 @@ def draw_page(
     )
 
 
+#: The columns of two tables that fit a page with their intervals; each says whose row it is.
+OF_CAPACITY = (0, 1, 2, 3, 4, 5, 6, 7)
+OF_COST = (0, 8, 9, 10, 11)
+
+
+def _part(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], places: Sequence[int]
+) -> tuple[list[str], list[list[object]]]:
+    """Some columns of a table."""
+    return [columns[k] for k in places], [[row[k] for k in places] for row in rows]
+
+
 def _facts(first: Summary) -> tuple[tuple[str, str], ...]:
     seed = first["seed"]
     return (
-        ("hours", human(first["seconds"] / 3600.0)),
+        ("minutes", human(first["seconds"] / 60.0))
+        if first["seconds"] < HOURS_FROM_S
+        else ("hours", human(first["seconds"] / 3600.0)),
         ("requests", f"{round(middle(first['requests']['arrived'])):,}"),
         ("nodes at most", human(middle(first["nodes"]["max"]))),
         ("seeds" if isinstance(seed, list) else "seed", seed_range(seed)),
