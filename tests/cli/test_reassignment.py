@@ -34,6 +34,19 @@ def test_a_challenge_instance_as_json(murmur: Murmur, files: list[str], tmp_path
     assert (told["seed"], told["nodes"], told["tasks"]) == (1, 8, 40)
 
 
+def test_processor_time_bounds_it_too(murmur: Murmur, files: list[str], tmp_path: Path) -> None:
+    """Without --seconds, and with more of them than anybody would wait."""
+    for more in ((), ("--seconds", "1e9")):
+        out = tmp_path / f"out{len(more)}"
+        words = ("--cpu-seconds", "0.2", *more, "--json", "--out", str(out))
+        answer = murmur("plan", *files, *words)
+        assert answer.code == 0, answer.err
+        document = json.loads(answer.out)
+        better = read_assignment(out / "assignment.txt", MODEL)
+        assert document["cost_after"] == cost(MODEL, INITIAL, better).total
+        assert document["cost_bound"] <= document["cost_after"] < document["cost_before"]
+
+
 def test_evaluations_repeat(murmur: Murmur, files: list[str]) -> None:
     first, second = (
         json.loads(murmur("plan", *files, "--evaluations", "2000", "--json").out) for _ in range(2)
