@@ -4,5 +4,7 @@ import { mount } from "svelte";
 import App from "./App.svelte";
 import { live } from "./live.svelte";
 
-mount(App, { target: document.getElementById("app")! });
+const target = document.getElementById("app")!;
+target.replaceChildren();
+mount(App, { target });
 void live.start();

@@ -20,7 +20,10 @@ class ThemeState {
   current = $derived<Theme>(this.printing ? "light" : (this.chosen ?? this.system));
 
   constructor() {
-    system.addEventListener("change", (event) => (this.system = event.matches ? "dark" : "light"));
+    system.addEventListener("change", (event) => {
+      this.system = event.matches ? "dark" : "light";
+      this.apply(this.printing);
+    });
     addEventListener("beforeprint", () => this.apply(true));
     addEventListener("afterprint", () => this.apply(false));
     this.apply(false);

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from itertools import islice
 
+import msgspec
+
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.base.version import __version__
 from murmuration.runtime.master import answers as an
 from murmuration.runtime.master.usage import UsageMeter
 from murmuration.runtime.options import MasterOptions
-from murmuration.runtime.store.log import EventRow, FactLog, row_of
+from murmuration.runtime.store.log import EventRow, FactLog
 from murmuration.schedulers.central.explain import Trial, Why, dry_run, job_state, last_reason, why
 from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, TaskRecord
 from murmuration.schedulers.central.master import CentralMaster
@@ -178,15 +180,11 @@ class ReadModel:
         return self.log.after(after, EVENTS_MAX)
 
     def last_events(self, count: int, kind: str, job: str, node: str) -> list[EventRow]:
-        """The last facts in memory of a kind, a job and a node (each may be empty), in order."""
-        rows = (
-            entry
-            for entry in self.log.recent()
-            if type(entry.value).__name__.startswith(kind)
-            and (not job or getattr(entry.value, "job", "") == job)
-            and (not node or getattr(entry.value, "node", "") == node)
-        )
-        return [row_of(entry) for entry in reversed(list(islice(rows, count)))]
+        """The last facts of a kind, a job and a node (each may be empty), in order."""
+        rows = (row for row in self.log.newest() if row.kind.startswith(kind))
+        if job or node:
+            rows = (row for row in rows if _concerns(row, job, node))
+        return list(islice(rows, count))[::-1]
 
     async def follow(self, after: int) -> AsyncIterator[EventRow | None]:
         """The facts after an index as they come, without end; None when it was quiet for long."""
@@ -197,3 +195,15 @@ class ReadModel:
                 yield row
             if not rows and not await self.log.wait(QUIET_S):
                 yield None
+
+
+class Concerned(msgspec.Struct):
+    """What a fact is about, if it says so."""
+
+    job: str = ""
+    node: str = ""
+
+
+def _concerns(row: EventRow, job: str, node: str) -> bool:
+    fact = msgspec.json.decode(row.fact, type=Concerned)
+    return (not job or fact.job == job) and (not node or fact.node == node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -14,6 +14,8 @@ from murmuration.runtime.store.interface import Entry, Store, StoredLine
 
 #: Facts that are kept in memory; older ones are read from the store.
 RECENT = 10_000
+#: Numbers of the log that are looked through for older facts, and how many at once.
+OLDER_MAX, CHUNK = 20_000, 1000
 
 
 class EventRow(msgspec.Struct):
@@ -67,11 +69,26 @@ class FactLog:
         """The facts in memory, the newest first."""
         return reversed(self._recent)
 
+    def newest(self) -> Iterator[EventRow]:
+        """Facts as their followers see them, the newest first: those in memory, then those that an
+        earlier master left in the store, as far back as a page is worth waiting for."""
+        yield from map(row_of, self.recent())
+        end = self._recent[0].number if self._recent else self.index + 1
+        last = max(0, end - OLDER_MAX)
+        while end > last + 1:
+            begin = max(last, end - 1 - CHUNK)
+            rows = [row for row in self._read_store(begin, CHUNK) if row.index < end]
+            yield from reversed(rows)
+            end = begin + 1
+
     def after(self, index: int, limit: int) -> list[EventRow]:
         """The facts after an index, in order, so many at most."""
         if self._recent and self._recent[0].number <= index + 1:
             entries = islice((e for e in self._recent if e.number > index), limit)
             return [row_of(entry) for entry in entries]
+        return self._read_store(index, limit)
+
+    def _read_store(self, index: int, limit: int) -> list[EventRow]:
         if self._store is None:
             return []
         return [
