@@ -29,9 +29,16 @@ def cluster(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with live_cluster(tmp_path_factory.mktemp("page"), agents=3) as started:
         loop = "i=0; while true; do echo served $i; i=$((i+1)); sleep 1; done"
         started.submit(
-            "web", "sh", "-c", loop, kind="service", count=3, user=USER, spread="node",
+            "web",
+            "sh",
+            "-c",
+            loop,
+            kind="service",
+            count=3,
+            user=USER,
+            spread="node",
             environment={"KEY": SECRET},
-        )  # fmt: skip
+        )
         started.submit("wide", "true", count=2, resources={"cpu": 1.95, "memory": "16Mi"})
         started.running("web", 3)
         yield started
