@@ -11,7 +11,7 @@ from tests.schedulers.central.clusters import Cluster, facts, sent, spec
 from tests.schedulers.central.test_scaling import Crashing
 
 from murmuration.base.errors import InputError
-from murmuration.schedulers.agent import Wake
+from murmuration.schedulers.agent import Disconnected, Wake
 from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.messages import (
     JOBS,
@@ -95,6 +95,19 @@ def test_who_does_not_run_makes_no_other_give_way() -> None:
     cluster.end("job.2.1", code=1, now=50.0)
     told = cluster.submit(service(colour="red"), 50.1)
     assert not stopped(told) and launched(told) == [("job.2.2", "red")]
+
+
+def test_what_runs_on_a_node_that_is_cut_off_is_not_counted_on() -> None:
+    cluster = grown(anti_affinity=["job"])
+    lost = cluster.nodes_of()[2]
+    cluster.tell(Disconnected(lost, cluster.master.nodes[lost].session), 50.0)
+    assert not stopped(cluster.submit(service(colour="red", anti_affinity=["job"]), 60.0))
+
+
+def test_tasks_of_the_old_version_need_no_check_that_only_the_new_one_has() -> None:
+    cluster = grown()
+    check = HealthCheck(tcp=True, port=80)
+    assert stopped(cluster.submit(service(health=check), 50.0)) == ["job.0.1"]
 
 
 def test_a_version_whose_first_run_fails_is_rolled_back_at_once() -> None:
