@@ -20,7 +20,14 @@ from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.folder import find_folder
 from murmuration.runtime.net.directory import FolderDirectory, no_cluster
 from murmuration.runtime.net.sockets import dial
-from murmuration.runtime.net.wire import FrameReader, Hello, HelloAnswer, WireError, encode
+from murmuration.runtime.net.wire import (
+    FrameReader,
+    Hello,
+    HelloAnswer,
+    TakeOver,
+    WireError,
+    encode,
+)
 from murmuration.schedulers.central.messages import Order
 from murmuration.schedulers.offers.messages import (
     CommitTasks,
@@ -62,8 +69,10 @@ class OutsideScheduler:
         folder: Path | str | None = None,
         weight: float = 1.0,
         guaranteed: float = 0.0,
+        stand_by: bool = False,
     ) -> None:
         self.name = name
+        self._register = Register(name, weight, guaranteed)
         self.folder = find_folder(None if folder is None else Path(folder))
         directory = FolderDirectory(self.folder)
         address, credentials = directory.leader().frames, directory.credentials()
@@ -73,20 +82,31 @@ class OutsideScheduler:
         except OSError as error:
             raise no_cluster(self.folder) from error
         try:
-            self._names = self._greet(credentials.token)
-            self.send(Register(name, weight, guaranteed))
+            self._names, self.is_acting = self._greet(credentials.token, stand_by)
+            if self.is_acting:
+                self.send(self._register)
         except BaseException:
             self.close()
             raise
 
-    def _greet(self, token: str) -> tuple[str, ...]:
-        """Say who this is; the names of the cluster's resources."""
-        self.send(Hello(token, "scheduler", self.name), request=1)
+    def _greet(self, token: str, stand_by: bool) -> tuple[tuple[str, ...], bool]:
+        """Say who this is; the names of the cluster's resources, and whether no other one acts."""
+        self.send(Hello(token, "scheduler", self.name, stand_by), request=1)
         answer = self._await(HelloAnswer)
         if answer.error:
             raise InputError(f"scheduler {self.name!r}: {answer.error}")
-        names: tuple[str, ...] = answer.resources
-        return names
+        return answer.resources, not answer.waits
+
+    def await_turn(self, timeout_s: float = float("inf")) -> bool:
+        """For one that stands by: wait until the scheduler of this name is gone, and act from then
+        on; False if it was not in time. Ask then what became of its tasks (`reconcile`): how
+        schedulers of one name know of each other's is their own affair."""
+        deadline = time.monotonic() + timeout_s
+        while not self.is_acting and (left := deadline - time.monotonic()) > 0.0:
+            if isinstance(self.receive(min(left, ANSWER_S)), TakeOver):
+                self.is_acting = True
+                self.send(self._register)
+        return self.is_acting
 
     @property
     def resources(self) -> Resources:

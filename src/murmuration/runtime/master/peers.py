@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from murmuration.runtime.master.vetting import find_fault, tidy
 from murmuration.runtime.net.callers import OWNER, VIEWER, Caller, Doorkeeper, certified
 from murmuration.runtime.net.http import Refusal
 from murmuration.runtime.net.transport import HELLO_MAX, Connection
-from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput
+from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput, TakeOver
 from murmuration.schedulers.agent import Disconnected, Do, Message, Send, speaker_of
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import (
@@ -36,7 +37,12 @@ from murmuration.schedulers.central.messages import (
     ToAgent,
     Welcome,
 )
-from murmuration.schedulers.offers.messages import FrameworkGone, FromFramework
+from murmuration.schedulers.offers.messages import (
+    CommitTasks,
+    FrameworkGone,
+    FromFramework,
+    ReplyToOffer,
+)
 from murmuration.workload.job_spec import NAME
 
 if TYPE_CHECKING:
@@ -84,6 +90,8 @@ class Peers:
         self._agents: dict[str, Connection] = {}
         self._sessions: dict[tuple[str, int], Connection] = {}
         self._frameworks: dict[str, Connection] = {}
+        #: Schedulers that stand by for the one of their name, in the order in which they came.
+        self._standbys: dict[str, deque[Connection]] = {}
         #: Whose the scheduler of each name is: its tasks are killed by that user alone.
         self._owners: dict[str, Caller] = {}
         self._strangers: dict[Connection, None] = {}
@@ -116,6 +124,7 @@ class Peers:
             self._check_agent(connection, message)
         elif (
             peer.role == "scheduler"
+            and self._frameworks.get(peer.name) is connection
             and isinstance(message, FromFramework)
             and speaker_of(message) == peer.name
             and _has_orders(message)
@@ -129,7 +138,9 @@ class Peers:
         identity = connection.identify()
         caller = self._find_caller(hello, identity)
         error = self._check_hello(hello, identity, caller)
-        connection.answer(HelloAnswer(error, self._master.settings.resources.names), "", request)
+        waits = not error and hello.role == "scheduler" and hello.name in self._frameworks
+        names = self._master.settings.resources.names
+        connection.answer(HelloAnswer(error, names, waits), "", request)
         if error:
             connection.close()
             return
@@ -137,7 +148,9 @@ class Peers:
         self._strangers.pop(connection, None)
         assert caller is not None, "who is not known was refused"
         connection.peer = Peer(hello.role, hello.name, identity, caller)
-        if hello.role == "scheduler":
+        if waits:
+            self._standbys.setdefault(hello.name, deque()).append(connection)
+        elif hello.role == "scheduler":
             self._frameworks[hello.name] = connection
             self._owners[hello.name] = caller
 
@@ -166,7 +179,7 @@ class Peers:
                 f"expected a scheduler's name of letters, digits, - and _ other than {JOBS}, "
                 f"got {hello.name[:70]!r}"
             )
-        if hello.role == "scheduler" and hello.name in self._frameworks:
+        if hello.role == "scheduler" and hello.name in self._frameworks and not hello.stands_by:
             return f"a scheduler named {hello.name!r} is connected already"
         if hello.role == "scheduler" and not self._may_take(hello.name, caller):
             return f"the scheduler {hello.name!r} is another user's; choose another name"
@@ -179,7 +192,10 @@ class Peers:
         return (
             caller == owner
             or caller.owns(owner.user)
-            or not any(framework == name for framework, _ in ledger.tasks)
+            or (
+                name not in self._frameworks
+                and not any(framework == name for framework, _ in ledger.tasks)
+            )
         )
 
     def _check_agent(self, connection: Connection, message: FromAgent) -> None:
@@ -235,15 +251,23 @@ class Peers:
             log.debug("a connection without a hello ended: %s", connection.error)
             return
         if peer.role == "scheduler":
-            self._lose_scheduler(peer.name)
+            self._lose_scheduler(connection, peer.name)
         for node, session in list(peer.sessions.items()):
             self._forget_session(connection, node)
             self._tell(Disconnected(node, session))
 
-    def _lose_scheduler(self, name: str) -> None:
-        """Its tasks go on; what was offered to it goes back."""
+    def _lose_scheduler(self, connection: Connection, name: str) -> None:
+        """Its tasks go on; what was offered to it goes back. If others stand by for it, the first
+        of them takes over (5.2.6); what they know of each other's work is their own affair."""
+        if self._frameworks.get(name) is not connection:
+            self._standbys[name].remove(connection)
+            return
         del self._frameworks[name]
         self._tell(FrameworkGone(name))
+        if self._standbys.get(name):
+            following = self._standbys[name].popleft()
+            self._frameworks[name], self._owners[name] = following, following.peer.caller
+            following.send(TakeOver())
 
     # What the master says.
 
@@ -258,7 +282,8 @@ class Peers:
             case Send(to, message) if to in self._frameworks:
                 self._frameworks[to].send(message)
             case Do(EndSessions(token)):
-                for connection in list(self._frameworks.values()):
+                waiting = [each for line in self._standbys.values() for each in line]
+                for connection in [*self._frameworks.values(), *waiting]:
                     if connection.peer.caller.token == token:
                         connection.abort()
             case Do(HangUp(node, session)):
@@ -309,7 +334,7 @@ def _check_name(identity: Identity | None, node: str) -> str:
 
 def _has_orders(message: Any) -> bool:
     """Whether every task a scheduler wants to launch says what to run."""
-    for task in getattr(message, "tasks", ()):
+    for task in message.tasks if isinstance(message, ReplyToOffer | CommitTasks) else ():
         try:
             msgspec.convert(task.payload, Order)
         except msgspec.ValidationError:

@@ -354,7 +354,9 @@ class AgentProcess:
             if self._error:
                 return
             await asyncio.sleep(delay)
-            delay = min(2 * delay, RECONNECT_MAX_S)
+            # Each master is dialled so often at most; where there are several, they take turns.
+            longest = RECONNECT_MAX_S / max(1, len(self.options.join))
+            delay = min(2 * delay, longest)
 
     async def _connect(self) -> None:
         address, credentials = self._directory.leader().frames, self._directory.credentials()
