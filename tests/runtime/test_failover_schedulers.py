@@ -11,7 +11,7 @@ from murmuration import SharedStateScheduler
 from murmuration.base.errors import InputError
 from murmuration.schedulers.offers.messages import StatusUpdate
 
-SMALL = {"cpu": 0.1, "memory": "8Mi"}
+SMALL: dict[str, str | float] = {"cpu": 0.1, "memory": "8Mi"}
 
 
 def test_a_scheduler_that_stands_by_takes_over(tmp_path: Path) -> None:
