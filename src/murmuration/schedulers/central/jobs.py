@@ -220,6 +220,7 @@ class JobTable:
     runs: dict[str, tuple[JobRecord, TaskRecord]] = field(default_factory=dict)
     #: How many tasks of each job are on each node, and which of its ports they hold.
     on_node: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    _runs_on: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     ports: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     #: Jobs with waiting tasks.
     queue: dict[str, JobRecord] = field(default_factory=dict)
@@ -484,19 +485,22 @@ class JobTable:
             self.facts.append(JobForgotten(oldest))
 
     def _hold(self, job: JobRecord, task: TaskRecord) -> None:
-        self.runs[run_name(job, task)] = job, task
+        run = run_name(job, task)
+        self.runs[run] = job, task
+        self._runs_on[task.node][run] = None
         self.on_node[task.node][job.name] += 1
         ports = tuple(port for port in job.spec_of(task).ports if port)
         self._held_ports[run_name(job, task)] = ports
         self.ports[task.node].update(ports)
 
     def _release(self, job: JobRecord, task: TaskRecord) -> None:
-        del self.runs[run_name(job, task)]
+        run = run_name(job, task)
+        del self.runs[run], self._runs_on[task.node][run]
         self.on_node[task.node] -= Counter([job.name])
         self.ports[task.node] -= Counter(self._held_ports.pop(run_name(job, task)))
 
     def runs_on(self, node: str) -> list[str]:
-        return [run for run, (_, task) in self.runs.items() if task.node == node]
+        return list(self._runs_on.get(node, ()))
 
     # A master that starts again.
 

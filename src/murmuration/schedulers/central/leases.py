@@ -61,7 +61,7 @@ class Leases:
     def expect(self, nodes: Iterable[str], now: float) -> None:
         """A master that starts again gives the nodes of its store a lease: their agents may come
         back."""
-        for node in nodes:
+        for node in dict.fromkeys(nodes):
             self.members.setdefault(node, Member("", -1, now, connected=False))
             self.due = min(self.due, now + self.lease_s)
 

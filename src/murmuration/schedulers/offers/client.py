@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from murmuration.schedulers.offers.ledger import fits
 from murmuration.schedulers.offers.messages import Filters, Slice, Vector
 
+NO_FILTERS = Filters()
+
 
 @dataclass(slots=True)
 class Client:
     """One framework."""
 
-    filters: Filters = field(default_factory=Filters)
+    filters: Filters = NO_FILTERS
     needs: bool = False
     #: What it refused of each node, and until when.
     refused: dict[str, tuple[float, Vector]] = field(default_factory=dict)
@@ -23,6 +25,11 @@ class Client:
     #: message that comes twice is carried out once.
     replied: int = 0
     commit: tuple[int, tuple[str, ...]] | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it needs offers and refuses none."""
+        return self.needs and not self.refused and self.filters is NO_FILTERS
 
     def looks_at(self, part: Slice, now: float) -> bool:
         """Whether it would look at an offer of this slice; a filtered resource is as good as a

@@ -39,6 +39,8 @@ class LedgerRow:
     sequence: int = 0
     #: Whether it takes new tasks.
     open: bool = True
+    #: Its place in the order of nodes.
+    serial: int = 0
 
 
 @dataclass
@@ -49,8 +51,12 @@ class Ledger:
     short_share: float = 0.0
     nodes: dict[str, LedgerRow] = field(default_factory=dict)
     tasks: dict[Key, Held] = field(default_factory=dict)
+    #: Nodes that have something left of the first resource, or never had any of it: of no other can
+    #: anything be offered. Kept so that nobody has to look at all of them.
+    with_room: set[str] = field(default_factory=set)
     #: The row of each framework in the arrays.
     position: dict[str, int] = field(default_factory=dict)
+    _added: int = 0
     total: NDArray[np.int64] = field(init=False)
     allocated: NDArray[np.int64] = field(init=False)
     offered: NDArray[np.int64] = field(init=False)
@@ -68,14 +74,17 @@ class Ledger:
 
     def add_node(self, node: str, total: Vector, is_open: bool = True) -> None:
         columns = self._columns(total)
-        self.nodes[node] = LedgerRow(columns, list(columns), open=is_open)
+        self._added += 1
+        self.nodes[node] = LedgerRow(columns, list(columns), open=is_open, serial=self._added)
         self.total += np.array(total)
+        self.with_room.add(node)
 
     def drop_node(self, node: str) -> list[Held]:
         """The node is gone, and with it the tasks that are returned. Offers of it must have been
         taken back before."""
         lost = [self.end(key) for key in list(self.nodes[node].tasks)]
         self.total -= np.array(self.nodes.pop(node).columns[: self.resources])
+        self.with_room.discard(node)
         return lost
 
     def available(self, node: str) -> Slice:
@@ -89,12 +98,12 @@ class Ledger:
     def hold(self, framework: str, part: Slice) -> None:
         """A slice is on offer: it counts toward the framework's share and is out of everyone else's
         reach."""
-        _add(self.nodes[part.node].available, self._both(part), -1)
+        self._change(part.node, self._both(part), -1)
         self._count(self.offered, framework, part.amount, +1)
 
     def give_back(self, framework: str, part: Slice) -> None:
         """A slice is no longer on offer."""
-        _add(self.nodes[part.node].available, self._both(part), +1)
+        self._change(part.node, self._both(part), +1)
         self._count(self.offered, framework, part.amount, -1)
 
     def start(self, framework: str, task: Task) -> None:
@@ -102,14 +111,14 @@ class Ledger:
         row = self.nodes[task.node]
         row.tasks[framework, task.task] = self.tasks[framework, task.task] = held
         row.sequence += 1
-        _add(row.available, held.cost, -1)
+        self._change(task.node, held.cost, -1)
         self._count(self.allocated, framework, task.request, +1)
 
     def end(self, key: Key) -> Held:
         held = self.tasks.pop(key)
         row = self.nodes[held.task.node]
         del row.tasks[key]
-        _add(row.available, held.cost, +1)
+        self._change(held.task.node, held.cost, +1)
         self._count(self.allocated, held.framework, held.task.request, -1)
         return held
 
@@ -136,8 +145,22 @@ class Ledger:
         for node, row in self.nodes.items():
             assert row.available == left[node], f"{node}: available, offered and held do not add up"
             assert min(row.available) >= 0, f"{node} is over-committed"
+            has_room = row.available[0] > 0 or row.columns[0] == 0
+            assert has_room == (node in self.with_room), f"{node}: its room is not known"
         assert (allocated == self.allocated).all(), "a framework's tasks do not add up"
         assert (offered == self.offered).all(), "a framework's offers do not add up"
+
+    def in_order(self) -> list[str]:
+        """The nodes with room, in the order in which they were added."""
+        return sorted(self.with_room, key=lambda node: self.nodes[node].serial)
+
+    def _change(self, node: str, amount: Vector, sign: int) -> None:
+        row = self.nodes[node]
+        _add(row.available, amount, sign)
+        if row.available[0] > 0 or row.columns[0] == 0:
+            self.with_room.add(node)
+        else:
+            self.with_room.discard(node)
 
     def _columns(self, total: Vector) -> Vector:
         if not self.short_share:

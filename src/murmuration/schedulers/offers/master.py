@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from murmuration.schedulers.agent import Effect, Message, Send, Wake
-from murmuration.schedulers.offers.allocators import Allocator, drf, keep_entitled
+from murmuration.schedulers.offers.allocators import Allocator, drf, drf_of_many, keep_entitled
 from murmuration.schedulers.offers.client import Client
 from murmuration.schedulers.offers.ledger import Key, Ledger, fits
 from murmuration.schedulers.offers.messages import (
@@ -57,6 +58,10 @@ from murmuration.schedulers.offers.transactions import accept_tasks
 
 #: Ends that are remembered for frameworks that were away when they were told.
 ENDS_MAX = 10_000
+#: From so many frameworks on, shares are compared as arrays.
+MANY = 8
+
+Wanting = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,8 @@ class Master:
         self._timers: list[tuple[float, int, str, Any]] = []
         self._serial = 0
         self._round_set = False
+        #: Who takes any offer, and who has to be asked; None if that has changed.
+        self._wanting: tuple[Wanting, list[tuple[int, Client]]] | None = None
 
     def handle(self, event: Message, now: float) -> list[Effect]:
         """Take one event; return the messages it causes, in order."""
@@ -254,6 +261,7 @@ class Master:
         """What is known of a framework; a new master may hear of its tasks or needs before it
         registers (5.2.6)."""
         if name not in self.clients:
+            self._wanting = None
             self.clients[name] = Client()
             self.ledger.add_framework(name)
             self.weight, self.guaranteed = (
@@ -271,14 +279,14 @@ class Master:
 
     def _on_unregister(self, event: Unregister) -> None:
         self._client(event.framework)
-        self.clients[event.framework] = Client()
+        self.clients[event.framework], self._wanting = Client(), None
         self._take_back_all(event.framework)
         for key in [key for key in self.ledger.tasks if key[0] == event.framework]:
             self._stop(key, Status.KILLED, "its framework left")
 
     def _on_gone(self, event: FrameworkGone) -> None:
         if event.framework in self.clients:
-            self.clients[event.framework].needs = False
+            self.clients[event.framework].needs, self._wanting = False, None
             self._take_back_all(event.framework)
 
     def _take_back_all(self, framework: str) -> None:
@@ -299,17 +307,17 @@ class Master:
                 self._call_back(StatusUpdate(*key, Status.LOST, "no node has it"))
 
     def _on_needs(self, event: SetNeedsOffers) -> None:
-        client = self._client(event.framework)
+        client, self._wanting = self._client(event.framework), None
         if event.needs:
             if not client.needs:
                 client.served = self._now
             client.refused.clear()
-            self._changed.update(dict.fromkeys(self.ledger.nodes))
+            self._changed.update(dict.fromkeys(self.ledger.in_order()))
         client.needs = event.needs
 
     def _on_filters(self, event: SetFilters) -> None:
-        self._client(event.framework).filters = event.filters
-        self._changed.update(dict.fromkeys(self.ledger.nodes))
+        self._client(event.framework).filters, self._wanting = event.filters, None
+        self._changed.update(dict.fromkeys(self.ledger.in_order()))
 
     def _on_get_guaranteed(self, event: GetGuaranteedShare) -> None:
         self._client(event.framework)
@@ -369,7 +377,7 @@ class Master:
     def _refuse(self, framework: str, node: str, left: Vector, refuse_s: float) -> None:
         if self._is_worth_offering(node, left):
             until = self._now + refuse_s
-            self.clients[framework].refused[node] = (until, left)
+            self.clients[framework].refused[node], self._wanting = (until, left), None
             self._set_timer(until, "refusal", node)
 
     # Offers.
@@ -383,7 +391,7 @@ class Master:
             if self._is_worth_offering(node, self.ledger.nodes[node].available)
         ]
         self._changed.clear()
-        if not nodes or not any(client.needs for client in self.clients.values()):
+        if not nodes or not self._is_wanted():
             return
         given: dict[str, list[Slice]] = {}
         for at in self._rng.permutation(len(nodes)) if len(nodes) > 1 else (0,):
@@ -402,27 +410,51 @@ class Master:
     def _choose(self, part: Slice) -> str | None:
         """The framework that is offered this slice; those below their guaranteed share come
         first."""
-        looks = [client.looks_at(part, self._now) for client in self.clients.values()]
+        wants = self._find_wanting(part)
         if part.node in self.cleared:
-            looks = self._settle_cleared(part.node, looks)
-        if not any(looks):
+            wants = self._settle_cleared(part.node, wants)
+        if not wants.any():
             return None
-        ledger, wants = self.ledger, np.array(looks)
+        ledger = self.ledger
         if self.guaranteed.any():
             keep_entitled(ledger.allocated + ledger.offered, ledger.total, self.guaranteed, wants)
         draw = self._rng.random()
-        chosen = self.rules.allocator(
-            ledger.allocated, ledger.offered, ledger.total, self.weight, wants, draw
-        )
+        allocator = self.rules.allocator
+        if allocator is drf and wants.size >= MANY:
+            allocator = drf_of_many
+        chosen = allocator(ledger.allocated, ledger.offered, ledger.total, self.weight, wants, draw)
         return list(self.clients)[chosen] if chosen >= 0 else None
 
-    def _settle_cleared(self, node: str, looks: list[bool]) -> list[bool]:
+    def _sort_clients(self) -> tuple[Wanting, list[tuple[int, Client]]]:
+        """Which frameworks take whatever there is, and those of the others that need offers. Most
+        of the time most are of the first kind; they are found once, and only the others, who have
+        filters or have refused something, are asked about each slice."""
+        if self._wanting is None:
+            clients = list(enumerate(self.clients.values()))
+            asked = [(f, c) for f, c in clients if c.needs and not c.takes_all]
+            self._wanting = np.array([c.takes_all for _, c in clients], bool), asked
+        return self._wanting
+
+    def _is_wanted(self) -> bool:
+        """Whether anybody needs offers."""
+        takes_all, asked = self._sort_clients()
+        return bool(asked) or bool(takes_all.any())
+
+    def _find_wanting(self, part: Slice) -> Wanting:
+        """Which frameworks would look at an offer of this slice."""
+        takes_all, asked = self._sort_clients()
+        wants = takes_all.copy()
+        for f, client in asked:
+            wants[f] = client.looks_at(part, self._now)
+        return wants
+
+    def _settle_cleared(self, node: str, wants: Wanting) -> Wanting:
         """A node with revoked tasks waits until they are gone; then it is the turn of whom they
         made way for."""
         if any(key in self.stopping for key in self.ledger.nodes[node].tasks):
-            return [False] * len(looks)
+            return np.zeros_like(wants)
         position = self.ledger.position[self.cleared.pop(node)]
-        return [f == position for f in range(len(looks))] if looks[position] else looks
+        return np.arange(wants.size) == position if wants[position] else wants
 
     def _make_offer(self, framework: str, parts: tuple[Slice, ...]) -> None:
         self._serial += 1
