@@ -12,6 +12,7 @@ from murmuration.base.random import generator
 from murmuration.schedulers.offers.allocators import (
     ALLOCATORS,
     drf,
+    drf_of_many,
     find_revocable,
     keep_entitled,
     lottery,
@@ -98,3 +99,19 @@ def test_only_a_framework_above_its_guarantee_can_lose_tasks() -> None:
     guaranteed = np.array([0.2, 0.2])
     assert find_revocable(np.array([[20, 0], [10, 20]]), TOTAL, guaranteed) == -1
     assert find_revocable(np.array([[20, 21], [25, 0]]), TOTAL, guaranteed) == 1
+
+
+@settings(deadline=None)
+@given(data=st.data(), frameworks=st.integers(1, 12))
+def test_many_frameworks_are_compared_as_few_are(data: st.DataObject, frameworks: int) -> None:
+    def rows() -> np.ndarray:
+        values = st.lists(st.integers(0, 50), min_size=2 * frameworks, max_size=2 * frameworks)
+        return np.array(data.draw(values), dtype=np.int64).reshape(frameworks, 2)
+
+    wants = np.array(data.draw(st.lists(st.booleans(), min_size=frameworks, max_size=frameworks)))
+    weight = np.array(
+        data.draw(st.lists(st.integers(1, 5), min_size=frameworks, max_size=frameworks)), float
+    )
+    total = np.array(data.draw(st.lists(st.sampled_from([0, 7, 100]), min_size=2, max_size=2)))
+    given_ = (rows(), rows(), total, weight, wants, 0.0)
+    assert drf_of_many(*given_) == drf(*given_)
