@@ -175,8 +175,9 @@ def find_advertised(host: str, given: str) -> str:
 
 @contextlib.contextmanager
 def unexamined_memory() -> Iterator[None]:
-    """What is made in here is not looked at by the collector of cycles, now or later. A master that
-    starts makes a million objects that stay; looking at them again and again is a fifth of its time."""
+    """What is made in here is not looked at by the collector of cycles, now or later: a master that
+    starts makes a million objects that stay, and looking at them again takes a fifth of its
+    time."""
     gc.disable()
     try:
         yield
