@@ -1,7 +1,7 @@
 """Many node agents on one master: how much later than its ten seconds a task ends, when every slot
 is taken (the paper's 5.5.6, figure 5.10).
 
-    python benchmarks/scale.py [--nodes 1000 10000 50000] [--frameworks 200] [--probes 20]
+    python benchmarks/scale.py [--nodes 1000 10000 50000] [--frameworks 200] [--probes 20] [--plot F.svg]
 
 The master is the one that ships: its state machine, its vetting, its frames, its store in SQLite.
 Every message to and from it is encoded and decoded as on a connection. Node agents and frameworks
@@ -33,6 +33,8 @@ import numpy as np
 
 from murmuration.base.resources import Resources
 from murmuration.placement.registry import resolve
+from murmuration.reports.charts import standalone
+from murmuration.reports.figures import Chart, Series
 from murmuration.runtime.master.vetting import find_fault, tidy
 from murmuration.runtime.net.wire import decode, encode
 from murmuration.runtime.store.interface import Entry
@@ -280,6 +282,24 @@ def measure(nodes: int, frameworks: int, probes: int, seed: int) -> dict[str, fl
     return result
 
 
+def draw(results: list[dict[str, float]], path: Path) -> None:
+    xs = [each["nodes"] for each in results]
+    series = (
+        Series("median", xs, [each["median_s"] for each in results], markers=True),
+        Series("largest", xs, [each["largest_s"] for each in results], markers=True, dotted=True),
+    )
+    chart = Chart(
+        "Extra delay of a task of ten seconds",
+        "node agents, every slot taken",
+        "seconds",
+        series,
+        x_log=True,
+        y_log=True,
+        lines=(("the paper, at most", PAPER_S), ("goal", GOAL_S)),
+    )
+    path.write_text(standalone(chart))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -288,11 +308,14 @@ def main() -> None:
     parser.add_argument("--frameworks", type=int, default=200)
     parser.add_argument("--probes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
+    results: list[dict[str, float]] = []
     print(f"load {os.getloadavg()[0]:.1f}; time is the master's CPU time")
     for nodes in options.nodes:
         r = measure(nodes, options.frameworks, options.probes, options.seed)
         gc.collect()
+        results.append(r)
         print(
             f"{nodes:>7,} nodes: extra delay median {r['median_s']:.3f} s, largest "
             f"{r['largest_s']:.3f} s (goal {GOAL_S:g} s, the paper {PAPER_S:g} s, ratio "
@@ -302,6 +325,8 @@ def main() -> None:
             f"took {r['wall_s']:.0f} s",
             flush=True,
         )
+    if options.plot is not None:
+        draw(results, options.plot)
 
 
 if __name__ == "__main__":
