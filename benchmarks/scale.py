@@ -1,7 +1,7 @@
 """Many node agents on one master: how much later than its ten seconds a task ends, when every slot
 is taken (the paper's 5.5.6, figure 5.10).
 
-    python benchmarks/scale.py [--nodes 1000 10000 50000] [--frameworks 200] [--probes 20] [--plot F.svg]
+    python benchmarks/scale.py [--nodes 1000 10000 50000] [--frameworks 200] [--plot F.svg]
 
 The master is the one that ships: its state machine, its vetting, its frames, its store in SQLite.
 Every message to and from it is encoded and decoded as on a connection. Node agents and frameworks
