@@ -24,8 +24,8 @@ from murmuration.runtime.net.wire import (
     FrameReader,
     Hello,
     HelloAnswer,
-    TakeOver,
     WireError,
+    YourTurn,
     encode,
 )
 from murmuration.schedulers.central.messages import Order
@@ -103,7 +103,7 @@ class OutsideScheduler:
         schedulers of one name know of each other's is their own affair."""
         deadline = time.monotonic() + timeout_s
         while not self.is_acting and (left := deadline - time.monotonic()) > 0.0:
-            if isinstance(self.receive(min(left, ANSWER_S)), TakeOver):
+            if isinstance(self.receive(min(left, ANSWER_S)), YourTurn):
                 self.is_acting = True
                 self.send(self._register)
         return self.is_acting

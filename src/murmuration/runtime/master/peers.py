@@ -22,7 +22,7 @@ from murmuration.runtime.master.vetting import find_fault, tidy
 from murmuration.runtime.net.callers import OWNER, VIEWER, Caller, Doorkeeper, certified
 from murmuration.runtime.net.http import Refusal
 from murmuration.runtime.net.transport import HELLO_MAX, Connection
-from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput, TakeOver
+from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput, YourTurn
 from murmuration.schedulers.agent import Disconnected, Do, Message, Send, speaker_of
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import (
@@ -267,7 +267,7 @@ class Peers:
         if self._standbys.get(name):
             following = self._standbys[name].popleft()
             self._frameworks[name], self._owners[name] = following, following.peer.caller
-            following.send(TakeOver())
+            following.send(YourTurn())
 
     # What the master says.
 

@@ -46,11 +46,11 @@ class HelloAnswer(WireMessage, frozen=True):
 
     error: str = msgspec.field(default="", name="wrong")
     resources: tuple[str, ...] = ()
-    #: Another scheduler of this name acts; `TakeOver` says when it is gone.
+    #: Another scheduler of this name acts; `YourTurn` says when it is gone.
     waits: bool = False
 
 
-class TakeOver(WireMessage, frozen=True):
+class YourTurn(WireMessage, frozen=True):
     """The scheduler that had this name is gone: it is the turn of the one that is told so."""
 
 
@@ -116,7 +116,7 @@ class DropRuns(WireMessage, frozen=True):
 
 
 _SESSIONS = (BeginSession, SessionBegun, TalkToSession, SessionPart)
-_OWN = (Hello, HelloAnswer, TakeOver, ReadOutput, Output, DropRuns, *_SESSIONS)
+_OWN = (Hello, HelloAnswer, YourTurn, ReadOutput, Output, DropRuns, *_SESSIONS)
 _CENTRAL = (*get_args(central.FromAgent), *get_args(central.ToAgent))
 _OFFERS = (*get_args(offers.FromFramework), *get_args(offers.Callback))
 TYPES: dict[str, type[Message]] = {kind.key: kind for kind in (*_OWN, *_CENTRAL, *_OFFERS)}

@@ -485,8 +485,7 @@ class JobTable:
             self.facts.append(JobForgotten(oldest))
 
     def _hold(self, job: JobRecord, task: TaskRecord) -> None:
-        run = run_name(job, task)
-        self.runs[run] = job, task
+        self.runs[run := run_name(job, task)] = job, task
         self._runs_on[task.node][run] = None
         self.on_node[task.node][job.name] += 1
         ports = tuple(port for port in job.spec_of(task).ports if port)
@@ -494,8 +493,7 @@ class JobTable:
         self.ports[task.node].update(ports)
 
     def _release(self, job: JobRecord, task: TaskRecord) -> None:
-        run = run_name(job, task)
-        del self.runs[run], self._runs_on[task.node][run]
+        del self.runs[run := run_name(job, task)], self._runs_on[task.node][run]
         self.on_node[task.node] -= Counter([job.name])
         self.ports[task.node] -= Counter(self._held_ports.pop(run_name(job, task)))
 
