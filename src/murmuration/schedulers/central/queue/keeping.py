@@ -77,10 +77,14 @@ def keep_nodes(
     times = sorted({max(earliest_s, round_.now), *(e[0] for e in ends if e[0] > earliest_s)})
     request, usable = np.array(job.request, dtype=np.int64), round_.allowed(job)
 
+    ends = sorted(ends, key=lambda end: end[0])
+    at_s = np.array([end[0] for end in ends])
+    row = np.array([end[1] for end in ends], dtype=np.int64)
+    amounts = np.array([end[2] for end in ends], dtype=np.int64).reshape(-1, len(request))
+
     def free_at(time: float) -> Amounts:
-        free = round_.rows.free.copy()
-        for _, row, amounts in (end for end in ends if end[0] <= time):
-            free[row] += amounts
+        free, count = round_.rows.free.copy(), int(np.searchsorted(at_s, time, side="right"))
+        np.add.at(free, row[:count], amounts[:count])
         return free
 
     def has_room(time: float) -> bool:
