@@ -101,6 +101,18 @@ def test_nobody_makes_way_in_vain() -> None:
     assert not stopped(cluster.submit(huge, 1.0))
 
 
+def test_nobody_makes_way_for_a_job_whose_rules_keep_it_out_all_the_same() -> None:
+    """Two nodes of one host share its ports: there is room for two tasks, but not for two with the
+    same port."""
+    cluster = preempting(0)
+    for node in ("n0", "n1"):
+        cluster.join(node, memory=64, attributes={"host": "h"})
+    begin(cluster, 0.0, low={"count": 4})
+    pair = spec("pair", count=2, gang=True, ports=[4000], priority=1)
+    assert not stopped(cluster.submit(pair, 1.0))
+    assert len(stopped(cluster.submit(spec("one", ports=[4000], priority=1), 1.0))) == 1
+
+
 def test_no_more_make_way_while_some_do() -> None:
     """What is about to be free is counted: asking again, and another master, end nobody else."""
     cluster = preempting()

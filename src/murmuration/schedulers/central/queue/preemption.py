@@ -22,7 +22,7 @@ import numpy as np
 
 from murmuration.base.arrays import Amounts
 from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord, JobTable, TaskRecord
-from murmuration.schedulers.central.placing import Round
+from murmuration.schedulers.central.placing import Round, is_simple
 from murmuration.schedulers.central.queue.keeping import count_all_fits
 from murmuration.schedulers.queues.victims import SPARED, HeldRoom, choose_victims
 
@@ -116,7 +116,9 @@ class MakingWay:
         return False
 
     def _make_room(self, job: JobRecord, tasks: list[TaskRecord]) -> bool:
-        kind = (job.request, job.constraints, job.spec.priority)
+        # One that may start in parts and has no rules about others stands for all of its kind.
+        is_alike = is_simple(job) and not self._is_whole(job)
+        kind = (job.request, job.constraints, job.spec.priority) if is_alike else job.name
         is_awaited = job.name in self._awaited
         if not is_awaited and (kind in self._infeasible or not self._find_lower(job).size):
             return False
