@@ -16,7 +16,14 @@ from murmuration.schedulers.central.explain import DEPENDENCY, why
 from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.memory import MasterMemory
-from murmuration.schedulers.central.messages import JobEnded, KillJob, Launch, TaskEnded
+from murmuration.schedulers.central.messages import (
+    JobEnded,
+    JobSubmitted,
+    KillJob,
+    Launch,
+    TaskEnded,
+    TaskPlaced,
+)
 from murmuration.schedulers.central.queue.dependencies import check_after
 from murmuration.schedulers.queues.discipline import QueueSettings, find_discipline
 from murmuration.workload.formats.job_files import read_jobs
@@ -111,6 +118,21 @@ def test_a_name_means_the_job_that_had_it() -> None:
     cluster.submit(spec("build"), 1.0)
     cluster.tell(KillJob("build"))
     assert not cluster.job("test").status
+
+
+def test_a_master_that_starts_again_waits_for_no_later_job_of_the_name() -> None:
+    """The one before it ended well, and its name was given away while the dependent had no room."""
+    cluster, memory = Cluster(1), MasterMemory()
+    said = cluster.submit(spec("build"), 0.0)
+    said += cluster.submit(spec("test", after=["build"], resources={"cpu": 2, "memory": "1G"}), 0.0)
+    said += cluster.submit(spec("other"), 0.0)
+    said += cluster.end("build.0.1") + cluster.submit(spec("build"), 1.0)
+    for fact in said:
+        if isinstance(fact, JobSubmitted | TaskPlaced | TaskEnded):
+            memory.apply(fact, 0.0)
+    again = Cluster()
+    again.tell(memory.recover(1, 1), 5.0)
+    assert not again.job("build").status and not again.job("test").pending
 
 
 def test_what_nobody_could_run_after_is_refused() -> None:
