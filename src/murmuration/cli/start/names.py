@@ -74,7 +74,7 @@ def _keys(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, ...]
     for field in msgspec.structs.fields(struct):
         nested = _nested(field.type)
         if nested is None:
-            yield f"{prefix}{field.encode_name}", _type_name(field.type), _default(field)
+            yield f"{prefix}{field.encode_name}", type_name(field.type), default_text(field)
             continue
         below, path = nested
         yield from _keys(below, f"{prefix}{field.encode_name}{path}")
@@ -89,7 +89,7 @@ def _nested(kind: object) -> tuple[type[msgspec.Struct], str] | None:
     return None
 
 
-def _type_name(kind: object) -> str:
+def type_name(kind: object) -> str:
     if get_origin(kind) is not None and "Literal" in str(get_origin(kind)):
         return " | ".join(map(str, get_args(kind)))
     name = kind.__name__ if inspect.isclass(kind) and not get_args(kind) else str(kind)
@@ -98,7 +98,7 @@ def _type_name(kind: object) -> str:
     return name
 
 
-def _default(field: msgspec.structs.FieldInfo) -> str:
+def default_text(field: msgspec.structs.FieldInfo) -> str:
     if field.default is not msgspec.NODEFAULT:
         return "" if field.default is None else msgspec.json.encode(field.default).decode()
     if field.default_factory is not msgspec.NODEFAULT:
