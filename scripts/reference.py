@@ -4,6 +4,7 @@ what the program itself checks and answers with."""
 
 from __future__ import annotations
 
+import html
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,11 +31,13 @@ def write_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def escape_cell(text: str) -> str:
     """Text that cannot leave its cell."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    plain = " ".join(text.split()).replace("|", "&#124;")
+    return re.sub(r"<(?!/?code>)", "&lt;", plain)
 
 
 def code(text: str) -> str:
-    return f"`{text}`" if text else ""
+    """Between backquotes a bar would end its cell, escaped or not."""
+    return f"<code>{html.escape(text).replace('|', '&#124;')}</code>" if text else ""
 
 
 # Commands.
@@ -55,10 +58,12 @@ def commands_page() -> str:
 def describe_command(command: click.Command, context: click.Context) -> Iterator[str]:
     """A command and, if it is a group, those below it."""
     yield f"### {context.command_path}\n"
-    yield f"```text\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```\n"
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    yield f"```text\n{usage}\n```\n"
     yield from paragraphs(command.help or "")
-    records = [p.get_help_record(context) for p in command.get_params(context)]
-    options = [(code(names), what) for names, what in filter(None, records)]
+    records = [option.get_help_record(context) for option in command.get_params(context)]
+    # An argument has a record, too; what it means stands in the text above.
+    options = [(code(names), what) for names, what in filter(None, records) if what]
     yield write_table(("option", "meaning"), options)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -83,8 +88,8 @@ def paragraphs(text: str) -> Iterator[str]:
 
 def scenarios_page() -> str:
     parts = [
-        "# Scenario keys\n\nEvery key a scenario may have. NAME stands for a name of your own, [] for "
-        "each table of a list. [Scenarios](../scenarios.md) says what they are for.\n"
+        "# Scenario keys\n\nEvery key a scenario may have. NAME stands for a name of your own, [] "
+        "for each table of a list. [Scenarios](../scenarios.md) says what they are for.\n"
     ]
     for name, (headings, rows) in LISTS.items():
         parts.append(f"## {name.capitalize()}\n")
@@ -95,8 +100,8 @@ def scenarios_page() -> str:
 def jobs_page() -> str:
     return "\n".join(
         [
-            "# The job file\n\nA job in TOML, one key a line, or the same as a dict in a Python file. "
-            "`murmur run FILE` submits it.\n",
+            "# The job file\n\nA job in TOML, one key a line, or the same as a dict in a Python "
+            "file. `murmur run FILE` submits it.\n",
             write_table(("key", "type", "default", "meaning"), fields_of(JobSpec)),
             f"## restart\n\n{inspect.getdoc(Restart)}\n",
             write_table(("key", "type", "default", "meaning"), fields_of(Restart)),
@@ -133,8 +138,9 @@ def field_comments(source: str) -> dict[str, str]:
 
 def api_page() -> str:
     parts = [
-        "# The API\n\nJSON over HTTP, on loopback with the token of the cluster's folder, or with a "
-        "certificate ([operate](../operate.md)). A master answers `/openapi.json` with all types.\n",
+        "# The API\n\nJSON over HTTP, on loopback with the token of the cluster's folder, or with "
+        "a certificate ([operate](../operate.md)). A master answers `/openapi.json` with all "
+        "types.\n",
         write_table(("operation", "meaning", "body", "answer"), map(describe_route, ROUTES)),
         "## Types\n",
     ]
@@ -168,8 +174,8 @@ def answer_name(kind: Any) -> str:
 
 def python_page() -> str:
     parts = [
-        "# Python names\n\nAll that `import murmuration` offers. [From Python](../python.md) shows them "
-        "at work.\n"
+        "# Python names\n\nAll that `import murmuration` offers. [From Python](../python.md) shows "
+        "them at work.\n"
     ]
     for name in sorted(set(murmuration.__all__) - {"__version__"}, key=str.lower):
         parts += describe_name(name, getattr(murmuration, name))

@@ -100,7 +100,11 @@ def type_name(kind: object) -> str:
 
 def default_text(field: msgspec.structs.FieldInfo) -> str:
     if field.default is not msgspec.NODEFAULT:
-        return "" if field.default is None else msgspec.json.encode(field.default).decode()
+        return (
+            ""
+            if field.default in (None, msgspec.UNSET)
+            else msgspec.json.encode(field.default).decode()
+        )
     if field.default_factory is not msgspec.NODEFAULT:
         return msgspec.json.encode(field.default_factory()).decode()
     return "required"

@@ -1,8 +1,8 @@
 """Build the documentation site: `docs/`, and the reference made from the code.
 
     pip install '.[site]'
-    python scripts/site.py            # writes site/index.html and what belongs to it
-    python scripts/site.py --out DIR
+    python scripts/site_builder.py            # writes site/index.html and what belongs to it
+    python scripts/site_builder.py --out DIR
 
 The pages of `docs/` are read as they are, here or anywhere. The reference has no source but the
 code, so it is written where the site is built and never kept.
@@ -25,6 +25,11 @@ ROOT = Path(__file__).resolve().parents[1]
 def prepare(folder: Path) -> None:
     """All pages of the site, and its settings, in a folder."""
     shutil.copytree(ROOT / "docs", folder / "docs")
+    # Pages link to examples beside `docs/`; in a site they must lie below it.
+    shutil.copytree(ROOT / "examples", folder / "docs" / "examples")
+    for page in (folder / "docs").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace("](../examples/", "](examples/"), encoding="utf-8")
     shutil.copy(ROOT / "zensical.toml", folder)
     (folder / "docs" / "reference").mkdir()
     for name, write in reference.PAGES.items():
