@@ -57,7 +57,9 @@ def parse(command: str) -> None:
         context, current = click.Context(found, context, info_name=name), found
     known = {option for each in current.get_params(context) for option in each.opts}
     known |= {option for each in current.get_params(context) for option in each.secondary_opts}
-    written = {re.split("=", word)[0] for word in words if re.match(r"--?[a-z]", word)}
+    # What follows a bare `--` is somebody else's command.
+    ours = words[: words.index("--")] if "--" in words else words
+    written = {re.split("=", word)[0] for word in ours if re.match(r"--?[a-z]", word)}
     assert written <= known, f"{command}: no option {', '.join(sorted(written - known))}"
 
 
