@@ -9,7 +9,7 @@ at once and kept for everybody who asks before the next tick.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from murmuration.cluster.allocation_types import FULL, TIGHT
 from murmuration.runtime.master.usage import UsageMeter
 from murmuration.schedulers.central.master import CentralMaster
-from murmuration.schedulers.offers.ledger import LedgerRow
 
 #: Rows that are looked at again at every tick though nothing is known to have happened to them.
 SLICE = 2000
@@ -55,19 +54,18 @@ class NodeColumns:
     def tick(self, touched: Iterable[str]) -> None:
         """Bring the table up to date; `touched` are nodes that facts spoke of."""
         self._kept.clear()
-        if self._row.keys() != self._master.nodes.keys():
+        known, nodes = self._row, self._master.nodes
+        concerned = set(touched) - {""}
+        # Who comes or goes leaves a fact, so that 100,000 names need not be compared.
+        if len(known) != len(nodes) or any((n in known) != (n in nodes) for n in concerned):
             self._rebuild()
             return
-        measured = self._meter.take_changed()
-        for name in measured:
-            if name in self._row:
-                self._measure(name, self._row[name])
+        self._measure([name for name in self._meter.take_changed() if name in known])
         count = len(self.names)
         turn = range(self._next, min(self._next + SLICE, count))
         self._next = turn.stop if turn.stop < count else 0
-        for name in {*touched, *(self.names[row] for row in turn)}:
-            if name in self._row:
-                self._read(name, self._row[name])
+        concerned.update(self.names[turn.start : turn.stop])
+        self._read([name for name in concerned if name in known])
 
     def _rebuild(self) -> None:
         self.version += 1
@@ -76,33 +74,40 @@ class NodeColumns:
         self._next = 0
         self._meter.take_changed()
         self._allocate(len(self.names))
-        for name, row in self._row.items():
-            self._read(name, row)
-            self._measure(name, row)
+        self._read(self.names)
+        self._measure([name for name in self.names if name in self._meter.nodes])
 
-    def _measure(self, name: str, row: int) -> None:
-        used = self._meter.nodes.get(name)
-        if used is not None:
-            for k, resource in enumerate(self._resources.names):
-                amount = used.get(resource)
-                if amount is not None:
-                    self.used[row, k] = amount * self._resources.unit(resource)
-
-    def _read(self, name: str, row: int) -> None:
-        node = self._master.nodes[name]
-        ledger: LedgerRow | None = self._master.resource_manager.ledger.nodes.get(name)
-        count = len(self._resources)
-        self.total[row] = node.total
-        self.state[row] = self._state_of(name, node.up)
-        if ledger is None:
-            self.required[row] = self.guaranteed[row] = self.tasks[row] = 0
+    def _measure(self, names: Sequence[str]) -> None:
+        """Take over what was measured on these nodes; one assignment for each resource."""
+        if not names:
             return
-        self.required[row] = node.total
-        self.required[row] -= ledger.available[:count]
-        self.tasks[row] = len(ledger.tasks)
-        self.guaranteed[row] = 0
+        rows = [self._row[name] for name in names]
+        used = [self._meter.nodes[name] for name in names]
+        for k, resource in enumerate(self._resources.names):
+            amounts = np.array([amount.get(resource, 0.0) for amount in used])
+            self.used[rows, k] = amounts * self._resources.unit(resource)
+
+    def _read(self, names: Sequence[str]) -> None:
+        """Take over what the master knows of these nodes."""
+        if not names:
+            return
+        rows = [self._row[name] for name in names]
+        nodes, count = self._master.nodes, len(self._resources)
+        ledger = self._master.resource_manager.ledger.nodes
+        total = np.array([nodes[name].total for name in names], float)
+        free = [ledger[n].available[:count] if n in ledger else nodes[n].total for n in names]
+        self.total[rows] = total
+        self.required[rows] = total - np.array(free, float)
+        self.tasks[rows] = [len(ledger[n].tasks) if n in ledger else 0 for n in names]
+        self.state[rows] = [self._state_of(name, nodes[name].up) for name in names]
+        self.guaranteed[rows] = 0.0
+        for name, row in zip(names, rows, strict=True):
+            if name in self._master.jobs.on_node:
+                self._add_guaranteed(name, row)
+
+    def _add_guaranteed(self, name: str, row: int) -> None:
         jobs = self._master.jobs
-        for job, tasks in jobs.on_node.get(name, {}).items():
+        for job, tasks in jobs.on_node[name].items():
             if jobs.jobs[job].spec.kind == "service":
                 self.guaranteed[row] += np.multiply(jobs.jobs[job].request, tasks)
 
