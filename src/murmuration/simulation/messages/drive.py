@@ -53,6 +53,8 @@ from murmuration.schedulers.agent import Agent, Do, Effect, Memory, Message, Not
 from murmuration.simulation.messages.network import FaultSettings, Network
 
 WAKE = Wake()
+#: By how much a wake may come early, at most.
+ROUNDING_S = 1e-3
 
 
 class BrokenError(AssertionError):
@@ -256,9 +258,11 @@ class VirtualDriver:
         if seat.paused:
             seat.held.append(event)
             return
-        # A wake that was asked for at a time may, by rounding, come a moment before it.
         due = seat.agent.due if event is WAKE else -math.inf
         now = self.clock(name)
+        if due > now + ROUNDING_S:
+            return  # it was held while the party was suspended, and what it was for is done
+        # A wake that was asked for at a time may, by rounding, come a moment before it.
         self._handle(seat, event, due if now < due else now)
 
     def _handle(self, seat: _Seat, event: Message, now: float) -> None:
@@ -420,6 +424,8 @@ class VirtualDriver:
         held, seat.held = seat.held, deque()
         while held and seat.life == life:
             self.tell(seat.party.name, held.popleft())
+        if seat.life == life:
+            self._schedule_wake(seat)
 
     def jump(self, name: str, seconds: float) -> None:
         """A party's clock jumps, forwards or back."""
