@@ -18,8 +18,21 @@ from murmuration.cli import FOREIGN, LIVE, STUDY, murmur
 from murmuration.cli.start.names import LISTS, default_text, type_name
 from murmuration.runtime.master.api import ROUTES
 from murmuration.runtime.master.openapi import ApiRoute
-from murmuration.workload.job_spec import JobSpec, Restart
+from murmuration.workload.job_spec import (
+    HealthCheck,
+    JobSpec,
+    Restart,
+    UpdatePolicy,
+    VolumeMount,
+)
 
+#: Tables of a job file.
+JOB_TABLES = {
+    "restart": Restart,
+    "health": HealthCheck,
+    "update": UpdatePolicy,
+    "volumes": VolumeMount,
+}
 SECTIONS = {"Studies": STUDY, "A live cluster": LIVE, "Kubernetes": FOREIGN}
 
 
@@ -98,15 +111,16 @@ def scenarios_page() -> str:
 
 
 def jobs_page() -> str:
-    return "\n".join(
-        [
-            "# The job file\n\nA job in TOML, one key a line, or the same as a dict in a Python "
-            "file. `murmur run FILE` submits it.\n",
-            write_table(("key", "type", "default", "meaning"), fields_of(JobSpec)),
-            f"## restart\n\n{inspect.getdoc(Restart)}\n",
-            write_table(("key", "type", "default", "meaning"), fields_of(Restart)),
-        ]
-    )
+    headings = ("key", "type", "default", "meaning")
+    parts = [
+        "# The job file\n\nA job in TOML, one key a line, or the same as a dict in a Python file. "
+        "`murmur run FILE` submits it.\n",
+        write_table(headings, fields_of(JobSpec)),
+    ]
+    for key, struct in JOB_TABLES.items():
+        parts += [f"## {key}\n\n{inspect.getdoc(struct)}\n"]
+        parts.append(write_table(headings, fields_of(struct)))
+    return "\n".join(parts)
 
 
 def fields_of(struct: type[msgspec.Struct]) -> Iterator[tuple[str, ...]]:
@@ -168,8 +182,7 @@ def describe_route(route: ApiRoute) -> tuple[str, ...]:
 
 
 def answer_name(kind: Any) -> str:
-    name = kind.__name__ if inspect.isclass(kind) and "[" not in str(kind) else type_name(kind)
-    return re.sub(r"\bmurmuration\.[\w.]*\.", "", name)
+    return kind.__name__ if inspect.isclass(kind) and "[" not in str(kind) else type_name(kind)
 
 
 def python_page() -> str:

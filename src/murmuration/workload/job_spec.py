@@ -42,11 +42,17 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One job."""
 
+    #: Letters, digits, `-` and `_`; no two jobs that have not ended share one.
     name: str
+    #: The program and its first arguments; no shell is between.
     command: list[str]
+    #: What follows the command.
     arguments: list[str] = []
+    #: Variables of its tasks beside those of Murmuration (`MURMUR_TASK` and others).
     environment: dict[str, str] = {}
+    #: A terminating job ends when its tasks do; the tasks of a service are run again.
     kind: Literal["terminating", "service"] = "terminating"
+    #: How many tasks it has.
     count: int = 1
     #: So many tasks instead, each of which starts when there is room for it, also where jobs start
     #: whole; they are called `name[0]`, `name[1]` and so on.
@@ -54,10 +60,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     #: Jobs that must have ended before, well or in any way.
     after: list[str] = []
     after_any: list[str] = []
+    #: What each task may use, and is placed by.
     resources: dict[str, str | int | float] = msgspec.field(
         default_factory=lambda: {"cpu": 0.1, "memory": "64Mi"}
     )
+    #: The higher goes first, and may preempt the lower where the cluster lets it.
     priority: int = 0
+    #: Whose job it is; set by the cluster where users have tokens or certificates.
     user: str = ""
     #: Tests of a node's attributes, e.g. `zone = a`.
     constraints: list[str] = []
@@ -68,6 +77,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     spread: str = ""
     #: All tasks start together or none does.
     gang: bool = False
+    #: What happens after a task has ended.
     restart: Restart = Restart()
     #: Ports of the node a task needs for itself; 0 stands for any free one, passed in MURMUR_PORT
     #: and MURMUR_PORTS.
@@ -76,6 +86,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     network: Literal["own", "host"] = "own"
     #: What a task may have on disk; 0 is no bound.
     disk: str | int | float = "10Gi"
+    #: A task that runs longer is ended; backfilling plans with it.
     time_limit_s: float | None = None
     #: What a task that is told to stop (SIGTERM) has until it is killed (SIGKILL).
     grace_s: float = GRACE_S

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import get_args, get_origin
 
@@ -93,9 +94,8 @@ def type_name(kind: object) -> str:
     if get_origin(kind) is not None and "Literal" in str(get_origin(kind)):
         return " | ".join(map(str, get_args(kind)))
     name = kind.__name__ if inspect.isclass(kind) and not get_args(kind) else str(kind)
-    for long, short in (("murmuration.cluster.resources.", ""), ("typing.", ""), ("str", "text")):
-        name = name.replace(long, short)
-    return name
+    name = re.sub(r"\b(?:murmuration\.[\w.]*|typing)\.", "", name)
+    return name.replace("str", "text")
 
 
 def default_text(field: msgspec.structs.FieldInfo) -> str:
