@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from murmuration.base.resources import MICRO, Resources
+from murmuration.cluster.constraints import parse_constraint
 from murmuration.cluster.reasons import Never
-from murmuration.schedulers.admission import explain_never, slots
+from murmuration.schedulers.admission import explain_never, explain_unmet, slots
 
 SIZES = st.tuples(st.integers(0, 9), st.integers(0, 9))
 
@@ -91,3 +92,18 @@ def test_a_job_that_is_not_whole_may_run_in_waves() -> None:
     assert explain_never(Resources(), NODES, None, request, 1000, whole=False) is None
     assert explain_never(Resources(), NODES, None, request, 8, whole=True) is None
     assert explain_never(Resources(), NODES, None, request, 9, whole=True) is not None
+
+
+def test_the_constraint_that_no_node_meets_is_named_with_what_nodes_have() -> None:
+    nodes = [{"zone": "a", "ssd": "yes"}, {"zone": "b"}]
+    texts = ["zone in (a, b)", "zone = c", "gpu exists", "zone = b", "ssd exists"]
+    known = {text: parse_constraint(text, "constraints") for text in texts}
+
+    def reason(*chosen: str) -> str:
+        return explain_unmet([known[text] for text in chosen], nodes)
+
+    assert reason("zone in (a, b)", "zone = c") == (
+        "no node meets its constraints: zone = c (nodes have zone = a, b)"
+    )
+    assert reason("gpu exists").endswith("gpu exists (no node has gpu)")
+    assert reason("zone = b", "ssd exists").endswith("together, though each is met by some")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.base.resources import Amounts, Resources, format_amount
+from murmuration.cluster.constraints import Attributes, Constraint, value_text
 from murmuration.cluster.reasons import Never
 
 # What became of a job: it waits (or some of its tasks do), all its tasks have been placed, it was
 # given up after too many attempts, or it can never run and entered no queue.
 WAITING, SCHEDULED, ABANDONED, NEVER = range(4)
+#: So many values of an attribute are named in a sentence.
+VALUES_SHOWN = 5
 
 
 def slots(free: Amounts, allowed: NDArray[np.bool_] | None, request: Amounts) -> int:
@@ -60,6 +65,18 @@ def explain_never(
     return Never(
         f"it needs room for {tasks} tasks at once and its nodes hold {room} when nothing else runs"
     )
+
+
+def explain_unmet(constraints: Sequence[Constraint], nodes: Sequence[Attributes]) -> str:
+    """Which constraint keeps a job from all of these nodes, and what they have instead."""
+    for constraint in constraints:
+        if not any(map(constraint.meets, nodes)):
+            key = constraint.key
+            values = sorted({value_text(node[key]) for node in nodes if key in node})
+            shown = ", ".join(values[:VALUES_SHOWN]) + (", …" if values[VALUES_SHOWN:] else "")
+            have = f"nodes have {key} = {shown}" if values else f"no node has {key}"
+            return f"no node meets its constraints: {constraint} ({have})"
+    return "no node meets its constraints together, though each is met by some"
 
 
 def _explain_size(resources: Resources, free: Amounts, request: Amounts) -> str:

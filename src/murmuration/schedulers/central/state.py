@@ -18,7 +18,7 @@ from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes, Constraint, node_mask
 from murmuration.cluster.reasons import Never
 from murmuration.placement.registry import Placement
-from murmuration.schedulers.admission import explain_never
+from murmuration.schedulers.admission import explain_never, explain_unmet
 from murmuration.schedulers.central.access import AccessTable
 from murmuration.schedulers.central.jobs import JobRecord, JobTable
 from murmuration.schedulers.central.leases import Leases
@@ -126,7 +126,10 @@ class MasterState:
         if not self.nodes:
             return None
         total = np.array([node.total for node in self.nodes.values()], dtype=np.int64)
-        allowed = node_mask(constraints, [node.attributes for node in self.nodes.values()])
+        attributes = [node.attributes for node in self.nodes.values()]
+        allowed = node_mask(constraints, attributes)
+        if allowed is not None and not allowed.any():
+            return Never(explain_unmet(constraints, attributes))
         asked = np.array(request, dtype=np.int64)
         return explain_never(self.settings.resources, total, allowed, asked, spec.count, spec.gang)
 
