@@ -58,7 +58,8 @@ def code(text: str) -> str:
 
 def commands_page() -> str:
     parts = ["# Commands\n\nWhat `murmur COMMAND --help` prints, for every command.\n"]
-    context = click.Context(murmur, info_name="murmur")
+    # With its settings: a command keeps the names of its help option once it was asked for them.
+    context = click.Context(murmur, info_name="murmur", **murmur.context_settings)
     for title, names in SECTIONS.items():
         parts.append(f"## {title}\n")
         for name in names:

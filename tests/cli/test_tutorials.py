@@ -50,7 +50,7 @@ def parse(command: str) -> None:
     """Find the command and its options as `murmur` itself would, and run nothing."""
     words = shlex.split(PLACEHOLDER.split(command)[0], comments=True)[1:]
     current: click.Command = murmur
-    context = click.Context(current, info_name="murmur")
+    context = click.Context(current, info_name="murmur", **murmur.context_settings)
     while isinstance(current, click.Group) and words and not words[0].startswith("-"):
         name, found, words = current.resolve_command(context, words)
         assert found is not None and name is not None
