@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from murmuration.base.arrays import Records, Times
 from murmuration.base.errors import InputError
+from murmuration.base.jit import loop_kernel
 from murmuration.schedulers.negotiation.messages import MobileTask, Vector
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.engine import run as engine
@@ -88,10 +90,20 @@ def later_tasks(run: engine.Run) -> list[Arrival]:
     differs between both fidelities is where tasks are, never what they use."""
     jobs, state = run.setup.jobs, run.world.state
     points = 0 if jobs.curves is None else jobs.curves.share.shape[1]
+    offsets = np.zeros(int(jobs.tasks.max(initial=0)))
     placed = run.world.tasks["job"]
     left = jobs.tasks - np.bincount(placed[placed >= 0], minlength=len(jobs))
-    return [
-        arrival(run, int(job), f"{jobs.job_id[job]}-{k}", phase(state, points, int(job), k), None)
-        for job in np.flatnonzero(left > 0)
-        for k in range(left[job])
-    ]
+    arrivals = []
+    for job in map(int, np.flatnonzero(left > 0)):
+        fill_phases(state, points, job, offsets)
+        for k in range(left[job]):
+            name = f"{jobs.job_id[job]}-{k}"
+            arrivals.append(arrival(run, job, name, float(offsets[k]), None))
+    return arrivals
+
+
+@loop_kernel
+def fill_phases(state: Records, points: int, job: int, offsets: Times) -> None:
+    """How far along its curve each task of a job begins."""
+    for k in range(offsets.shape[0]):
+        offsets[k] = phase(state, points, job, k)
