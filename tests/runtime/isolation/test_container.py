@@ -28,11 +28,12 @@ def own_network() -> Iterator[None]:
 
 def test_what_a_task_writes_stays_in_its_folder(runc: House) -> None:
     ended, _ = runc.run(
-        "a", "echo x > /etc/murmur-was-here; rm /etc/hostname; echo y > /tmp/z; echo kept > file"
+        "a",
+        "echo x > /etc/murmur-was-here; rm /etc/hostname; echo y > /tmp/murmur-was-here; echo kept > file",
     )
     assert ended == Exit(0, None)
     assert not Path("/etc/murmur-was-here").exists() and Path("/etc/hostname").exists()
-    assert not Path("/tmp/z").exists()
+    assert not Path("/tmp/murmur-was-here").exists()
     runc.isolation.clean(runc.base / "a")
     assert {path.name for path in (runc.base / "a").iterdir()} == {
         "stdout",
