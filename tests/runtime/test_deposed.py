@@ -70,7 +70,9 @@ async def talk(folder: Path) -> list[Any]:
 
 def test_a_master_that_cannot_listen_says_so_and_no_more(tmp_path: Path) -> None:
     """It has begun to write by then; nothing of that is left hanging."""
-    options = MasterOptions(folder=str(tmp_path / "c"), host="0.0.0.0", isolation="process")
+    options = MasterOptions(
+        folder=str(tmp_path / "c"), host="0.0.0.0", advertise="127.0.0.1", isolation="process"
+    )
     command = [sys.executable, "-X", "dev", "-m", "murmuration.runtime.master.process"]
     text = msgspec.json.encode(options).decode()
     done = subprocess.run([*command, text], capture_output=True, text=True, check=False)
