@@ -26,7 +26,9 @@ def members(plane: ControlPlane) -> set[str]:
 def test_two_schedulers_share_the_pods_and_overbook_no_node(
     plane: ControlPlane, start: Callable[..., Command]
 ) -> None:
-    """120 pods fill four nodes to the last: every node is wanted by both all the time."""
+    """120 pods fill four nodes to the last: every node is wanted by both all the time. Whether two
+    writes meet depends on the machine; that conflicts are found is shown in virtual time
+    (`test_shared_state.py`)."""
     for k in range(4):
         plane.create(real_node(f"n{k}", cpu="3"))
     commands = [start(*SHARED, "--identity", name).ready() for name in ("a", "b")]
@@ -37,15 +39,12 @@ def test_two_schedulers_share_the_pods_and_overbook_no_node(
     assert illegal(plane) == []
     by = [mark.partition("/")[0] for mark in binders(plane).values()]
     assert min(by.count("a"), by.count("b")) > 20, by
-    conflicts = 0
     for command in commands:
         assert command.end() == 0
         last = command.text().splitlines()[-1]
         parts = [part.split(" ", 1) for part in last.split("; ")[1].split(", ")]
         counts = {what: int(count) for count, what in parts}
         assert counts["bound"] > 20, last
-        conflicts += counts.get("conflicts", 0)
-    assert conflicts > 0
     assert members(plane) == set()
 
 
