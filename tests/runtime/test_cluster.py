@@ -250,7 +250,7 @@ def find_references(node: Any) -> list[str]:
             422,
             "expected at most",
         ),
-        ("POST", "/v1/nodes/n1/drain", b"[" * 2_000_000, 400, ""),
+        ("POST", "/v1/nodes/n1/drain", b"[" * 2_000_000, 422, ""),
         ("GET", "/v1/nothing?" + "&".join(f"a{k}=1" for k in range(60)), b"", 404, "no such path"),
         ("GET", "//[", b"", 404, "no such path"),
         ("GET", "/v1/events?index=1e400", b"", 400, "index"),

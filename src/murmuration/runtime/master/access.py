@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.requests import Request
@@ -25,9 +25,8 @@ from murmuration.runtime.net.callers import (
     FindToken,
     digest_of,
 )
-from murmuration.runtime.net.http import CALLER, HEADERS, Refusal, read_body
+from murmuration.runtime.net.http import CALLER, Refusal, decode_body, read_body, reply
 from murmuration.runtime.net.sessions import TokenIsGood
-from murmuration.runtime.net.wire import UNREADABLE
 from murmuration.runtime.options import DAYS_MAX
 from murmuration.runtime.store.log import EventRow
 from murmuration.schedulers.central.access import JOBS_AT_ONCE, PRIORITY, is_over, limits_of
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from murmuration.runtime.master.api import Api
     from murmuration.schedulers.central.master import CentralMaster
 
-T = TypeVar("T")
 DAY_S = 86400.0
 USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
 _USER = "up to 63 letters, digits and . _ @ -, no sign in front"
@@ -159,7 +157,7 @@ def hide_secrets(row: EventRow, caller: Caller) -> EventRow:
 
 async def list_tokens(api: Api, request: Request, _: dict[str, str]) -> Response:
     now = api.now()
-    return _reply([_token_row(token, now) for token in api.master.access.tokens.values()])
+    return reply([_token_row(token, now) for token in api.master.access.tokens.values()])
 
 
 def _token_row(token: StoredToken, now: float) -> TokenRow:
@@ -169,7 +167,7 @@ def _token_row(token: StoredToken, now: float) -> TokenRow:
 
 
 async def issue_token(api: Api, request: Request, _: dict[str, str]) -> Response:
-    order = _decode(await read_body(request), TokenOrder)
+    order = decode_body(await read_body(request), TokenOrder)
     user = order.user or order.name
     _check_order(order, user)
     known = api.master.access.tokens.get(order.name)
@@ -179,7 +177,7 @@ async def issue_token(api: Api, request: Request, _: dict[str, str]) -> Response
     lasts_s = None if order.days is None else order.days * DAY_S
     await api.tell(IssueToken(order.name, order.role, user, digest_of(token), lasts_s))
     ends_s = None if lasts_s is None else api.now() + lasts_s
-    return _reply(TokenAnswer(order.name, token, order.role, user, ends_s), 201)
+    return reply(TokenAnswer(order.name, token, order.role, user, ends_s), 201)
 
 
 def _check_order(order: TokenOrder, user: str) -> None:
@@ -202,7 +200,7 @@ async def revoke_token(api: Api, request: Request, names: dict[str, str]) -> Res
     row = _token_row(tokens[name], api.now())
     row.state = "revoked"
     await api.tell(RevokeToken(name))
-    return _reply(row)
+    return reply(row)
 
 
 # Quotas.
@@ -211,7 +209,7 @@ async def revoke_token(api: Api, request: Request, names: dict[str, str]) -> Res
 async def list_quotas(api: Api, request: Request, _: dict[str, str]) -> Response:
     """Operators see all, everybody else their own."""
     caller, quotas = caller_of(request), api.master.access.quotas
-    return _reply([_quota_row(api.master, user) for user in sorted(quotas) if caller.owns(user)])
+    return reply([_quota_row(api.master, user) for user in sorted(quotas) if caller.owns(user)])
 
 
 def _quota_row(master: CentralMaster, user: str) -> QuotaRow:
@@ -230,7 +228,7 @@ def _quota_row(master: CentralMaster, user: str) -> QuotaRow:
 
 async def set_quota(api: Api, request: Request, names: dict[str, str]) -> Response:
     """Limits that are given are changed, the others stay."""
-    given = _decode(await read_body(request), dict[str, str | int | float])
+    given = decode_body(await read_body(request), dict[str, str | int | float])
     return await _set_quota(
         api,
         names["user"],
@@ -249,20 +247,7 @@ async def _set_quota(api: Api, user: str, limits: dict[str, int]) -> Response:
     if not USER.fullmatch(user):
         raise Refusal(422, f"user: expected {_USER}, got {user[:70]!r}")
     await api.tell(SetQuota(user, limits))
-    return _reply(_quota_row(api.master, user))
-
-
-def _decode(body: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        raise Refusal(422, str(error)) from error
-    except UNREADABLE as error:
-        raise Refusal(400, f"expected JSON: {error}") from error
-
-
-def _reply(value: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, HEADERS)
+    return reply(_quota_row(api.master, user))
 
 
 ACCESS_ROUTES = (

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -40,7 +39,16 @@ from murmuration.runtime.master.observing import METRICS, OBSERVING_ROUTES, tell
 from murmuration.runtime.master.openapi import ApiRoute, describe
 from murmuration.runtime.master.reading import Missing, ReadModel
 from murmuration.runtime.net.callers import Caller, Doorkeeper
-from murmuration.runtime.net.http import HEADERS, RATE_PER_S, Gate, Refusal, encode_error, read_body
+from murmuration.runtime.net.http import (
+    HEADERS,
+    RATE_PER_S,
+    Gate,
+    Refusal,
+    decode_body,
+    encode_error,
+    read_body,
+    reply,
+)
 from murmuration.runtime.net.wire import UNREADABLE, Output
 from murmuration.runtime.store.log import EventRow
 from murmuration.schedulers.agent import Message
@@ -84,10 +92,6 @@ class Orders:
 class DrainOrder(msgspec.Struct):
     on: bool = True
     now: bool = False
-
-
-def reply(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, HEADERS)
 
 
 def refuse(status: int, sentence: str, field: str = "") -> Response:
@@ -254,10 +258,7 @@ class Api:
     async def drain(self, request: Request, names: Names) -> Response:
         node = names["node"]
         self.reading.check_node(node)
-        try:
-            order = msgspec.json.decode(await read_body(request) or b"{}", type=DrainOrder)
-        except UNREADABLE as error:
-            raise Refusal(400, str(error)) from error
+        order = decode_body(await read_body(request) or b"{}", DrainOrder)
         await self.tell(Drain(node, order.on, order.now))
         return reply(self.reading.nodes(node))
 

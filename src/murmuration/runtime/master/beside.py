@@ -7,7 +7,7 @@ replaced in the middle loses a command and nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.requests import Request
@@ -15,9 +15,8 @@ from starlette.responses import Response
 
 from murmuration.runtime.master.answers import Submitted
 from murmuration.runtime.master.openapi import ApiRoute
-from murmuration.runtime.net.http import HEADERS, Refusal, read_body
+from murmuration.runtime.net.http import Refusal, decode_body, read_body, reply
 from murmuration.runtime.net.wire import (
-    UNREADABLE,
     BeginSession,
     SessionBegun,
     SessionPart,
@@ -31,7 +30,6 @@ from murmuration.workload.job_spec import COUNT_MAX
 if TYPE_CHECKING:
     from murmuration.runtime.master.api import Api
 
-Body = TypeVar("Body")
 #: How long a command may take if nobody says, and at most; bytes of its command line.
 LIMIT_S, LIMIT_MAX_S, WORDS_MAX = 3600.0, 86_400.0, 2**17
 
@@ -75,7 +73,7 @@ class ScaleOrder(msgspec.Struct, forbid_unknown_fields=True):
 
 async def scale(api: Api, request: Request, names: dict[str, str]) -> Response:
     """Have so many tasks of a job."""
-    job, order = api.reading.job(names["job"]), _decode(await read_body(request), ScaleOrder)
+    job, order = api.reading.job(names["job"]), decode_body(await read_body(request), ScaleOrder)
     if not 1 <= order.count <= COUNT_MAX:
         sentence = f"expected a number from 1 to {COUNT_MAX}, got {order.count}"
         raise Refusal(422, f"{sentence}; murmur kill ends a job")
@@ -84,7 +82,7 @@ async def scale(api: Api, request: Request, names: dict[str, str]) -> Response:
     if job.spec.gang:
         raise Refusal(409, f"job {job.name!r} is a gang, whose tasks start together")
     index = await api.tell(ScaleJob(job.name, order.count))
-    return _reply(Submitted(job.name, order.count, index), 202)
+    return reply(Submitted(job.name, order.count, index), 202)
 
 
 async def roll_back(api: Api, request: Request, names: dict[str, str]) -> Response:
@@ -95,13 +93,13 @@ async def roll_back(api: Api, request: Request, names: dict[str, str]) -> Respon
     if job.rollout.previous is None:
         raise Refusal(409, f"job {job.name!r} was never changed, so there is nothing to go back to")
     index = await api.tell(RollBackJob(job.name))
-    return _reply(Submitted(job.name, job.spec.count, index, job.rollout.version), 202)
+    return reply(Submitted(job.name, job.spec.count, index, job.rollout.version), 202)
 
 
 async def begin_exec(api: Api, request: Request, names: dict[str, str]) -> Response:
     """Start a command beside a task that runs."""
     job, task = api.reading.task(names["task"])
-    order = _decode(await read_body(request), ExecOrder)
+    order = decode_body(await read_body(request), ExecOrder)
     words = order.command
     if not words or not words[0] or any("\0" in word for word in words):
         raise Refusal(422, "command: expected a program and its arguments, without zero bytes")
@@ -119,13 +117,13 @@ async def begin_exec(api: Api, request: Request, names: dict[str, str]) -> Respo
         raise Refusal(409, answer.error)
     # The run and its node belong to the name: by the next request the task may be elsewhere.
     name = f"{answer.session}@{task.run}@{task.node}"
-    return _reply(ExecStarted(names["task"], name), 201)
+    return reply(ExecStarted(names["task"], name), 201)
 
 
 async def talk_exec(api: Api, request: Request, names: dict[str, str]) -> Response:
     """Give a command input and fetch its output."""
     job, task = api.reading.task(names["task"])
-    order = _decode(await read_body(request) or b"{}", ExecInput)
+    order = decode_body(await read_body(request) or b"{}", ExecInput)
     session, run, node = (*names["session"].split("@", 2), "", "")[:3]
     if not (run.isascii() and run.isdigit()):
         raise Refusal(404, "expected the name of a session, as the answer that began it has it")
@@ -137,18 +135,7 @@ async def talk_exec(api: Api, request: Request, names: dict[str, str]) -> Respon
     assert isinstance(part, SessionPart)
     if part.error:
         raise Refusal(404, part.error)
-    return _reply(ExecAnswer(part.stdout, part.stderr, part.taken, part.code, part.reason))
-
-
-def _decode(body: bytes, kind: type[Body]) -> Body:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except UNREADABLE as error:
-        raise Refusal(400, str(error)) from error
-
-
-def _reply(value: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, HEADERS)
+    return reply(ExecAnswer(part.stdout, part.stderr, part.taken, part.code, part.reason))
 
 
 SERVICE_ROUTES = (

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from murmuration.runtime.master.metrics import list_metrics
 from murmuration.runtime.master.openapi import ApiRoute
 from murmuration.runtime.metrics import CONTENT_TYPE, render
-from murmuration.runtime.net.http import HEADERS, Refusal
+from murmuration.runtime.net.http import HEADERS, Refusal, reply
 from murmuration.runtime.store.interface import StoreError
 from murmuration.runtime.store.redact import redact_body
 
@@ -46,7 +46,7 @@ async def read_lines(api: Api, request: Request, _: dict[str, str]) -> Response:
         rows = await loop.run_in_executor(None, _read, api, int(text))
     except StoreError as error:
         raise Refusal(503, str(error)) from error
-    return Response(msgspec.json.encode(rows), 200, HEADERS)
+    return reply(rows)
 
 
 def _read(api: Api, after: int) -> list[LineRow]:

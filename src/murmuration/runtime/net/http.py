@@ -18,10 +18,11 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -31,6 +32,9 @@ from murmuration.runtime.net.callers import Caller, Doorkeeper, certified, check
 from murmuration.runtime.net.rates import RateLimit
 from murmuration.runtime.net.sessions import MARK, is_foreign
 from murmuration.runtime.net.sockets import identify
+from murmuration.runtime.net.wire import UNREADABLE
+
+Body = TypeVar("Body")
 
 HEAD_MAX = 16 * 1024
 BODY_MAX = 4 * 2**20
@@ -368,6 +372,21 @@ def _check_body(headers: dict[bytes, bytes]) -> None:
         raise Refusal(400, "expected a number as Content-Length")
     if len(length) > LENGTH_DIGITS or int(length) > BODY_MAX:
         raise Refusal(413, f"expected a body of at most {BODY_MAX} bytes")
+
+
+def reply(value: object, status: int = 200) -> Response:
+    """An answer in JSON."""
+    return Response(msgspec.json.encode(value), status, HEADERS)
+
+
+def decode_body(body: bytes, kind: type[Body]) -> Body:
+    """What a body says; 400 where it is no JSON, 422 where it is of another shape."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise Refusal(422, str(error)) from error
+    except UNREADABLE as error:
+        raise Refusal(400, f"expected JSON: {error}") from error
 
 
 async def read_body(request: Request) -> bytes:

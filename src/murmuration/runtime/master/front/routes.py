@@ -17,7 +17,7 @@ from murmuration.runtime.master.front.overview import ClusterSnapshot, HistoryAn
 from murmuration.runtime.master.front.queue import QueueAnswer, QueueModel
 from murmuration.runtime.master.openapi import ApiRoute
 from murmuration.runtime.net.callers import SUBMITTER
-from murmuration.runtime.net.http import HEADERS, Refusal, read_body
+from murmuration.runtime.net.http import HEADERS, Refusal, read_body, reply
 from murmuration.runtime.net.sessions import Sessions
 from murmuration.schedulers.central.master import CentralMaster
 
@@ -56,7 +56,7 @@ class FrontApi:
 
     async def link(self, request: Request, _: dict[str, str]) -> Response:
         code = self._sessions.issue(caller_of(request))
-        return _reply(LinkAnswer(f"{self.url}/#/enter/{code}"))
+        return reply(LinkAnswer(f"{self.url}/#/enter/{code}"))
 
     async def enter(self, request: Request, _: dict[str, str]) -> Response:
         try:
@@ -81,7 +81,7 @@ class FrontApi:
     async def session(self, request: Request, _: dict[str, str]) -> Response:
         caller = caller_of(request)
         may_submit = caller.is_operator or caller.role == SUBMITTER
-        return _reply(SessionAnswer(caller.user, caller.role, may_submit, caller.is_operator))
+        return reply(SessionAnswer(caller.user, caller.role, may_submit, caller.is_operator))
 
     # What is drawn.
 
@@ -114,10 +114,10 @@ class FrontApi:
         return Response(body, 200, {**HEADERS, **version, "content-type": kind})
 
     async def history(self, request: Request, _: dict[str, str]) -> Response:
-        return _reply(self._overview.history())
+        return reply(self._overview.history())
 
     async def queue(self, request: Request, _: dict[str, str]) -> Response:
-        return _reply(await self._queue.answer(self._overview.last))
+        return reply(await self._queue.answer(self._overview.last))
 
 
 FRONT_ROUTES = (
@@ -165,7 +165,3 @@ def _file(path: str) -> Callable[[Request], Awaitable[Response]]:
         return Response(body, 200, files.headers(asset, is_packed))
 
     return answer
-
-
-def _reply(value: msgspec.Struct) -> Response:
-    return Response(msgspec.json.encode(value), 200, HEADERS)
