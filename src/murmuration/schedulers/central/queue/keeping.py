@@ -10,8 +10,9 @@ Whoever is still there at that time may use what it leaves; whoever has gone by 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -39,12 +40,19 @@ def count_fits_by_row(room: Amounts, request: Amounts, row_max: int) -> Amounts:
     return fits.clip(0, row_max)
 
 
+#: What a job takes of each row, if so much is free now and so much then.
+Choice = Callable[[Amounts, Amounts], Amounts]
+
+
 @dataclass
 class KeptNodes:
-    """From when on a job has its nodes, and what is free beside it then."""
+    """From when on a job has its nodes, and what is free beside it then. Which nodes these are is
+    chosen anew for everybody who asks, where a job can be content with any: whoever has started
+    since may sit on others than were thought of, and be gone by then."""
 
     from_s: float
     later: Amounts
+    choose: Choice | None = None
 
     def place(
         self, round_: Round, job: JobRecord, tasks: list[TaskRecord], until_s: float
@@ -54,7 +62,8 @@ class KeptNodes:
             return round_.place(job, tasks, whole=True)
         free = round_.rows.free
         before = free.copy()
-        free[:] = np.minimum(before, self.later)
+        beside = self.later if self.choose is None else self.later - self.choose(free, self.later)
+        free[:] = np.minimum(before, beside)
         usable = free.copy()
         placements = round_.place(job, tasks, whole=True)
         taken = usable - free
@@ -98,7 +107,7 @@ def keep_nodes(
     for time in times[low : low + TRIES]:
         later = free_at(time)
         if is_simple(job):
-            return KeptNodes(time, later - _choose(round_.rows.free, later, usable, request, tasks))
+            return KeptNodes(time, later, partial(_choose, usable, request, len(tasks)))
         trial = round_.twin(later)
         if trial.place(job, tasks, whole=True):
             return KeptNodes(time, trial.rows.free)
@@ -106,16 +115,16 @@ def keep_nodes(
 
 
 def _choose(
-    free: Amounts, later: Amounts, usable: NodeMask, request: Amounts, tasks: list[TaskRecord]
+    usable: NodeMask, request: Amounts, tasks: int, free: Amounts, later: Amounts
 ) -> Amounts:
     """What tasks take of each row then. They need not end up there; but it should leave others as
     much as can be of what is free now. So first what only then comes free, then the fullest."""
-    coming = count_fits_by_row(later - free, request, len(tasks)) * usable
-    most = count_fits_by_row(later, request, len(tasks)) * usable
-    taken = _take_in_order(coming, len(tasks))
+    coming = count_fits_by_row(later - free, request, tasks) * usable
+    most = count_fits_by_row(later, request, tasks) * usable
+    taken = _take_in_order(coming, tasks)
     rest = most - taken
-    fullest = np.argsort(count_fits_by_row(free, request, len(tasks)), kind="stable")
-    taken[fullest] += _take_in_order(rest[fullest], len(tasks) - int(taken.sum()))
+    fullest = np.argsort(count_fits_by_row(free, request, tasks), kind="stable")
+    taken[fullest] += _take_in_order(rest[fullest], tasks - int(taken.sum()))
     return taken[:, None] * request
 
 

@@ -69,22 +69,21 @@ class QueueRound:
                 if self._is_held(job, len(part)):
                     break
                 if not self._start(job, part):
-                    self._hold_up(job, part, making_way)
+                    if self._makes_way(job, part, making_way):
+                        return self.planned
+                    self._wait(job, part, not self._look.state[0].blocked)
                     break
         return self.planned
 
-    def _hold_up(
+    def _makes_way(
         self, job: JobRecord, tasks: list[TaskRecord], making_way: MakingWay | None
-    ) -> None:
-        """Tasks find no room for now: keep some for them, if they are the first, or let others make
-        way."""
-        is_first = not self._look.state[0].blocked
-        if is_first and making_way is not None and making_way.seek(job, tasks):
-            # Its room is kept on its nodes; others may use the rest.
-            self._free[:] = self.round_.rows.free.sum(axis=0)
-            self._look.state[0].blocked = True
-        else:
-            self._wait(job, tasks, is_first)
+    ) -> bool:
+        """Whether others make way for tasks that find no room and are the first, now or in the next
+        round. The look ends with it: who makes way comes back to a place in the queue, and that may
+        be before everybody who has not been asked yet."""
+        if making_way is None or self._look.state[0].blocked:
+            return False
+        return making_way.seek(job, tasks) or self.round_.again
 
     def _begin(self, waiting: int) -> None:
         """What runs, who has how much of it, and the profile where it is needed from the start."""

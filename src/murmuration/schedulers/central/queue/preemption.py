@@ -106,14 +106,13 @@ class MakingWay:
 
     def seek(self, job: JobRecord, tasks: list[TaskRecord]) -> bool:
         """Make room for tasks that found none; whether it is coming. It is kept for them."""
-        if self._make_room(job, tasks):
-            return True
-        # Of jobs that start in this very round some may have to make way in the next.
         jobs, priority = self.round_.jobs.jobs, job.spec.priority
-        self.round_.again |= any(
-            jobs[name].spec.priority < priority for name in self.round_.planned if name in jobs
-        )
-        return False
+        # Of jobs that start in this very round some may have to make way, and before those that
+        # have run for longer: that is seen in the next.
+        if any(jobs[name].spec.priority < priority for name in self.round_.planned if name in jobs):
+            self.round_.again = True
+            return False
+        return self._make_room(job, tasks)
 
     def _make_room(self, job: JobRecord, tasks: list[TaskRecord]) -> bool:
         # One that may start in parts and has no rules about others stands for all of its kind.
