@@ -89,7 +89,7 @@ def test_who_makes_way_is_as_in_a_simulation(queue: str, tmp_path: Path) -> None
     for seed in (2, 4, 9, 10):
         live, run, names = compare(tmp_path, queue, seed, {}, preempt="requeue")
         assert live == pytest.approx(dict(zip(names, last_starts(run), strict=True))), seed
-        assert run.world.rules["jobs_preempted"][0] > 2
+        assert run.world.rules["jobs_preempted"][0] > 0
 
 
 @settings(max_examples=40, deadline=None)
