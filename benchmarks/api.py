@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from murmuration.reports.charts import standalone
+from murmuration.experiments.figures.convert import save_figure
 from murmuration.reports.figures import Chart, Series
 from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import ApiClient
@@ -121,7 +121,7 @@ def draw(ours: list[float], peer: list[float], path: Path, clients: int) -> None
         y_log=True,
         lines=(("goal for 99 %", 1000 * GOAL_S),),
     )
-    path.write_text(standalone(chart))
+    save_figure(chart, path)
 
 
 def main() -> None:

@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 
 from murmuration.base.resources import Resources
+from murmuration.experiments.figures.convert import save_figure
 from murmuration.placement.registry import resolve
-from murmuration.reports.charts import standalone
 from murmuration.reports.figures import Chart, Series
 from murmuration.runtime.master.vetting import find_fault, tidy
 from murmuration.runtime.net.wire import decode, encode
@@ -297,7 +297,7 @@ def draw(results: list[dict[str, float]], path: Path) -> None:
         y_log=True,
         lines=(("the paper, at most", PAPER_S), ("goal", GOAL_S)),
     )
-    path.write_text(standalone(chart))
+    save_figure(chart, path)
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from live import cpu_seconds, parts
 
-from murmuration.reports.charts import standalone
+from murmuration.experiments.figures.convert import save_figure
 from murmuration.reports.figures import Chart, Series
 from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import ApiClient
@@ -67,7 +67,7 @@ def draw(rounds: list[Round], tasks: int, path: Path) -> None:
         Series("store, MB", xs, [each.store_mb for each in rounds], markers=True),
     )
     title = f"{tasks * len(rounds):,} × true on one host"
-    path.write_text(standalone(Chart(title, "tasks so far", "after each round", series)))
+    save_figure(Chart(title, "tasks so far", "after each round", series), path)
 
 
 def main() -> None:

@@ -1,19 +1,23 @@
 """Draws docs/negotiation-scores.png: both allocation scores over the loads of two resources.
 
-python scripts/score_surfaces.py > surfaces.svg     then render it, 1060 × 560, light
+python scripts/score_surfaces.py docs/negotiation-scores.png
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from murmuration.placement.allocation_scores import sias, sras_bands
-from murmuration.reports.style import LIGHT
-from murmuration.reports.svg import NAMESPACE, tag
 
-SIZE, CELLS, LOAD_MAX = 400, 100, 1.1
+CELLS, LOAD_MAX, SCORE_MAX = 200, 1.1, 3.0
 EDGES = (0.7, 0.9, 1.0)
-RAMP = ("#ffffff", "#d6e6f4", "#9cc5e2", "#4a93c7", "#12609f", "#08335c")
 #: Where each region is named: CPU, memory, name.
 REGIONS = (
     (0.35, 0.35, "PA"),
@@ -25,97 +29,39 @@ REGIONS = (
     (0.5, 1.05, "overloaded"),
     (1.05, 0.45, "overloaded"),
 )
-FONT = "font-family:Inter,Helvetica,Arial,sans-serif"
+Score = Callable[[NDArray[np.float64]], float]
 
 
-def colour(share: float) -> str:
-    """A shade of the ramp."""
-    at = share * (len(RAMP) - 1)
-    k = min(int(at), len(RAMP) - 2)
-    a, b = (np.array([int(RAMP[n][i : i + 2], 16) for i in (1, 3, 5)]) for n in (k, k + 1))
-    return "#" + "".join(f"{round(c):02x}" for c in a + (b - a) * (at - k))
-
-
-def text(
-    label: str, x: float, y: float, size: int = 13, fill: str = LIGHT["ink"], **more: object
-) -> str:
-    return tag(
-        "text",
-        label,
-        x=float(x),
-        y=float(y),
-        fill=fill,
-        font_size=size,
-        text_anchor="middle",
-        style=FONT,
-        **more,
-    )
-
-
-def panel(title: str, score: object, left: float, top: float) -> str:
-    cell = SIZE / CELLS
-    parts = [text(title, left + SIZE / 2, top - 16, 16, font_weight="600")]
-    for i in range(CELLS):
-        for j in range(CELLS):
-            loads = np.array([(i + 0.5) / CELLS, (j + 0.5) / CELLS]) * LOAD_MAX
-            value = score(loads) / 3.0  # type: ignore[operator]
-            x, y = left + i * cell, top + SIZE - (j + 1) * cell
-            parts.append(
-                tag("rect", x=x, y=y, width=cell + 0.3, height=cell + 0.3, fill=colour(value))
-            )
+def draw_panel(axes: Axes, title: str, score: Score) -> object:
+    loads = (np.arange(CELLS) + 0.5) / CELLS * LOAD_MAX
+    values = [[score(np.array([cpu, memory])) for cpu in loads] for memory in loads]
+    extent = (0.0, LOAD_MAX, 0.0, LOAD_MAX)
+    image = axes.imshow(values, cmap="Blues", vmin=0, vmax=SCORE_MAX, origin="lower", extent=extent)
     for edge in EDGES:
-        at = edge / LOAD_MAX * SIZE
-        line = {"stroke": LIGHT["reference"], "stroke_width": 0.8, "stroke_dasharray": "4 3"}
-        parts.append(tag("line", x1=left + at, x2=left + at, y1=top, y2=top + SIZE, **line))
-        parts.append(
-            tag("line", x1=left, x2=left + SIZE, y1=top + SIZE - at, y2=top + SIZE - at, **line)
-        )
-        parts.append(text(f"{edge:.0%}", left + at, top + SIZE + 18, 12, LIGHT["muted"]))
-        parts.append(text(f"{edge:.0%}", left - 22, top + SIZE - at + 4, 12, LIGHT["muted"]))
+        axes.axvline(edge, color="0.25", linewidth=0.7, linestyle="--")
+        axes.axhline(edge, color="0.25", linewidth=0.7, linestyle="--")
     for cpu, memory, name in REGIONS:
-        value = score(np.array([cpu, memory])) / 3.0  # type: ignore[operator]
-        x, y = left + cpu / LOAD_MAX * SIZE, top + SIZE - memory / LOAD_MAX * SIZE + 5
-        turn = f"rotate(-90 {x} {y - 5})" if name in ("STA", "overloaded") and cpu > 0.9 else None
-        fill = "#ffffff" if value > 0.45 else LIGHT["ink"]
-        parts.append(text(name, x, y, 14, fill, font_weight="600", transform=turn))
-    frame = tag("rect", x=left, y=top, width=SIZE, height=SIZE, fill="none", stroke=LIGHT["axis"])
-    parts += [frame, text("CPU", left + SIZE / 2, top + SIZE + 40)]
-    x, y = left - 48, top + SIZE / 2
-    parts.append(text("memory", x, y, transform=f"rotate(-90 {x} {y})"))
-    return "".join(parts)
+        is_dark = score(np.array([cpu, memory])) > 0.5 * SCORE_MAX
+        turned = 90 if cpu > 0.9 else 0
+        place = {"ha": "center", "va": "center", "rotation": turned, "weight": "bold"}
+        axes.text(cpu, memory, name, color="white" if is_dark else "black", **place)
+    ticks = [0.0, 0.35, *EDGES]
+    axes.set_xticks(ticks, [f"{tick:.0%}" for tick in ticks])
+    axes.set_yticks(ticks, [f"{tick:.0%}" for tick in ticks])
+    axes.tick_params(labelsize=8)
+    axes.set(title=title, xlabel="CPU", ylabel="memory")
+    return image
 
 
-def legend(left: float, top: float) -> str:
-    height = SIZE / 60
-    parts = [
-        tag(
-            "rect",
-            x=left,
-            y=top + SIZE - (k + 1) * height,
-            width=16,
-            height=height + 0.3,
-            fill=colour(k / 59),
-        )
-        for k in range(60)
-    ]
-    parts += [
-        text(str(n), left + 26, top + SIZE - n / 3 * SIZE + 4, 12, LIGHT["muted"]) for n in range(4)
-    ]
-    parts.append(
-        tag("rect", x=left, y=top, width=16, height=SIZE, fill="none", stroke=LIGHT["axis"])
-    )
-    return "".join([*parts, text("score", left + 12, top - 16, 13)])
-
-
-def main() -> None:
-    parts = [
-        tag("rect", width="100%", height="100%", fill="#ffffff"),
-        panel("Initial allocation (SIAS)", sias, 80, 60),
-        panel("Re-allocation in bands (sras-bands)", sras_bands, 570, 60),
-        legend(1000, 60),
-    ]
-    print(tag("svg", *parts, xmlns=NAMESPACE, width=1060, height=530, viewBox="0 0 1060 530"))
+def main(path: str) -> None:
+    figure = Figure(figsize=(10.6, 5.0), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    draw_panel(left, "Initial allocation (SIAS)", sias)
+    image = draw_panel(right, "Re-allocation in bands (sras-bands)", sras_bands)
+    figure.colorbar(image, ax=[left, right], label="score", shrink=0.9)  # type: ignore[arg-type]
+    figure.savefig(path, metadata={"Software": None})
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -6,18 +6,40 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import pytest
 from tests.dashboard.browsers import FAINT, NAMELESS, TOO_WIDE, open_browser, open_page
 
-from murmuration.reports.figures import Bars, Chart, Fills, Parallel, Scatter, Series
+from murmuration.reports.cell import render_cell
+from murmuration.reports.figures import (
+    Bars,
+    Chart,
+    Fills,
+    Parallel,
+    Playback,
+    PlayedMove,
+    Scatter,
+    Series,
+)
 from murmuration.reports.page import Page as Report
 from murmuration.reports.page import ReportTable, Section, render
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 NASTY = "</script><img src=x onerror=alert(1)>"
+
+
+def played() -> Playback:
+    """Two moves of a quarter of a node each, and one task that gets a node."""
+    moves = [
+        PlayedMove(NASTY, "move", 0, 1, [1.0], 0.0, 2.0, 1),
+        PlayedMove("db.0", "move", 0, 2, [1.0], 2.0, 4.0, 2),
+        PlayedMove("new.0", "place", -1, 0, [3.0], 4.0, 4.0, 2),
+    ]
+    nodes = [("n0", [4.0], [2.0]), ("n1", [4.0], [2.0]), (NASTY, [4.0], [0.0])]
+    return Playback("Steps", ("cpu",), nodes, moves)
 
 
 def sample() -> Report:
@@ -33,11 +55,19 @@ def sample() -> Report:
                 "Others",
                 figures=(
                     Bars("Waits", "s", ("a", "b"), ((NASTY, (1.0, 2.0)), ("x", (2.0, None)))),
-                    Scatter("Front", "moves", "spread", [(1.0, 2.0), (2.0, 1.0)], (("it", 1, 2),)),
+                    Scatter(
+                        "Front", "p", "r", [(1.0, 3.0), (3.0, 1.0)], (("it", 1, 2),), group="one"
+                    ),
                     Parallel(
-                        "Goals", ("p", "q", "r"), [[1, 2, 3], [3, 2, 1]], (("best", [2, 2, 2]),)
+                        "Goals",
+                        ("p", "policy", "r"),
+                        [[1, 0, 3], [3, 1, 1]],
+                        (("best", [2, 0, 2]),),
+                        group="one",
+                        labels=((), (NASTY, "fair"), ()),
                     ),
                     Fills("Nodes", ("cpu",), [("n1", [0.5], [1.2])]),
+                    played(),
                 ),
             ),
             Section(
@@ -65,12 +95,16 @@ def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
     assert not wrong
 
 
+def figure_of(page: Page, title: str) -> Locator:
+    return page.locator("figure", has=page.get_by_role("heading", name=title, exact=True))
+
+
 def test_everything_is_drawn_and_nothing_runs(page: Page) -> None:
     assert page.locator("h1").inner_text() == f"omega {NASTY}"
     assert page.locator("img").count() == 0
-    assert page.locator("figure").count() == 5
+    assert page.locator("figure").count() == 6
     assert page.locator("figure canvas").count() == 1
-    assert page.locator("figure svg").count() == 3
+    assert page.locator("figure svg").count() == 5
 
 
 def test_a_drag_zooms_and_a_click_hides(page: Page) -> None:
@@ -101,13 +135,21 @@ def test_lines_apart_and_as_differences(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("kind", "start"), [("SVG", b"<svg"), ("PNG", b"\x89PNG")])
-@pytest.mark.parametrize("title", ["Load", "Waits"])
+@pytest.mark.parametrize("title", ["Load", "Waits", "Front", "Goals", "Nodes", "Steps"])
 def test_a_plot_is_saved(page: Page, title: str, kind: str, start: bytes) -> None:
-    figure = page.locator("figure").filter(has_text=title)
+    figure = figure_of(page, title)
     with page.expect_download() as download:
         figure.get_by_role("button", name=kind).click()
     body = Path(download.value.path()).read_bytes()
     assert body.startswith(start) and len(body) > 500
+
+
+def test_small_multiples_are_saved_as_one(page: Page) -> None:
+    page.get_by_label("How to draw Load").select_option("apart")
+    with page.expect_download() as download:
+        figure_of(page, "Load").get_by_role("button", name="SVG").click()
+    root = ElementTree.fromstring(Path(download.value.path()).read_text())
+    assert [child.tag.rpartition("}")[2] for child in root] == ["svg", "svg"]
 
 
 def test_a_table_sorts(page: Page) -> None:
@@ -115,6 +157,84 @@ def test_a_table_sorts(page: Page) -> None:
     assert card.locator("tbody td").first.inner_text() == "b"
     card.get_by_role("button", name="name").click()
     assert card.locator("tbody td").first.inner_text() == "a"
+
+
+def chosen(page: Page, title: str) -> str:
+    return figure_of(page, title).get_by_role("status").inner_text()
+
+
+def test_what_is_chosen_in_one_figure_is_chosen_in_all_of_its_group(page: Page) -> None:
+    axis = figure_of(page, "Goals").get_by_role("slider", name="Keep p", exact=True)
+    axis.focus()
+    page.keyboard.press("ArrowDown")
+    assert axis.get_attribute("aria-valuetext") == "1 to 2.9"
+    assert chosen(page, "Front").startswith("1 of 2 chosen")
+    figure_of(page, "Goals").get_by_role("button", name="Table").click()
+    rows = figure_of(page, "Goals").locator("tbody tr")
+    assert rows.first.inner_text().split("\t")[1:] == ["1", NASTY, "3"]
+    assert rows.count() == 2  # the one that is kept, and the one that has a name
+    page.keyboard.press("Escape")
+    axis.press("Escape")
+    assert chosen(page, "Front") == ""
+
+
+def test_points_are_brushed(page: Page) -> None:
+    plot = figure_of(page, "Front").locator("svg")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 60, box["y"] + 14)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 100, steps=4)
+    page.mouse.up()
+    assert chosen(page, "Goals").startswith("1 of 2 chosen")
+    figure_of(page, "Goals").get_by_role("button", name="all").click()
+    assert chosen(page, "Front") == ""
+
+
+def loads(page: Page) -> list[str]:
+    """What each node holds, as a reader hears it."""
+    titles = figure_of(page, "Steps").locator("svg g > title").all_text_contents()
+    return [title.rpartition("cpu ")[2] for title in titles]
+
+
+def test_moves_are_played_step_by_step(page: Page) -> None:
+    figure = figure_of(page, "Steps")
+    assert loads(page) == ["50 %", "50 %", "0 %"]
+    figure.get_by_role("button", name="One step on").click()
+    assert loads(page) == ["25 %", "75 %", "0 %"]
+    assert f"{NASTY} goes to n1 from n0" in figure.get_by_role("status").inner_text()
+    assert figure.locator("path.arrow").count() == 1
+    figure.get_by_role("slider", name="Step").focus()
+    page.keyboard.press("ArrowRight")
+    assert loads(page) == ["0 %", "75 %", "25 %"]
+    figure.get_by_role("button", name="To the end").click()
+    assert loads(page) == ["75 %", "75 %", "25 %"]
+    assert figure.locator("path.arrow").count() == 0  # it came from no node
+    assert "3 nodes in use, the fullest at 75 %" in figure.get_by_role("status").inner_text()
+    figure.get_by_label("Speed").select_option("fast")
+    figure.get_by_role("button", name="Play").click()
+    figure.get_by_text("Step 3 of 3").wait_for()
+    figure.get_by_role("button", name="Play").wait_for()  # it stops at the end
+    figure.get_by_role("button", name="To the beginning").click()
+    assert loads(page) == ["50 %", "50 %", "0 %"]
+
+
+def test_a_notebook_shows_figures_that_can_be_touched(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    figures = sample().sections[0].figures
+    path.write_text(f"<script>secret = 1</script>{render_cell(NASTY, figures)}")
+    page, wrong = open_page(browser, path.as_uri())
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("button", name="first").click()
+    assert frame.get_by_role("button", name="first").get_attribute("aria-pressed") == "false"
+    within = page.frames[1]
+    assert within.evaluate("origin") == "null"
+    assert within.evaluate(
+        "(() => { try { return parent.secret } catch { return 'none' } })()"
+    ) == ("none")
+    page.context.close()
+    assert not wrong
 
 
 def test_an_axis_is_brushed(page: Page) -> None:
@@ -125,12 +245,12 @@ def test_an_axis_is_brushed(page: Page) -> None:
     page.mouse.down()
     page.mouse.move(handle["x"] + 12, handle["y"] + 0.3 * handle["height"], steps=4)
     page.mouse.up()
-    page.get_by_text("1 of 3 pass").wait_for()
+    assert chosen(page, "Goals").startswith("1 of 2 chosen")
 
 
 def test_paper_is_light_and_has_vectors(page: Page) -> None:
     page.emulate_media(color_scheme="dark")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.locator("html[data-theme=dark]").wait_for()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
     page.locator("figure img[alt=Load]").wait_for()

@@ -15,6 +15,7 @@ from scipy import stats
 import murmuration
 from murmuration.base.errors import InputError
 from murmuration.experiments.python.stored import read_runs
+from murmuration.reports.figures import Chart, Parallel
 
 TABLES: dict[str, Any] = {
     "name": "tiny",
@@ -95,8 +96,19 @@ def test_a_comparison_is_looked_up_by_scheduler(comparison: murmuration.Comparis
 def test_a_notebook_shows_verdict_table_and_plots(comparison: murmuration.Comparison) -> None:
     shown = comparison._repr_html_()
     assert "seed by seed" in shown and "<table" in shown
-    assert shown.count("data:image/svg+xml") >= 3
-    assert comparison.figures[0]._repr_svg_().startswith("<?xml")
+    assert shown.count("<iframe") == 1 and "sandbox=" in shown
+    assert "<iframe" in comparison.figures[0]._repr_html_()
+
+
+def test_a_plot_is_saved_as_a_page_and_for_paper(
+    comparison: murmuration.Comparison, tmp_path: Path
+) -> None:
+    plot = comparison.figures[0]
+    assert plot.save(tmp_path / "wait.html").read_text().startswith("<!doctype html>")
+    pytest.importorskip("matplotlib")
+    assert "partitioned" in plot.save(tmp_path / "wait.svg").read_text()
+    with pytest.raises(InputError, match="ends in"):
+        plot.save(tmp_path / "wait.gif")
 
 
 def test_frames_for_pandas(comparison: murmuration.Comparison) -> None:
@@ -118,6 +130,27 @@ def test_a_sweep_has_a_column_for_what_it_varies() -> None:
     sweep = murmuration.sweep(TABLES, {"cluster.nodes": [3, 6]}, workers=1)
     assert sweep.frame["nodes"].to_list() == [3, 6]
     assert sweep.cluster["nodes_mean"].to_list() == [3.0, 6.0]
+
+
+def test_a_sweep_is_lines_over_all_that_was_varied_and_measured() -> None:
+    axes: dict[str, Any] = {
+        "cluster.nodes": [3, 6],
+        "scheduler.placement": ["first-fit", "best-fit"],
+    }
+    sweep = murmuration.sweep(TABLES, axes, workers=1)
+    parallel, waits = (plot._figure for plot in sweep.figures[:2])
+    assert isinstance(parallel, Parallel) and isinstance(waits, Chart)
+    assert parallel.axes[:2] == ("nodes", "placement")
+    assert parallel.labels[:2] == ((), ("first-fit", "best-fit"))
+    assert [tuple(row[:2]) for row in parallel.rows] == [(3, 0), (3, 1), (6, 0), (6, 1)]
+    k = parallel.axes.index("wait s")
+    assert [row[k] for row in parallel.rows] == sweep.frame["wait_s_mean"].to_list()
+    # Small multiples: one panel for each placement, with a point for each size.
+    assert waits.apart and [series.panel for series in waits.series] == [
+        "placement=first-fit",
+        "placement=best-fit",
+    ]
+    assert all(list(series.x) == [3.0, 6.0] for series in waits.series)
 
 
 def test_runs_in_folders_are_compared_as_they_were(

@@ -15,8 +15,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration.reports.charts import Bars, Chart, Series
 from murmuration.reports.document import POINTS_MAX, plain, thin
+from murmuration.reports.figures import Bars, Chart, Series
 from murmuration.reports.page import Page, ReportTable, Section, render, verdict_table
 
 VOID = {"meta", "link", "br", "img"}

@@ -201,7 +201,6 @@ def _write(folder: Path, result: Reproduction, document: dict[str, Any]) -> None
     from murmuration.base import files
     from murmuration.experiments.pages.parts import FOOTER
     from murmuration.experiments.papers.claims import find_paper
-    from murmuration.reports.charts import standalone
     from murmuration.reports.page import Page, Section, render, verdict_table
 
     table = verdict_table(
@@ -214,6 +213,4 @@ def _write(folder: Path, result: Reproduction, document: dict[str, Any]) -> None
     )
     page = Page(result.title, find_paper(result.experiment), (), sections, footer)
     files.write_text(folder / "report.html", render(page))
-    for index, figure in enumerate(result.figures, 1):
-        files.write_text(folder / f"figure-{index}.svg", standalone(figure))
     files.write_json(folder / "rows.json", {k: v for k, v in document.items() if k != "seconds"})

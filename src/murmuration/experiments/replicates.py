@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from murmuration.base.random import seed_sequence
 from murmuration.experiments.result import ReproductionSettings, Row
 from murmuration.experiments.statistics import t95
-from murmuration.reports.charts import Bars
+from murmuration.reports.figures import Bars
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from murmuration.reports.charts import Bars, Chart
+from murmuration.reports.figures import Bars, Chart
 
 
 @dataclass(frozen=True)

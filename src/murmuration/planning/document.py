@@ -119,12 +119,16 @@ def _row(plan: Plan, k: int) -> dict[str, float | None]:
     }
 
 
+def pick_front(plan: Plan) -> list[int]:
+    """The points of the front that are shown: all, or as many as a document may have, evenly."""
+    count = len(plan.front)
+    places = np.linspace(0, max(count - 1, 0), min(count, FRONT_MAX)).astype(int)
+    return [int(place) for place in np.unique(places)]
+
+
 def _front(plan: Plan) -> list[dict[str, float]]:
-    front = plan.front
-    count = min(len(front), FRONT_MAX)
-    rows = np.unique(np.linspace(0, max(len(front) - 1, 0), count).astype(int)).tolist()
     names = [objective.name for objective in plan.objectives]
-    return [dict(zip(names, map(float, front[k]), strict=True)) for k in rows]
+    return [dict(zip(names, map(float, plan.front[k]), strict=True)) for k in pick_front(plan)]
 
 
 def move(plan: Plan, number: int, step: MoveStep) -> Document:

@@ -10,18 +10,28 @@ import numpy as np
 
 from murmuration.assignment import objectives as of
 from murmuration.assignment.objectives import MEANINGS, shares
+from murmuration.assignment.problem import sum_requests
 from murmuration.assignment.search.construct import BASELINES, LABELS
 from murmuration.base.arrays import Floats
 from murmuration.base.version import __version__
 from murmuration.planning.document import (
     Document,
     format_share,
+    pick_front,
     rehearsal_sentence,
     table,
 )
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import MoveRehearsal
-from murmuration.reports.charts import Chart, Fills, Parallel, Scatter, Series
+from murmuration.reports.figures import (
+    Chart,
+    Fills,
+    Parallel,
+    Playback,
+    PlayedMove,
+    Scatter,
+    Series,
+)
 from murmuration.reports.page import Page, ReportTable, Section
 
 MOVES_SHOWN = 500
@@ -35,11 +45,15 @@ CHOSEN = {
 }
 #: Pairs of objectives plotted at most.
 PAIRS = 10
+#: Nodes whose bars are drawn, and nodes and moves that can be played.
+FILLS_MAX, PLAYED_NODES_MAX, PLAYED_MOVES_MAX = 240, 2000, 5000
+#: Figures of one front: what is chosen in one of them is chosen in all.
+FRONT = "front"
 
 
 def page(plan: Plan, document: Document) -> Page:
     """The whole report; `document` is the plan as `plan.json` has it."""
-    sections = [_objectives(plan), _nodes(plan), *_emptied(document), _moves(document)]
+    sections = [_objectives(plan), _nodes(plan), *_emptied(document), _moves(plan, document)]
     if document["moves"]:
         sections.append(_rehearsal(plan))
     if len(plan.front) > 1 and len(plan.objectives) > 1:
@@ -88,10 +102,12 @@ def _nodes(plan: Plan) -> Section:
     parts = problem.resources[:2]
     before = np.nan_to_num(shares(problem, problem.node_of))[:, : len(parts)]
     after = np.nan_to_num(shares(problem, plan.order.node_of))[:, : len(parts)]
-    rows = [(name, before[k].tolist(), after[k].tolist()) for k, name in enumerate(problem.nodes)]
+    changes = np.abs(after - before).max(axis=1, initial=0.0)
+    shown = np.sort(np.argsort(-changes, kind="stable")[:FILLS_MAX]).tolist()
+    rows = [(problem.nodes[k], before[k].tolist(), after[k].tolist()) for k in shown]
     note = "Upper bar of each pair before, lower bar after."
-    if len(rows) > 240:
-        note += " The 240 nodes that change most are shown."
+    if len(rows) < len(problem.nodes):
+        note += f" The {FILLS_MAX} nodes that change most are shown."
     return Section("Every node", "", (Fills("Requested share of every node", parts, rows, note),))
 
 
@@ -123,7 +139,42 @@ def _emptied(document: Document) -> list[Section]:
     return [Section("Nodes that become empty", text if emptied else "None.", (), tables)]
 
 
-def _moves(document: Document) -> Section:
+def _playback(plan: Plan) -> list[Playback]:
+    """The moves on the nodes, to be played: all nodes, or of many those that moves touch."""
+    problem, steps = plan.problem, plan.order.steps[:PLAYED_MOVES_MAX]
+    if not steps:
+        return []
+    shown = list(range(len(problem.nodes)))
+    if len(shown) > PLAYED_NODES_MAX:
+        touched = dict.fromkeys(k for step in steps for k in (step.origin, step.node) if k >= 0)
+        shown = sorted(list(touched)[:PLAYED_NODES_MAX])
+    place = {node: k for k, node in enumerate(shown)}
+    parts = problem.resources[:2]
+    taken = sum_requests(problem, problem.node_of)
+    nodes = [
+        (problem.nodes[k], *(row[k, : len(parts)].tolist() for row in (problem.total, taken)))
+        for k in shown
+    ]
+    moves = [
+        PlayedMove(
+            problem.tasks[step.task],
+            "detour" if step.detour else "place" if step.origin < 0 else "move",
+            place.get(step.origin, -1),
+            place.get(step.node, -1),
+            problem.request[step.task, : len(parts)].tolist(),
+            float(plan.rehearsal.start[k]),
+            float(plan.rehearsal.end[k]),
+            step.wave,
+        )
+        for k, step in enumerate(steps)
+    ]
+    note = "" if len(steps) == len(plan.order.steps) else f"The first {len(steps):,} steps."
+    if len(shown) < len(problem.nodes):
+        note += f" {len(shown):,} of {len(problem.nodes):,} nodes: those that moves touch."
+    return [Playback("The moves, step by step", parts, nodes, moves, note.strip())]
+
+
+def _moves(plan: Plan, document: Document) -> Section:
     rows = [
         [m["step"], m["wave"], m["kind"], m["task"], m["from"], m["to"]]
         for m in document["moves"][:MOVES_SHOWN]
@@ -143,7 +194,8 @@ def _moves(document: Document) -> Section:
         else ""
     )
     columns = ("step", "wave", "kind", "task", "from", "to")
-    return Section("Moves", text, (), (ReportTable("", columns, rows, note),))
+    table = ReportTable("", columns, rows, note)
+    return Section("Moves", text, tuple(_playback(plan)), (table,))
 
 
 def _rehearsal(plan: Plan) -> Section:
@@ -196,13 +248,14 @@ def _front(plan: Plan) -> list[Section]:
     names = tuple(objective.name for objective in plan.objectives)
     indices = [plan.names.index(name) for name in names]
     marked = tuple((name, values[indices].tolist()) for name, values in _mark_placements(plan))
-    rows = plan.front.tolist()
+    rows = plan.front[pick_front(plan)].tolist()
     parallel = Parallel(
         "All objectives",
         names,
         rows,
         marked,
         "Each line is a placement; lower is better everywhere.",
+        FRONT,
     )
     pairs = [
         Scatter(
@@ -211,12 +264,15 @@ def _front(plan: Plan) -> list[Section]:
             names[b],
             [(row[a], row[b]) for row in rows],
             tuple((name, values[a], values[b]) for name, values in marked),
+            group=FRONT,
         )
         for a, b in list(combinations(range(len(names)), 2))[:PAIRS]
     ]
     text = (
-        f"{len(rows):,} placements of which none is better than another in everything. "
-        f"{CHOSEN[plan.choice]}"
+        f"{len(plan.front):,} placements of which none is better than another in everything"
+        f"{'' if len(rows) == len(plan.front) else f'; {len(rows):,} are drawn'}. "
+        f"{CHOSEN[plan.choice]} A drag on an axis, or round points below, chooses placements; "
+        "the tables then show those alone."
     )
     return [
         Section("The front", text, (parallel,)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 Values = Sequence[float | None]
 
@@ -19,7 +20,7 @@ class Series:
 
     `low` and `high` draw a band, or error bars with `markers`; `hollow` marks the points of
     saturated runs; `colour` is a place in the palette, so that two series can share one and differ
-    by `dotted`.
+    by `dotted`. Drawn apart, those of one `panel` stay together.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Series:
     hollow: Sequence[bool] | None = None
     colour: int | None = None
     markers: bool = False
+    panel: str = ""
 
     def __post_init__(self) -> None:
         _same_length(f"series {self.name!r}", len(self.x), self.y, self.low, self.high, self.hollow)
@@ -38,7 +40,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines or points over a common x; `lines` are labelled horizontal reference lines."""
+    """Lines or points over a common x; `lines` are labelled horizontal reference lines. With
+    `apart` they are small multiples at first: a panel each, all on one scale."""
 
     title: str
     x_label: str
@@ -50,6 +53,7 @@ class Chart:
     note: str = ""
     y_from_zero: bool = True
     y_percent: bool = False
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ class Bars:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Points of one kind, and a few named ones among them."""
+    """Points of one kind, and a few named ones among them. Figures of one `group` show the same
+    things in the same order, so that what is chosen in one is chosen in all."""
 
     title: str
     x_label: str
@@ -86,20 +91,25 @@ class Scatter:
     points: Sequence[tuple[float, float]]
     marked: tuple[tuple[str, float, float], ...] = ()
     note: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
 class Parallel:
     """Parallel coordinates: each row is a line over all axes, every axis from its least value to
-    its largest."""
+    its largest. An axis with `labels` counts them; `group` is that of `Scatter`."""
 
     title: str
     axes: tuple[str, ...]
-    rows: Sequence[Sequence[float]]
+    rows: Sequence[Values]
     marked: tuple[tuple[str, Sequence[float]], ...] = ()
     note: str = ""
+    group: str = ""
+    labels: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        if self.labels:
+            _same_length(f"parallel {self.title!r}", len(self.axes), self.labels)
         for row in (*self.rows, *(values for _, values in self.marked)):
             _same_length(f"parallel {self.title!r}", len(self.axes), row)
 
@@ -118,4 +128,36 @@ class Fills:
             _same_length(f"fills {name!r}", len(self.parts), before, after)
 
 
-Figure = Chart | Bars | Scatter | Parallel | Fills
+class PlayedMove(NamedTuple):
+    """A task goes from one node to another, by their places (−1: from none), with so much of each
+    part, in these seconds."""
+
+    task: str
+    kind: str
+    origin: int
+    target: int
+    amounts: Sequence[float]
+    start_s: float
+    end_s: float
+    wave: int
+
+
+@dataclass(frozen=True)
+class Playback:
+    """Moves between nodes that a reader plays step by step. A node has a name, what it has of each
+    part, and what of it is taken before the first move."""
+
+    title: str
+    parts: tuple[str, ...]
+    nodes: Sequence[tuple[str, Sequence[float], Sequence[float]]]
+    moves: Sequence[PlayedMove]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name, total, taken in self.nodes:
+            _same_length(f"playback {name!r}", len(self.parts), total, taken)
+        for move in self.moves:
+            _same_length(f"playback {move.task!r}", len(self.parts), move.amounts)
+
+
+Figure = Chart | Bars | Scatter | Parallel | Fills | Playback

@@ -34,13 +34,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report; `facts` are the few values a reader should see first."""
+    """A whole report; `facts` are the few values a reader should see first. A bare one has no head
+    and no foot: it is shown within something else."""
 
     title: str
     subtitle: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     sections: tuple[Section, ...] = ()
     footer: str = ""
+    is_bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def page_document(page: Page, points_max: int) -> dict[str, object]:
         "facts": plain(page.facts),
         "sections": [_section(section, points_max) for section in page.sections],
         "footer": clean(page.footer),
+        "bare": page.is_bare,
     }
 
 

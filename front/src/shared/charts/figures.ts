@@ -9,6 +9,8 @@ export interface Series {
   hollow?: boolean[] | null;
   colour?: number | null;
   markers?: boolean;
+  /** Drawn apart, lines of one panel stay together. */
+  panel?: string;
 }
 export interface Chart {
   kind: "chart";
@@ -24,6 +26,10 @@ export interface Chart {
   y_percent?: boolean;
   /** Seconds since 1970 on the horizontal axis. */
   x_time?: boolean;
+  /** Drawn as small multiples at first. */
+  apart?: boolean;
+  /** One range for all panels. */
+  y_shared?: [number, number];
 }
 export interface Bars {
   kind: "bars";
@@ -46,14 +52,17 @@ export interface Scatter {
   points: [number, number][];
   marked: [string, number, number][];
   note?: string;
+  group?: string;
 }
 export interface Parallel {
   kind: "parallel";
   title: string;
   axes: string[];
-  rows: number[][];
+  rows: (number | null)[][];
   marked: [string, number[]][];
   note?: string;
+  group?: string;
+  labels?: string[][];
 }
 export interface Fills {
   kind: "fills";
@@ -62,7 +71,17 @@ export interface Fills {
   rows: [string, number[], number[]][];
   note?: string;
 }
-export type Figure = Chart | Bars | Scatter | Parallel | Fills;
+/** Task, kind, origin, target, amounts, start, end, wave; nodes by their places, −1 for none. */
+export type PlayedMove = [string, string, number, number, number[], number, number, number];
+export interface Playback {
+  kind: "playback";
+  title: string;
+  parts: string[];
+  nodes: [string, number[], number[]][];
+  moves: PlayedMove[];
+  note?: string;
+}
+export type Figure = Chart | Bars | Scatter | Parallel | Fills | Playback;
 export interface Table {
   columns: string[];
   rows: unknown[][];
@@ -78,13 +97,42 @@ export function tableOf(figure: Figure): Table {
     case "scatter":
       return { columns: ["point", figure.x_label, figure.y_label], rows: [...figure.points.map(([x, y]) => ["", x, y]), ...figure.marked] };
     case "parallel":
-      return { columns: ["line", ...figure.axes], rows: [...figure.rows.map((row) => ["", ...row]), ...figure.marked.map(([name, row]) => [name, ...row])] };
+      return { columns: ["line", ...figure.axes], rows: [...figure.rows.map((row) => ["", ...named(figure, row)]), ...figure.marked.map(([name, row]) => [name, ...named(figure, row)])] };
+    case "playback":
+      return { columns: ["step", "wave", "kind", "task", "from", "to", "begins s", "ends s"], rows: figure.moves.map(([task, kind, from, to, , start, end, wave], k) => [k + 1, wave, kind, task, figure.nodes[from]?.[0] ?? "", figure.nodes[to]?.[0] ?? "", start, end]) };
     case "fills":
       return {
         columns: ["name", ...["before", "after"].flatMap((when) => figure.parts.map((part) => `${part} ${when}`))],
         rows: figure.rows.map(([name, before, after]) => [name, ...before, ...after]),
       };
   }
+}
+
+const named = (parallel: Parallel, row: (number | null)[]) => row.map((v, k) => (v === null ? null : (parallel.labels?.[k]?.[v] ?? v)));
+
+/** What each node holds of each part after so many moves. */
+export function heldAfter(playback: Playback, steps: number): number[][] {
+  const held = playback.nodes.map(([, , taken]) => [...taken]);
+  for (const [, , origin, target, amounts] of playback.moves.slice(0, steps))
+    amounts.forEach((amount, k) => {
+      if (origin >= 0) held[origin]![k]! -= amount;
+      if (target >= 0) held[target]![k]! += amount;
+    });
+  return held;
+}
+
+/** A chart as small multiples: one for each panel, all on one scale. */
+export function panels(chart: Chart): Chart[] {
+  const groups = new Map<string, Series[]>();
+  chart.series.forEach((series, k) => {
+    const panel = series.panel || series.name;
+    const before = groups.get(panel) ?? [];
+    // What has the same place in each panel has the same colour.
+    groups.set(panel, [...before, { ...series, colour: series.panel ? before.length : (series.colour ?? k) }]);
+  });
+  const values = chart.series.flatMap((s) => [...s.y, ...(s.low ?? []), ...(s.high ?? [])]).filter((v): v is number => v !== null && Number.isFinite(v) && (!chart.y_log || v > 0));
+  const y_shared: [number, number] | undefined = values.length ? [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))] : undefined;
+  return [...groups].map(([title, series]) => ({ ...chart, title, y_shared, series: series.map((s) => ({ ...s, name: s.panel ? s.name.replace(s.panel, "").trim() || s.name : s.name })) }));
 }
 
 function barsTable(bars: Bars): Table {

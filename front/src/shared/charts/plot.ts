@@ -32,7 +32,7 @@ export function options(chart: Chart, width: number, height: number, onCursor: (
     cursor: { y: false, points: { size: 7 }, drag: { x: true, y: false, uni: 20 }, sync: { key: chart.x_label || "x" } },
     scales: {
       x: { time: !!chart.x_time, distr: chart.x_log ? 3 : 1 },
-      y: { distr: chart.y_log ? 3 : 1, range: chart.y_log ? undefined : (_, low, high) => yRange(chart, low, high) },
+      y: { distr: chart.y_log ? 3 : 1, range: chart.y_log ? (chart.y_shared ? decades(...chart.y_shared) : undefined) : (_, low, high) => yRange(chart, low, high) },
     },
     axes: [
       { ...axis, size: 34, space: 70, ...(chart.x_time ? { values: (_: uPlot, ticks: number[]) => ticks.map(clock) } : { values: (_: uPlot, ticks: number[]) => ticks.map((t) => labelled(t, chart.x_log)) }) },
@@ -56,13 +56,17 @@ function labelled(value: number | null, log?: boolean, asPercent?: boolean): str
 
 function yRange(chart: Chart, low: number | null, high: number | null): [number, number] {
   const marks = (chart.lines ?? []).map(([, value]) => value).filter(Number.isFinite);
-  let from = Math.min(low ?? 0, ...marks);
-  let until = Math.max(high ?? 1, ...marks);
+  const [least, most] = chart.y_shared ?? [low ?? 0, high ?? 1];
+  let from = Math.min(least, ...marks);
+  let until = Math.max(most, ...marks);
   if (chart.y_from_zero !== false) from = Math.min(0, from);
   if (until === from) until = from + (Math.abs(from) || 1);
   const room = 0.06 * (until - from);
   return [from === 0 ? 0 : from - room, until + room];
 }
+
+/** The whole decades round two values. */
+const decades = (low: number, high: number): [number, number] => [10 ** Math.floor(Math.log10(low)), 10 ** Math.ceil(Math.log10(high) + 1e-9)];
 
 function drawn(series: Series, stroke: string): uPlot.Series[] {
   const lonely = series.y.length === 1;
@@ -122,18 +126,21 @@ function referenceLines(u: uPlot, chart: Chart) {
   ctx.restore();
 }
 
+let clips = 0;
+
 /** The plot as it stands, zoom and hidden series included, as the text of an SVG file. */
 export function plotSvg(u: uPlot, chart: Chart): string {
   const ratio = devicePixelRatio || 1;
   const [left, top, width, height] = [u.bbox.left / ratio, u.bbox.top / ratio, u.bbox.width / ratio, u.bbox.height / ratio];
   const at = (value: number, scale: "x" | "y") => u.valToPos(value, scale) + (scale === "x" ? left : top);
   const head = 34;
+  const clip = `c${(clips += 1)}`;
   const shown = chart.series.map((series, place) => ({ series, place })).filter(({ place }) => u.series[3 * place + 1]!.show);
   const parts = [
     `<text x="12" y="20" font-size="14" font-weight="600" fill="${colour("ink")}">${escapeXml(chart.title)}</text>`,
     `<g transform="translate(0,${head})">`,
     ...axisSvg(u, at, left, top, width, height, chart),
-    `<clipPath id="c"><rect x="${left}" y="${top}" width="${width}" height="${height}"/></clipPath><g clip-path="url(#c)">`,
+    `<clipPath id="${clip}"><rect x="${left}" y="${top}" width="${width}" height="${height}"/></clipPath><g clip-path="url(#${clip})">`,
     ...shown.flatMap(({ series, place }) => seriesSvg(u, series, place, at)),
     "</g>",
     ...(chart.lines ?? []).map(([name, value]) => `<path d="M${left} ${at(value, "y").toFixed(1)}h${width}" stroke="${colour("reference")}" stroke-dasharray="5 4"/><text x="${left + 6}" y="${(at(value, "y") - 5).toFixed(1)}" fill="${colour("reference")}">${escapeXml(name)}</text>`),

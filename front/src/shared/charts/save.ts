@@ -20,6 +20,16 @@ export async function downloadPng(name: string, svg: string) {
   canvas.toBlob((blob) => blob && download(name, "image/png", blob));
 }
 
+/** Several drawings as one, in rows of so many. */
+export function tile(drawings: string[], across: number): string {
+  const size = (svg: string) => /width="([\d.]+)" height="([\d.]+)"/.exec(svg)!.slice(1).map(Number) as [number, number];
+  const sizes = drawings.map(size);
+  const [width, height] = [0, 1].map((k) => Math.max(...sizes.map((s) => s[k]!))) as [number, number];
+  const placed = drawings.map((svg, k) => svg.replace("<svg ", `<svg x="${(k % across) * width}" y="${Math.floor(k / across) * height}" `));
+  const whole = [across * width, Math.ceil(drawings.length / across) * height];
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${whole[0]}" height="${whole[1]}" viewBox="0 0 ${whole[0]} ${whole[1]}">${placed.join("")}</svg>`;
+}
+
 export const fileName = (title: string) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "plot";
 export const escapeXml = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 
@@ -28,11 +38,12 @@ export function standalone(svg: SVGSVGElement, title: string, background: string
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const from = [svg, ...svg.querySelectorAll<SVGElement>("*")];
   const into = [copy, ...copy.querySelectorAll<SVGElement>("*")];
-  const names = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "font-size", "font-family", "font-weight", "text-anchor"];
+  const names = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "paint-order", "fill-opacity", "font-size", "font-family", "font-weight", "text-anchor"];
   from.forEach((element, k) => {
     const style = getComputedStyle(element);
     for (const name of names) into[k]!.setAttribute(name, style.getPropertyValue(name));
     into[k]!.removeAttribute("class");
+    into[k]!.removeAttribute("tabindex");
   });
   const [, , width, height] = (svg.getAttribute("viewBox") ?? "0 0 600 300").split(/\s+/).map(Number) as [number, number, number, number];
   const head = 30;

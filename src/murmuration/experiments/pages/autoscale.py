@@ -14,7 +14,7 @@ from murmuration.experiments.pages.columns import cell
 from murmuration.experiments.pages.verdict import certainty, difference_of, in_words
 from murmuration.experiments.runs import Summary
 from murmuration.experiments.statistics import middle
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 from murmuration.reports.formats import human, percent
 from murmuration.reports.page import Page, ReportTable, Section
 

@@ -9,7 +9,7 @@ from murmuration.cluster import allocation_types
 from murmuration.experiments import capacity
 from murmuration.experiments.capacity import CapacityQuestion, CapacityStep, Walk
 from murmuration.experiments.pages.parts import keep_telling, kind_label
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 from murmuration.reports.formats import percent
 from murmuration.reports.page import Page, ReportTable, Section
 

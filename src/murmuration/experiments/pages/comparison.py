@@ -25,7 +25,7 @@ from murmuration.experiments.pages.verdict import differences_table, headlines
 from murmuration.experiments.runs import Summary as RunSummary
 from murmuration.experiments.statistics import middle
 from murmuration.experiments.unplaced import warnings
-from murmuration.reports.charts import Bars, Chart
+from murmuration.reports.figures import Bars, Chart
 from murmuration.reports.page import Page, ReportTable, Section
 
 

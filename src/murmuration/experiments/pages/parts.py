@@ -14,7 +14,7 @@ from murmuration.experiments.pages.columns import (
     workload_rows,
 )
 from murmuration.experiments.statistics import middle
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 from murmuration.reports.formats import human
 from murmuration.reports.page import Section
 from murmuration.simulation.results import snapshots

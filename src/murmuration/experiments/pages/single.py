@@ -20,7 +20,7 @@ from murmuration.experiments.pages.parts import (
     rate,
 )
 from murmuration.experiments.statistics import middle
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 from murmuration.reports.formats import human, percent
 from murmuration.reports.page import Page, ReportTable, Section
 

@@ -15,29 +15,40 @@ from murmuration.experiments.pages.parts import (
     tells_something,
 )
 from murmuration.experiments.statistics import middle
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Parallel, Series
 from murmuration.reports.page import Page, ReportTable, Section
 
 #: The values of each key that is varied.
 Axes = Mapping[str, Sequence[Any]]
+#: Figures of a workload that are drawn over an axis, and those that stand beside all of them.
+CURVES = (
+    ("Mean wait until a job starts", "wait_s_mean", "seconds", True),
+    ("Scheduler busyness", "busy_fraction", "share of time", False),
+    ("Conflicts", "conflict_fraction", "failed ÷ successful", False),
+)
+COORDINATES = {
+    "wait_s_mean": "wait s",
+    "wait_s_p95": "p95 wait s",
+    "slowdown_mean": "slowdown",
+    "busy_fraction": "busy",
+    "conflict_fraction": "conflicts",
+}
 
 
 def sweep(title: str, axes: Axes, summaries: Sequence[Summary]) -> Page:
     """The report of a grid of runs: the table, and each figure over the first axis that is a
     number."""
     columns, rows = overview(summaries)
-    figures: list[Chart] = []
+    figures: list[Chart | Parallel] = [*_coordinates(axes, summaries)]
     axis = next(
         (key for key, values in axes.items() if all(type(v) in (int, float) for v in values)), None
     )
     if axis is not None and len(axes[axis]) > 1:
         log = min(axes[axis]) > 0 and max(axes[axis]) / min(axes[axis]) >= 20
-        for name, key, unit, y_log in (
-            ("Mean wait until a job starts", "wait_s_mean", "seconds", True),
-            ("Scheduler busyness", "busy_fraction", "share of time", False),
-            ("Conflicts", "conflict_fraction", "failed ÷ successful", False),
-        ):
-            chart = Chart(name, axis, unit, _curves(axis, axes, summaries, key), x_log=log)
+        for name, key, unit, y_log in CURVES:
+            curves = _curves(axis, axes, summaries, key)
+            apart = len({curve.panel for curve in curves}) > 1
+            chart = Chart(name, axis, unit, curves, x_log=log, apart=apart)
             if tells_something(chart):
                 figures.append(replace(chart, y_log=y_log))
     table = ReportTable("Every run", columns, rows, f"{MEANINGS} Bars are 95 % intervals.")
@@ -51,6 +62,40 @@ def sweep(title: str, axes: Axes, summaries: Sequence[Summary]) -> Page:
             Section("Figures", figures=tuple(figures)),
         ),
     )
+
+
+def _coordinates(axes: Axes, summaries: Sequence[Summary]) -> list[Parallel]:
+    """Every run and workload as one line over what was varied and what came of it."""
+    workloads = list(summaries[0]["workloads"])
+    names = [key.rsplit(".", 1)[-1] for key in axes]
+    labels = [_labels(values) for values in axes.values()]
+    if len(set(names)) < len(names):
+        names = list(axes)
+    if len(workloads) > 1:
+        names, labels = ["workload", *names], [tuple(workloads), *labels]
+    found = [(s, name, s["workloads"][name]) for s in summaries for name in workloads]
+    telling = [k for k in COORDINATES if any(middle(f.get(k)) for _, _, f in found)]
+    rows = []
+    for summary, workload, figures in found:
+        settings = [
+            float(values.index(summary["vary"][key])) if _labels(values) else summary["vary"][key]
+            for key, values in axes.items()
+        ]
+        before = [float(workloads.index(workload))] if len(workloads) > 1 else []
+        rows.append([*before, *settings, *(middle(figures.get(key)) for key in telling)])
+    if not telling or len(rows) < 2:
+        return []
+    axis_names = (*names, *(COORDINATES[key] for key in telling))
+    note = "Each line is a run" + (" and a workload." if len(workloads) > 1 else ".")
+    title = "What was varied, and what came of it"
+    return [Parallel(title, axis_names, rows, (), note, "", (*labels, *((),) * len(telling)))]
+
+
+def _labels(values: Sequence[Any]) -> tuple[str, ...]:
+    """The names of an axis whose values are not all numbers."""
+    if all(type(value) in (int, float) for value in values):
+        return ()
+    return tuple(str(value) for value in values)
 
 
 def _bound(figures: Sequence[Summary], key: str, side: str) -> list[float | None] | None:
@@ -83,6 +128,7 @@ def _curves(axis: str, axes: Axes, summaries: Sequence[Summary], key: str) -> tu
                     dotted=style > 0,
                     colour=colour * len(group[0]["workloads"]) + style,
                     markers=True,
+                    panel=label,
                 )
             )
     return tuple(curves)

@@ -6,7 +6,6 @@ A study that was given no folder has one of its own that goes with the last obje
 
 from __future__ import annotations
 
-import base64
 import html
 import shutil
 import tempfile
@@ -46,22 +45,29 @@ class StudyFolder:
 
 
 class Plot:
-    """A figure. A notebook shows it; `save` writes it as SVG."""
+    """A figure. A notebook shows it as a report does, with values under the pointer and zoom;
+    `save` writes such a page (.html), or lines and bars for paper (.pdf, .png, .svg)."""
 
     def __init__(self, figure: Figure) -> None:
         self._figure = figure
         self.title = figure.title
 
-    def _repr_svg_(self) -> str:
-        from murmuration.reports.charts import standalone
+    def _repr_html_(self) -> str:
+        from murmuration.reports.cell import render_cell
 
-        return standalone(self._figure)
+        return render_cell(self.title, (self._figure,))
 
     def save(self, path: Path | str) -> Path:
         from murmuration.base.files import write_text
+        from murmuration.experiments.figures.convert import save_figure
+        from murmuration.reports.cell import bare_page
 
-        write_text(Path(path), self._repr_svg_())
-        return Path(path)
+        path = Path(path)
+        if path.suffix.lower() == ".html":
+            write_text(path, bare_page(self.title, (self._figure,)))
+        else:
+            save_figure(self._figure, path)
+        return path
 
     def __repr__(self) -> str:
         return f"<plot {self.title!r}>"
@@ -149,7 +155,7 @@ class RunResult(Mapping[str, Json]):
         return to_pandas(self.frame)
 
     def _repr_html_(self) -> str:
-        return _show([], self.frame, self.figures[:SHOWN])
+        return _show(repr(self), [], self.frame, self.figures[:SHOWN])
 
     def __repr__(self) -> str:
         what = f"{self.summary['scenario']}, {self.summary['scheduler']}"
@@ -231,7 +237,7 @@ class Comparison(Sequence[RunResult]):
         return to_pandas(self.frame)
 
     def _repr_html_(self) -> str:
-        return _show(self.verdict, self.frame, self.figures[:SHOWN])
+        return _show(self.name, self.verdict, self.frame, self.figures[:SHOWN])
 
     def __repr__(self) -> str:
         return "\n".join([f"<{self.name}: {len(self.runs)} runs>", *self.verdict])
@@ -256,16 +262,13 @@ class Sweep(Comparison):
         return sweep(f"{self.name}: sweep", self.axes, self.summaries)
 
 
-def _show(sentences: Sequence[str], frame: pl.DataFrame, plots: Sequence[Plot]) -> str:
-    """What a notebook shows. Plots are images, so that their styles cannot meet the page's."""
+def _show(title: str, sentences: Sequence[str], frame: pl.DataFrame, plots: Sequence[Plot]) -> str:
+    """What a notebook shows: what it comes down to, the table, and the first figures."""
+    from murmuration.reports.cell import render_cell
+
     lines = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
-    images = "".join(
-        f'<img alt="{html.escape(plot.title)}" width="49%" src="data:image/svg+xml;base64,'
-        f'{base64.b64encode(plot._repr_svg_().encode()).decode()}">'
-        for plot in plots
-    )
-    table = frame._repr_html_()
-    return f"{f'<ul>{lines}</ul>' if lines else ''}{table}<div>{images}</div>"
+    figures = render_cell(title, tuple(plot._figure for plot in plots))
+    return f"{f'<ul>{lines}</ul>' if lines else ''}{frame._repr_html_()}{figures}"
 
 
 def require_names(given: Sequence[Json], what: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from murmuration.autoscaling import analysis, depas
 from murmuration.base.random import generator
 from murmuration.experiments.result import ReproductionSettings, Row
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 
 TARGET, BAND = 0.7, 0.1
 #: Loads a cycle starts from, by what became of a workload that was right.

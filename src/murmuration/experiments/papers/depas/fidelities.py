@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from murmuration.experiments.fidelity import Quantity, compare
 from murmuration.experiments.result import Reproduction, ReproductionSettings
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 from murmuration.simulation.autoscale import build, results, scenario
 from murmuration.simulation.messages.depas import DepasWorld, system_of
 

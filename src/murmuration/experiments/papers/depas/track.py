@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from murmuration.experiments.papers.depas.cycle import cycle_chart, cycle_rows
 from murmuration.experiments.replicates import measure_row, replicate
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 from murmuration.simulation.autoscale import build, results, scenario
 from murmuration.simulation.scenarios import scenario as sc
 

@@ -32,7 +32,7 @@ from murmuration.experiments.papers.kapellmeister.optimality import applies, pro
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.planning.changes import add_task
 from murmuration.planning.plan import Options, make_plan
-from murmuration.reports.charts import Bars, Chart, Series
+from murmuration.reports.figures import Bars, Chart, Series
 
 #: The paper's changes against Kubernetes, by objective; None where it states no number.
 FIGURE_12 = {of.CROWDING: -0.09, of.POWER: -0.05, of.IMBALANCE: 0.80}

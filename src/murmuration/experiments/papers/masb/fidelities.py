@@ -14,7 +14,7 @@ from murmuration.cluster.allocation_types import NAMES
 from murmuration.experiments.papers.masb.tables import PRESET, scale_cell
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.statistics import t95
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.messages.negotiation.from_scenario import small_cluster
 from murmuration.simulation.results import summary as results

@@ -16,7 +16,7 @@ from murmuration.experiments.papers.masb.tables import (
 )
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.specs import Tables, make_spec
-from murmuration.reports.charts import Bars
+from murmuration.reports.figures import Bars
 from murmuration.schedulers.negotiation.messages import MobileTask
 from murmuration.schedulers.negotiation.settings import NegotiationSettings
 from murmuration.simulation.messages.negotiation.cluster import Arrival, NegotiatingCluster

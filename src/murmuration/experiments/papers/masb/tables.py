@@ -13,7 +13,7 @@ from murmuration.experiments import parallel
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.specs import Spec, make_spec
 from murmuration.experiments.unplaced import describe_unplaced, refuse
-from murmuration.reports.charts import Bars
+from murmuration.reports.figures import Bars
 from murmuration.simulation.scenarios import scenario as sc
 
 PRESET = "masb-12k"

@@ -14,7 +14,7 @@ from murmuration.experiments.papers.masb import google, tables
 from murmuration.experiments.papers.masb.tables import Summary, execute, on_runs, type_bars
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.specs import Tables, make_spec
-from murmuration.reports.charts import Bars
+from murmuration.reports.figures import Bars
 from murmuration.simulation.scenarios import scenario as sc
 
 #: GB per minute by initial and re-allocation score.

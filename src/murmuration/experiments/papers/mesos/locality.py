@@ -13,7 +13,7 @@ import numpy as np
 from murmuration.base.random import generator
 from murmuration.experiments.replicates import draw_against_paper, interval, measure_row, replicate
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
-from murmuration.reports.charts import Bars
+from murmuration.reports.figures import Bars
 from murmuration.schedulers.offers.frameworks import ElasticFramework, Job, TaskSpec
 from murmuration.schedulers.offers.master import Rules
 from murmuration.schedulers.offers.messages import (

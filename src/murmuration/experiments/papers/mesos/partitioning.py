@@ -19,7 +19,7 @@ from murmuration.experiments.papers.mesos.partitioning_master import (
 from murmuration.experiments.papers.mesos.partitioning_slots import full_of_long, harmonic, table
 from murmuration.experiments.replicates import Interval, draw_against_paper, interval, replicate
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
-from murmuration.reports.charts import Bars, Chart, Series
+from murmuration.reports.figures import Bars, Chart, Series
 
 K, BETA, TRIALS = 100, 10.0, 2000
 #: The same by messages, with fewer slots.

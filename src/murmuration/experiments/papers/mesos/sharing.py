@@ -37,7 +37,7 @@ from murmuration.experiments.replicates import (
 )
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.statistics import t95
-from murmuration.reports.charts import Bars, Chart, Series
+from murmuration.reports.figures import Bars, Chart, Series
 
 PAPER_SPEEDUP = {FACEBOOK: 1.14, LARGE: 2.10, SPARK: 1.26, TORQUE: 0.96}
 PAPER_GATHER_S = 12.0

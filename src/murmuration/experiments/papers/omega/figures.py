@@ -12,7 +12,7 @@ from murmuration.experiments.papers.omega import monte_carlo as mc
 from murmuration.experiments.papers.omega.monte_carlo import Curve
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.statistics import middle
-from murmuration.reports.charts import Chart
+from murmuration.reports.figures import Chart
 
 SINGLE = {"scheduler.kind": "monolithic", "scheduler.paths": "single"}
 MULTI = {"scheduler.kind": "monolithic", "scheduler.paths": "multi"}

@@ -10,7 +10,7 @@ from typing import Any
 from murmuration.experiments import parallel, statistics, theory
 from murmuration.experiments.result import ReproductionSettings
 from murmuration.experiments.specs import Spec, make_spec, replicate_seeds
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 from murmuration.simulation.scenarios import scenario as sc
 
 CELLS = {"A": "omega-a", "C": "omega-c"}

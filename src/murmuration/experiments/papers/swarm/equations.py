@@ -9,7 +9,7 @@ from murmuration.experiments.papers.swarm import model as model
 from murmuration.experiments.papers.swarm.figures import START
 from murmuration.experiments.papers.swarm.model import Vector
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 
 SADDLE = "1 negative, 1 zero, 1 positive"
 SHARES = (0.1, 0.4, 0.49, 0.6)

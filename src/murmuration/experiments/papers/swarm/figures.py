@@ -20,7 +20,7 @@ from murmuration.experiments.papers.swarm.study import (
 )
 from murmuration.experiments.replicates import interval, measure_row
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
-from murmuration.reports.charts import Chart, Series
+from murmuration.reports.figures import Chart, Series
 from murmuration.schedulers.swarm.pheromone import LINEAR
 from murmuration.schedulers.swarm.search import CHORD, RING
 from murmuration.simulation.architectures.swarm import small as small
