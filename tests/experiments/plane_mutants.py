@@ -15,7 +15,7 @@ from murmuration.runtime.store import etcd
 from murmuration.runtime.store.etcd import EtcdStore
 from murmuration.runtime.store.interface import Entry, StoreError
 from murmuration.schedulers.agent import Disconnected, Message, Note
-from murmuration.schedulers.central import jobs, node_agent
+from murmuration.schedulers.central import jobs, node_agent, state
 from murmuration.schedulers.central import master as central_master
 from murmuration.schedulers.central.leader_lease import LeaderLease
 from murmuration.schedulers.central.leases import Leases
@@ -397,14 +397,18 @@ def a_framework_takes_its_runs_for_lost_with_the_connection(patch: Patch) -> Non
 
 @mutant
 def a_job_is_launched_twice(patch: Patch) -> None:
-    """A run that is lost is proposed again under its own number."""
+    """A run that is lost is placed again under its own number."""
 
-    def propose(self: jobs.JobTable, job: Any, task: Any, node: str, now: float) -> str:
+    def place(self: jobs.JobTable, job: Any, task: Any, node: str, now: float) -> None:
         task.run = max(0, task.run - 1)
-        return old(self, job, task, node, now)
+        old(self, job, task, node, now)
 
-    old = jobs.JobTable.propose
-    patch(jobs.JobTable, "propose", propose)
+    def next_run_name(job: Any, task: Any) -> str:
+        return f"{job.name}.{task.index}.{max(1, task.run)}"
+
+    old = jobs.JobTable.place
+    patch(jobs.JobTable, "place", place)
+    patch(state, "next_run_name", next_run_name)
 
 
 def patch_table(patch: Patch, module: Any, kind: type, function: Any) -> None:

@@ -14,7 +14,9 @@ from murmuration.placement.registry import resolve
 from murmuration.schedulers.central.jobs import JobRecord, JobTable
 from murmuration.schedulers.central.messages import SubmitJob
 from murmuration.schedulers.central.orders import requirements
-from murmuration.schedulers.central.placing import Round, Rows, is_simple
+from murmuration.schedulers.central.placing import Planned, Round, Rows, is_simple
+from murmuration.schedulers.central.queue.ordering import PlainQueue
+from murmuration.schedulers.queues.discipline import QueueSettings
 from murmuration.workload.job_spec import JobSpec
 
 CPU, GB = 1_000_000, 10**9
@@ -43,11 +45,14 @@ class Bench:
 
     def hold(self, job: JobRecord, *nodes: str) -> None:
         for task, node in zip(job.ready(0.0), nodes, strict=False):
-            self.jobs.confirm(self.jobs.propose(job, task, node, 0.0))
+            self.jobs.place(job, task, node, 0.0)
 
     def round(self) -> Round:
         rng = generator(1, "round")
         return Round(self.resources, self.placement, self.jobs, self.rows, rng, 0.0)
+
+    def plan(self, round_: Round) -> list[Planned]:
+        return PlainQueue(QueueSettings(), self.jobs).plan(round_)
 
     def allowed(self, job: JobRecord) -> str:
         """The nodes the rules of a job leave."""
@@ -57,7 +62,7 @@ class Bench:
         """The nodes of each job that is planned, in order."""
         return {
             part.job.name: "".join(NAMES[row] for _, row in part.tasks)
-            for part in self.round().plan(self.jobs.in_order())
+            for part in self.plan(self.round())
         }
 
 
@@ -129,7 +134,7 @@ def test_jobs_alike_need_not_ask_again() -> None:
     for k in range(3):
         bench.submit(f"large-{k}", resources={"cpu": 5})
     round_ = bench.round()
-    assert round_.plan(bench.jobs.in_order()) == [] and len(round_.infeasible) == 1
+    assert bench.plan(round_) == [] and len(round_.infeasible) == 1
 
 
 def test_priority_comes_before_order() -> None:

@@ -121,7 +121,7 @@ class Peers:
         elif (
             peer.role == "agent" and isinstance(message, FromAgent) and speaker_of(message) == node
         ):
-            self._check_agent(connection, message)
+            self._from_agent(connection, message)
         elif (
             peer.role == "scheduler"
             and self._frameworks.get(peer.name) is connection
@@ -198,20 +198,11 @@ class Peers:
             )
         )
 
-    def _check_agent(self, connection: Connection, message: FromAgent) -> None:
-        """A node speaks for itself alone: what cannot be is not heard, and its connection ends."""
+    def _find_fault(self, connection: Connection, message: FromAgent) -> str:
+        """What cannot be about a message: a node speaks for itself alone. Empty if it can be."""
         columns = len(self._master.settings.resources.names)
         fault = find_fault(message, columns, self._find_node)
-        fault = fault or _check_name(connection.peer.identity, message.node)
-        if not fault:
-            self._from_agent(connection, tidy(message))
-            return
-        log.warning("a node agent was not believed: %s", fault)
-        if isinstance(message, AgentJoined):
-            connection.send(Refused(message.session, fault), message.node)
-            connection.close()
-        else:
-            connection.abort()
+        return fault or _check_name(connection.peer.identity, message.node)
 
     def _find_node(self, framework: str, run: str) -> str | None:
         """The node a run is on; None if the run is not known (any more)."""
@@ -221,7 +212,17 @@ class Peers:
         return held.task.node if held is not None else None
 
     def _from_agent(self, connection: Connection, message: FromAgent) -> None:
-        """A message of a node agent, on the connection it has joined by."""
+        """A message of a node agent, on the connection it has joined by. What cannot be is not
+        heard, and the connection ends."""
+        if fault := self._find_fault(connection, message):
+            log.warning("a node agent was not believed: %s", fault)
+            if isinstance(message, AgentJoined):
+                connection.send(Refused(message.session, fault), message.node)
+                connection.close()
+            else:
+                connection.abort()
+            return
+        message = tidy(message)
         node, key = message.node, (message.node, message.session)
         if isinstance(message, AgentJoined) and key not in self._sessions:
             self._forget_session(connection, node)

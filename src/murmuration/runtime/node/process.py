@@ -83,20 +83,21 @@ class JournalNotes:
     """The notes of a node agent, in the journal of its executor: each is a line that is on disk
     when it is added."""
 
-    def __init__(self, executor: Executor | EmulatedExecutor) -> None:
-        self._executor = executor
+    def __init__(self, hosted: Hosted) -> None:
+        self._hosted = hosted
 
     def add_event(self, event: Message, now: float) -> None:
         """Events are not kept: what runs is found again by looking."""
 
     def add_fact(self, fact: Message, now: float) -> None:
+        executor = self._hosted.executor
         match fact:
             case RunStopping():
-                self._executor.note_stop(fact)
+                executor.note_stop(fact)
             case RunOver(ended):
-                self._executor.note_end(ended)
+                executor.note_end(ended)
             case RunForgotten(run):
-                self._executor.forget(run)
+                executor.forget(run)
 
     def write(self) -> None:
         return None
@@ -117,41 +118,44 @@ class Hosted:
         self.usage: dict[str, tuple[float, int]] = {}
         self.executor: Executor | EmulatedExecutor
         self.sessions: ExecSessions | None = None
+        self.folder = Path(options.folder) / NODES / options.name
+        identity = secrets.token_hex(8) if node is not None else self._take_folder()
+        about = options if node is None else node
+        self.agent = CentralNodeAgent(about.name, identity, about.resources, about.attributes)
+        #: What comes by the connection and what the executor sees is told to it.
+        self.driver = LiveDriver(
+            self.agent, self._host.monotonic, JournalNotes(self), self._carry_out
+        )
         if node is not None:
-            self.executor = EmulatedExecutor(self.tell)
-            self.agent = CentralNodeAgent(
-                node.name, secrets.token_hex(8), node.resources, node.attributes
-            )
+            self.executor = EmulatedExecutor(self.driver.tell)
         else:
-            identity = self._take_folder(Path(options.folder) / NODES / options.name, options)
-            self.agent = CentralNodeAgent(
-                options.name, identity, options.resources, options.attributes
-            )
-        notes = JournalNotes(self.executor)
-        self._driver = LiveDriver(self.agent, self._host.monotonic, notes, self._carry_out)
+            self._make_executor(options)
 
-    def _take_folder(self, folder: Path, options: AgentOptions) -> str:
+    def _take_folder(self) -> str:
         """The folder of a node is one agent's at a time; its identity outlives the agent."""
+        folder = self.folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = hold(folder / AGENT_LOCK, f"a node agent named {folder.name!r}")
         with contextlib.suppress(FileExistsError), open(folder / "identity", "x") as file:
             file.write(secrets.token_hex(8))
-        isolation, host = self._host.isolate(options), self._host
+        return (folder / "identity").read_text()
+
+    def _make_executor(self, options: AgentOptions) -> None:
+        """An executor on what earlier agents have left in the folder, and a watchdog beside it."""
+        isolation, host, folder = self._host.isolate(options), self._host, self.folder
         self._lease = Lease(folder)
         fenced = FencedRuns(folder)
         self.executor = Executor(
-            folder / "tasks", isolation, fenced.read, self.tell, host, options.volumes
+            folder / "tasks", isolation, fenced.read, self.driver.tell, host, options.volumes
         )
         self.sessions = ExecSessions(isolation, self.executor.running)
         # What an earlier agent left may run for as long as its lease says, and not a lease longer
         # for every agent that starts.
         self._leased_until_s = min(self._lease.read(), host.monotonic() + FIRST_LEASE_S)
         self._lease.write(self._leased_until_s)
-        self.folder = folder
         host.end_watchdog(folder)
         fenced.keep(self.executor.unsettled)
         self._watchdog = host.start_watchdog(folder, folder / "tasks", isolation)
-        return (folder / "identity").read_text()
 
     def begin(self) -> None:
         """Find what an agent before this one has left."""
@@ -159,7 +163,7 @@ class Hosted:
         now, stopping = self._host.monotonic(), self.executor.stopping
         self.agent.find(runs, ended, now, stopping, self._leased_until_s)
         self.executor.watch_found()
-        self._driver.start()
+        self.driver.start()
 
     async def look(self) -> None:
         """Once a second: at the tasks, and at the watchdog, which must not be gone. What was
@@ -174,9 +178,6 @@ class Hosted:
             self._watchdog = self._host.start_watchdog(
                 self.folder, self.folder / "tasks", self.executor.isolation
             )
-
-    def tell(self, event: Message) -> None:
-        self._driver.tell(event)
 
     def _carry_out(self, effect: Send | Do) -> None:
         match effect:
@@ -251,7 +252,7 @@ class Hosted:
             asyncio.get_running_loop().call_soon(self._clear_up, left)
 
     def close(self) -> None:
-        self._driver.close()
+        self.driver.close()
         if self.sessions is not None:
             self.sessions.close()
         if isinstance(self.executor, Executor):
@@ -322,7 +323,7 @@ class AgentProcess:
     async def _leave(self) -> None:
         """End all tasks and tell the master of it, if that can be done."""
         for hosted in self._hosted.values():
-            hosted.tell(Leave())
+            hosted.driver.tell(Leave())
         deadline = self.host.monotonic() + LEAVE_S
         while (
             any(hosted.agent.busy for hosted in self._hosted.values())
@@ -377,7 +378,7 @@ class AgentProcess:
         self._connection = connection
         self._session = self._next_session()
         for hosted in self._hosted.values():
-            hosted.tell(Connected(MASTER, self._session))
+            hosted.driver.tell(Connected(MASTER, self._session))
 
     def _next_session(self) -> int:
         """A number larger than that of every connection before, also by an agent before this one
@@ -391,7 +392,7 @@ class AgentProcess:
             return
         if isinstance(message, ToAgent):
             set_term(message.term)
-            hosted.tell(message)
+            hosted.driver.tell(message)
         elif isinstance(message, ReadOutput):
             # After the turn of what came before it: the launch of the run may be among that.
             loop = asyncio.get_running_loop()
@@ -437,7 +438,7 @@ class AgentProcess:
         if connection is self._connection:
             self._connection = None
             for hosted in self._hosted.values():
-                hosted.tell(Disconnected(MASTER, self._session))
+                hosted.driver.tell(Disconnected(MASTER, self._session))
 
     def send(self, message: Any, node: str) -> None:
         if self._connection is not None:

@@ -28,7 +28,7 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from murmuration.cluster.constraints import Constraint
@@ -200,6 +200,12 @@ def run_name(job: JobRecord, task: TaskRecord) -> str:
     return f"{job.name}.{task.index}.{task.run}"
 
 
+def next_run_name(job: JobRecord, task: TaskRecord) -> str:
+    """What the next run of a task will be called. A number is used up when the run is placed, so
+    that a proposal which is refused leaves no trace."""
+    return f"{job.name}.{task.index}.{task.run + 1}"
+
+
 def backoff_s(spec: JobSpec, failures: int) -> float:
     """How long a task waits after its n-th failure in a row."""
     return min(spec.restart.backoff_s * 2.0 ** min(failures - 1, 60), spec.restart.backoff_max_s)
@@ -226,8 +232,6 @@ class JobTable:
     queue: dict[str, JobRecord] = field(default_factory=dict)
     #: Services that are being updated.
     rolling: dict[str, JobRecord] = field(default_factory=dict)
-    #: Runs that hold a place and are not accepted yet, and the task as it was before.
-    proposed: dict[str, TaskRecord] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)
     #: Jobs that have ended and whose names are still theirs, in the order of their ends.
     ended: dict[str, JobRecord] = field(default_factory=dict)
@@ -319,12 +323,10 @@ class JobTable:
 
     # What becomes of runs.
 
-    def propose(self, job: JobRecord, task: TaskRecord, node: str, now: float) -> str:
-        """The next run of a task shall go to a node. It holds its place there from now on, so that
-        the rest of a plan sees it; but it is no fact before it is accepted (`confirm`)."""
-        # A copy of the whole record, because a refusal must leave no trace: the next attempt has
-        # the same number, and the reason that a user sees is the one from before.
-        before = replace(task)
+    def place(self, job: JobRecord, task: TaskRecord, node: str, now: float) -> None:
+        """The next run of a task goes to a node: the ledger has accepted it, so this is a fact, and
+        the run holds its place there from now on."""
+        assert task.state is CentralTaskState.WAITING, f"{run_name(job, task)} does not wait"
         task.run += 1
         task.state, task.node, task.placed_s, task.code = CentralTaskState.STARTING, node, now, None
         task.reason = task.stopped_for = ""
@@ -332,30 +334,12 @@ class JobTable:
         task.healthy_s, task.version = None, job.rollout.version
         self._unwait(job, task)
         self._hold(job, task)
-        run = run_name(job, task)
-        self.proposed[run] = before
-        return run
+        version = None if job.rollout.previous is None else task.version
+        self.facts.append(TaskPlaced(job.name, task.index, task.run, node, version))
 
-    def confirm(self, run: str) -> None:
-        """A proposal was accepted: now it is a decision."""
-        if self.proposed.pop(run, None) is not None:
-            job, task = self.runs[run]
-            version = None if job.rollout.previous is None else task.version
-            self.facts.append(TaskPlaced(job.name, task.index, task.run, task.node, version))
-
-    def withdraw(self, run: str, ready_s: float) -> None:
-        """A proposal was refused: the task waits as before, and is not tried again before
-        `ready_s`."""
-        before = self.proposed.pop(run, None)
-        if before is None:
-            return
-        job, task = self.runs[run]
-        self._release(job, task)
-        for name in TaskRecord.__slots__:
-            setattr(task, name, getattr(before, name))
+    def postpone(self, task: TaskRecord, ready_s: float) -> None:
+        """A task waits on and is not tried again before `ready_s`."""
         task.ready_s = ready_s
-        job.waiting[task.index] = None
-        self.queue[job.name] = job
         heapq.heappush(self._timers, ready_s)
 
     def start(self, run: str, now: float) -> None:

@@ -140,7 +140,7 @@ class CentralMaster(MasterState):
             lambda job, reason: self.jobs.give_up(job, reason, self._now)
         )
         self._note_jobs()
-        assert not self.jobs.proposed, "a proposal was neither accepted nor refused"
+        assert not self._proposed, "a proposal was neither accepted nor refused"
         return [*self._notes, *self._effects]
 
     @property
@@ -427,25 +427,29 @@ class CentralMaster(MasterState):
                 elif isinstance(message, ResourceOffer):
                     reply = self._reply(message)
                     # Said before the reply, or what it leaves would be offered once more.
-                    waiting += [reply] if self.jobs.queue else [SetNeedsOffers(JOBS, False), reply]
+                    is_last = not self._has_more()
+                    waiting += [SetNeedsOffers(JOBS, False), reply] if is_last else [reply]
                 else:
                     self._answered(message)
 
     def _answered(self, message: Message) -> None:
-        """The ledger's answer to what the job manager proposed: only now it is a decision."""
+        """The ledger has refused what the job manager proposed: it waits. What is accepted is told
+        by a `LaunchTask`."""
+        refused: tuple[str, ...] = ()
         if isinstance(message, Committed):
-            for run in message.accepted:
-                self.jobs.confirm(run)
-            for run in message.refused:
-                self.jobs.withdraw(run, self._now + RETRY_S)
+            refused = message.refused
         elif isinstance(message, StatusUpdate) and message.status is Status.LOST:
-            self.jobs.withdraw(message.task, self._now + RETRY_S)
+            refused = (message.task,)
+        for run in refused:
+            proposal = self._proposed.pop(run, None)
+            if proposal is not None:
+                self.jobs.postpone(proposal.task, self._now + RETRY_S)
 
     def _launch(self, message: LaunchTask) -> None:
         task, order = message.task, message.task.payload
         if message.framework == JOBS:
-            # Of an offer: a transaction was answered before.
-            self.jobs.confirm(task.task)
+            # What was proposed is accepted: only now it is a decision.
+            self.jobs.place(*self._proposed.pop(task.task), self._now)
         # What came over a wire or out of a log is not typed yet: payloads belong to the frameworks.
         typed = order if isinstance(order, Order) else msgspec.convert(order, Order)
         self._send(

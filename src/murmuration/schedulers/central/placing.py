@@ -10,17 +10,15 @@ becomes a fact. Between plan and answer the table cannot change, so a refusal is
 ledger that the plan did not know (a share that is kept for short tasks, say), and the tasks simply
 wait on.
 
-The queue is not blocked by its head. A job that finds no room is passed over, and with it all that
-ask for the same under the same constraints: in a full cluster ten thousand waiting tasks cost one
-look for each kind. Jobs with rules about other tasks are never passed over in that way, since what
-is planned for the jobs before them can make room for them.
+In which order jobs are placed is decided by the queue (`queue/ordering.py`); a round knows where
+the tasks of one job may go, and what the plan has taken so far.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,8 +34,6 @@ from murmuration.schedulers.central.access import QuotaRound
 from murmuration.schedulers.central.jobs import JobRecord, JobTable, TaskRecord
 
 NodeMask = NDArray[np.bool_]
-#: Seeks room for tasks of a job that found none, among what runs.
-Seek = Callable[[JobRecord, list[TaskRecord]], bool]
 
 
 @dataclass
@@ -91,26 +87,6 @@ class Round:
             held[_host(attributes, name)]
             for name, attributes in zip(names, self.rows.attributes, strict=True)
         ]
-
-    def plan(self, queue: Iterable[JobRecord], seek: Seek | None = None) -> list[Planned]:
-        """Where the waiting tasks of each job go, in order of the queue. A job that finds no room
-        holds up nobody; where running tasks may make way, room is sought for what is left of it."""
-        planned = []
-        for job in queue:
-            tasks = self.ready(job)
-            if not tasks or not self.rows.names:
-                continue
-            kind = (job.request, job.constraints)
-            is_alike = is_simple(job) and kind in self.infeasible
-            placements = [] if is_alike else self.place(job, tasks)
-            if placements:
-                planned.append(Planned(job, placements))
-            elif is_simple(job) and not job.spec.gang:
-                # Not for a gang: there may be room for a few of its tasks, and so for others.
-                self.infeasible.add(kind)
-            if seek is not None and len(placements) < len(tasks):
-                seek(job, tasks[len(placements) :])
-        return planned
 
     def ready(self, job: JobRecord, whole: bool = False) -> list[TaskRecord]:
         """The waiting tasks of a job that may start now, if there is room for them."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,12 @@ from murmuration.cluster.reasons import Never
 from murmuration.placement.registry import Placement
 from murmuration.schedulers.admission import explain_never, explain_unmet
 from murmuration.schedulers.central.access import AccessTable
-from murmuration.schedulers.central.jobs import JobRecord, JobTable
+from murmuration.schedulers.central.jobs import (
+    JobRecord,
+    JobTable,
+    TaskRecord,
+    next_run_name,
+)
 from murmuration.schedulers.central.leases import Leases
 from murmuration.schedulers.central.messages import JOBS
 from murmuration.schedulers.central.orders import make_order, requirements
@@ -81,10 +87,19 @@ class NodeRecord:
     unwell_s: float = 0.0
 
 
+class Proposal(NamedTuple):
+    """The next run of a task, and the node it shall go to."""
+
+    job: JobRecord
+    task: TaskRecord
+    node: str
+
+
 class MasterState:
     """The tables of a master, and the decisions that follow from them."""
 
     def __init__(self, settings: CentralSettings, seed: int) -> None:
+        assert settings.queue is None or not settings.by_offers, "offers have no queue to order"
         self.settings = settings
         self.nodes: dict[str, NodeRecord] = {}
         self.draining: set[str] = set()
@@ -94,6 +109,8 @@ class MasterState:
         self.changes = JobChanges(self.jobs, self.check, self._is_up)
         self.access = AccessTable()
         self._transactions = 0
+        #: Runs that the ledger was asked to accept and has not answered yet.
+        self._proposed: dict[str, Proposal] = {}
         self.queue = make_queue(
             settings.queue, settings.queue_settings, self.jobs, settings.reservations
         )
@@ -193,21 +210,22 @@ class MasterState:
         free = np.array([part.unlimited for part in offer.slices], dtype=np.int64)
         rows = Rows(names, tuple(self.nodes[name].attributes for name in names), total, free)
         round_ = self.round(rows, self.rng)
-        planned = round_.plan(self.jobs.in_order())
+        planned = self.queue.plan(round_)
         self.policy_errors = round_.policy_errors
         tasks = tuple(task for part in planned for task in self._orders(part, rows))
         return ReplyToOffer(JOBS, offer.offer, tasks, REFUSE_S)
 
     def _orders(self, part: Planned, rows: Rows) -> tuple[Task, ...]:
+        """What the ledger is asked for. Nothing of it is in the job table before it is accepted."""
         job, tasks = part.job, []
         for record, row in part.tasks:
-            run = self.jobs.propose(job, record, rows.names[row], self._now)
-            tasks.append(
-                Task(
-                    run,
-                    record.node,
-                    job.request,
-                    payload=make_order(job, record.index, record.run, record.node),
-                )
-            )
+            run, node = next_run_name(job, record), rows.names[row]
+            self._proposed[run] = Proposal(job, record, node)
+            order = make_order(job, record.index, record.run + 1, node)
+            tasks.append(Task(run, node, job.request, payload=order))
         return tuple(tasks)
+
+    def _has_more(self) -> bool:
+        """Whether a task waits that is not proposed."""
+        waiting = sum(len(job.waiting) for job in self.jobs.queue.values())
+        return waiting > len(self._proposed)

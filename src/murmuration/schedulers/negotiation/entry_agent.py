@@ -62,7 +62,7 @@ class EntryAgent(Giver):
         self._asking, self._turns = set(), deque()
         super()._start()
         for owned in self.memory.in_state(TaskState.WAITING):
-            self._begin(owned.task.name)
+            self._ask_broker(Negotiation(owned.task.name))
 
     def _on_submit(self, submit: m.SubmitTask) -> None:
         """A task submitted twice is the same task; its name says so."""
@@ -70,7 +70,7 @@ class EntryAgent(Giver):
         if name not in self.memory.tasks:
             self._note(TaskAdmitted(submit.task))
             self.use[name] = assumed_use(submit.task)
-            self._begin(name)
+            self._ask_broker(Negotiation(name))
 
     # Portions.
 

@@ -138,14 +138,16 @@ class Giver(NegotiationAgent):
             negotiation = Negotiation(
                 owned.task.name, number=owned.migration[1], target=owned.target
             )
-            self._register(negotiation)
+            self._by_number[negotiation.number] = negotiation
             self._wait(negotiation, NegotiationPhase.HAND_OVER, 0.0)
 
     # Time.
 
     def _wait(self, negotiation: Negotiation, phase: NegotiationPhase, seconds: float) -> None:
-        """Enter a phase; if it lasts longer than this, something is done about it."""
+        """Enter a phase; if it lasts longer than this, something is done about it. A negotiation
+        is under way from its first phase on."""
         self._phases_before.setdefault(negotiation.task, negotiation.phase)
+        self.negotiations[negotiation.task] = negotiation
         negotiation.phase, negotiation.deadline = phase, self._now + seconds
         if seconds < math.inf:
             self._set_timer(negotiation.deadline, self._when_late, negotiation)
@@ -174,15 +176,6 @@ class Giver(NegotiationAgent):
                 self._choose(negotiation)
 
     # Step 2: candidates from a broker.
-
-    def _begin(self, name: str) -> None:
-        negotiation = Negotiation(name)
-        self._register(negotiation)
-        self._ask_broker(negotiation)
-
-    def _register(self, negotiation: Negotiation) -> None:
-        self.negotiations[negotiation.task] = negotiation
-        self._by_number[negotiation.number] = negotiation
 
     def _renumber(self, negotiation: Negotiation) -> int:
         """A new number for the next step: answers to the last one are no longer heard."""

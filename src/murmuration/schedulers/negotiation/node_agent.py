@@ -359,7 +359,7 @@ class NegotiatingNode(Giver):
         ]
         for owned in [h for h in staying if not self._may_stay(h.task)]:
             if self._movable(owned):
-                self._begin(owned.task.name)
+                self._ask_broker(Negotiation(owned.task.name))
                 staying.remove(owned)
         if not self.overloaded():
             return
@@ -371,7 +371,7 @@ class NegotiatingNode(Giver):
                 guaranteed -= owned.task.request
         if is_overloaded(self._amounts, used, guaranteed):
             for owned in self._select_tasks(staying, used, guaranteed):
-                self._begin(owned.task.name)
+                self._ask_broker(Negotiation(owned.task.name))
 
     def _may_stay(self, task: MobileTask) -> bool:
         is_too_large = any(map(operator.gt, task.request, self.total))
@@ -438,7 +438,7 @@ class NegotiatingNode(Giver):
                 best, chosen = gain / self.megabytes(owned), name
         if chosen:
             self.counts["offloads"] += 1
-            self._begin(chosen)
+            self._ask_broker(Negotiation(chosen))
 
     def _score(self, used: Any) -> float:
         return sras_bands(np.where(self._amounts > 0, used / np.maximum(self._amounts, 1), -1.0))

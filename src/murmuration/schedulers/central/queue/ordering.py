@@ -16,7 +16,7 @@ import numpy as np
 
 from murmuration.base.arrays import Amounts
 from murmuration.schedulers.central.jobs import JobRecord, JobTable
-from murmuration.schedulers.central.placing import Planned, Round
+from murmuration.schedulers.central.placing import Planned, Round, is_simple
 from murmuration.schedulers.central.queue.look import QueueRound
 from murmuration.schedulers.central.queue.preemption import MakingWay, find_awaited
 from murmuration.schedulers.central.queue.windows import (
@@ -39,7 +39,13 @@ from murmuration.schedulers.queues.use import RecentUse
 
 @dataclass
 class PlainQueue:
-    """By priority and submission, task by task; no job holds up another."""
+    """By priority and submission, task by task; no job holds up another.
+
+    The queue is not blocked by its head. A job that finds no room is passed over, and with it all
+    that ask for the same under the same constraints: in a full cluster ten thousand waiting tasks
+    cost one look for each kind. Jobs with rules about other tasks are never passed over in that
+    way, since what is planned for the jobs before them can make room for them.
+    """
 
     settings: QueueSettings
     jobs: JobTable
@@ -49,8 +55,25 @@ class PlainQueue:
         return self.jobs.in_order()
 
     def plan(self, round_: Round) -> list[Planned]:
-        is_on = self.settings.preempt != "no"
-        return round_.plan(self.jobs.in_order(), MakingWay(round_, False).seek if is_on else None)
+        """Where the waiting tasks of each job go. Where running tasks may make way, room is sought
+        for what is left of a job."""
+        making_way = MakingWay(round_, False) if self.settings.preempt != "no" else None
+        planned = []
+        for job in self.jobs.in_order():
+            tasks = round_.ready(job)
+            if not tasks or not round_.rows.names:
+                continue
+            kind = (job.request, job.constraints)
+            is_alike = is_simple(job) and kind in round_.infeasible
+            placements = [] if is_alike else round_.place(job, tasks)
+            if placements:
+                planned.append(Planned(job, placements))
+            elif is_simple(job) and not job.spec.gang:
+                # Not for a gang: there may be room for a few of its tasks, and so for others.
+                round_.infeasible.add(kind)
+            if making_way is not None and len(placements) < len(tasks):
+                making_way.seek(job, tasks[len(placements) :])
+        return planned
 
     def next_change_s(self, now: float) -> float:
         """When the queue is to be looked at though nothing has happened."""
