@@ -17,11 +17,11 @@ from murmuration.assignment.moves import order_moves
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import Problem, describe, find_broken
 from murmuration.assignment.reasons import why_unplaced
+from murmuration.assignment.search.choice import new_breaks
 from murmuration.assignment.search.consolidate import can_drain
 from murmuration.assignment.search.fewest import fewest_moves
 from murmuration.base.arrays import Flags
 from murmuration.planning.changes import remove_nodes, why_fixed
-from murmuration.planning.choice import new_breaks
 
 #: Nodes for which moves of others are looked for.
 WITH_MOVES_MAX = 50

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -14,20 +15,20 @@ from murmuration.assignment.objectives import Objective
 from murmuration.assignment.packed import Work, pack
 from murmuration.assignment.problem import Problem, describe
 from murmuration.assignment.reasons import why_unplaced
-from murmuration.assignment.search.construct import BASELINES, construct
-from murmuration.assignment.search.fewest import Fewest, fewest_moves
-from murmuration.assignment.search.search import Search, Settings
-from murmuration.assignment.search.seeds import seed_placements
-from murmuration.base.arrays import Floats, Indices, Integers, Placement
-from murmuration.planning import pymoo_peer
-from murmuration.planning.choice import (
+from murmuration.assignment.search.choice import (
     add_moves,
     choose,
     new_breaks,
     reference_placement,
     show_front,
 )
-from murmuration.planning.deadline import SEARCH_SHARE, Deadline
+from murmuration.assignment.search.construct import BASELINES, construct
+from murmuration.assignment.search.fewest import Fewest, fewest_moves
+from murmuration.assignment.search.search import Search, Settings
+from murmuration.assignment.search.seeds import seed_placements
+from murmuration.base.arrays import Floats, Indices, Integers, Placement
+from murmuration.planning import pymoo_peer
+from murmuration.planning.deadline import CHOICE_SHARE, SEARCH_SHARE, Deadline
 from murmuration.planning.nodes import Kept, why_kept
 from murmuration.planning.rehearsal import MoveRehearsal, pace_of, rehearse
 
@@ -112,7 +113,8 @@ def make_plan(
     else:
         search = _search(work, wanted, options, fewest, progress)
         front, placements = show_front(search, len(wanted))
-        order = choose(search, work, options, fewest)
+        late = partial(options.deadline.is_over, CHOICE_SHARE)
+        order = choose(search, fewest, not options.objectives, late)
         history, evaluations = search.history, search.evaluations
         baselines = _baselines(work, search.constructed)
     if options.pymoo and len(work.packed.movable):

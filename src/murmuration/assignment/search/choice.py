@@ -7,9 +7,9 @@ other, and the first whose moves can all be made is taken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,10 +26,6 @@ from murmuration.assignment.search.search import Search
 from murmuration.assignment.search.seeds import OF_MOVES
 from murmuration.assignment.search.selection import rank_by_knee, rank_fronts, rank_rows, sov
 from murmuration.base.arrays import Flags, Floats, Indices, Integers, Placement
-from murmuration.planning.deadline import CHOICE_SHARE
-
-if TYPE_CHECKING:
-    from murmuration.planning.plan import Options
 
 #: Rows of the front whose moves are put in order before the best of them is taken as it is.
 ORDERED_MAX = 12
@@ -70,39 +66,41 @@ class RankedFront(NamedTuple):
     weights: Floats
 
 
-def rank(search: Search, work: Work, options: Options, fewest: Fewest | None) -> RankedFront:
+def rank(search: Search, fewest: Fewest | None, by_knee: bool) -> RankedFront:
     """The rows of the front in the order in which they are tried.
 
     With objectives of the user's the best mean normalised objective comes first, among those no
     worse than the reference in anything and better in something; between equals the fewest moves.
-    Without, the knee: what is gained for each move. Moves do not count as worse, because the
+    Without, `by_knee`: what is gained for each move. Moves do not count as worse, because the
     present placement has none.
     """
     weights = np.array([objective.weight for objective in search.objectives])
     names = [objective.name for objective in search.objectives]
     counted = np.array([name not in OF_MOVES for name in names])
-    front = search.archive.front
+    front, work = search.archive.front, search.work
     running = bool((work.problem.node_of >= 0).any())
     moves = front[:, names.index("moves")] if running else np.zeros(len(front))
     base = fewest.node_of if fewest is not None else reference_placement(work)
     reference = search.measure(work.placement(base)[None])[0][0]
-    if options.objectives or not running:
+    if not (by_knee and running):
         rows = rank_rows(front, weights, reference, counted, or_equal=not running, ties=moves)
     else:
-        limited = of.MOVES in dict(options.limits)
+        limited = of.MOVES in dict(search.settings.limits)
         rows = rank_by_knee(front, reference, counted, moves, limited)
     return RankedFront(rows, counted, weights)
 
 
-def choose(search: Search, work: Work, options: Options, fewest: Fewest | None) -> MoveOrder:
+def choose(
+    search: Search, fewest: Fewest | None, by_knee: bool, is_late: Callable[[], bool]
+) -> MoveOrder:
     """The order of moves to the best placement of the front that can be reached; if the best ones
-    all lose moves, the one that ends best."""
-    ranked = rank(search, work, options, fewest)
+    all lose moves, the one that ends best. When it `is_late` no further one is tried."""
+    work, ranked = search.work, rank(search, fewest, by_knee)
     orders: list[MoveOrder] = []
     for row in ranked.rows[:ORDERED_MAX].tolist():
-        if orders and options.deadline.is_over(CHOICE_SHARE):
+        if orders and is_late():
             break
-        node_of = _finish(search, work, search.archive.placements[row], ranked, options)
+        node_of = _finish(search, search.archive.placements[row], ranked)
         orders.append(order_moves(work, node_of))
         if not orders[-1].blocked and not new_breaks(work.problem, orders[-1]):
             return orders[-1]
@@ -111,15 +109,13 @@ def choose(search: Search, work: Work, options: Options, fewest: Fewest | None) 
     merit = sov(values, ranked.weights)
     best = orders[int(np.lexsort((merit, bad))[0])]
     base = fewest.node_of if fewest is not None else work.problem.node_of
-    return best if _is_worth(search, work, ranked, best, base) else order_moves(work, base)
+    return best if _is_worth(search, ranked, best, base) else order_moves(work, base)
 
 
-def _is_worth(
-    search: Search, work: Work, ranked: RankedFront, order: MoveOrder, base: Indices
-) -> bool:
+def _is_worth(search: Search, ranked: RankedFront, order: MoveOrder, base: Indices) -> bool:
     """Whether what an order ends in is better than what there is, in anything that was asked for,
     or has more tasks placed. Moves that got lost on the way may have been all that was gained."""
-    problem, ended = work.problem, order.node_of
+    work, problem, ended = search.work, search.work.problem, order.node_of
     if (ended >= 0).sum() > (base >= 0).sum():
         return True
     if len(violations(problem, ended)) < len(violations(problem, base)):
@@ -136,17 +132,16 @@ def new_breaks(problem: Problem, order: MoveOrder) -> list[Violation]:
     return new_violations(problem, problem.with_leaving(order.node_of), problem.present)
 
 
-def _finish(
-    search: Search, work: Work, placement: Placement, ranked: RankedFront, options: Options
-) -> Indices:
+def _finish(search: Search, placement: Placement, ranked: RankedFront) -> Indices:
     """A placement without moves that buy nothing, and with room made for whoever has no node."""
+    work = search.work
     built_in = all(objective.index >= 0 for objective in search.objectives)
     if built_in and (work.problem.node_of >= 0).any():
         columns = search.columns[ranked.counted]
         lean = keep_at_home(work.packed, placement, columns)
         placement = lean if search.is_allowed(lean) else placement
     node_of = work.restore(placement)
-    return node_of if options.limits else place_rest(work.problem, node_of)
+    return node_of if search.settings.limits else place_rest(work.problem, node_of)
 
 
 def place_rest(problem: Problem, node_of: Indices) -> Indices:

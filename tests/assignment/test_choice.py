@@ -9,8 +9,8 @@ from murmuration.assignment.moves import MoveOrder, MoveStep, order_moves
 from murmuration.assignment.objectives import parse_objective
 from murmuration.assignment.packed import Work
 from murmuration.assignment.problem import problem_of
+from murmuration.assignment.search import choice
 from murmuration.base.arrays import Indices
-from murmuration.planning import choice
 from murmuration.planning.plan import Options, make_plan
 
 
