@@ -40,6 +40,8 @@ export interface Session {
   role: string;
   may_submit: boolean;
   may_operate: boolean;
+  /** When the log of a cluster that is gone ended. */
+  recorded_s: number | null;
 }
 export interface Snapshot {
   index: number;

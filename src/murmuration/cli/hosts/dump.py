@@ -44,7 +44,7 @@ def dump(to: Path, folder: Path | None, as_json: bool) -> None:
     """Collect what a bug report needs in one file, without secrets.
 
     It has the cluster's log, how it stands, and the ends of the logs of parts on this host. Tokens,
-    keys, environments and arguments of jobs are not in it. The command replay opens it.
+    keys, environments and arguments of jobs are not in it. The commands replay and view open it.
     """
     if to.exists():
         raise InputError(f"{to}: expected a file that is not there yet")

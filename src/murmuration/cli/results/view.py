@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import click
 
+from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.cli.live import common as live
+from murmuration.runtime.folder import STORE
 
 
 @click.command()
-@click.argument("places", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN...]")
+@click.argument("places", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN|PLAN|DUMP...]")
 @live.DIR
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page of runs.")
 @click.option(
@@ -26,9 +29,11 @@ def view(
 ) -> None:
     """Look at a cluster or at runs in a browser.
 
-    Without RUN it prints a link to the page of the live cluster, which works once, within ten
-    minutes. RUN is the folder of a run, a comparison, a sweep, a plan or a reproduction; several
-    runs are drawn side by side on one time axis. Their page is served on this host until Ctrl-C.
+    Without a name it prints a link to the page of the live cluster, which works once, within ten
+    minutes. RUN is the folder of a run, a comparison, a sweep or a reproduction; several runs are
+    drawn side by side on one time axis. PLAN is the folder of a plan. DUMP is a file of murmur
+    dump, or the folder or store.db of a cluster that is down: its pages as they were at the end.
+    Pages are served on this host until Ctrl-C.
 
     \\b
     Examples:
@@ -39,6 +44,15 @@ def view(
         from murmuration.cli.live.up import page_link
 
         _print_link(page_link(folder), as_json)
+        return
+    if len(places) == 1 and is_recorded_cluster(places[0]):
+        if out is not None:
+            raise InputError(
+                f"{places[0]}: the pages of a cluster are served, not written to --out"
+            )
+        from murmuration.experiments.recordings.cluster_page import serve_recorded
+
+        serve_recorded(places[0], port, lambda url: _print_link(url, as_json))
         return
     from murmuration.experiments.pages.view import view_text
 
@@ -52,6 +66,13 @@ def view(
     from murmuration.cli.results.serve import serve_page
 
     serve_page(text, port, lambda url: _print_link(url, as_json))
+
+
+def is_recorded_cluster(place: Path) -> bool:
+    """Whether this is a file of `murmur dump`, the folder of a cluster or its store."""
+    if place.is_dir():
+        return (place / STORE).is_file()
+    return place.is_file() and (place.name == STORE or tarfile.is_tarfile(place))
 
 
 def _print_link(link: str, as_json: bool) -> None:

@@ -108,13 +108,19 @@ class _Replayer:
 Line = tuple[int, float, str, Any]
 
 
-def replay(log: Iterable[Line], make: Callable[[Any], CentralMaster]) -> Replay:
+def replay(
+    log: Iterable[Line],
+    make: Callable[[Any], CentralMaster],
+    look: Callable[[int, float], None] = lambda number, at_s: None,
+) -> Replay:
     """Feed the events of a log to a master like the one that wrote it, and compare what comes out.
 
-    A log whose beginning was dropped is taken up where the next master started.
+    A log whose beginning was dropped is taken up where the next master started. Before each line
+    somebody may `look` at what the master has become.
     """
     replayer, lines = _Replayer(), list(log)
     for k, (number, at_s, side, value) in enumerate(lines):
+        look(number, at_s)
         if side == "options":
             replayer.begin(make(value))
         elif side == "event":

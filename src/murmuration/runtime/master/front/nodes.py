@@ -75,6 +75,10 @@ class NodeColumns:
         self._meter.take_changed()
         self._allocate(len(self.names))
         self._read(self.names)
+        self.measure_all()
+
+    def measure_all(self) -> None:
+        """Take over what was measured, of every node."""
         self._measure([name for name in self.names if name in self._meter.nodes])
 
     def _measure(self, names: Sequence[str]) -> None:

@@ -82,7 +82,7 @@ class Overview:
         self._seen = 0
         self._watchers = 0
         self._ticked = asyncio.Event()
-        self._samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
+        self.samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
         self.epoch = 0
         self.last: ClusterSnapshot | None = None
 
@@ -96,7 +96,7 @@ class Overview:
                     self.tick()
                 if self._clock() >= next_sample_s:
                     next_sample_s = self._clock() + SAMPLE_S
-                    self._samples.append(self._sample())
+                    self.samples.append(self.sample())
             except Exception:
                 log.exception("a snapshot of the cluster failed")
             await asyncio.sleep(TICK_S)
@@ -157,7 +157,7 @@ class Overview:
 
     # Samples.
 
-    def _sample(self) -> Sample:
+    def sample(self) -> Sample:
         waiting, active = self._tasks()
         totals = {
             name: (parts[1] / parts[0], parts[3] / parts[0]) if parts[0] else (0.0, 0.0)
@@ -195,7 +195,7 @@ class Overview:
         }
 
     def history(self) -> HistoryAnswer:
-        samples = list(self._samples)
+        samples = list(self.samples)
         return HistoryAnswer(
             at_s=[sample.at_s for sample in samples],
             required=_series([sample.required for sample in samples]),

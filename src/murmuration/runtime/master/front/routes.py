@@ -36,19 +36,28 @@ class EnterOrder(msgspec.Struct):
 
 
 class SessionAnswer(msgspec.Struct):
-    """Who is there, and what that role may do."""
+    """Who is there, and what that role may do. Of a cluster that is gone, when it stood so."""
 
     name: str
     role: str
     may_submit: bool
     may_operate: bool
+    recorded_s: float | None = None
 
 
 class FrontApi:
-    """The handlers. `url` is where this master listens."""
+    """The handlers. `url` is where this master listens; `recorded_s` is when a log ended, where
+    there is no more than that."""
 
-    def __init__(self, master: CentralMaster, overview: Overview, sessions: Sessions) -> None:
+    def __init__(
+        self,
+        master: CentralMaster,
+        overview: Overview,
+        sessions: Sessions,
+        recorded_s: float | None = None,
+    ) -> None:
         self._master, self._overview, self._sessions = master, overview, sessions
+        self._recorded_s = recorded_s
         self._queue = QueueModel(master)
         self.url = ""
 
@@ -81,7 +90,8 @@ class FrontApi:
     async def session(self, request: Request, _: dict[str, str]) -> Response:
         caller = caller_of(request)
         may_submit = caller.is_operator or caller.role == SUBMITTER
-        return reply(SessionAnswer(caller.user, caller.role, may_submit, caller.is_operator))
+        role = caller.user, caller.role, may_submit, caller.is_operator
+        return reply(SessionAnswer(*role, self._recorded_s))
 
     # What is drawn.
 
