@@ -59,7 +59,7 @@ class RecordedCluster:
                 f"the log could not be repeated beyond its line {replayed.difference[0]}: this "
                 "version decides otherwise, and what follows it may be wrong"
             )
-        self._look(self._entries[-1].number + 1, self.ends_s)
+        self._take_sample(self._entries[-1].number + 1, self.ends_s)
         self._measure(place)
         self.overview.tick()
 
@@ -77,9 +77,11 @@ class RecordedCluster:
         return self.master
 
     def _look(self, number: int, at_s: float) -> None:
-        """What came before this line is known now; take a sample if it is time for one."""
-        if at_s < self._next_s or not hasattr(self, "overview"):
-            return
+        if at_s >= self._next_s and hasattr(self, "overview"):
+            self._take_sample(number, at_s)
+
+    def _take_sample(self, number: int, at_s: float) -> None:
+        """What came before this line is known now."""
         begin = self._published
         while self._published < len(self._entries) and self._is_before(number):
             self._published += 1
