@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs runc and what gives containers a network, where this user may: as root, from Debian's or Ubuntu's packages.
+# Installs runc, what gives containers a network, and a static program for images of tests, where this user may: as root, from Debian's or Ubuntu's packages.
 set -euo pipefail
 present=1
-for program in runc ip nft nsenter; do command -v "$program" >/dev/null || present=; done
+for program in runc ip nft nsenter busybox; do command -v "$program" >/dev/null || present=; done
 [ -z "$present" ] || exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  { apt-get update -qq && apt-get install -y -qq --no-install-recommends runc iproute2 nftables util-linux; } >/dev/null
+  { apt-get update -qq && apt-get install -y -qq --no-install-recommends runc iproute2 nftables util-linux busybox-static; } >/dev/null
 else
   echo "tasks in containers need root and the packages runc, iproute2 and nftables; without, they run as plain processes" >&2
 fi

@@ -38,6 +38,7 @@ def local_parts(
     amounts: Mapping[str, int],
     attributes: Mapping[str, str | float],
     volumes: Mapping[str, tuple[str, bool]] | None = None,
+    images: Mapping[str, str] | None = None,
 ) -> Parts:
     """A master and so many node agents, all alike but for their name."""
     names = [f"node-{k + 1}" for k in range(agents)]
@@ -51,6 +52,7 @@ def local_parts(
                 attributes={**attributes, "node": name},
                 isolation=master.isolation,
                 volumes=dict(volumes or {}),
+                images=dict(images or {}),
                 log_format=master.log_format,
             )
             for name in names

@@ -9,6 +9,8 @@ from murmuration.runtime.isolations import AUTO
 
 #: How long an authority and a certificate are valid if nobody says otherwise, and at most.
 AUTHORITY_DAYS, CERTIFICATE_DAYS, DAYS_MAX = 3650, 365, 36500
+#: What unpacked images may take on disk before those that nobody uses make room.
+IMAGE_BYTES = 20 * 2**30
 #: Lines of a part's log for people, or for programs.
 LOG_FORMATS = TEXT_LINES, JSON_LINES = ("text", "json")
 
@@ -70,6 +72,9 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     token_file: str = ""
     #: Folders of the node that tasks may use, by name: the path, and whether it is only read.
     volumes: dict[str, tuple[str, bool]] = {}
+    #: Images that tasks may have as their root, by name, and what those unpacked may take on disk.
+    images: dict[str, str] = {}
+    image_bytes_max: int = IMAGE_BYTES
     #: These node agents instead, all on one connection.
     emulated: list[EmulatedNode] = []
     log_format: str = TEXT_LINES

@@ -19,6 +19,7 @@ from murmuration.workload.service_spec import (
     UpdatePolicy,
     VolumeMount,
     find_health_errors,
+    find_image_errors,
     find_update_errors,
     find_volume_errors,
 )
@@ -44,8 +45,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     #: Letters, digits, `-` and `_`; no two jobs that have not ended share one.
     name: str
-    #: The program and its first arguments; no shell is between.
-    command: list[str]
+    #: The program and its first arguments; no shell is between. Only with an image it may be left
+    #: out: then the image's entry point is run.
+    command: list[str] = []
     #: What follows the command.
     arguments: list[str] = []
     #: Variables of its tasks beside those of Murmuration (`MURMUR_TASK` and others).
@@ -96,6 +98,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     update: UpdatePolicy = UpdatePolicy()
     #: Folders of the node, by the names its operator gave them.
     volumes: list[VolumeMount] = []
+    #: The root of its tasks, by the name its operator gave an image: `NAME`, `NAME:TAG` or
+    #: `NAME@sha256:DIGEST`.
+    image: str = ""
 
 
 class FieldError(InputError):
@@ -149,7 +154,7 @@ def _check_fields(table: dict[str, Any], kind: type[msgspec.Struct], path: str) 
             raise FieldError(f"{path}{key}", f"unknown field; {did_you_mean(str(key), known)}")
     if kind is JobSpec:
         for key in ("name", "command"):
-            if key not in table:
+            if key not in table and (key == "name" or not table.get("image")):
                 raise FieldError("", f"expected the field {key!r}")
 
 
@@ -184,7 +189,7 @@ def _find_errors(spec: JobSpec) -> Any:
             "name",
             f"expected up to 63 letters, digits, - and _, no sign in front, got {spec.name!r}",
         )
-    if not spec.command or not spec.command[0]:
+    if not (spec.command or spec.image) or spec.command[:1] == [""]:
         yield FieldError(
             "command", 'expected a program and its arguments, e.g. ["sh", "-c", "echo hello"]'
         )
@@ -225,6 +230,7 @@ def _find_errors(spec: JobSpec) -> Any:
         *find_health_errors(spec.health, spec.kind, spec.ports),
         *find_update_errors(spec.update),
         *find_volume_errors(spec.volumes),
+        *find_image_errors(spec.image),
     ):
         yield FieldError(name, sentence)
 

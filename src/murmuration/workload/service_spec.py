@@ -1,5 +1,5 @@
 """The parts of a job's specification that only services have: how to see whether a task is well,
-how a service is updated; and the folders of its nodes that a job may use."""
+how a service is updated; and the folders and images of its nodes that a job may use."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 VOLUME_ATTRIBUTE = "volume."
 #: Where nothing can be mounted, and nothing below.
 RESERVED = ("proc", "sys", "dev", "murmur")
+#: The attribute of a node that has an image.
+IMAGE_ATTRIBUTE = "image."
+#: What a job calls an image: the operator's name for it, and which of several it is.
+IMAGE = re.compile(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9_-]{0,62})(:(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?"
+    r"(@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
 FAILURES_MAX = 1000
 
 
@@ -132,6 +139,13 @@ def find_volume_errors(volumes: list[VolumeMount]) -> Iterator[tuple[str, str]]:
             yield f"{field}.at", f"expected a path outside of /{parts[1]}, got {volume.at!r}"
         elif any(_is_inside(volume.at, other.at) for other in volumes[:k]):
             yield f"{field}.at", f"expected places apart from each other, got {volume.at!r}"
+
+
+def find_image_errors(image: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with how a job names its image: field and sentence."""
+    if image and not IMAGE.fullmatch(image):
+        sentence = f"expected NAME, NAME:TAG or NAME@sha256:DIGEST, got {image[:100]!r}"
+        yield "image", sentence
 
 
 def _is_inside(one: str, other: str) -> bool:

@@ -30,6 +30,14 @@ from murmuration.cli.live.up import node_resources, parse_attributes
     help="An attribute that constraints can test.",
 )
 @live.VOLUME
+@live.IMAGE
+@click.option(
+    "--image-room",
+    metavar="SIZE",
+    default="20Gi",
+    show_default=True,
+    help="What unpacked images may take on disk before unused ones are removed.",
+)
 @click.option(
     "--join",
     multiple=True,
@@ -64,6 +72,8 @@ def agent(
     extra: tuple[str, ...],
     attribute: tuple[str, ...],
     volumes: tuple[str, ...],
+    images: tuple[str, ...],
+    image_room: str,
     join: tuple[str, ...],
     token_file: str,
     isolation: str,
@@ -77,6 +87,7 @@ def agent(
     It serves the master of the folder, or one that --join names. Ctrl-C kills its tasks and stops
     it; SIGHUP ends the agent and leaves its tasks to the next one.
     """
+    from murmuration.base.resources import parse_quantity
     from murmuration.runtime.folder import find_folder
     from murmuration.runtime.node import process as process
     from murmuration.runtime.options import AgentOptions, EmulatedNode
@@ -88,7 +99,8 @@ def agent(
         )
     resources, attributes = node_resources(1, cpu, memory, extra), parse_attributes(attribute)
     folders = live.parse_volumes(volumes)
-    attributes |= live.volume_attributes(folders)
+    roots = live.parse_images(images)
+    attributes |= live.volume_attributes(folders) | live.image_attributes(roots)
     names = [f"{name}-{k + 1}" for k in range(emulate)]
     process.main(
         AgentOptions(
@@ -97,6 +109,8 @@ def agent(
             resources=resources,
             attributes={**attributes, "node": name},
             volumes=folders,
+            images=roots,
+            image_bytes_max=int(parse_quantity(image_room, "--image-room")),
             join=list(join),
             token_file=token_file,
             isolation=isolation,

@@ -126,6 +126,13 @@ VOLUME = click.option(
     metavar="NAME=PATH[:ro]",
     help="A folder that tasks in containers may use by this name.",
 )
+IMAGE = click.option(
+    "--image",
+    "images",
+    multiple=True,
+    metavar="NAME=PATH",
+    help="An image that tasks in containers may name: an OCI layout or a tar archive.",
+)
 EVERY = click.option(
     "--every",
     "every_s",
@@ -182,6 +189,31 @@ def volume_attributes(volumes: dict[str, tuple[str, bool]]) -> dict[str, str | f
         f"{VOLUME_ATTRIBUTE}{name}": "ro" if is_read else "rw"
         for name, (_, is_read) in volumes.items()
     }
+
+
+def parse_images(texts: Sequence[str]) -> dict[str, str]:
+    """Images of this host by name."""
+    from murmuration.workload.service_spec import VOLUME as NAME
+
+    images: dict[str, str] = {}
+    for text in texts:
+        name, _, path = text.partition("=")
+        if not NAME.fullmatch(name) or not path:
+            raise InputError(f"--image: expected NAME=PATH, got {text!r}")
+        if not Path(path).is_absolute() or not Path(path).exists():
+            sentence = "expected an OCI layout or a tar archive by its whole path"
+            raise InputError(f"--image: {sentence}, got {path!r}")
+        if name in images:
+            raise InputError(f"--image: expected each name once, got {name!r} twice")
+        images[name] = str(Path(path).resolve())
+    return images
+
+
+def image_attributes(images: dict[str, str]) -> dict[str, str | float]:
+    """What a node says of its images."""
+    from murmuration.workload.service_spec import IMAGE_ATTRIBUTE
+
+    return {f"{IMAGE_ATTRIBUTE}{name}": "yes" for name in images}
 
 
 def client(folder: Path | None) -> ApiClient:

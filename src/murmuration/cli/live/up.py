@@ -47,6 +47,7 @@ from murmuration.cli.live import common as live
     help="An attribute of each node that constraints can test.",
 )
 @live.VOLUME
+@live.IMAGE
 @click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
 @live.AGENT_TIMEOUT
 @live.RATE_LIMIT
@@ -67,6 +68,7 @@ def up(
     extra: tuple[str, ...],
     attribute: tuple[str, ...],
     volumes: tuple[str, ...],
+    images: tuple[str, ...],
     isolation: str,
     agent_timeout_s: float,
     rate_limit: float,
@@ -91,9 +93,15 @@ def up(
     place = find_folder(folder)
     amounts = node_resources(agents, cpu, memory, extra)
     folders = live.parse_volumes(volumes)
-    attributes = {**parse_attributes(attribute), **live.volume_attributes(folders)}
-    if folders and isolation == PROCESS:
-        raise InputError("--volume: expected only with containers (--isolation runc)")
+    roots = live.parse_images(images)
+    attributes = {
+        **parse_attributes(attribute),
+        **live.volume_attributes(folders),
+        **live.image_attributes(roots),
+    }
+    for flag, given in (("--volume", folders), ("--image", roots)):
+        if given and isolation == PROCESS:
+            raise InputError(f"{flag}: expected only with containers (--isolation runc)")
     master = MasterOptions(
         folder=str(place),
         port=port,
@@ -109,7 +117,7 @@ def up(
         rate_limit=rate_limit,
         log_format=log_format,
     )
-    parts = local_parts(master, agents, amounts, attributes, folders)
+    parts = local_parts(master, agents, amounts, attributes, folders, roots)
     if detach:
         _print_ready(supervisor.start_detached(parts), place, agents, as_json)
     else:

@@ -36,6 +36,8 @@ from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.net.wire import Output
 from murmuration.runtime.node.disk import TOO_MUCH_DISK
 from murmuration.runtime.node.host import NodeHost, ThisHost
+from murmuration.runtime.node.images.library import ImageLibrary
+from murmuration.runtime.node.images.settings import dress
 from murmuration.runtime.node.isolation import (
     Handle,
     Isolation,
@@ -48,7 +50,7 @@ from murmuration.runtime.node.isolation.folder import STDERR, STDOUT, is_locked,
 from murmuration.runtime.node.isolation.interface import Exit
 from murmuration.runtime.node.journal import Begun, Journal, Over, Settled, Stopping
 from murmuration.runtime.node.probes import probe
-from murmuration.schedulers.central.messages import JOBS, Ended
+from murmuration.schedulers.central.messages import JOBS, Ended, Order
 from murmuration.schedulers.central.node_agent import (
     Exited,
     Found,
@@ -120,10 +122,11 @@ class Executor:
         tell: Tell,
         host: NodeHost | None = None,
         volumes: Mapping[str, tuple[str, bool]] | None = None,
+        images: ImageLibrary | None = None,
     ) -> None:
         self.folder, self.isolation, self._tell = folder, isolation, tell
         self._host: NodeHost = host or ThisHost()
-        self._volumes = volumes or {}
+        self._volumes, self._images = volumes or {}, images
         self.lease = HeldLease(self._host.monotonic)
         #: The folders of runs that a watchdog has ended: they did not fail by themselves.
         self._fenced = fenced
@@ -135,6 +138,8 @@ class Executor:
         # A process starts in a millisecond, a container in a tenth of a second: that must not hold
         # up heartbeats.
         self._threads = ThreadPoolExecutor(4, "start") if isolation.is_slow else None
+        # An image may have to be unpacked first: what needs none must not wait for that.
+        self._unpacking = ThreadPoolExecutor(4, "image") if images else None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._journal = Journal(folder.parent / "journal")
         self._disk = self._host.watch_disk(lambda run: self.kill(run, TOO_MUCH_DISK, now=False))
@@ -251,7 +256,9 @@ class Executor:
             launch.order.host_network,
             volumes,
         )
-        if self._threads is None:
+        if launch.order.image:
+            self._later(self._start_image(launch.order, spec, command.until_s))
+        elif self._threads is None:
             self._started(launch.run, self._try(spec, command.until_s))
         else:
             self._later(self._start_slowly(launch.run, spec, command.until_s))
@@ -297,6 +304,22 @@ class Executor:
         )
         self._started(run, result)
 
+    async def _start_image(self, order: Order, spec: RunSpec, until_s: float) -> None:
+        result = await asyncio.get_running_loop().run_in_executor(
+            self._unpacking, self._try_image, order, spec, until_s
+        )
+        self._started(spec.task, result)
+
+    def _try_image(self, order: Order, spec: RunSpec, until_s: float) -> Handle | Exited:
+        """Start a run in an image, which stays while it starts and as long as its bundle does."""
+        try:
+            if self._images is None:
+                raise StartFailed(f"image {order.image}: this node has no images")
+            with self._images.hold(order.image) as held:
+                return self._try(dress(spec, order, held), until_s)
+        except (StartFailed, InputError) as error:
+            return self._refuse(spec.task, error)
+
     def _try(self, spec: RunSpec, until_s: float) -> Handle | Exited:
         """Start a run, unless its lease is over. A command that is no program is the fault of its
         task; what the operating system refuses is its node's."""
@@ -308,8 +331,11 @@ class Executor:
         try:
             return self.isolation.start(spec)
         except (StartFailed, InputError, OSError) as error:
-            is_refused = isinstance(error, OSError) or isinstance(error.__cause__, OSError)
-            return Exited(spec.task, reason=_sentence(error), started=False, node_fault=is_refused)
+            return self._refuse(spec.task, error)
+
+    def _refuse(self, run: str, error: Exception) -> Exited:
+        is_refused = isinstance(error, OSError) or isinstance(error.__cause__, OSError)
+        return Exited(run, reason=_sentence(error), started=False, node_fault=is_refused)
 
     def _started(self, run: str, handle: Handle | Exited) -> None:
         if isinstance(handle, Exited):

@@ -67,7 +67,8 @@ class ThisHost:
     def isolate(self, options: AgentOptions) -> Isolation:
         isolation = choose(options.isolation, Path(options.root), hidden=[Path(options.folder)])
         if isinstance(isolation, PlainProcess):
-            if options.volumes:
-                raise InputError("--volume: expected only with containers (--isolation runc)")
+            for flag, given in (("--volume", options.volumes), ("--image", options.images)):
+                if given:
+                    raise InputError(f"{flag}: expected only with containers (--isolation runc)")
             isolation.owns_orphans = True
         return isolation

@@ -39,6 +39,7 @@ from murmuration.runtime.node.beside import ExecSessions
 from murmuration.runtime.node.emulated import EmulatedExecutor
 from murmuration.runtime.node.executor import Executor
 from murmuration.runtime.node.host import NodeHost, ThisHost
+from murmuration.runtime.node.images.library import open_library
 from murmuration.runtime.node.watchdog import AGENT_LOCK, FencedRuns, Lease
 from murmuration.runtime.options import AgentOptions, EmulatedNode
 from murmuration.schedulers.agent import (
@@ -145,8 +146,10 @@ class Hosted:
         isolation, host, folder = self._host.isolate(options), self._host, self.folder
         self._lease = Lease(folder)
         fenced = FencedRuns(folder)
+        tasks = folder / "tasks"
+        images = open_library(folder, tasks, options)
         self.executor = Executor(
-            folder / "tasks", isolation, fenced.read, self.driver.tell, host, options.volumes
+            tasks, isolation, fenced.read, self.driver.tell, host, options.volumes, images
         )
         self.sessions = ExecSessions(isolation, self.executor.running)
         # What an earlier agent left may run for as long as its lease says, and not a lease longer

@@ -54,6 +54,10 @@ class Order(msgspec.Struct, frozen=True):
     #: How to see whether it is well.
     health: HealthCheck | None = None
     volumes: tuple[VolumeMount, ...] = ()
+    #: The root of its container, as the job names it; without one, the node's.
+    image: str = ""
+    #: The command is only what follows the entry point of the image.
+    is_after_entrypoint: bool = False
 
 
 class Rollout(msgspec.Struct, frozen=True):

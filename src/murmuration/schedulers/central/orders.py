@@ -13,7 +13,12 @@ from murmuration.schedulers.central.jobs import JobRecord
 from murmuration.schedulers.central.messages import Order
 from murmuration.schedulers.offers.messages import Vector
 from murmuration.workload.job_spec import FieldError, JobSpec, task_name
-from murmuration.workload.service_spec import VOLUME_ATTRIBUTE, VolumeMount
+from murmuration.workload.service_spec import (
+    IMAGE,
+    IMAGE_ATTRIBUTE,
+    VOLUME_ATTRIBUTE,
+    VolumeMount,
+)
 
 
 def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
@@ -39,6 +44,8 @@ def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
         grace_s=spec.grace_s,
         health=spec.health,
         volumes=tuple(spec.volumes),
+        image=spec.image,
+        is_after_entrypoint=not spec.command,
     )
 
 
@@ -52,13 +59,19 @@ def requirements(resources: Resources, spec: JobSpec) -> tuple[Vector, tuple[Con
             )
     request = tuple(_amount(resources, name, spec) for name in resources.names)
     constraints = [_constraint(k, text) for k, text in enumerate(spec.constraints)]
-    return request, (*constraints, *map(_has_volume, spec.volumes))
+    return request, (*constraints, *map(_has_volume, spec.volumes), *_has_image(spec.image))
 
 
 def _has_volume(volume: VolumeMount) -> Constraint:
     """A node says which volumes it has, and which can be written to, by its attributes."""
     wanted = "exists" if volume.read_only else "= rw"
     return parse_constraint(f"{VOLUME_ATTRIBUTE}{volume.name} {wanted}", "volumes")
+
+
+def _has_image(image: str) -> Iterator[Constraint]:
+    """A node says which images it has by its attributes, too."""
+    if parts := IMAGE.fullmatch(image):
+        yield parse_constraint(f"{IMAGE_ATTRIBUTE}{parts['name']} exists", "image")
 
 
 def _amount(resources: Resources, name: str, spec: JobSpec) -> int:

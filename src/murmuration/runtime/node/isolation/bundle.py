@@ -38,6 +38,8 @@ BUNDLE, ROOT, UPPER, SCRATCH, TMP, RUNC, LOG = (
     "runc",
     "log",
 )
+#: In the bundle: which image it is of.
+IMAGE = "image"
 #: Where a task finds its folder of work.
 WORK_IN_CONTAINER = "/murmur"
 PERIOD_US = 100_000
@@ -79,6 +81,8 @@ def write(
     place = spec.folder / BUNDLE
     remove_tree(place)
     place.mkdir(mode=0o700)
+    if spec.image is not None:
+        (place / IMAGE).write_text(spec.image.key)
     for name in (UPPER, SCRATCH, TMP):
         (place / name).mkdir()
     first_id = roots.choose_ids(spec.folder, lower)
@@ -87,11 +91,18 @@ def write(
     roots.write_upper(place / UPPER, lower, first_id, private)
     roots.write_network_files(place / UPPER, lower, not spec.host_network)
     (place / TMP).chmod(0o1777)
-    for path in (place / UPPER, place / TMP, spec.folder / files.WORK):
+    for path in (place / UPPER, place / TMP):
         os.chown(path, first_id, first_id, follow_symlinks=False)
+    os.chown(spec.folder / files.WORK, *find_owner(spec, lower), follow_symlinks=False)
     config = configuration(spec, environment, cgroup, lower)
     (place / "config.json").write_bytes(msgspec.json.encode(config))
     return place
+
+
+def find_owner(spec: RunSpec, lower: Path) -> tuple[int, int]:
+    """The user and group of a task's command by their numbers on the node."""
+    first_id = roots.choose_ids(spec.folder, lower)
+    return first_id + spec.user.uid, first_id + spec.user.gid
 
 
 def enter(folder: Path, command: Sequence[str]) -> Inside:
@@ -102,7 +113,8 @@ def enter(folder: Path, command: Sequence[str]) -> Inside:
         config = msgspec.json.decode((place / "config.json").read_bytes())
         written, pid_file = place / f"{name}.json", place / f"{name}.pid"
         written.touch(mode=0o600)
-        written.write_bytes(msgspec.json.encode({**config["process"], "args": shim.enter(command)}))
+        args = shim.enter(command, shim.find_shell(config["process"]["args"]))
+        written.write_bytes(msgspec.json.encode({**config["process"], "args": args}))
     except OSError as error:
         raise StartFailed(f"task {folder.name} does not run any more") from error
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "murmur-enter"]
@@ -120,14 +132,20 @@ def configuration(
     first_id = roots.choose_ids(spec.folder, lower)
     ids = [{"containerID": 0, "hostID": first_id, "size": roots.IDS}]
     kinds = ["user", "pid", "mount", "ipc", "uts", "cgroup"]
+    shell = spec.image.shell if spec.image else ("sh",)
+    folder = (spec.image.folder if spec.image else "") or WORK_IN_CONTAINER
     return {
         "ociVersion": "1.0.2",
         "root": {"path": meeting_point(spec.folder, lower), "readonly": False},
         "process": {
             "terminal": False,
-            "user": {"uid": 0, "gid": 0},
-            "cwd": WORK_IN_CONTAINER,
-            "args": shim.arguments(spec.task, WORK_IN_CONTAINER, None, spec.command),
+            "user": {
+                "uid": spec.user.uid,
+                "gid": spec.user.gid,
+                "additionalGids": list(spec.user.groups),
+            },
+            "cwd": folder,
+            "args": shim.arguments(spec.task, folder, None, spec.command, shell),
             "env": [f"{name}={value}" for name, value in environment.items()],
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), powers),
             "noNewPrivileges": True,

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.isolations import RUNC
-from murmuration.runtime.node.isolation import bundle, cgroups, network, processes, roots, shim
+from murmuration.runtime.node.isolation import bundle, cgroups, network, processes, shim
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation.ending import Ending, has_ended
 from murmuration.runtime.node.isolation.interface import (
@@ -108,15 +108,16 @@ class Container(Ending):
         files.check(spec)
         name = group_name(spec.folder)
         folders = self._cgroups.folders(name)
+        lower = spec.image.root if spec.image else self._root
         environment = {"PATH": DEFAULT_PATH, "MURMUR_TASK": spec.task, **spec.env}
         try:
             record = files.Record(self.name, spec.task, spec.limits, folders, spec.ports)
             with files.open_folder(spec, record) as opened:
                 path = self._cgroups.runc_path(name)
-                place = bundle.write(spec, environment, path, self._root, self._hidden)
+                place = bundle.write(spec, environment, path, lower, self._hidden)
                 prepare_network(spec)
-                give_outputs(opened, roots.choose_ids(spec.folder, self._root))
-                code = launch(place, opened, self._root)
+                give_outputs(opened, *bundle.find_owner(spec, lower))
+                code = launch(place, opened, lower, spec.image.shell_layer if spec.image else None)
             report = await_shim(spec.folder) if code == 0 else files.state(spec.folder)
             if code != 0 or report.pid is None:
                 raise explain_failure(spec, code, report)
@@ -246,16 +247,17 @@ def prepare_network(spec: RunSpec) -> None:
         raise StartFailed(sentence) from OSError(errno.ENOSYS, sentence)
 
 
-def give_outputs(opened: files.Files, owner: int) -> None:
+def give_outputs(opened: files.Files, user: int, group: int) -> None:
     """A program may open its output again by name (`/dev/stdout`); the state is not its to open."""
     for descriptor in (opened.stdout, opened.stderr):
-        os.fchown(descriptor, owner, owner)
+        os.fchown(descriptor, user, group)
 
 
-def launch(place: Path, opened: files.Files, lower: Path) -> int:
-    """Start the container and wait for the launch, not for the task. Killed before that, we leave
-    it to finish."""
-    options = f"lowerdir={lower},upperdir={bundle.UPPER},workdir={bundle.SCRATCH}"
+def launch(place: Path, opened: files.Files, lower: Path, above: Path | None = None) -> int:
+    """Start the container and wait for the launch, not for the task; `above` is a layer over the
+    root. Killed before that, we leave it to finish."""
+    layers = f"{above}:{lower}" if above else lower
+    options = f"lowerdir={layers},upperdir={bundle.UPPER},workdir={bundle.SCRATCH}"
     words = [
         "unshare",
         "--mount",

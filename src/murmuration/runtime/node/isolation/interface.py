@@ -41,6 +41,26 @@ class RunLimits(msgspec.Struct, frozen=True):
     disk: int = 0
 
 
+class RootImage(msgspec.Struct, frozen=True):
+    """The root that a container has instead of the node's: an image that was unpacked."""
+
+    key: str
+    root: Path
+    #: A layer above it with a shell, and how that is called: an image need not have one.
+    shell_layer: Path
+    shell: tuple[str, ...]
+    #: Where the command begins; empty: in the task's folder of work.
+    folder: str = ""
+
+
+class RunUser(msgspec.Struct, frozen=True):
+    """A user of a container, by the numbers inside it."""
+
+    uid: int = 0
+    gid: int = 0
+    groups: tuple[int, ...] = ()
+
+
 class RunSpec(msgspec.Struct, frozen=True):
     """One task to start. The folder exists, belongs to this task alone and takes its output, state
     and work."""
@@ -56,6 +76,9 @@ class RunSpec(msgspec.Struct, frozen=True):
     host_network: bool = False
     #: Folders of the node, where the task finds them, and whether it may only read.
     volumes: tuple[tuple[Path, str, bool], ...] = ()
+    #: Without it, the root is the node's own.
+    image: RootImage | None = None
+    user: RunUser = RunUser()
 
 
 class Inside(msgspec.Struct, frozen=True):

@@ -134,7 +134,7 @@ class PlainProcess(Ending):
         folder = handle.folder / files.WORK
         if "MURMUR_FOLDER" not in environment or not folder.is_dir():
             raise StartFailed(f"task {handle.task} does not run any more")
-        return Inside(shim.enter(command, SHELL), environment, folder)
+        return Inside(shim.enter(command, (SHELL,)), environment, folder)
 
     def keep_child(self, pid: int, is_kept: bool) -> None:
         (self._kept.add if is_kept else self._kept.discard)(pid)

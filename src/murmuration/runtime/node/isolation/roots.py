@@ -44,7 +44,12 @@ def choose_ids(folder: Path, lower: Path) -> int:
     owner = lower.stat().st_uid
     if owner >= IDS:
         return owner
-    digest = hashlib.blake2b(os.fsencode(folder.resolve()), digest_size=8).digest()
+    return choose_range(os.fsencode(folder.resolve()))
+
+
+def choose_range(name: bytes) -> int:
+    """The first of a range of users that a name decides."""
+    digest = hashlib.blake2b(name, digest_size=8).digest()
     return FIRST_ID + IDS * (int.from_bytes(digest) % RANGES)
 
 

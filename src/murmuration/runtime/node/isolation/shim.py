@@ -1,7 +1,8 @@
 """The few lines of shell that stand between an isolation and a command: they outlive the agent and
 note how it ended.
 
-A shell starts in a millisecond, is there on every node and in every image, and needs no compiler.
+A shell starts in a millisecond, is there on every node, can be put into every image
+(`images/shell.py`), and needs no compiler.
 It runs as the command's parent (in a container as process 1), holds the lock on the task's state
 through descriptor 3 and writes there the one line the agent needs. The command is not given the
 descriptor but can come by it (`/proc/1/fd/3`), so what stands there is a task's word on its own
@@ -61,16 +62,27 @@ class ShimState(msgspec.Struct, frozen=True):
         return None
 
 
-def arguments(task: str, work: str, data_kb: int | None, command: list[str]) -> list[str]:
+def arguments(
+    task: str,
+    work: str,
+    data_kb: int | None,
+    command: list[str],
+    shell: Sequence[str] = ("sh",),
+) -> list[str]:
     """The whole command line: the shim under the task's name, then the command."""
     data = "unlimited" if data_kb is None else str(data_kb)
-    return ["sh", "-c", SHIM, task, work, data, str(OPEN_FILES), *command]
+    return [*shell, "-c", SHIM, task, work, data, str(OPEN_FILES), *command]
 
 
-def enter(command: Sequence[str], shell: str = "sh") -> list[str]:
+def enter(command: Sequence[str], shell: Sequence[str] = ("sh",)) -> list[str]:
     """The command line of a further command beside the task: a shell says 127 for one that is not
     there, as users expect."""
-    return [shell, "-c", 'exec "$@"', "exec", *command]
+    return [*shell, "-c", 'exec "$@"', "exec", *command]
+
+
+def find_shell(arguments: Sequence[str]) -> Sequence[str]:
+    """How the shell of a shim is called, from its whole command line."""
+    return arguments[: arguments.index("-c")]
 
 
 def read(text: str) -> ShimState:
