@@ -44,7 +44,7 @@ class BadImageError(Exception):
     """The image cannot be unpacked; the sentence says why."""
 
 
-class Slice(io.RawIOBase):
+class FileSlice(io.RawIOBase):
     """Some bytes of a file that others read too."""
 
     def __init__(self, descriptor: int, offset: int, size: int) -> None:
@@ -61,7 +61,7 @@ class Slice(io.RawIOBase):
         return len(data)
 
 
-class Measured(io.RawIOBase):
+class MeasuredStream(io.RawIOBase):
     """A stream whose bytes are counted, bounded and digested."""
 
     def __init__(self, stream: IO[bytes], bytes_max: int, algorithm: str) -> None:
@@ -100,8 +100,8 @@ class Unpacker:
         file, diff_id = files[int(str(layer["file"]))], str(layer["diff_id"])
         algorithm, _, expected = diff_id.partition(":")
         where = int(str(layer["offset"])), int(str(layer["size"]))
-        packed = io.BufferedReader(Slice(file, *where), 2**16)  # type: ignore[type-var]
-        measured = Measured(open_packed(packed), self._left, algorithm or "sha256")
+        packed = io.BufferedReader(FileSlice(file, *where), 2**16)  # type: ignore[type-var]
+        measured = MeasuredStream(open_packed(packed), self._left, algorithm or "sha256")
         self._made, self._times = set(), {}
         with tarfile.open(fileobj=measured, mode="r|", errorlevel=2) as archive:
             for member in archive:
