@@ -200,7 +200,7 @@ def parse_limit(text: str) -> tuple[int, float]:
     name, separator, number = text.partition("=")
     name = name.strip()
     if not separator:
-        raise InputError(f"--limit: expected NAME=MOST such as moves=20, got {text!r}")
+        raise InputError(f"--limit: expected NAME=MAX such as moves=20, got {text!r}")
     known = [entry.name for entry in BUILT_IN if entry.compiled]
     if name not in known:
         raise InputError(f"--limit: {unknown('objective', name, known)}")

@@ -34,7 +34,7 @@ SUFFIXES: dict[str, Fraction] = {
     **{suffix: Fraction(1000 ** (k + 1)) for k, suffix in enumerate("kMGTPE")},
     **{f"{suffix}i": Fraction(1024 ** (k + 1)) for k, suffix in enumerate("KMGTPE")},
 }
-#: Exponents beyond this are no size anybody means, and would take for ever to write out.
+#: Exponents beyond this are no size anybody means, and would take too long to write out.
 EXPONENT_MAX = 400
 #: Resources counted in bytes; pages of several sizes are resources of their own.
 IN_BYTES = ("memory", "ephemeral-storage", "storage")

@@ -75,7 +75,7 @@ ARRIVALS = click.option(
     type=click.Choice(["recorded", "bootstrap"]),
     expose_value=False,
     callback=_as_setting("workload.arrivals"),
-    help="Jobs of a trace as they were, or drawn from them anew with every seed.",
+    help="Jobs of a trace as they were, or resampled from them with every seed.",
 )
 SEED = click.option(
     "--seed", type=click.IntRange(min=0), help="Seed of everything that is drawn at random."

@@ -41,7 +41,7 @@ def replay(
     same master in virtual time, and the decisions are compared; the exit code is 1 if they differ.
     Or LOG is a recording of murmur kube schedule or watch: the decisions of the scheduler that
     wrote it are repeated and compared, or, of an observer's and with options, the recorded pods are
-    scheduled anew.
+    scheduled again.
 
     \b
     Example:

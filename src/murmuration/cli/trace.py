@@ -277,7 +277,7 @@ def _workload_table(workloads: dict[str, Any]) -> FittingTable:
 def _duration(seconds: float) -> str:
     from murmuration.workload.exports.rows import ENDLESS_S
 
-    return "for ever" if seconds >= ENDLESS_S else _figure(seconds)
+    return "without end" if seconds >= ENDLESS_S else _figure(seconds)
 
 
 def _mix_table(mix: list[dict[str, Any]]) -> FittingTable:

@@ -177,7 +177,7 @@ class ClusterState:
 
     def release(self, task: str) -> None:
         """A task ended: its node gets back exactly what was assigned."""
-        self.free[self._held(task).node] += np.array(self._held(task).request)
+        self.free[self._find_assignment(task).node] += np.array(self._find_assignment(task).request)
         self._guarantee(self.running.pop(task), -1)
         if task in self.migrating:
             self._drop_target(self.migrating.pop(task))
@@ -185,9 +185,9 @@ class ClusterState:
     def begin_migration(self, task: str, node: int) -> bool:
         """Reserve the task's request on the target too; False, and nothing changed, if it does not
         fit there."""
-        target = replace(self._held(task), node=node)
+        target = replace(self._find_assignment(task), node=node)
         self._check_rows([target])
-        if task in self.migrating or node == self._held(task).node:
+        if task in self.migrating or node == self._find_assignment(task).node:
             return False
         if not self.fits(target):
             return False
@@ -201,7 +201,7 @@ class ClusterState:
         back."""
         if task not in self.migrating:
             raise InputError(f"task {task!r} is not migrating")
-        target, source = self.migrating.pop(task), self._held(task)
+        target, source = self.migrating.pop(task), self._find_assignment(task)
         self._drop_target(source if moved else target)
         self.running[task] = target if moved else source
 
@@ -221,7 +221,7 @@ class ClusterState:
             "a column left its bounds"
         )
 
-    def _held(self, task: str) -> Assignment:
+    def _find_assignment(self, task: str) -> Assignment:
         if task not in self.running:
             raise InputError(f"task {task!r} holds nothing")
         return self.running[task]

@@ -110,7 +110,7 @@ def run_with_faults(
 
 
 def end_all(jobs: JobList, seconds: float) -> JobList:
-    """The same jobs; those that run for ever end with the scenario, because all must have ended
+    """The same jobs; those that run without end stop with the scenario, because all must have ended
     before anything can be said of them."""
     rest = np.maximum(seconds - jobs.submit_s, 1.0)
     endless = jobs.duration_s >= ENDLESS_S

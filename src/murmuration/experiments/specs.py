@@ -67,7 +67,7 @@ def read_study(name: str, changes: Tables) -> Study:
     if "workload.arrivals" in changes and not _has_trace(tables, changes):
         raise InputError(
             f"{name}: workload.arrivals: expected a scenario with a trace; this one draws its jobs "
-            "anew with every seed as it is"
+            "from the seed already"
         )
     return make_study(sc.override(tables, changes), name)
 

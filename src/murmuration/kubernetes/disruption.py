@@ -40,8 +40,8 @@ class Budgets:
         notes = []
         for thing in self.things:
             where = f"PodDisruptionBudget {name_of(thing)}"
-            mine = self._covered(thing, where)
-            allowed = self._allowed(thing, mine, where)
+            mine = self._find_covered(thing, where)
+            allowed = self._count_allowed(thing, mine, where)
             for task in mine:
                 hold_to(task, thing, len(budgets))
             budgets.append(allowed)
@@ -53,33 +53,33 @@ class Budgets:
                 notes.append(f"{held} pods stay where they are: {where} allows no disruption now")
         return budgets, notes
 
-    def _covered(self, thing: Object, where: str) -> list[TaskEntry]:
+    def _find_covered(self, thing: Object, where: str) -> list[TaskEntry]:
         selector = selector_of(thing)
         if selector is None:
             return []
         chosen = self.index.select(selector, [namespace_of(thing)], where)
         return [self.tasks[k] for k in chosen.tolist()]
 
-    def _allowed(self, thing: Object, mine: Sequence[TaskEntry], where: str) -> int:
+    def _count_allowed(self, thing: Object, mine: Sequence[TaskEntry], where: str) -> int:
         """What the disruption controller reports, and not more than the pods that are ready allow;
         none if it has not seen the latest version of the budget."""
         reported = reported_allowance(thing)
         if reported is not None:
             return reported
         healthy = sum(is_ready(task) and not _is_leaving(task) for task in mine)
-        return max(healthy - self._desired(thing, mine, where), 0)
+        return max(healthy - self._count_desired(thing, mine, where), 0)
 
-    def _desired(self, thing: Object, mine: Sequence[TaskEntry], where: str) -> int:
+    def _count_desired(self, thing: Object, mine: Sequence[TaskEntry], where: str) -> int:
         """How many must be ready: percentages and maxUnavailable are of what controllers want."""
         spec = thing.get("spec") or {}
         if spec.get("maxUnavailable") is not None:
-            expected = self._expected(mine)
+            expected = self._count_expected(mine)
             return max(expected - _count(spec["maxUnavailable"], expected, where), 0)
         if spec.get("minAvailable") is not None:
-            return _count(spec["minAvailable"], self._expected(mine), where)
+            return _count(spec["minAvailable"], self._count_expected(mine), where)
         raise InputError(f"{where}: expected minAvailable or maxUnavailable")
 
-    def _expected(self, mine: Sequence[TaskEntry]) -> int:
+    def _count_expected(self, mine: Sequence[TaskEntry]) -> int:
         """How many replicas the controllers of these pods want; as many as there are where the
         snapshot does not have the controller."""
         owners = set()

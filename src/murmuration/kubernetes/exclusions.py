@@ -67,7 +67,7 @@ def _of_affinity(affinity: Object | None, entry: NodeEntry) -> str:
     terms = [] if affinity is None else list(affinity.get("nodeSelectorTerms") or ())
     if affinity is None or any(_meets(term, entry) for term in terms):
         return ""
-    shown = " or ".join(_written(term) for term in terms[:TERMS_SHOWN])
+    shown = " or ".join(_format_term(term) for term in terms[:TERMS_SHOWN])
     return f"outside its node affinity ({shown}{' …' if len(terms) > TERMS_SHOWN else ''})"
 
 
@@ -75,7 +75,7 @@ def _of_volumes(volumes: Sequence[Object], entry: NodeEntry) -> str:
     for volume in volumes:
         terms = list(volume.get("nodeSelectorTerms") or ())
         if not any(_meets(term, entry) for term in terms):
-            shown = " or ".join(_written(term) for term in terms[:TERMS_SHOWN])
+            shown = " or ".join(_format_term(term) for term in terms[:TERMS_SHOWN])
             return f"that cannot reach its volume ({shown})"
     return ""
 
@@ -94,7 +94,7 @@ def _meets(term: Object, entry: NodeEntry) -> bool:
     )
 
 
-def _written(term: Object) -> str:
+def _format_term(term: Object) -> str:
     """A term as a person would write it: all of its wants."""
     parts = []
     for want, _ in _wants_of(term):

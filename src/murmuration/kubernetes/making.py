@@ -89,7 +89,7 @@ def _replicas(maker: Object) -> list[Object]:
             for c in claims
         ]
         spec["volumes"] = [*(spec.get("volumes") or ()), *own]
-    return [_made(maker, template, spec, k) for k in range(count)]
+    return [_make_pod(maker, template, spec, k) for k in range(count)]
 
 
 def _daemons(maker: Object, cluster: Sequence[Object]) -> list[Object]:
@@ -106,7 +106,7 @@ def _daemons(maker: Object, cluster: Sequence[Object]) -> list[Object]:
     for node, is_open in zip(entries, open_nodes.tolist(), strict=True):
         if is_open:
             body = {**spec, "tolerations": tolerations, "affinity": on_node(spec, node.name)}
-            pods.append(_made(maker, template, body, len(pods)))
+            pods.append(_make_pod(maker, template, body, len(pods)))
     return pods
 
 
@@ -121,7 +121,7 @@ def on_node(spec: Object, name: str) -> Object:
     }
 
 
-def _made(maker: Object, template: Object, spec: Object, number: int) -> Object:
+def _make_pod(maker: Object, template: Object, spec: Object, number: int) -> Object:
     name = maker["metadata"].get("name", "")
     owner = {"kind": maker["kind"], "name": name, "controller": True}
     metadata = {

@@ -167,8 +167,8 @@ class RuleMaker:
         domains = self._domains(key, counted)
         # With fewer domains than it wants, the emptiest counts as empty: as if there were one more.
         extra = 1 if int(domains.max(initial=-1)) + 1 < (term.get("minDomains") or 0) else 0
-        found = self.index.select(selector_of(first, term), [namespace_of(first.source)], where)
-        stay = [k for k in found.tolist() if not _is_leaving(self.tasks[k])]
+        selected = self.index.select(selector_of(first, term), [namespace_of(first.source)], where)
+        stay = [k for k in selected.tolist() if not _is_leaving(self.tasks[k])]
         targets = np.array(stay, dtype=np.int64)
         skew = int(term.get("maxSkew", 1))
         return Rule(SPREAD, f"{where} by {key}", np.array(holders), targets, domains, skew, extra)

@@ -119,7 +119,7 @@ class Reader:
             raise InputError(f"pod {name}: expected a spec, got {spec!r}")
         needs = self.volumes.needs(pod)
         self.devices.add_needs(pod, needs)
-        pinned = _pinned(pod) or needs.refused
+        pinned = _why_pinned(pod) or needs.refused
         priority = spec.get("priority") or 0
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise InputError(f"pod {name}: expected a whole number as priority, got {priority!r}")
@@ -235,7 +235,7 @@ def service_of(pod: Object) -> str:
     return f"{namespace_of(pod)}/{owner.get('kind')}/{owner.get('name')}"
 
 
-def _pinned(pod: Object) -> str:
+def _why_pinned(pod: Object) -> str:
     """Why a pod stays where it is, or without a node; empty if it may move."""
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     annotations = metadata.get("annotations") or {}

@@ -1,4 +1,4 @@
-"""The cheapest mix of node types for what runs: as if the cluster were bought anew.
+"""The cheapest mix of node types for what runs: as if the cluster were bought from scratch.
 
 Every task that does not belong to a node is placed on nodes of the catalogue alone, with the daemon
 sets each of them would carry and under all rules. A packing on one type at a time is where the
@@ -73,10 +73,10 @@ def candidates(problem: Problem, types: Sequence[TypeEntry]) -> list[Addition]:
     rules = [rule for rule in problem.rules if rule.kind == APART]
     apart = max((len(rule.members) for rule in rules), default=0)
     zones = len(set(problem.zone_of.tolist()))
-    return [Addition(kind, _most_of(kind, problem, asked, apart) * zones) for kind in types]
+    return [Addition(kind, _count_max(kind, problem, asked, apart) * zones) for kind in types]
 
 
-def _most_of(kind: TypeEntry, problem: Problem, asked: Indices, apart: int) -> int:
+def _count_max(kind: TypeEntry, problem: Problem, asked: Indices, apart: int) -> int:
     """As many in each zone as would hold everything, and as rules keep tasks apart."""
     needed = 1
     for r, name in enumerate(problem.resources):
@@ -85,8 +85,8 @@ def _most_of(kind: TypeEntry, problem: Problem, asked: Indices, apart: int) -> i
         amount = _amount(told, kind, name) * unit
         if amount > 0:
             needed = max(needed, int(np.ceil(SPARE * asked[r] / amount)))
-    most = max(needed, apart) + 1
-    return min(most, len(problem.tasks), kind.most or most)
+    count_max = max(needed, apart) + 1
+    return min(count_max, len(problem.tasks), kind.most or count_max)
 
 
 def _amount(told: str | float | None, kind: TypeEntry, name: str) -> float:

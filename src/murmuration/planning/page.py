@@ -53,7 +53,7 @@ FRONT = "front"
 
 def page(plan: Plan, document: Document) -> Page:
     """The whole report; `document` is the plan as `plan.json` has it."""
-    sections = [_objectives(plan), _nodes(plan), *_emptied(document), _moves(plan, document)]
+    sections = [_objectives(plan), _nodes(plan), *_list_emptied(document), _moves(plan, document)]
     if document["moves"]:
         sections.append(_rehearsal(plan))
     if len(plan.front) > 1 and len(plan.objectives) > 1:
@@ -122,7 +122,7 @@ def _gain(document: Document) -> list[tuple[str, str]]:
     ]
 
 
-def _emptied(document: Document) -> list[Section]:
+def _list_emptied(document: Document) -> list[Section]:
     """Which nodes become empty, and what keeps the others in use."""
     emptied, kept = document["emptied_nodes"], document["nodes_in_use"]
     if not emptied and not kept:

@@ -225,12 +225,14 @@ def _place_with_fewest_moves(work: Work, options: Options) -> Fewest | None:
         return None
     # Who has to leave a node that goes counts as moved, whatever others do.
     leaving = int(((problem.present >= 0) & (problem.node_of < 0)).sum())
-    most = min((limit for k, limit in options.limits if k == of.MOVES), default=np.inf) - leaving
+    moves_max = (
+        min((limit for k, limit in options.limits if k == of.MOVES), default=np.inf) - leaving
+    )
 
     def left() -> float:
         return options.deadline.left(SEARCH_SHARE)
 
-    return fewest_moves(work, options.seed, options.exact_effort, most, left)
+    return fewest_moves(work, options.seed, options.exact_effort, moves_max, left)
 
 
 def _search(

@@ -91,7 +91,7 @@ class MoveRehearsal:
     moments: list[Moment]
     load_before: float = 0.0
     overfull: int = 0
-    #: Tasks that end and start anew; none where tasks migrate.
+    #: Tasks that are restarted; none where tasks migrate.
     restarts: int = 0
     #: Nodes that were above their total on the way, or fuller than before if they were above it
     #: then.

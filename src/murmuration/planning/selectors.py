@@ -149,8 +149,8 @@ def _meant_by(problem: Problem, text: str, where: str) -> tuple[bool, Flags]:
     if any(each.get("namespace") == text for each in tasks):
         return False, np.array([each.get("namespace") == text for each in tasks])
     wants = parse_selector(text, where)
-    found = [(k == 0, _matching(wants, each, where)) for k, each in enumerate((nodes, tasks))]
-    known = [(of_nodes, flags) for of_nodes, flags in found if flags is not None and flags.any()]
+    matches = [(k == 0, _matching(wants, each, where)) for k, each in enumerate((nodes, tasks))]
+    known = [(of_nodes, flags) for of_nodes, flags in matches if flags is not None and flags.any()]
     if not known:
         raise InputError(f"{where}: neither a node nor a task has {text}")
     if len(known) > 1:

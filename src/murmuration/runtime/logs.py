@@ -61,15 +61,15 @@ def set_term(term: int) -> None:
             handler.formatter.term = term
 
 
-def rotate_log(path: Path, most: int = LOG_MAX) -> bool:
+def rotate_log(path: Path, size_max: int = LOG_MAX) -> bool:
     """Keep the end of a log that is too long beside it, and empty it. The part that writes it
     appends, so it goes on at the new end; a line written this very moment may be lost."""
     try:
-        if path.lstat().st_size <= most:
+        if path.lstat().st_size <= size_max:
             return False
         with open(path, "r+b", opener=open_private) as log:
-            log.seek(-most, os.SEEK_END)
-            last = log.read(most)
+            log.seek(-size_max, os.SEEK_END)
+            last = log.read(size_max)
             with open(f"{path}.1", "wb", opener=open_private) as kept:
                 kept.write(last)
             log.truncate(0)

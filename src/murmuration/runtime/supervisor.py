@@ -162,7 +162,7 @@ class Child:
 
 
 class HungAgent:
-    """Ends an agent whose loop stands still for so long that its lease is over anyway; it is
+    """Ends an agent whose event loop has hung for so long that its lease is over anyway; it is
     started again then.
 
     A loop that goes round writes to the file of the lease every second. What counts is that the

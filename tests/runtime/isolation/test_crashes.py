@@ -60,7 +60,7 @@ STEPS = {
         ("before", f"{HERE}.container", "spawn"),
         ("after", f"{HERE}.container", "spawn"),
         ("after", f"{HERE}.container", "launch"),
-        ("before", f"{HERE}.container", "Container._found"),
+        ("before", f"{HERE}.container", "Container._find_container"),
         ("", "", ""),
     ],
 }

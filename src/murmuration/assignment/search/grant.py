@@ -22,7 +22,7 @@ from murmuration.base.arrays import Floats, Indices, Placement
 #: Moves at most, and nodes looked at for a task, those it likes best first.
 STEPS_MAX, NODES_MAX = 2_000, 16
 #: Less than this is no gain.
-LEAST = 1e-9
+GAIN_MIN = 1e-9
 
 
 def grant_wishes(
@@ -33,7 +33,9 @@ def grant_wishes(
     if wishes is None:
         return
     granting = _Granting(work, wishes, start)
-    queue = [(-gain, t) for t in work.packed.movable.tolist() if (gain := granting.hope(t)) > LEAST]
+    queue = [
+        (-gain, t) for t in work.packed.movable.tolist() if (gain := granting.hope(t)) > GAIN_MIN
+    ]
     heapq.heapify(queue)
     made = 0
     while queue and made < min(moves_max, STEPS_MAX) and not stopped():
@@ -41,7 +43,7 @@ def grant_wishes(
         node, gain = granting.best(t)
         if node < 0:
             continue
-        if queue and -gain > queue[0][0] + LEAST:
+        if queue and -gain > queue[0][0] + GAIN_MIN:
             heapq.heappush(queue, (-gain, t))
             continue
         granting.move(t, node)
@@ -89,14 +91,14 @@ class _Granting:
         if here < 0:
             return 0.0
         amount = self.pays(t)
-        return float(amount[here] - amount.min()) if amount[here] > LEAST else 0.0
+        return float(amount[here] - amount.min()) if amount[here] > GAIN_MIN else 0.0
 
     def best(self, t: int) -> tuple[int, float]:
         """The node that takes a task and where it pays least, and what it gains; −1 if none."""
         amount, here = self.pays(t), int(self.state.x[t])
         order = np.argsort(amount, kind="stable")
         tried = 0
-        for n in order[amount[order] < amount[here] - LEAST].tolist():
+        for n in order[amount[order] < amount[here] - GAIN_MIN].tolist():
             if can_shift(self.work.packed, self.state, t, n):
                 return n, float(amount[here] - amount[n])
             tried += bool(self.work.packed.allowed[self.work.packed.class_of[t], n])

@@ -149,7 +149,7 @@ def _authority_folder(given: Path | None) -> Path:
 
 
 def _complete_order(folder: Path, order: CertificateOrder, renew: bool) -> CertificateOrder:
-    """A renewed certificate is like the last one but for what was asked for anew; without
+    """A renewed certificate is like the last one but for what was asked for this time; without
     `--renew`, a name has one valid certificate."""
     from murmuration.runtime.net.authority import OWN_HOST, current_time, list_certificates
 

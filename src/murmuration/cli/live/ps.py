@@ -44,7 +44,7 @@ def ps(
     first = live.client(folder)
 
     def list_rows() -> live.Row:
-        # Anew each time: while somebody watches, another master may take over elsewhere.
+        # Looked up each time: while somebody watches, another master may take over elsewhere.
         client = first.again()
         if job is not None or tasks:
             return _list_tasks(client, job, as_json)

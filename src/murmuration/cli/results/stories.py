@@ -173,11 +173,11 @@ def print_live(answer: Document) -> None:
     if answer["decision"] is not None:
         print_decision(answer["decision"])
     elif placed := [each for each in answer["decisions"] if each["placed"]]:
-        click.echo(_decided(placed[-1], answer["attempts"]))
+        click.echo(_describe_decision(placed[-1], answer["attempts"]))
         print_decision(placed[-1])
 
 
-def _decided(decision: Document, attempts: int) -> str:
+def _describe_decision(decision: Document, attempts: int) -> str:
     at = time.strftime("%H:%M:%S", time.localtime(decision["at_s"]))
     tries = "" if attempts == 1 else f", of {attempts} attempts at the job"
     return f"the last decision, at {at}{tries}:"

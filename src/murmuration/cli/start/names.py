@@ -73,7 +73,7 @@ def list_keys() -> Rows:
 
 def _keys(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, ...]]:
     for field in msgspec.structs.fields(struct):
-        nested = _nested(field.type)
+        nested = _find_nested(field.type)
         if nested is None:
             yield f"{prefix}{field.encode_name}", type_name(field.type), default_text(field)
             continue
@@ -81,7 +81,7 @@ def _keys(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, ...]
         yield from _keys(below, f"{prefix}{field.encode_name}{path}")
 
 
-def _nested(kind: object) -> tuple[type[msgspec.Struct], str] | None:
+def _find_nested(kind: object) -> tuple[type[msgspec.Struct], str] | None:
     """The table behind a key, and how its keys go on: several by name, a list, or just one."""
     paths: dict[object, str] = {dict: ".NAME.", list: "[]."}
     for candidate in (kind, *get_args(kind)):

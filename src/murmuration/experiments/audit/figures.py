@@ -137,7 +137,7 @@ def _workload(run: RecordedRun, name: str, outcome: Outcome) -> Figures:
         "jobs_not_started": int(np.isnan(outcome["start_s"][mine]).sum()),
         "tasks_submitted": int(run.jobs.tasks[mine].sum()),
         "tasks_placed": int(starts.sum()),
-        **_left(run, mine, outcome),
+        **_count_unplaced(run, mine, outcome),
         "attempts_mean": _mean(counts[counts > 0]),
         **_times_of(run, mine, outcome),
         "busy_fraction": float(run.attempts.busy[tries].sum() / run.horizon),
@@ -147,7 +147,7 @@ def _workload(run: RecordedRun, name: str, outcome: Outcome) -> Figures:
     }
 
 
-def _left(run: RecordedRun, mine: Flags, outcome: Outcome) -> Figures:
+def _count_unplaced(run: RecordedRun, mine: Flags, outcome: Outcome) -> Figures:
     """Tasks that are not placed. One whose node is chosen and whose offer is not answered is in no
     file."""
     left = (run.jobs.tasks - outcome["tasks_placed"])[mine]

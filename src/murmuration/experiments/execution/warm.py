@@ -1,7 +1,7 @@
 """Kernels compiled before the runs that need them, side by side and behind a bar of their own.
 
 Numba compiles a kernel at its first call, in the middle of a run: a newcomer would look at a bar
-that stands still. So each combination of kernels that the runs need and that no earlier command has
+that seems to hang. So each combination of kernels that the runs need and no earlier command has
 compiled is called once beforehand, on a cell of a few nodes. What has been compiled is remembered
 by an empty file beside the cached kernels, which lie in a folder of this version's own.
 """

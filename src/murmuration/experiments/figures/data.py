@@ -169,7 +169,7 @@ def _is_wide(curves: Sequence[PaperCurve]) -> bool:
 
 def sweep_waits(groups: Groups) -> PaperFigure:
     """The mean wait of each workload against the key that was varied."""
-    key, by_value = _varied(groups)
+    key, by_value = _find_varied(groups)
     values = np.array(sorted(by_value))
     workloads = list(by_value[values[0]][0].summary["workloads"])
     curves = []
@@ -185,7 +185,7 @@ def sweep_waits(groups: Groups) -> PaperFigure:
     )
 
 
-def _varied(groups: Groups) -> tuple[str, dict[float, Sequence[RunInFolder]]]:
+def _find_varied(groups: Groups) -> tuple[str, dict[float, Sequence[RunInFolder]]]:
     """The key of a sweep in the words of its labels, and the runs of each value."""
     parts = {name: name.partition("=") for name in groups}
     keys = {key for key, _, _ in parts.values()}

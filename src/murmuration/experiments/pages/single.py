@@ -29,11 +29,14 @@ def single(summary: Summary, series: Columns) -> Page:
     """The report of one run."""
     names = list(summary["workloads"])
     rows = [
-        [label(key), *[_shown(key, summary["workloads"][n][key]) for n in names]]
+        [label(key), *[_format_figure(key, summary["workloads"][n][key]) for n in names]]
         for key in summary["workloads"][names[0]]
         if key != "saturated"
     ]
-    tables = (ReportTable("Each workload", ("figure", *names), rows), *_moved(summary["cluster"]))
+    tables = (
+        ReportTable("Each workload", ("figure", *names), rows),
+        *_tabulate_migrations(summary["cluster"]),
+    )
     return Page(
         title=str(summary["scenario"]),
         subtitle=f"{summary['scheduler']}, seed {summary['seed']}",
@@ -48,7 +51,7 @@ def single(summary: Summary, series: Columns) -> Page:
     )
 
 
-def _shown(key: str, figure: object) -> object:
+def _format_figure(key: str, figure: object) -> object:
     return cell(figure, share=key.startswith("busy")) if figure is not None else None
 
 
@@ -117,7 +120,7 @@ def _scheduling(workloads: Sequence[str], series: Columns) -> tuple[Chart, Chart
     )
 
 
-def _moved(cluster: Summary) -> list[ReportTable]:
+def _tabulate_migrations(cluster: Summary) -> list[ReportTable]:
     """The figures of migrations, where a scheduler moves running tasks."""
     if not middle(cluster["migrations_per_min"]):
         return []

@@ -73,10 +73,10 @@ def _coordinates(axes: Axes, summaries: Sequence[Summary]) -> list[Parallel]:
         names = list(axes)
     if len(workloads) > 1:
         names, labels = ["workload", *names], [tuple(workloads), *labels]
-    found = [(s, name, s["workloads"][name]) for s in summaries for name in workloads]
-    telling = [k for k in COORDINATES if any(middle(f.get(k)) for _, _, f in found)]
+    pairs = [(s, name, s["workloads"][name]) for s in summaries for name in workloads]
+    telling = [k for k in COORDINATES if any(middle(f.get(k)) for _, _, f in pairs)]
     rows = []
-    for summary, workload, figures in found:
+    for summary, workload, figures in pairs:
         settings = [
             float(values.index(summary["vary"][key])) if _labels(values) else summary["vary"][key]
             for key, values in axes.items()

@@ -166,7 +166,7 @@ def _waits(group: Sequence[Summary], workload: str) -> list[float]:
 def _sentence(groups: Groups, name: str, differences: Sequence[Difference]) -> str:
     runs, (first, reference) = groups[name], next(iter(groups.items()))
     unequal = [in_words(d) for d in differences if not d.is_equal]
-    parts = [*_unstarted(runs, reference), *(unequal or [f"no difference from {first}"])]
+    parts = [*_tell_unstarted(runs, reference), *(unequal or [f"no difference from {first}"])]
     return f"{name}: {'; '.join(parts)}"
 
 
@@ -235,7 +235,7 @@ def _percent(share: float) -> str:
     return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}"
 
 
-def _unstarted(runs: Sequence[Summary], reference: Sequence[Summary]) -> list[str]:
+def _tell_unstarted(runs: Sequence[Summary], reference: Sequence[Summary]) -> list[str]:
     """Jobs that never ran come first: no other figure counts for much beside them. Those that came
     too late to start wait under every scheduler."""
     unstarted, jobs = _count(runs, "jobs_not_started"), _count(runs, "jobs_submitted")

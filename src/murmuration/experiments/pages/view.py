@@ -21,7 +21,7 @@ POINTS_VIEWED = 100_000
 
 def view_text(places: Sequence[Path]) -> str:
     """The HTML of these places. The folder of a study has a page of its own, which is shown as it
-    is; runs are drawn anew, in full."""
+    is; runs are drawn again, in full."""
     if len(places) == 1 and not _is_run(places[0]):
         report = places[0] if places[0].suffix == ".html" else places[0] / REPORT
         if report.is_file():

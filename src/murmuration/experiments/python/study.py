@@ -61,7 +61,7 @@ def simulate(
     row for each stay of a task on a node.
     """
     study = _read(scenario, changes, days, seed)
-    spec = study.base if scheduler is None else _named(study, [scheduler])[0]
+    spec = study.base if scheduler is None else _choose_specs(study, [scheduler])[0]
     folder = StudyFolder(out)
     spec = replace(spec, folder=str(folder.path / "run" if out is None else folder.path))
     return _run([spec], folder, StudyOptions(out, 1, detail=detail))[0]
@@ -86,7 +86,7 @@ def compare(
     Without any: the scenario and its variants, or every architecture that takes seconds.
     """
     study, folder = _read(scenario, changes, days, seed), StudyFolder(out)
-    specs = _named(study, schedulers) if schedulers else variant_specs(study, [])
+    specs = _choose_specs(study, schedulers) if schedulers else variant_specs(study, [])
     options = StudyOptions(out, workers, replicas, detail)
     return Comparison(study.name, _run_many(specs, folder, options), folder)
 
@@ -107,7 +107,7 @@ def sweep(
     require_names(list(vary), "vary")
     study, folder = _read(scenario, changes, days, seed), StudyFolder(out)
     if scheduler is not None:
-        study = replace(study, base=_named(study, [scheduler])[0])
+        study = replace(study, base=_choose_specs(study, [scheduler])[0])
     options = StudyOptions(out, workers, replicas)
     runs = _run_many(grid_specs(study, vary), folder, options)
     return Sweep(study.name, runs, folder, vary)
@@ -124,7 +124,9 @@ def _read(
     return make_study(sc.override(tables, named), source)
 
 
-def _named(study: Study, schedulers: Sequence[Scheduler] | Mapping[str, Tables]) -> list[Spec]:
+def _choose_specs(
+    study: Study, schedulers: Sequence[Scheduler] | Mapping[str, Tables]
+) -> list[Spec]:
     if isinstance(schedulers, Mapping):
         changes = {
             label: {key: _name_of(value) for key, value in table.items()}

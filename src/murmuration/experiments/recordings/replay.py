@@ -122,7 +122,7 @@ def schedule_again(
     options: SchedulerOptions,
     scheduler: str | None = None,
 ) -> AnotherSchedule:
-    """Schedule the recorded pods anew: all that were seen to wait, or those of one scheduler."""
+    """Schedule the recorded pods again: all that were seen to wait, or those of one scheduler."""
     history = read_history(recording)
 
     def is_ours(pod: PodHistory) -> bool:
@@ -178,7 +178,7 @@ def figures_of(stays: Sequence[Stay], end_s: float) -> ScheduleFigures:
     """Waits of pods that were bound, and how many nodes held any of them up to a time."""
     bound = [stay for stay in stays if stay.node]
     waits = np.array([stay.bound_s - stay.came_s for stay in bound] or [0.0])
-    mean, most = nodes_in_use(bound, end_s)
+    mean, nodes_max = nodes_in_use(bound, end_s)
     return ScheduleFigures(
         len(stays),
         len(bound),
@@ -186,20 +186,20 @@ def figures_of(stays: Sequence[Stay], end_s: float) -> ScheduleFigures:
         float(np.quantile(waits, 0.99)),
         float(waits.max()),
         mean,
-        most,
+        nodes_max,
     )
 
 
 def nodes_in_use(stays: Sequence[Stay], end_s: float) -> tuple[float, int]:
-    """The mean over time, and the most, of nodes that hold at least one of these pods."""
+    """The mean over time, and the maximum, of nodes that hold at least one of these pods."""
     changes = [(min(s.bound_s, end_s), 1, s.node) for s in stays]
     changes += [(min(s.over_s, end_s), -1, s.node) for s in stays]
     held: dict[str, int] = {}
-    used, most, area, last_s = 0, 0, 0.0, 0.0
+    used, nodes_max, area, last_s = 0, 0, 0.0, 0.0
     for at_s, sign, node in sorted(changes, key=lambda change: change[0]):
         area, last_s = area + used * (at_s - last_s), at_s
         before = held.get(node, 0)
         held[node] = before + sign
         used += (held[node] > 0) - (before > 0)
-        most = max(most, used) if at_s < end_s else most
-    return (area / end_s if end_s else 0.0), most
+        nodes_max = max(nodes_max, used) if at_s < end_s else nodes_max
+    return (area / end_s if end_s else 0.0), nodes_max

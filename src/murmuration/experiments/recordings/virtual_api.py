@@ -1,5 +1,5 @@
 """An API server in virtual time that shows a scheduler what a recording showed, but for the pods
-that are scheduled anew: those are where the scheduler has put them.
+that are scheduled again: those are where the scheduler has put them.
 
 A pod that ended by itself runs as long as it did, from when it is bound here. One that was deleted
 is deleted when it was. One that is evicted here and has a controller is made again under another
@@ -34,7 +34,7 @@ POD = "Pod"
 
 @dataclass
 class ReplayedPod:
-    """A pod that is scheduled anew."""
+    """A pod that is scheduled again."""
 
     history: PodHistory
     came_s: float
@@ -64,7 +64,7 @@ class ReplayedApi(Party):
     history: ClusterHistory
     driver: VirtualDriver
     make_agent: Callable[[], Agent]
-    #: Of which pods the schedule is made anew.
+    #: Of which pods the schedule is made again.
     is_ours: Callable[[PodHistory], bool]
     #: The schedulerName under which they are shown.
     scheduler: str = "murmuration"
@@ -99,10 +99,10 @@ class ReplayedApi(Party):
                 self.driver.tell(self.name, event)
 
     def _list(self, things: list[dict[str, object]]) -> None:
-        """All pods there are: those that are scheduled anew are not what was listed."""
-        others = [thing for thing in things if not self._is_anew(thing)]
+        """All pods there are: those that are scheduled again are not what was listed."""
+        others = [thing for thing in things if not self._is_rescheduled(thing)]
         for thing in things:
-            if self._is_anew(thing):
+            if self._is_rescheduled(thing):
                 self._learn(thing)
         listed = {uid_of(thing) for thing in things}
         for uid, pod in self.current.items():
@@ -112,14 +112,14 @@ class ReplayedApi(Party):
         self.driver.tell(self.name, ThingsListed(POD, [*others, *mine]))
 
     def _see(self, thing: Object) -> None:
-        if not self._is_anew(thing):
+        if not self._is_rescheduled(thing):
             self.driver.tell(self.name, ThingSeen(POD, dict(thing)))
             return
         pod = self._learn(thing)
         if pod.over_s == math.inf:
             self._tell(pod)
 
-    def _is_anew(self, thing: Object) -> bool:
+    def _is_rescheduled(self, thing: Object) -> bool:
         pod = self.history.pods.get(uid_of(thing))
         return pod is not None and self.is_ours(pod)
 
@@ -176,7 +176,7 @@ class ReplayedApi(Party):
     def _evict(self, uid: str) -> str:
         pod = self.pods.get(uid)
         if pod is None or pod.over_s < math.inf:
-            # Pods that are not scheduled anew stay where they were recorded.
+            # Pods that are not scheduled again stay where they were recorded.
             return "refused"
         self.driver.at(self.driver.now, self._finish, pod)
         if controller_of(pod.thing) is not None:

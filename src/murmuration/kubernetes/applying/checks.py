@@ -30,8 +30,8 @@ NAMED_MAX = 5
 async def check_cluster(client: KubeClient, path: Path, plan: PlanFile) -> None:
     """A plan is for one cluster alone."""
     meant = cluster_identity(path, plan)
-    found = await client.get(NAMESPACES.path(None, SYSTEM))
-    if meant and meant != found["metadata"]["uid"]:
+    namespace = await client.get(NAMESPACES.path(None, SYSTEM))
+    if meant and meant != namespace["metadata"]["uid"]:
         raise InputError(
             f"{path}: this plan was made for another cluster than {client.access.name}"
         )
@@ -100,7 +100,7 @@ def refuse_unknown_nodes(cluster: LiveCluster, moves: Sequence[PlannedMove]) -> 
 async def rehearse_live(run: PlanRun) -> list[str]:
     """Every move checked in order against the cluster, and every eviction asked for without being
     carried out; what would go wrong. Of pods that are not there yet nothing can be said."""
-    wrong = []
+    faults = []
     for move in run.moves:
         try:
             record = run.cluster.records.get(move.task)
@@ -113,8 +113,8 @@ async def rehearse_live(run: PlanRun) -> list[str]:
                 await _ask_eviction(run, move.task, record.uid)
             run.cluster.pretend(move.task, move.to)
         except ChangedError as error:
-            wrong.append(f"step {move.step}: {error}")
-    return wrong
+            faults.append(f"step {move.step}: {error}")
+    return faults
 
 
 async def _ask_eviction(run: PlanRun, key: str, uid: str) -> None:

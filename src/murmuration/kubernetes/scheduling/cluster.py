@@ -135,7 +135,7 @@ class LiveCluster:
         ]
 
     def _change_kind(self, kind: str) -> None:
-        """Objects of a kind have changed: what must be made anew, when it is asked for."""
+        """Objects of a kind have changed: what must be rebuilt when it is next asked for."""
         if kind == BUDGET:
             self._budgets = None
         elif kind in VOLUME_KINDS:
@@ -534,7 +534,7 @@ class LiveCluster:
 
     def _read(self, pod: Object) -> TaskEntry:
         """A pod as a task. Most are read without a look at other objects, so that a table that is
-        out of date is not made anew for each of them."""
+        out of date is not rebuilt for each of them."""
         return read_pod(self.table.reader if needs_others(pod) else ALONE, pod)
 
     def _build(self) -> None:

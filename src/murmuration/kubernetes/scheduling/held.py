@@ -42,7 +42,7 @@ class HeldThings:
     def reasons(self, task: TaskEntry) -> Iterator[tuple[str, Flags]]:
         """What is taken that a pod wants, and the rows where it is not."""
         for port in sorted(ports_of(task)):
-            taken = self._taken(port)
+            taken = self._find_taken(port)
             if taken:
                 yield f"host port {port[2]} is taken", self._mask(taken, inside=False)
         for name, modes in self._exclusive(task):
@@ -52,7 +52,7 @@ class HeldThings:
             elif users:
                 yield f"claim {name} is in use on another node", self._mask(users, inside=True)
 
-    def _taken(self, port: Port) -> set[str]:
+    def _find_taken(self, port: Port) -> set[str]:
         address, protocol, number = port
         by_address = self._ports.get((protocol, number), {})
         meets = by_address if not address else {a for a in ("", address) if a in by_address}

@@ -25,7 +25,7 @@ def unbound_claims(volumes: Volumes, pod: Object) -> list[tuple[str, Object]]:
         for name, claim in volumes.claims_of(pod)
         if claim is not None and not (claim.get("spec") or {}).get("volumeName")
     ]
-    return sorted(claims, key=lambda each: _asked(each[1]))
+    return sorted(claims, key=lambda each: _asked_bytes(each[1]))
 
 
 def match_volumes(reader: Reader, pod: Object, row: int) -> list[Pair] | None:
@@ -82,6 +82,6 @@ def _reaches(nodes: NodeMasks, volume: Object, row: int) -> bool:
     return all(bool(nodes.required(each, where)[row]) for each in reach_of(volume))
 
 
-def _asked(claim: Object) -> float:
+def _asked_bytes(claim: Object) -> float:
     resources = (claim.get("spec") or {}).get("resources") or {}
     return parse_quantity((resources.get("requests") or {}).get("storage", 0), "storage")

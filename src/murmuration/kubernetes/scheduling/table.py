@@ -2,7 +2,7 @@
 
 It is built from all objects once, and kept up: pods are counted as they come and go, and a node
 that comes, changes or goes concerns its own row alone. What it has no column for, or a new set of
-namespaces, builds it anew.
+namespaces, rebuilds it.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def find_by_digest(master: CentralMaster, clock: Callable[[], float]) -> FindTok
 
 
 def token_is_good(master: CentralMaster, clock: Callable[[], float]) -> TokenIsGood:
-    """Whether the token of a name, with which a session began, was neither revoked nor issued anew
+    """Whether the token of a name, with which a session began, was neither revoked nor issued again
     since, and its time is not over."""
 
     def is_good(name: str, begun_s: float) -> bool:

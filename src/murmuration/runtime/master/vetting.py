@@ -74,7 +74,7 @@ def _find_fault_in_join(joined: AgentJoined, columns: int, where: Where) -> str:
 
 
 def _find_stranger(node: str, runs: Iterable[tuple[str, str]], where: Where) -> str:
-    """A run has one node for ever: who speaks of another node's run is not believed."""
+    """A run stays on one node: a node that speaks of another node's run is not believed."""
     for framework, run in runs:
         if not (_is_text(framework) and _is_text(run)):
             return "expected names of runs in short printable text"

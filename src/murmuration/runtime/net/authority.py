@@ -185,14 +185,14 @@ class Authority:
             data = (folder / REVOKED).read_bytes()
             self.revoked = x509.load_pem_x509_crl(data)
         except ValueError as error:
-            raise _damaged(folder / REVOKED, "a list of revoked certificates") from error
+            raise _explain_damage(folder / REVOKED, "a list of revoked certificates") from error
         try:
             data = (folder / AUTHORITY_KEY).read_bytes()
             key = serialization.load_pem_private_key(data, None)
         except (ValueError, TypeError) as error:
-            raise _damaged(folder / AUTHORITY_KEY, "a key") from error
+            raise _explain_damage(folder / AUTHORITY_KEY, "a key") from error
         if key.public_key() != self.certificate.public_key():
-            raise _damaged(folder / AUTHORITY_KEY, f"the key of {AUTHORITY}")
+            raise _explain_damage(folder / AUTHORITY_KEY, f"the key of {AUTHORITY}")
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         self._key = key
 
@@ -389,10 +389,10 @@ def _read_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except ValueError as error:
-        raise _damaged(path, "a certificate") from error
+        raise _explain_damage(path, "a certificate") from error
 
 
-def _damaged(path: Path, what: str) -> InputError:
+def _explain_damage(path: Path, what: str) -> InputError:
     return InputError(f"{path}: expected {what} as murmur ca writes it; the file is damaged")
 
 

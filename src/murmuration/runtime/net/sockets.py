@@ -42,7 +42,7 @@ def dial(address: Address, timeout_s: float, tls: ssl.SSLContext | None = None) 
     try:
         return tls.wrap_socket(connection, server_hostname=address.host)
     except OSError as error:
-        raise _refused(address, error) from error
+        raise _explain_refusal(address, error) from error
 
 
 async def connect(
@@ -62,11 +62,11 @@ async def connect(
             make_protocol, address.host, address.port, ssl=tls
         )
     except OSError as error:
-        raise (error if tls is None else _refused(address, error)) from error
+        raise (error if tls is None else _explain_refusal(address, error)) from error
     return protocol
 
 
-def _refused(address: Address, error: OSError) -> Exception:
+def _explain_refusal(address: Address, error: OSError) -> Exception:
     """Why an encrypted connection could not be made: a sentence where it is about certificates,
     else the error as it is."""
     from murmuration.runtime.net.certificates import explain_refusal

@@ -259,7 +259,7 @@ class Executor:
         if launch.order.image:
             self._later(self._start_image(launch.order, spec, command.until_s))
         elif self._threads is None:
-            self._started(launch.run, self._try(spec, command.until_s))
+            self._on_started(launch.run, self._try(spec, command.until_s))
         else:
             self._later(self._start_slowly(launch.run, spec, command.until_s))
 
@@ -302,13 +302,13 @@ class Executor:
         result = await asyncio.get_running_loop().run_in_executor(
             self._threads, self._try, spec, until_s
         )
-        self._started(run, result)
+        self._on_started(run, result)
 
     async def _start_image(self, order: Order, spec: RunSpec, until_s: float) -> None:
         result = await asyncio.get_running_loop().run_in_executor(
             self._unpacking, self._try_image, order, spec, until_s
         )
-        self._started(spec.task, result)
+        self._on_started(spec.task, result)
 
     def _try_image(self, order: Order, spec: RunSpec, until_s: float) -> Handle | Exited:
         """Start a run in an image, which stays while it starts and as long as its bundle does."""
@@ -337,7 +337,7 @@ class Executor:
         is_refused = isinstance(error, OSError) or isinstance(error.__cause__, OSError)
         return Exited(run, reason=_sentence(error), started=False, node_fault=is_refused)
 
-    def _started(self, run: str, handle: Handle | Exited) -> None:
+    def _on_started(self, run: str, handle: Handle | Exited) -> None:
         if isinstance(handle, Exited):
             self._tell(handle)
             return
@@ -347,14 +347,14 @@ class Executor:
 
     def _watch(self, run: str, handle: Handle) -> None:
         if handle.ended is not None:
-            self._exited(run)
+            self._on_exited(run)
             return
         # A descriptor of the process (pidfd), not its number: numbers are used again, and a signal
         # by number could hit a stranger. It becomes readable when the process ends.
         try:
-            asyncio.get_running_loop().add_reader(handle.fileno(), self._exited, run)
+            asyncio.get_running_loop().add_reader(handle.fileno(), self._on_exited, run)
         except ProcessLookupError:
-            self._exited(run)
+            self._on_exited(run)
 
     # Ending.
 
@@ -373,7 +373,7 @@ class Executor:
         if doomed:
             self.isolation.kill_all(doomed)
 
-    def _exited(self, run: str) -> None:
+    def _on_exited(self, run: str) -> None:
         handle = self._handles.get(run)
         if handle is None:
             return
@@ -410,7 +410,7 @@ class Executor:
 
     def poll_each(self) -> Iterator[None]:
         """The same, one run after the other: with many of them a heartbeat shall come between."""
-        # A copy, because `_exited` takes entries out. One that is told to stop already keeps its
+        # A copy, because `_on_exited` takes entries out. One that is told to stop already keeps its
         # first reason.
         for run, handle in list(self._handles.items()):
             if self._handles.get(run) is not handle:
@@ -418,7 +418,7 @@ class Executor:
             if handle.order is None and output_size(handle.folder) > OUTPUT_MAX:
                 self.isolation.kill(handle, self._grace_s(run), TOO_MUCH_OUTPUT)
             if handle.ended is not None or self.isolation.poll(handle) is not None:
-                self._exited(run)
+                self._on_exited(run)
             else:
                 self.isolation.usage(handle)
             yield

@@ -27,7 +27,7 @@ class NodeHost(Protocol):
 
     def monotonic(self) -> float:
         """Seconds by a clock that never goes back and that all processes of the host share; it may
-        begin anew when the host does."""
+        begin again when the host restarts."""
 
     def wall(self) -> float:
         """Seconds since 1970, which somebody may set to anything."""

@@ -313,8 +313,8 @@ class EtcdStore:
     def _batch_key(self, number: int) -> str:
         """The key of the batch that has a line, or of the first one after it."""
         first, after = self._root + "log/", f"{self._root}log/{number + 1:020}"
-        found = self._client.scan(first, after, 1, newest=True)
-        return found[0].key if found else first
+        batches = self._client.scan(first, after, 1, newest=True)
+        return batches[0].key if batches else first
 
     def _read_document(self, stored: KeyValue, parts_folder: str) -> tuple[int, bytes]:
         document = self._decode(stored)

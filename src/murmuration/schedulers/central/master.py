@@ -430,9 +430,9 @@ class CentralMaster(MasterState):
                     is_last = not self._has_more()
                     waiting += [SetNeedsOffers(JOBS, False), reply] if is_last else [reply]
                 else:
-                    self._answered(message)
+                    self._postpone_refused(message)
 
-    def _answered(self, message: Message) -> None:
+    def _postpone_refused(self, message: Message) -> None:
         """The ledger has refused what the job manager proposed: it waits. What is accepted is told
         by a `LaunchTask`."""
         refused: tuple[str, ...] = ()

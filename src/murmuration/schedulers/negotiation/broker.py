@@ -179,7 +179,7 @@ class Broker:
         exchange = BrokerExchange(self.name, self._views(passed_on, now), unanswering)
         effects: list[Effect] = [Send(other, exchange)]
         if self.settings.underused:
-            empty = [known[k] for k in self._underused(np.arange(len(known)), known)]
+            empty = [known[k] for k in self._find_underused(np.arange(len(known)), known)]
             exchange = BrokerExchange(self.name, self._views(empty, now))
             effects += [Send(name, exchange) for name in self._others if empty]
         return effects
@@ -202,7 +202,7 @@ class Broker:
             for known in nodes
         )
 
-    def _underused(self, places: Any, nodes: Sequence[KnownNode | None]) -> list[int]:
+    def _find_underused(self, places: Any, nodes: Sequence[KnownNode | None]) -> list[int]:
         """Places of nodes that are used little, the first few."""
         chosen: list[int] = []
         for k in places:
@@ -228,7 +228,7 @@ class Broker:
         order = self._rng.permutation(known)
         kind, limit = settings.score(request.new), settings.score_limit(request.new)
         if settings.underused:
-            first = self._underused(order, table.known)
+            first = self._find_underused(order, table.known)
             order = np.concatenate([np.array(first, np.int64), order[~np.isin(order, first)]])
             limit += len(first)
         weights, fit = np.zeros(known), np.zeros(known, np.int64)
@@ -240,7 +240,7 @@ class Broker:
             used=used,
             guaranteed=guaranteed,
             tasks=table.tasks[:known],
-            allowed=self._allowed(request, now),
+            allowed=self._find_allowed(request, now),
             order=order,
             use=np.array(request.use, np.int64),
             request=np.array(request.task.request, np.int64),
@@ -266,7 +266,7 @@ class Broker:
         assert known is not None
         return known.node
 
-    def _allowed(self, request: GetCandidateNodesRequest, now: float) -> Any:
+    def _find_allowed(self, request: GetCandidateNodesRequest, now: float) -> Any:
         """Rows that are fresh, answer, meet the task's constraints, and are not the one that
         asks."""
         known = len(self.table.known)

@@ -260,16 +260,16 @@ class Giver(NegotiationAgent):
         total, used, use, request = (np.array(row, np.int64) for row in rows)
         weight = rate(kind, total, used, load.tasks, use, request, *self._room)
         negotiation.recommendations.append(Recommendation(answer.sender, weight, False, self._now))
-        self._answered(negotiation, answer.sender)
+        self._count_answer(negotiation, answer.sender)
 
     def _on_rejection(self, answer: TaskMigrationRejectionResponse) -> None:
         self._unanswered.pop(answer.sender, None)
         negotiation = self._find(answer.number, NegotiationPhase.NODES)
         if negotiation is not None:
             self.counts["rejections"] += 1
-            self._answered(negotiation, answer.sender)
+            self._count_answer(negotiation, answer.sender)
 
-    def _answered(self, negotiation: Negotiation, node: str) -> None:
+    def _count_answer(self, negotiation: Negotiation, node: str) -> None:
         negotiation.waiting.discard(node)
         if not negotiation.waiting:
             self._choose(negotiation)
@@ -407,7 +407,7 @@ class Giver(NegotiationAgent):
         self._gone.add(gone.node)
         for negotiation in list(self.negotiations.values()):
             if negotiation.phase is NegotiationPhase.NODES and gone.node in negotiation.waiting:
-                self._answered(negotiation, gone.node)
+                self._count_answer(negotiation, gone.node)
             elif negotiation.target == gone.node and negotiation.phase in (
                 NegotiationPhase.ROOM,
                 NegotiationPhase.TRANSFER,

@@ -191,8 +191,8 @@ class NegotiatingNode(Giver):
     # What comes.
 
     def _allows(self, task: MobileTask, use: Vector, forced: bool) -> bool:
-        """Accept or deny (4.2.2). By force only the node's totals and the task's constraints count
-        (6.6)."""
+        """Accept or deny (4.2.2). A forced task is judged by the node's totals and its constraints
+        alone (6.6)."""
         request = np.array(task.request, np.int64)
         if not meets(task.constraints, self.attributes):
             return False

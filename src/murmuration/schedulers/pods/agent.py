@@ -409,13 +409,15 @@ class PodScheduler:
             effects += placed
         return effects
 
-    def _gather(self, first: WaitingPod, most: int) -> tuple[list[WaitingPod], WaitingPod | None]:
+    def _gather(
+        self, first: WaitingPod, count_max: int
+    ) -> tuple[list[WaitingPod], WaitingPod | None]:
         """The pods next in line that are tasks of one job, and the first that is not."""
         job = [first]
         if self.cluster.blocked(first.info.key):
             return job, None
         shape = self.cluster.shape(first.info.key)
-        while shape is not None and len(job) < most:
+        while shape is not None and len(job) < count_max:
             other = self.queue.take()
             if other is None:
                 break

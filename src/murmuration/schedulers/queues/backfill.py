@@ -3,7 +3,7 @@ backfilling, as plain functions that kernels compile and the live master calls.
 
 Room is counted in amounts of the whole cluster, as batch systems count processors. A *profile* is
 what will be free from now on if everything ends when it is expected to: `room[k]` is free from
-`times[k]` to the next point, and after the last one for ever.
+`times[k]` to the next point, and after the last one without end.
 """
 
 from __future__ import annotations

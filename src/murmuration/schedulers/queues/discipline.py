@@ -55,7 +55,7 @@ class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     #: The age at which a job's age counts in full.
     age_max_s: float = 7 * 86_400.0
     #: Whether a job that is next takes the room of running jobs of lower priority: these start
-    #: anew, or go on where they were.
+    #: from the start, or go on where they were.
     preempt: Literal["no", "requeue", "suspend"] = "no"
     #: How many jobs and CPUs of one user may run at a time; 0: any number.
     user_jobs_max: int = 0

@@ -180,7 +180,7 @@ def count_mates(slots: Records, tasks: Records, leader: int, node: int) -> tuple
 def find_gathering_place(c: SwarmTable, leader: int, job: int, mask: Flags) -> Any:
     """The node of a mate that attracts most and has room for the others, −1 for none."""
     rest, best, place = c.rows[GROUP], 0.0, -1
-    # Groups are small, so counting the mates of every mate's node anew is cheaper than a table.
+    # Groups are small, so counting the mates of every mate's node again is cheaper than a table.
     slot = leader
     while slot >= 0:
         node = c.slots[slot].node

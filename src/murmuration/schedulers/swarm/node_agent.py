@@ -417,7 +417,7 @@ class SwarmNode:
             self._set_timer(pause, self._repeat_hand_over, departure)
             self._send(departure.target, HandOver(self.name, (self.name, departure.number)))
 
-    def _stopped(self, move: Move, node: str) -> Departure | None:
+    def _find_departure(self, move: Move, node: str) -> Departure | None:
         """The departure an answer to a hand-over is about, if it still waits for it."""
         departure = self.departures.get(move[1])
         if departure is None or departure.agent.stage is not Stage.STOPPED:
@@ -425,7 +425,7 @@ class SwarmNode:
         return departure if departure.target == node else None
 
     def _on_handed_over(self, answer: HandedOver) -> None:
-        departure = self._stopped(answer.move, answer.node)
+        departure = self._find_departure(answer.move, answer.node)
         if departure is not None:
             self.counts["migrations"] += 1
             del self.departures[departure.number]
@@ -434,7 +434,7 @@ class SwarmNode:
         self._send(answer.node, HandOverClosed(self.name, answer.move))
 
     def _on_hand_over_refused(self, answer: HandOverRefused) -> None:
-        departure = self._stopped(answer.move, answer.node)
+        departure = self._find_departure(answer.move, answer.node)
         if departure is not None:
             self._resume(departure)
 

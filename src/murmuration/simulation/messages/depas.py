@@ -97,7 +97,7 @@ class WorkerHost(Party):
         world, driver = self._world, self._world.driver
         if isinstance(act, ProcessRequest):
             seconds = world.system.settings.execution_s * float(world.rng.exponential())
-            driver.at(driver.now + seconds, self._processed, act.request, self._life)
+            driver.at(driver.now + seconds, self._end_request, act.request, self._life)
         elif isinstance(act, AddNode):
             world.add_node(act)
         elif isinstance(act, LeaveSystem):
@@ -107,7 +107,7 @@ class WorkerHost(Party):
         else:
             super().do(act)
 
-    def _processed(self, request: int, life: int) -> None:
+    def _end_request(self, request: int, life: int) -> None:
         if life == self._life:
             self._world.driver.tell(self.name, RequestProcessed(request))
 

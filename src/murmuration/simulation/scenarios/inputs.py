@@ -232,7 +232,7 @@ def begin_at(jobs: JobList, replay: sc.ReplaySettings) -> JobList:
 
 def trace_days(scenario: sc.Scenario) -> float:
     """How long the trace of a scenario is: until the last job has come and would have ended, had it
-    started at once. Jobs that run on for ever do not count with their end."""
+    started at once. Jobs that run without end do not count with their end."""
     replay = sc.replay(scenario)
     trace = _open(replay.trace, scenario.seed, replay)
     if trace.jobs is None:

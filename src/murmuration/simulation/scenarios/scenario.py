@@ -381,14 +381,14 @@ def _check_keys(table: Any, kind: type[msgspec.Struct], source: str, path: str) 
         dotted = f"{path}{key}"
         if key not in hints:
             raise InputError(
-                f"{source}: unknown key {dotted!r}; {did_you_mean(key, _known(kind, hints))}"
+                f"{source}: unknown key {dotted!r}; {did_you_mean(key, _list_keys(kind, hints))}"
             )
         _check_inner(value, hints[key], source, dotted)
     if kind is Scenario and isinstance(table.get("workload"), Mapping):
         _check_workload(table["workload"], source)
 
 
-def _known(kind: type[msgspec.Struct], hints: Mapping[str, Any]) -> list[str]:
+def _list_keys(kind: type[msgspec.Struct], hints: Mapping[str, Any]) -> list[str]:
     """The keys a table may have; in `[scheduler]` also those of architectures."""
     return [*hints, *settings_tables()] if kind is SchedulerSettings else [*hints]
 

@@ -131,13 +131,13 @@ def _has_ended(pod: Thing) -> bool:
 def _jobs(pods: Sequence[Thing], where: str) -> Iterator[ExportedJob]:
     """Pods of one controller that are alike are one job; each that has ended is its own, since it
     says when it ran."""
-    begin = min((_made(pod, where) for pod in pods if _has_ended(pod)), default=0.0)
+    begin = min((_created_s(pod, where) for pod in pods if _has_ended(pod)), default=0.0)
     groups: dict[tuple[object, ...], list[Thing]] = {}
     for pod in pods:
         if _has_ended(pod):
             span = _span(pod, where)
             if span is not None:
-                yield _job(pod, 1, _made(pod, where), max(span, 1.0), where)
+                yield _job(pod, 1, _created_s(pod, where), max(span, 1.0), where)
             continue
         owner = _owner(pod)
         key = str(owner.get("uid") or owner.get("name") or _metadata(pod).get("name"))
@@ -147,7 +147,7 @@ def _jobs(pods: Sequence[Thing], where: str) -> Iterator[ExportedJob]:
         yield _job(alike[0], len(alike), begin, ENDLESS_S, where)
 
 
-def _made(pod: Thing, where: str) -> float:
+def _created_s(pod: Thing, where: str) -> float:
     return seconds_of(str(_metadata(pod).get("creationTimestamp", "1970-01-01T00:00:00Z")), where)
 
 

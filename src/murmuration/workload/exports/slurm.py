@@ -66,14 +66,14 @@ def _node(record: Row, where: str) -> ExportedNode:
         raise InputError(f"{where}: expected CPUTot and RealMemory, as scontrol show nodes prints")
     sizes = {"cpu": _number(cpus, where), "memory": _number(record["RealMemory"], where) * MIB}
     attributes: dict[str, str | float] = {}
-    for feature in _listed(record.get("ActiveFeatures", "")):
+    for feature in _split_list(record.get("ActiveFeatures", "")):
         attributes[feature] = "true"
-    for partition in _listed(record.get("Partitions", "")):
+    for partition in _split_list(record.get("Partitions", "")):
         attributes[f"partition.{partition}"] = "true"
     return ExportedNode(record["NodeName"], sizes | _gres(record.get("Gres", "")), attributes)
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [] if text in ("", "(null)") else [part for part in text.split(",") if part]
 
 
@@ -96,7 +96,7 @@ def read_jobs(source: SourceFile, options: TraceOptions) -> Trace:
         if "." in row["JobID"]:
             steps += 1
             continue
-        seconds = _elapsed(row, where)
+        seconds = _read_elapsed(row, where)
         if not seconds:
             never += 1
             continue
@@ -193,7 +193,7 @@ def _memory(text: str, cpus: float, nodes: int, where: str) -> float:
     return float(match[1]) * UNITS[match[2]] * times
 
 
-def _elapsed(row: Row, where: str) -> float:
+def _read_elapsed(row: Row, where: str) -> float:
     if row.get("ElapsedRaw"):
         return _number(row["ElapsedRaw"], where)
     if row.get("Elapsed"):

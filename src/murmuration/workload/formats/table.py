@@ -75,7 +75,7 @@ class TraceTable:
             row = int(bad.argmax())
             raise InputError(
                 f"{self.where(row)}: {name}: expected {expected}, got "
-                f"{_shown(self.frame[name][row])}"
+                f"{_shorten(self.frame[name][row])}"
             )
 
     def numbers(
@@ -191,7 +191,7 @@ def stack_parts(path: Path, tables: Sequence[TraceTable], columns: Sequence[str]
     return SplitTable(path, frame, lines, tuple(table.path for table in tables), file)
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     """A value in a message, cut where it would drown the sentence."""
     if value is None or value == "":
         return "nothing"

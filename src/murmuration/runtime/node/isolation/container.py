@@ -126,7 +126,7 @@ class Container(Ending):
         except StartFailed:
             self.clean(spec.folder)
             raise
-        return self._found(spec.task, spec.folder, spec.limits, folders)
+        return self._find_container(spec.task, spec.folder, spec.limits, folders)
 
     def recover(self, folder: Path) -> Handle | None:
         record = files.record(folder, self.name)
@@ -135,7 +135,7 @@ class Container(Ending):
         groups = self._groups(folder, record)
         if await_shim(folder).pid is None:
             self.clean(folder)
-        handle = self._found(record.task, folder, record.limits, groups)
+        handle = self._find_container(record.task, folder, record.limits, groups)
         return None if handle.ended and handle.ended.lost else handle
 
     def poll(self, handle: Handle) -> Exit | None:
@@ -199,7 +199,7 @@ class Container(Ending):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle.fileno(), signal.SIGKILL)
 
-    def _found(
+    def _find_container(
         self, task: str, folder: Path, limits: RunLimits, folders: cgroups.Folders
     ) -> Handle:
         """The container of a folder, by its groups: running, or ended."""

@@ -165,7 +165,7 @@ def prepare(tasks: Path) -> None:
     """The table of these tasks stands and the node forwards; whoever cleared all tables meanwhile
     has it put back here."""
     table = table_name(tasks)
-    with _locked():
+    with _lock_tables():
         if _run("nft", "list", "chain", "inet", table, "postrouting")[0]:
             _load(RULES.replace("NAME", table))
         if FORWARDING.read_text().strip() == "0":
@@ -179,7 +179,7 @@ def remove(tasks: Path) -> None:
     done for all of them."""
     if missing() or not Path("/proc/sys/net").exists() or os.geteuid() != 0:
         return
-    with _locked():
+    with _lock_tables():
         _run("nft", "delete", "table", "inet", table_name(tasks))
         tables = re.findall(r"table inet (\S+)", _run("nft", "list", "tables")[1])
         if GUARD in tables and not any(name.startswith(TABLE) for name in tables if name != GUARD):
@@ -213,7 +213,7 @@ def _ports(table: str) -> Iterator[tuple[str, int, str]]:
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[None]:
+def _lock_tables() -> Iterator[None]:
     """One at a time: agents of several clusters share a node's tables."""
     descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

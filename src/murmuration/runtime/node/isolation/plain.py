@@ -158,7 +158,7 @@ class PlainProcess(Ending):
         """The shim and all below it, and what has left it."""
         return processes.trees([handle.pid, *self._strays(handle.folder, handle.child)])
 
-    def _seen(self, handle: Handle) -> set[int]:
+    def _find_members(self, handle: Handle) -> set[int]:
         """The members that can be found every second: the strays of a task found again are
         anywhere."""
         return self._members(handle) if handle.child else processes.trees([handle.pid])
@@ -198,7 +198,7 @@ class PlainProcess(Ending):
 
     def _watch(self, handle: Handle) -> None:
         handle.watched = time.monotonic()
-        members = self._seen(handle)
+        members = self._find_members(handle)
         handle.used = measure(members)
         limits, memory = handle.limits, handle.used[1]
         # Summing up is exact but slow, so only what looks too much is summed up.

@@ -101,8 +101,8 @@ def read(text: str) -> ShimState:
     )
 
 
-def read_number(fields: dict[str, str], name: str, most: int) -> int | None:
+def read_number(fields: dict[str, str], name: str, value_max: int) -> int | None:
     text = fields.get(name, "")
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(value_max))):
         return None
-    return int(text) if int(text) <= most else None
+    return int(text) if int(text) <= value_max else None

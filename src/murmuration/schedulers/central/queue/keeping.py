@@ -47,7 +47,7 @@ Choice = Callable[[Amounts, Amounts], Amounts]
 @dataclass
 class KeptNodes:
     """From when on a job has its nodes, and what is free beside it then. Which nodes these are is
-    chosen anew for everybody who asks, where a job can be content with any: whoever has started
+    chosen again for everybody who asks, where a job can be content with any: whoever has started
     since may sit on others than were thought of, and be gone by then."""
 
     from_s: float

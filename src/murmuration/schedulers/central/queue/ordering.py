@@ -1,8 +1,8 @@
 """The queue of the job manager under a discipline: who is next, and who may start before its turn.
 
 The same values and functions as in a simulation (`schedulers/queues`), called on what the master
-knows: a job asks for its time limit, and one without is expected to run for ever. Room is counted
-in amounts of all open nodes; where a job goes is the placement's part, as without a discipline.
+knows: a job asks for its time limit, and one without has no end. Room is counted in
+amounts of all open nodes; where a job goes is the placement's part, as without a discipline.
 """
 
 from __future__ import annotations

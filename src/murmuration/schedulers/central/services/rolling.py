@@ -19,7 +19,7 @@ agent started again; or it is not, and will be ended for it.
 
 What was decided is a fact (`JobChanged`) with both specifications in it, and the version of a run
 stands in its placement: a master that starts again goes on where the other was. When progress was
-last made is not kept; it counts anew.
+last made is not kept; it counts from zero.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def explain(run: Run, row: int, attempt: int) -> Explanation:
 def what_is_enough(run: Run, row: int, resource: int) -> Enough:
     """Which nodes have enough of a resource, by the reason for which the others are refused."""
     world, name = run.world, run.setup.resources.names[resource]
-    unused = world.free[:, resource] >= _expected(run, row)[resource]
+    unused = world.free[:, resource] >= _assume_use(run, row)[resource]
     enough = {f"too little {name} unused": unused}
     if world.jobs["production"][row]:
         unreserved = world.unreserved[:, resource] >= world.request[row, resource]
@@ -83,7 +83,7 @@ def what_is_enough(run: Run, row: int, resource: int) -> Enough:
     return enough
 
 
-def _expected(run: Run, row: int) -> Amounts:
+def _assume_use(run: Run, row: int) -> Amounts:
     """What a task counts as using before it is measured, as `steps.assume_usage` has it."""
     request: Amounts = run.world.request[row]
     share = float(run.world.state["unmeasured"][0])
