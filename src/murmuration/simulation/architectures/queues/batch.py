@@ -7,6 +7,25 @@ job that has room by amounts but finds no nodes (the room is in pieces, or on no
 waits as if there were none.
 
 Schedulers with rows of their own (partitioned) have a pool of room each; all others share one.
+
+**Two views of room.** A discipline reasons in amounts: how much of each resource a pool has now and
+will have at any later time (the *profile*, made of the ends that jobs asked for). A placement
+reasons in nodes. The amounts are kept beside the table (`w.pools`) and changed with every start and
+end, because summing ten thousand rows for each look would cost more than the look. They can only be
+too optimistic: room in pieces counts as room. So a job that may start by amounts is started only if
+the placement finds nodes for all of its tasks (`start_if_placed`), and otherwise waits like one for
+which there is no room; the order in which jobs are tried does not depend on it.
+
+**One look for each instant.** Ten jobs that end at the same time are ten events. Looking after each
+of them would start jobs on the first one's room which the discipline would have given to another
+had it seen all ten. So an event only sets `changed`, and the loop looks when the next event is
+later than now (`advance_batch`). A look may start every job that waits, and an attempt may be
+recorded for each; whether there is room for all of that is asked before it begins, since a kernel
+can stop between two events and not within one.
+
+**Making way.** Where running jobs may make way, the job at the head that found no room has
+others ended (`make_way`), and the look ends there: those that made way return to the queue by an
+event at this same time, and the next look sees them in their places.
 """
 
 from __future__ import annotations
@@ -105,6 +124,9 @@ def drop_started(w: BatchWorld, scheduler: int) -> None:
 def list_running(w: BatchWorld, pool: int) -> int:
     """What runs in a pool, in order of the ends that jobs asked for; one that overran is expected
     to end now. The room of a job inside a reservation is not free before the reservation ends."""
+    # Runs are found by way of the event queue, where each has exactly one end; one that lost its
+    # tasks before their time has a count of 0 by now. What the queue says of *when* a run ends is
+    # not used, for a discipline knows what was asked for and not what will be.
     count, now = 0, w.state[0].now
     for k in range(w.state[0].scheduled):
         if w.event_queue[k].what & KIND_MASK == TASKS_END:
@@ -218,7 +240,8 @@ def look_at_queue(
         may_force = not started and w.rules[0].preempt != KEEP and not look.state[0].blocked
         if may_force and make_way(w, job, need, free, w.vectors[1:]):
             take_made_room(w, look, job, lasts, place, score, index)
-            # Those that made way are about to return: the queue is looked at again with them.
+            # Those that made way are about to return: the queue is looked at again with them. Going
+            # on here would let jobs behind this one take room that theirs may be.
             break
         if started and window >= 0:
             w.queued[job].inside = window
@@ -290,8 +313,8 @@ def change_nodes(w: BatchWorld, event: int) -> None:
 
 
 @inlined
-def happen(w: BatchWorld) -> None:
-    """The next arrival or event."""
+def dispatch(w: BatchWorld) -> None:
+    """Handle the next arrival or event. Nothing is started here: that is the look's part."""
     job = -1
     if arrival_is_next(w.state, w.jobs, w.event_queue):
         arrived = w.state[0].arrived
@@ -365,4 +388,4 @@ def advance_batch(
             return why
         if w.rules[0].order != BY_RANK:
             pass_use(w)
-        happen(w)
+        dispatch(w)
