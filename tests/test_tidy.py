@@ -125,6 +125,30 @@ def test_no_folder_has_more_modules_than_a_reader_can_hold() -> None:
     assert not crowded, "\n".join(crowded)
 
 
+def opened_sockets(source: str) -> Iterator[int]:
+    """The lines that open a socket, whichever way."""
+    ways = {"create_connection", "create_server", "open_connection", "start_server"}
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(ast.Attribute(ast.Name("socket"), "socket" | "socketpair")):
+                yield node.lineno
+            case ast.Call(ast.Attribute(attr=name)) if name in ways:
+                yield node.lineno
+
+
+def test_one_module_of_the_live_side_opens_sockets() -> None:
+    """Whoever asks which doors there are, or whether one is encrypted, reads one file."""
+    place = Path("runtime/net/sockets.py")
+    elsewhere = [
+        f"{where(path, line)}: opens a socket; ask {place} for one"
+        for path in SOURCES
+        if path.relative_to(PACKAGE).parts[0] == "runtime" and path != PACKAGE / place
+        for line in opened_sockets(path.read_text())
+    ]
+    assert not elsewhere, "\n".join(elsewhere)
+    assert list(opened_sockets((PACKAGE / place).read_text())), "the one place opens none"
+
+
 def names_used_twice(sources: dict[str, str]) -> list[str]:
     """Class names that more than one place defines, with the places."""
     places: dict[str, list[str]] = {}

@@ -125,7 +125,7 @@ def run_until_quiet(cluster: CentralCluster, jobs: int, timeout_s: float, until:
     what the run is to show. So the cluster goes on for three timeouts after it first looks quiet,
     longer than any message, write or lease lasts, and must still look so then. From there on only
     heartbeats would follow; the tasks of a scenario may last for days, and waiting ten times the
-    longest of them for heartbeats was most of the time such a run took.
+    longest of them for heartbeats would be most of the run.
     """
     driver = cluster.driver
     quiet_s = 0.0

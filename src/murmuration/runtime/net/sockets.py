@@ -144,9 +144,11 @@ def log_accept_errors(loop: asyncio.AbstractEventLoop) -> None:
     loop.set_exception_handler(handle)
 
 
-def open_in_network(process: int) -> socket.socket:
-    """A socket in the network of a process, given by a descriptor of it (pidfd). A thread goes
-    there to open it, and never comes back."""
+def open_in_network(process: int | None) -> socket.socket:
+    """A socket in the network of a process, given by a descriptor of it (pidfd), or without one in
+    this network. A thread goes there to open it, and never comes back."""
+    if process is None:
+        return socket.socket()
     import ctypes
     import os
     import threading

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 
 from murmuration.runtime.net.sockets import open_in_network
 from murmuration.runtime.node.companion import STDERR, STDOUT, Companion
@@ -52,9 +51,8 @@ async def _run(check: HealthCheck, handle: Handle, isolation: Isolation) -> str:
 async def _connect(check: HealthCheck, handle: Handle, isolation: Isolation) -> str:
     """Connect to the task's own loopback; a page is asked for by a request of three lines."""
     loop = asyncio.get_running_loop()
-    with (
-        open_in_network(handle.fileno()) if isolation.has_networks else socket.socket()
-    ) as connection:
+    network = handle.fileno() if isolation.has_networks else None
+    with open_in_network(network) as connection:
         connection.setblocking(False)
         await loop.sock_connect(connection, ("127.0.0.1", check.port))
         if check.tcp:
