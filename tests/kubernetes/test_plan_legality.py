@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.kubernetes import cases_changes, cases_enemies, cases_random, cases_rooms, cases_volumes
+from tests.kubernetes import (
+    cases_changes,
+    cases_enemies,
+    cases_everything,
+    cases_random,
+    cases_rooms,
+    cases_volumes,
+)
 from tests.kubernetes.cases import BUILDERS
 from tests.kubernetes.checker_cluster import Object, cluster_of
 from tests.kubernetes.checker_replay import Replay, claims
@@ -20,10 +27,18 @@ from tests.kubernetes.made import Case, Question
 
 from murmuration.cli.plan import plan
 
-MODULES = (cases_changes, cases_enemies, cases_random, cases_rooms, cases_volumes)
+MODULES = (
+    cases_changes,
+    cases_enemies,
+    cases_everything,
+    cases_random,
+    cases_rooms,
+    cases_volumes,
+)
 USUAL = (1, 2)
 #: Seeds of themes that leave much to chance.
-SEEDS = {"mixed": (1, 3, 5), "anything": (2, 6, 10)} | dict.fromkeys(cases_enemies.ENEMIES, (1,))
+SEEDS = {"mixed": (1, 3, 5), "anything": (2, 6, 10), "everything": (2, 13, 16, 22)}
+SEEDS |= dict.fromkeys(cases_enemies.ENEMIES, (1,))
 EVALUATIONS = ("--evaluations", "1000")
 
 #: Themes that fail, and why.

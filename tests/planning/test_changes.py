@@ -36,7 +36,8 @@ def test_every_task_is_displaced_stranded_or_as_it_was(seed: int, removed: set[i
     displaced = {after.tasks[t] for t in result.displaced}
     assert displaced | set(result.stranded) == on_removed
     assert not displaced & set(result.stranded)
-    assert set(after.tasks) == set(problem.tasks) - set(result.stranded)
+    assert after.tasks == problem.tasks
+    assert not any(after.movable[after.tasks.index(name)] for name in result.stranded)
     before = dict(zip(problem.tasks, problem.node_of.tolist(), strict=True))
     for t, (name, n) in enumerate(zip(after.tasks, after.node_of.tolist(), strict=True)):
         if name in displaced:
@@ -94,7 +95,8 @@ def test_the_reason_is_the_snapshots_where_it_has_one() -> None:
     )
     told = remove_nodes(replace(problem, source=source), ["node-0"])
     assert told.stranded == {"task-0": "a daemon set puts it there", "task-1": "it is pinned"}
-    assert told.problem.source is not None and told.problem.source.services == ("c",)
+    gone = remove_nodes(replace(problem, source=source), ["node-0"], failed=True)
+    assert gone.problem.source is not None and gone.problem.source.services == ("c",)
 
 
 def test_a_budget_that_allows_nothing_strands_its_tasks() -> None:
@@ -102,6 +104,22 @@ def test_a_budget_that_allows_nothing_strands_its_tasks() -> None:
     assert remove_nodes(problem, ["node-0"]).stranded == {
         "task-0": "its disruption budget allows no disruption now"
     }
+
+
+def test_who_is_stranded_counts_until_somebody_ends_it() -> None:
+    """Two may not lie together: what cannot leave the node of one zone keeps the other out of it,
+    unless the node has failed and took it along."""
+    both, zones = np.array([0, 1]), np.array([0, 0, 1])
+    rule = Rule(APART, "apart", both, both, zones)
+    problem = problem_of(
+        [[10, 10]] * 3, [[1, 1]] * 2, [0, -1], rules=(rule,), pinned=np.array([True, False])
+    )
+    options = Options(only_place=True)
+    removed = remove_nodes(problem, ["node-0"])
+    assert removed.stranded == {"task-0": "it is pinned"}
+    assert make_plan(removed.problem, options).order.node_of.tolist() == [0, 2]
+    failed = remove_nodes(problem, ["node-0"], failed=True).problem
+    assert failed.tasks == ("task-1",)
 
 
 def test_wrong_names_are_one_sentence() -> None:

@@ -6,10 +6,16 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
+from tests.assignment.problems import random_problem
 
+from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import problem_of
+from murmuration.assignment.search.fewest import fewest_moves
 from murmuration.cli.plan import plan
+from murmuration.planning import failures as failing
+from murmuration.planning.changes import remove_nodes
 from murmuration.planning.failures import describe_failures, failure_sentences, try_failures
 
 
@@ -47,3 +53,24 @@ def test_the_command_answers_in_json(tmp_path: Path) -> None:
     result = CliRunner().invoke(plan, [str(snapshot), "--any", "node", "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["everything_fits"] is True
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_survived_at_once_is_survived_by_trying(seed: int) -> None:
+    """Nodes that the quick look calls harmless are harmless when they are taken out for good."""
+    problem = random_problem(seed)
+    problem = problem.subset(problem.node_of >= 0)
+    for name, displaced in failing._survived_at_once(problem).items():
+        removed = remove_nodes(problem, [name], failed=True)
+        assert len(removed.displaced) == displaced and not removed.stranded
+        placed = fewest_moves(pack(removed.problem), seed, exact_effort=0.0)
+        assert all(placed.node_of[t] >= 0 for t in removed.displaced)
+
+
+def test_what_there_was_no_time_for_is_not_called_harmless() -> None:
+    problem = problem_of([[10, 10]] * 2, [[6, 1]] * 2, [0, 1])
+    told = try_failures(problem, "node", 1, lambda: 0.0)
+    assert [failure.tried for failure in told] == [False, False]
+    assert not describe_failures(told, "node")["everything_fits"]
+    assert "2 of 2 were not tried" in failure_sentences(told, "node")[0]
+    assert try_failures(problem, "node", 1)[0].unplaced

@@ -28,6 +28,7 @@ SELECTED = "volume.kubernetes.io/selected-node"
 WAITS, NO_PROVISIONER = "WaitForFirstConsumer", "kubernetes.io/no-provisioner"
 UNKNOWN = "its volume is not in the snapshot"
 UNBOUND = "its claim has no volume and waits for none"
+BEING_MADE = "its volume is being made for its node"
 SHARED = "it shares a volume that only one node may have"
 #: Disks of the clouds that their drivers attach: where a volume names the disk.
 DISKS = {
@@ -109,6 +110,8 @@ class Volumes:
             if (claim.get("spec") or {}).get("volumeName"):
                 needs.refused = needs.refused or ("" if volume is not None else UNKNOWN)
                 needs.selectors += [] if volume is None else reach_of(volume)
+            elif (pod.get("spec") or {}).get("nodeName") and self._is_listed(pod, name, claim):
+                needs.refused = needs.refused or BEING_MADE
             else:
                 self._add_unbound(needs, claim)
             handles |= self._handles(claim, volume, f"{namespace_of(pod)}/{name}")
@@ -119,6 +122,10 @@ class Volumes:
                 key = attachment(driver)
                 needs.attached[key] = needs.attached.get(key, 0.0) + 1.0
         return needs
+
+    def _is_listed(self, pod: Object, name: str, claim: Object) -> bool:
+        """Whether a claim is in the snapshot, and not one that is made with the next pod."""
+        return self.claims.get(f"{namespace_of(pod)}/{name}") is claim
 
     def claims_of(self, pod: Object) -> Iterator[tuple[str, Object | None]]:
         """The claims a pod uses; None for one that is not in the snapshot.

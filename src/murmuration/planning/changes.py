@@ -36,18 +36,19 @@ def remove_nodes(problem: Problem, texts: Sequence[str], failed: bool = False) -
     if gone.all():
         raise InputError("--remove: expected at least one node to be left")
     affected = (problem.node_of >= 0) & gone[problem.node_of]
-    reasons = _why_lost(problem) if failed else why_fixed(problem)
+    reasons = why_lost(problem) if failed else why_fixed(problem)
     goes_with = _goes_with_node(problem)
     stranded = {
         problem.tasks[t]: reasons[t]
         for t in np.flatnonzero(affected & ~goes_with).tolist()
         if reasons[t]
     }
-    keep = np.array(
-        [not (affected[t] and reasons[t]) for t in range(len(problem.tasks))], dtype=np.bool_
-    )
+    fixed = affected & np.array([bool(reason) for reason in reasons], dtype=np.bool_)
+    # Whoever is stranded is still there and counts for rules until somebody ends it. What belongs
+    # to its node, or was on one that failed, is gone.
+    keep = ~(fixed & (goes_with | failed))
     rest = problem.subset(keep)
-    moving = affected[keep]
+    moving = (affected & ~fixed)[keep]
     displaced = {int(t): problem.nodes[rest.node_of[t]] for t in np.flatnonzero(moving)}
     # The nodes stay in the arrays, so that numbers and names keep their meaning, and the tasks on
     # them are there until they have left; but nobody may come.
@@ -59,7 +60,6 @@ def remove_nodes(problem: Problem, texts: Sequence[str], failed: bool = False) -
         pinned=rest.pinned & ~moving,
         rules=tuple(_leave_alone(rule, gone) for rule in rest.rules),
     )
-    assert not gone[changed.node_of[changed.node_of >= 0]].any(), "a task is left on a removed node"
     return Removed(changed, displaced, stranded, sorted(names))
 
 
@@ -94,7 +94,7 @@ def why_fixed(problem: Problem) -> list[str]:
     return reasons
 
 
-def _why_lost(problem: Problem) -> list[str]:
+def why_lost(problem: Problem) -> list[str]:
     """Why nothing makes a task again if its node fails, by task; empty if something does."""
     source = problem.source
     if source is None or not source.remade:

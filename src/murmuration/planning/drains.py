@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from murmuration.assignment.reasons import why_unplaced
 from murmuration.assignment.search.choice import new_breaks
 from murmuration.assignment.search.consolidate import can_drain
 from murmuration.assignment.search.fewest import fewest_moves
-from murmuration.base.arrays import Flags
+from murmuration.base.arrays import Flags, Indices
 from murmuration.planning.changes import remove_nodes, why_fixed
 
 #: Nodes for which moves of others are looked for.
@@ -47,32 +48,40 @@ class NodeDrain(NamedTuple):
 
 
 def rank_drains(
-    problem: Problem, seed: int, stopped: Callable[[], bool] = lambda: False
+    problem: Problem, seed: int, left: Callable[[], float] = lambda: np.inf
 ) -> list[NodeDrain]:
-    """Every node that has tasks, the easiest to drain first."""
+    """Every node that has tasks, the easiest to drain first; `left` says how many seconds there
+    are yet."""
     work = pack(problem)
     counts = np.bincount(problem.node_of[problem.node_of >= 0], minlength=len(problem.nodes))
     order = [n for n in np.argsort(counts, kind="stable").tolist() if counts[n]]
     at_once = can_drain(work.packed, order)
-    reasons, doubtful = why_fixed(problem), _in_broken_rules(problem)
-    drains, tried = [], 0
+    reasons, doubtful = why_fixed(problem), in_broken_rules(problem)
+    drains, tried, tasks_of = [], 0, list_tasks_of(problem)
     for n in order:
-        tasks = np.flatnonzero(problem.node_of == n)
+        tasks = tasks_of[n]
         fixed = [t for t in tasks.tolist() if reasons[t] and not _goes_with(problem, t)]
         if fixed:
             blocked = f"{problem.tasks[fixed[0]]} may not be moved: {reasons[fixed[0]]}"
             drains.append(_drain(problem, n, None, blocked))
         elif n in at_once and not doubtful[tasks].any():
             drains.append(_drain(problem, n, int(counts[n]), ""))
-        elif tried < WITH_MOVES_MAX and not stopped():
+        elif tried < WITH_MOVES_MAX and left() > 0:
             tried += 1
-            drains.append(_with_moves(problem, n, seed))
+            drains.append(_with_moves(problem, n, seed, left))
         else:
             drains.append(_drain(problem, n, None, "its tasks do not fit as things are"))
     return sorted(drains, key=_ease)
 
 
-def _in_broken_rules(problem: Problem) -> Flags:
+def list_tasks_of(problem: Problem) -> list[Indices]:
+    """The tasks on each node."""
+    by_node = np.argsort(problem.node_of, kind="stable")
+    first = np.searchsorted(problem.node_of[by_node], np.arange(len(problem.nodes) + 1))
+    return [by_node[a:b] for a, b in pairwise(first.tolist())]
+
+
+def in_broken_rules(problem: Problem) -> Flags:
     """Tasks of rules that are broken already: what a drain may do to them depends on who else is
     there, so it is tried as `--remove` does it."""
     doubtful = np.zeros(len(problem.tasks), dtype=np.bool_)
@@ -90,19 +99,19 @@ def _goes_with(problem: Problem, task: int) -> bool:
     return problem.source is not None and problem.source.bound_to_node[task]
 
 
-def _with_moves(problem: Problem, n: int, seed: int) -> NodeDrain:
-    """NodeDrain a node whose tasks have no room, with moves of others."""
+def _with_moves(problem: Problem, n: int, seed: int, left: Callable[[], float]) -> NodeDrain:
+    """Drain a node whose tasks have no room, with moves of others."""
     removed = remove_nodes(problem, [problem.nodes[n]])
     rest = removed.problem
     work = pack(rest)
-    fewest = fewest_moves(work, seed, exact_effort=0.0)
+    fewest = fewest_moves(work, seed, exact_effort=0.0, left=left)
     order = order_moves(work, fewest.node_of)
-    left = [t for t in removed.displaced if order.node_of[t] < 0]
+    homeless = [t for t in removed.displaced if order.node_of[t] < 0]
     if broken := new_breaks(rest, order):
         return _drain(problem, n, None, f"it would break something: {describe(rest, broken)}")
-    if left:
-        why = why_unplaced(rest, fewest.node_of, left[0])
-        return _drain(problem, n, None, f"no node for {rest.tasks[left[0]]}: {why}")
+    if homeless:
+        why = why_unplaced(rest, fewest.node_of, homeless[0])
+        return _drain(problem, n, None, f"no node for {rest.tasks[homeless[0]]}: {why}")
     return _drain(problem, n, len(removed.displaced) + fewest.moves, "")
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import Problem
+from murmuration.assignment.search.consolidate import can_drain
 from murmuration.assignment.search.fewest import fewest_moves
-from murmuration.planning.changes import remove_nodes
+from murmuration.planning.changes import remove_nodes, why_lost
+from murmuration.planning.drains import in_broken_rules, list_tasks_of
 
 NODE, ZONE = "node", "zone"
 #: Nodes that the name of a zone lists.
@@ -19,7 +22,8 @@ NAMED_MAX = 3
 
 class Failure(NamedTuple):
     """What happens when some nodes fail: how many tasks need a new node, how many others have to
-    move for that, which find none, and which are bound to a failed node."""
+    move for that, which find none, and which are bound to a failed node. What there was no time for
+    is not `tried`."""
 
     failed: str
     nodes: int
@@ -27,13 +31,40 @@ class Failure(NamedTuple):
     moves: int
     unplaced: list[str]
     bound: list[str]
+    tried: bool = True
 
 
-def try_failures(problem: Problem, of: str, seed: int) -> list[Failure]:
-    """Each node or each zone that has tasks fails by itself, the worst case first."""
-    waiting = {problem.tasks[t] for t in np.flatnonzero(problem.node_of < 0)}
-    failures = [_fail(problem, name, nodes, waiting, seed) for name, nodes in _domains(problem, of)]
-    return sorted(failures, key=lambda f: (-len(f.unplaced), -len(f.bound), -f.moves))
+def try_failures(
+    problem: Problem, of: str, seed: int, left: Callable[[], float] = lambda: np.inf
+) -> list[Failure]:
+    """Each node or each zone that has tasks fails by itself, the worst case first; `left` says how
+    many seconds there are yet. What waits for a node goes on waiting."""
+    problem = problem.subset(problem.node_of >= 0)
+    easy = _survived_at_once(problem) if of == NODE else {}
+    failures = []
+    for name, nodes in _domains(problem, of):
+        if name in easy:
+            failures.append(Failure(name, 1, easy[name], 0, [], []))
+        elif left() > 0:
+            failures.append(_fail(problem, name, nodes, seed, left))
+        else:
+            failures.append(Failure(name, len(nodes), 0, 0, [], [], tried=False))
+    return sorted(failures, key=lambda f: (-len(f.unplaced), f.tried, -len(f.bound), -f.moves))
+
+
+def _survived_at_once(problem: Problem) -> dict[str, int]:
+    """The nodes whose tasks are all made again and find room on others as things are, and how many
+    those are. A node that fails asks neither marks nor budgets."""
+    lost = np.array([bool(reason) for reason in why_lost(problem)], dtype=np.bool_)
+    asked = replace(problem, pinned=lost, budget_of=np.full(len(problem.tasks), -1))
+    tasks_of, doubtful = list_tasks_of(problem), in_broken_rules(problem)
+    nodes = [
+        n
+        for n, tasks in enumerate(tasks_of)
+        if len(tasks) and not lost[tasks].any() and not doubtful[tasks].any()
+    ]
+    drained = can_drain(pack(asked).packed, nodes)
+    return {problem.nodes[n]: len(tasks_of[n]) for n in nodes if n in drained}
 
 
 def _domains(problem: Problem, of: str) -> Iterator[tuple[str, list[str]]]:
@@ -58,16 +89,18 @@ def _name_of_zone(problem: Problem, node: int, names: list[str]) -> str:
     return f"the zone of {', '.join(names[:NAMED_MAX])}{more}"
 
 
-def _fail(problem: Problem, name: str, nodes: list[str], waiting: set[str], seed: int) -> Failure:
+def _fail(
+    problem: Problem, name: str, nodes: list[str], seed: int, left: Callable[[], float]
+) -> Failure:
     removed = remove_nodes(problem, nodes, failed=True)
-    fewest = fewest_moves(pack(removed.problem), seed, exact_effort=0.0)
-    left = [removed.problem.tasks[t] for t in np.flatnonzero(fewest.node_of < 0).tolist()]
+    fewest = fewest_moves(pack(removed.problem), seed, exact_effort=0.0, left=left)
+    homeless = np.flatnonzero(fewest.node_of < 0).tolist()
     return Failure(
         failed=name,
         nodes=len(nodes),
         displaced=len(removed.displaced),
         moves=fewest.moves,
-        unplaced=[task for task in left if task not in waiting],
+        unplaced=[removed.problem.tasks[t] for t in homeless],
         bound=list(removed.stranded),
     )
 
@@ -76,7 +109,7 @@ def describe_failures(failures: list[Failure], of: str) -> dict[str, object]:
     """The answer as JSON: whether every failure is survived, and each by itself."""
     return {
         "any_one": of,
-        "everything_fits": all(not failure.unplaced for failure in failures),
+        "everything_fits": all(failure.tried and not failure.unplaced for failure in failures),
         "failures": [failure._asdict() for failure in failures],
     }
 
@@ -84,11 +117,18 @@ def describe_failures(failures: list[Failure], of: str) -> dict[str, object]:
 def failure_sentences(failures: list[Failure], of: str, shown: int = 10) -> list[str]:
     """The answer for people: the verdict, then the worst failures."""
     bad = [failure for failure in failures if failure.unplaced]
+    untried = sum(not failure.tried for failure in failures)
+    if not bad and untried:
+        rest = f"{untried} of {len(failures)} were not tried, for lack of time"
+        return [f"any one {of} that was tried may fail; {rest}"]
     if not bad:
         room = max((failure.moves for failure in failures), default=0)
         after = f", with at most {room} moves of others" if room else ""
         return [f"any one {of} may fail: everything else still fits{after}"]
-    sentences = [f"{len(bad)} of {len(failures)} {of}s may not fail: something finds no node"]
+    missing = f" ({untried} were not tried, for lack of time)" if untried else ""
+    sentences = [
+        f"{len(bad)} of {len(failures)} {of}s may not fail: something finds no node{missing}"
+    ]
     for failure in bad[:shown]:
         tasks = ", ".join(failure.unplaced[:3]) + (", …" if len(failure.unplaced) > 3 else "")
         sentences.append(

@@ -138,10 +138,8 @@ def can_drain(p: Packed, nodes: Sequence[int]) -> set[int]:
     load(p, state, start)
     drained = set()
     for n in nodes:
-        if drain_node(p, state, rounds, n, rounds.bits):
+        if try_drain(p, state, rounds, n, rounds.bits):
             drained.add(n)
-            rounds.open[n] = True
-            load(p, state, start)
     return drained
 
 
@@ -329,6 +327,17 @@ def drain_node(p: Packed, s: PlacementState, c: RuinRounds, n: int, rng: RandomS
         remove_task(p, s, c.out[k])
         place_task(p, s, c.out[k], b)
     return True
+
+
+@loop_kernel
+def try_drain(p: Packed, s: PlacementState, c: RuinRounds, n: int, rng: RandomState) -> bool:
+    """Whether a node can be emptied step by step; all is as it was afterwards."""
+    count = list_tasks(p, s, c, n, 0)
+    drained = drain_node(p, s, c, n, rng)
+    if drained:
+        shift_home(p, s, c, count)
+        c.open[n] = True
+    return drained
 
 
 @inlined

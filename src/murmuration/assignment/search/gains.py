@@ -19,6 +19,7 @@ import numpy as np
 
 from murmuration.assignment.objectives import COUNT, MEGABYTES, MOVES
 from murmuration.assignment.packed import Packed
+from murmuration.assignment.search.few import best_few
 from murmuration.assignment.search.improve import GAIN, TOLERANCE, change_of_shift
 from murmuration.assignment.state import (
     PlacementState,
@@ -66,8 +67,13 @@ def best_moves(
         slack[:] = 0.0
         for _ in _make_best(p, state, weights, units, slack, steps, tasks, stopped):
             yield state.x.copy()
-    if not stopped() and np.isfinite(moves_max) and _exchange(p, state, weights, units, slack):
+    if stopped() or not np.isfinite(moves_max):
+        return
+    if _exchange(p, state, weights, units, slack):
         yield state.x.copy()
+    few = best_few(p, start, weights, counted, moves_max, stopped)
+    if few is not None:
+        yield few
 
 
 def _stride(p: Packed) -> int:

@@ -114,7 +114,7 @@ PATH = click.Path(path_type=Path)
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
-    help="The time there is for the whole plan, by the clock.",
+    help="The time there is for the whole plan by the clock, after the snapshot is read.",
 )
 @click.option(
     "--cpu-seconds",

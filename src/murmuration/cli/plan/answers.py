@@ -61,7 +61,8 @@ def fail_any(question: PlanQuestion) -> None:
     problem = question.open()
     if question.remove:
         problem = remove_nodes(problem, question.remove).problem
-    failures = try_failures(problem, question.any_one, question.seed_number)
+    deadline = question.deadline()
+    failures = try_failures(problem, question.any_one, question.seed_number, deadline.left)
     answer = describe_failures(failures, question.any_one)
     _tell(question, answer, failure_sentences(failures, question.any_one))
     if not answer["everything_fits"]:
@@ -72,8 +73,8 @@ def rank(question: PlanQuestion) -> None:
     """Which node is the best to drain."""
     from murmuration.planning.drains import describe_drains, drain_sentences, rank_drains
 
-    deadline = question.deadline()
-    drains = rank_drains(question.open(), question.seed_number, deadline.is_over)
+    problem = question.open()
+    drains = rank_drains(problem, question.seed_number, question.deadline().left)
     _tell(question, describe_drains(drains), drain_sentences(drains))
 
 
@@ -81,11 +82,11 @@ def mix(question: PlanQuestion) -> None:
     """The cheapest mix of node types for what runs."""
     from murmuration.planning.mix import candidates, cheapest_mix, describe_mix, mix_sentences
 
-    deadline = question.deadline()
     present = question.open()
     additions = candidates(present, question.catalogue)
     extended = question.open_with(additions)
-    answer = cheapest_mix(present, extended, additions, question.seed_number, deadline.is_over)
+    stopped = question.deadline().is_over
+    answer = cheapest_mix(present, extended, additions, question.seed_number, stopped)
     _tell(question, describe_mix(answer), mix_sentences(answer))
 
 
@@ -120,8 +121,8 @@ def compute(
     from murmuration.planning.document import document
     from murmuration.planning.plan import make_plan
 
-    options = question.options(question.deadline())
     problem = question.open()
+    options = question.options(question.deadline())
     extra: Document = {"question": question.words()}
     if question.remove:
         removed = remove_nodes(problem, question.remove)
