@@ -121,10 +121,34 @@ def test_a_node_is_found_and_drained_by_keyboard(page: Page, cluster: LiveCluste
     page.get_by_role("heading", name="n2", exact=True).wait_for()
     page.get_by_role("button", name="Drain…").focus()
     page.keyboard.press("Enter")
-    page.get_by_role("dialog").get_by_text("web.").first.wait_for()
+    # What would become of its tasks is asked before anything is done.
+    row = page.get_by_role("dialog").get_by_role("row").filter(has_text="web.")
+    row.get_by_text("goes to").wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="detached")
     assert {row["state"] for row in cluster.client.get("nodes")["nodes"]} == {"up"}
+
+
+def test_a_task_is_moved_after_a_dry_run(page: Page, cluster: LiveCluster) -> None:
+    cluster.submit("wanderer", "sleep", "1000", kind="service")
+    cluster.running("wanderer", 1)
+    (before,) = cluster.client.get("tasks", job="wanderer")["tasks"]
+    go(page, "job/wanderer")
+    page.get_by_role("button", name="Move…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text(f"From {before['node']} it would go to").wait_for()
+    dialog.get_by_text("considered").wait_for()
+    assert cluster.client.get("tasks", job="wanderer")["tasks"][0]["run"] == before["run"]
+    dialog.get_by_role("button", name="Move", exact=True).click()
+    dialog.wait_for(state="detached")
+    page.get_by_text("Moves1").wait_for()  # the fact above the timeline
+    cluster.running("wanderer", 1)
+    (after,) = cluster.client.get("tasks", job="wanderer")["tasks"]
+    assert after["run"] == before["run"] + 1 and after["node"] != before["node"]
+    go(page, "migrations")
+    row = page.get_by_role("row").filter(has_text="wanderer.0")
+    row.get_by_role("link", name=before["node"], exact=True).wait_for()
+    cluster.client.delete("jobs", "wanderer")
 
 
 def test_events_pause_and_filter(page: Page, cluster: LiveCluster) -> None:
@@ -166,7 +190,7 @@ def test_a_viewer_sees_no_actions_and_no_environment(
     page.get_by_role("heading", name="Cluster", exact=True).wait_for()
     for name in ALL_PAGES[:-1]:
         go(page, name)
-        for action in ("Kill…", "Drain…", "Run a job"):
+        for action in ("Kill…", "Move…", "Drain…", "Run a job"):
             assert page.get_by_text(action).count() == 0
     facts = page.evaluate("fetch('v1/events?last=1000').then((answer) => answer.text())")
     assert "web" in facts and SECRET not in facts

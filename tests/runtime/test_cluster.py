@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.runtime.clusters import WAIT_S, LiveCluster, live_cluster, marked, until
 
 from murmuration import OfferScheduler, SharedStateScheduler
 from murmuration.base.errors import InputError
+from murmuration.cli import murmur
 from murmuration.experiments.live import replay_log
 from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import AnswerError, ApiClient
@@ -136,6 +138,30 @@ def test_ports_are_told_to_a_task_and_a_taken_one_is_refused(cluster: LiveCluste
         until(lambda: f"port {port} is in use" in cluster.tasks("taken")[0]["reason"])
         assert cluster.facts("NodeUnwell")
     assert cluster.wait("taken")["code"] == 0, "nobody holds it any more"
+
+
+def test_a_task_is_moved_and_a_drain_foretold(cluster: LiveCluster) -> None:
+    folder = ["--dir", str(cluster.folder)]
+
+    def ask(*words: str) -> Any:
+        answer = CliRunner().invoke(murmur, [*words, *folder])
+        assert answer.exit_code == 0, answer.output
+        return answer.output
+
+    cluster.submit("svc", "sleep", "1000", kind="service")
+    (before,) = cluster.running("svc", 1)
+    told = ask("move", "svc.0", "--dry-run")
+    assert told.startswith(f"svc.0 would go from {before['node']} to ")
+    assert "goes to" in ask("drain", before["node"], "--dry-run")
+    assert cluster.running("svc", 1)[0]["run"] == before["run"]
+    assert ask("move", "svc.0").startswith("svc.0 is moved from")
+    until(lambda: [row["run"] for row in cluster.running("svc", 1)] == [before["run"] + 1])
+    (after,) = cluster.running("svc", 1)
+    assert told.split()[-1] == after["node"] != before["node"]
+    cluster.client.delete("jobs", "svc")
+    cluster.wait("svc")
+    with pytest.raises(InputError, match="cannot be moved"):
+        cluster.client.post("tasks", "svc.0", "move")
 
 
 def test_draining_moves_a_service(cluster: LiveCluster) -> None:

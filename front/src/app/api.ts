@@ -153,6 +153,17 @@ export interface Trial {
   decision: Decision;
   note: string;
 }
+export interface MoveForecast {
+  task: string;
+  origin: string;
+  target: string;
+  decision: Decision;
+}
+export interface DrainForecast {
+  node: string;
+  at_s: number;
+  tasks: { task: string; kind: string; fate: "moves" | "waits" | "stays"; target: string; ends_by_s: number | null }[];
+}
 export interface EventRow {
   index: number;
   at_s: number;

@@ -52,6 +52,7 @@ LIVE = (
     "rollback",
     "kill",
     "drain",
+    "move",
     "status",
     "top",
     "events",
@@ -84,6 +85,7 @@ MODULES = {
     "exec": "services.exec",
     "scale": "services.scale",
     "rollback": "services.rollback",
+    "move": "services.move",
 }
 #: Set by a shell that wants completions.
 COMPLETE = "_MURMUR_COMPLETE"

@@ -19,6 +19,7 @@ from murmuration.schedulers.central.explain import (
     last_reason,
     waiting_reason,
 )
+from murmuration.schedulers.central.forecast import MoveForecast, TaskForecast
 from murmuration.schedulers.central.jobs import ACTIVE, CentralTaskState, JobRecord, TaskRecord
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.placing import is_simple
@@ -193,7 +194,25 @@ class TrialAnswer(msgspec.Struct):
     note: str
 
 
-def render_explanation(explanation: Why | Trial) -> Any:
+class MoveAnswer(msgspec.Struct):
+    """Where a task would go from its node; an empty target: no other node has room."""
+
+    task: str
+    origin: str
+    target: str
+    decision: Decision
+
+
+class DrainForecast(msgspec.Struct):
+    """What would become of each task on a node: it moves, waits for room, or stays until it
+    ends."""
+
+    node: str
+    at_s: float
+    tasks: list[TaskForecast]
+
+
+def render_explanation(explanation: Why | Trial | MoveForecast) -> Any:
     """An explanation as it is answered: `verdict_kind` says whether it waits or never can."""
     document = msgspec.to_builtins(explanation)
     if explanation.decision is not None:

@@ -259,6 +259,8 @@ class Api:
         node = names["node"]
         self.reading.check_node(node)
         order = decode_body(await read_body(request) or b"{}", DrainOrder)
+        if request.query_params.get("dry_run") == "1":
+            return reply(self.reading.forecast_drain(node, order.now))
         await self.tell(Drain(node, order.on, order.now))
         return reply(self.reading.nodes(node))
 
@@ -370,8 +372,9 @@ ROUTES = (
         "/v1/nodes/{node}/drain",
         "Drain a node, or undo it",
         Api.drain,
-        an.Listing,
+        (an.Listing, an.DrainForecast),
         DrainOrder,
+        (("dry_run", "1: say what would become of its tasks, change nothing"),),
     ),
     ApiRoute(
         "GET",

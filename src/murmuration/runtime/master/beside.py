@@ -1,4 +1,4 @@
-"""What the API offers for tasks and services that run: scaling, and commands beside a task.
+"""What the API offers for tasks and services that run: scaling, moving, and commands beside a task.
 
 A command is a session that is begun, then talked to until it ends. Two requests instead of one
 connection that stays open: every answer is bounded, any HTTP client can do it, and a master that is
@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from murmuration.runtime.master.answers import Submitted
+from murmuration.runtime.master.answers import MoveAnswer, Submitted, render_explanation
 from murmuration.runtime.master.openapi import ApiRoute
 from murmuration.runtime.net.http import Refusal, decode_body, read_body, reply
 from murmuration.runtime.net.wire import (
@@ -23,8 +23,8 @@ from murmuration.runtime.net.wire import (
     TalkToSession,
 )
 from murmuration.schedulers.central.explain import job_state
-from murmuration.schedulers.central.jobs import CentralTaskState
-from murmuration.schedulers.central.messages import RollBackJob, ScaleJob
+from murmuration.schedulers.central.jobs import MOVABLE, CentralTaskState
+from murmuration.schedulers.central.messages import MoveTask, RollBackJob, ScaleJob
 from murmuration.workload.job_spec import COUNT_MAX
 
 if TYPE_CHECKING:
@@ -85,6 +85,22 @@ async def scale(api: Api, request: Request, names: dict[str, str]) -> Response:
     return reply(Submitted(job.name, order.count, index), 202)
 
 
+async def move(api: Api, request: Request, names: dict[str, str]) -> Response:
+    """Run a task on another node; with `dry_run`, say where that would be."""
+    job, task = api.reading.task(names["task"])
+    if task.state not in MOVABLE:
+        raise Refusal(409, f"task {names['task']!r} is {task.state}, and cannot be moved")
+    if job.spec.gang:
+        raise Refusal(409, f"job {job.name!r} is a gang, whose tasks start together")
+    run, forecast = task.run, api.reading.forecast_move(job, task)
+    if request.query_params.get("dry_run") == "1":
+        return reply(render_explanation(forecast))
+    if not forecast.target:
+        raise Refusal(409, f"no other node has room for {names['task']!r}")
+    index = await api.tell(MoveTask(job.name, task.index, run))
+    return reply(Submitted(job.name, 1, index), 202)
+
+
 async def roll_back(api: Api, request: Request, names: dict[str, str]) -> Response:
     """Give a service the specification it had before."""
     job = api.reading.job(names["job"])
@@ -142,6 +158,14 @@ SERVICE_ROUTES = (
     ApiRoute("POST", "/v1/jobs/{job}/scale", "Have so many tasks", scale, Submitted, ScaleOrder),
     ApiRoute(
         "POST", "/v1/jobs/{job}/rollback", "Go back to the version before", roll_back, Submitted
+    ),
+    ApiRoute(
+        "POST",
+        "/v1/tasks/{task}/move",
+        "Run a task on another node",
+        move,
+        (Submitted, MoveAnswer),
+        query=(("dry_run", "1: say where it would go, move nothing"),),
     ),
     ApiRoute(
         "POST",

@@ -20,6 +20,7 @@ from murmuration.runtime.master.usage import UsageMeter
 from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.log import EventRow, FactLog
 from murmuration.schedulers.central.explain import Trial, Why, dry_run, job_state, last_reason, why
+from murmuration.schedulers.central.forecast import MoveForecast, forecast_drain, forecast_move
 from murmuration.schedulers.central.jobs import ACTIVE, JobRecord, TaskRecord
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob
@@ -164,6 +165,15 @@ class ReadModel:
     def try_job(self, event: SubmitJob) -> Trial:
         """Where the tasks of a job would go now; nothing is reserved."""
         return dry_run(self._master, event, self._clock())
+
+    def forecast_move(self, job: JobRecord, task: TaskRecord) -> MoveForecast:
+        """Where a running task would go if it were moved now."""
+        return forecast_move(self._master, job, task, self._clock())
+
+    def forecast_drain(self, node: str, everything: bool) -> an.DrainForecast:
+        """What would become of the tasks of a node if it were drained now."""
+        now = self._clock()
+        return an.DrainForecast(node, now, forecast_drain(self._master, node, everything, now))
 
     # Waiting.
 

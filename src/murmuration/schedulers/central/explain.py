@@ -117,6 +117,11 @@ def explain(master: CentralMaster, job: JobRecord, now: float) -> Explanation:
     return _explanation(_round(master), job, list(job.waiting), now, master.never(job.spec))
 
 
+def explain_placing(round_: Round, job: JobRecord, tasks: list[int], now: float) -> Explanation:
+    """The decision about some tasks of a job on the rows of a round, which is used up by it."""
+    return _explanation(round_, job, tasks, now, None)
+
+
 def _round(master: CentralMaster) -> Round:
     return master.round(master.rows(), copy.deepcopy(master.rng))
 

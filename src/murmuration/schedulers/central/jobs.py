@@ -66,6 +66,9 @@ class CentralTaskState(StrEnum):
 
 
 ACTIVE = (CentralTaskState.RUNNING, CentralTaskState.STARTING, CentralTaskState.STOPPING)
+#: States in which a run can be moved, and what it is then told to stop for: the node follows.
+MOVABLE = (CentralTaskState.RUNNING, CentralTaskState.STARTING)
+MOVED_OFF = "moved: it was wanted off "
 #: The exit code of a job that was killed: 128 and SIGTERM.
 KILLED_CODE = 143
 #: What a run is stopped for that somebody asked to be killed.
@@ -580,3 +583,10 @@ def _exit_reason(ended: Ended) -> str:
     if ended.code:
         return f"exit code {ended.code}"
     return "" if ended.status is Status.FINISHED else str(ended.status)
+
+
+def moved_off(task: TaskRecord) -> str:
+    """The node that a waiting task was moved away from, and is not to go back to if another one has
+    room; empty for none."""
+    node = task.stopped_for.removeprefix(MOVED_OFF)
+    return node if node != task.stopped_for else ""

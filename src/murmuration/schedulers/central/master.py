@@ -42,7 +42,7 @@ import msgspec
 
 from murmuration.schedulers.agent import Disconnected, Do, Effect, Message, Note, Send, Wake
 from murmuration.schedulers.central.access import ACCESS_EVENTS
-from murmuration.schedulers.central.jobs import CentralTaskState
+from murmuration.schedulers.central.jobs import MOVABLE, MOVED_OFF, CentralTaskState
 from murmuration.schedulers.central.messages import (
     JOBS,
     AgentJoined,
@@ -57,6 +57,7 @@ from murmuration.schedulers.central.messages import (
     KillJob,
     Launch,
     LeaseEnded,
+    MoveTask,
     NodeDraining,
     NodeIsLost,
     NodeIsUp,
@@ -192,6 +193,14 @@ class CentralMaster(MasterState):
             runs = [] if run is None else [run]
         for run in runs:
             self._tell_ledger(KillTask(JOBS, run))
+
+    def _on_move(self, event: MoveTask) -> None:
+        job = self.jobs.jobs.get(event.job)
+        task = None if job is None else job.tasks[event.index]
+        # What ended meanwhile, or was told to stop, has nothing left to be moved.
+        if job is None or task is None or task.run != event.run or task.state not in MOVABLE:
+            return
+        self._tell_ledger(KillTask(JOBS, self.jobs.stop(job, task, f"{MOVED_OFF}{task.node}")))
 
     def _on_access(self, event: Message) -> None:
         for effect in self.access.handle(event, self._now):
@@ -511,6 +520,7 @@ _MAKES_ROOM = (
 _ON: dict[type, Callable[[CentralMaster, Any], None]] = {
     SubmitJob: CentralMaster._on_submit,
     KillJob: CentralMaster._on_kill,
+    MoveTask: CentralMaster._on_move,
     **dict.fromkeys(ACCESS_EVENTS, CentralMaster._on_access),
     ScaleJob: CentralMaster._on_scale,
     RollBackJob: CentralMaster._on_roll_back,

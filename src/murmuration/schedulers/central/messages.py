@@ -236,6 +236,14 @@ class KillJob(CentralMessage, frozen=True):
     index: int | None = None
 
 
+class MoveTask(CentralMessage, frozen=True):
+    """Stop this run of a task, and run the task again on another node if one has room."""
+
+    job: str
+    index: int
+    run: int
+
+
 class RollBackJob(CentralMessage, frozen=True):
     """Give a service the specification it had before."""
 
@@ -520,6 +528,7 @@ ToCentralMaster = (
     FromAgent
     | SubmitJob
     | KillJob
+    | MoveTask
     | Drain
     | IssueToken
     | RevokeToken

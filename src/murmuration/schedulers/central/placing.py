@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from murmuration.placement.decide import decide
 from murmuration.placement.registry import Placement
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers.central.access import QuotaRound
-from murmuration.schedulers.central.jobs import JobRecord, JobTable, TaskRecord
+from murmuration.schedulers.central.jobs import JobRecord, JobTable, TaskRecord, moved_off
 
 NodeMask = NDArray[np.bool_]
 
@@ -118,8 +118,8 @@ class Round:
         try:
             # Rules about a job's own tasks change with each one placed, so those are decided one by
             # one.
-            for group in [tasks] if is_simple(job) else [[task] for task in tasks]:
-                rows = self._decide(job, len(group))
+            for group in _groups(job, tasks):
+                rows = self._decide(job, len(group), moved_off(group[0]))
                 placements += zip(group, rows, strict=False)
                 if len(rows) < len(group):
                     break
@@ -134,8 +134,8 @@ class Round:
             self.planned.add(job.name)
         return placements
 
-    def _decide(self, job: JobRecord, count: int) -> list[int]:
-        view = self.view(job)
+    def _decide(self, job: JobRecord, count: int, off: str = "") -> list[int]:
+        view = self._view_off(job, off) if off else self.view(job)
         if not view.feasible(np.array(job.request, dtype=np.int64)).any():
             return []
         rows = [int(row) for row in decide(self.placement, view, job_view(job, count), self.rng)]
@@ -174,6 +174,12 @@ class Round:
             self.allowed(job),
             self.now,
         )
+
+    def _view_off(self, job: JobRecord, node: str) -> View:
+        """All rows but this node's; all of them if no other has room."""
+        view = self.view(job)
+        others = replace(view, allowed=view.allowed & _mask(name != node for name in view.names))
+        return others if others.feasible(np.array(job.request, np.int64)).any() else view
 
     def allowed(self, job: JobRecord) -> NodeMask:
         """The rows a job may use now."""
@@ -227,6 +233,16 @@ class Round:
         open_values = {value for value, fit in zip(values, fits, strict=True) if fit}
         fewest = min((tasks[value] for value in open_values), default=0)
         return _mask(tasks[value] <= fewest for value in values)
+
+
+def _groups(job: JobRecord, tasks: list[TaskRecord]) -> Iterator[list[TaskRecord]]:
+    """Tasks that are decided on together: all, or each alone where rules or an operator part
+    them."""
+    alone = [task for task in tasks if moved_off(task)]
+    together = [task for task in tasks if not moved_off(task)] if alone else tasks
+    if together:
+        yield from [together] if is_simple(job) else [[task] for task in together]
+    yield from ([task] for task in alone)
 
 
 def is_simple(job: JobRecord) -> bool:
