@@ -1,4 +1,25 @@
-"""The hands of a scheduler: they carry out on the API what it decided, and tell what came of it."""
+"""The hands of a scheduler: they carry out on the API what it decided, and tell what came of it.
+
+**Three outcomes.** A request over a network can be carried out, refused, or neither for all anyone
+knows: a time-out, a broken connection and every 5xx say nothing about whether the API server did
+it. The third is told as `unknown` and never guessed at, because both guesses do harm. A pod counted
+as not bound might be given a second node's room; one counted as bound might never run. The agent
+keeps the room and asks (`LookAtPod`) until the API has said where the pod is. Refusals are final
+for this attempt; 401 and 403 will not go away by trying, so they end the scheduler with a sentence
+that a person can act on.
+
+**Nothing leaves late.** Every binding has a time (`until`) up to which this scheduler surely leads.
+It is looked at last, right before the request, since waiting for a volume or a ledger may have
+taken longer than the lease; and a request is given up after `request_s`, which the lease allows
+for. So a scheduler that was suspended in the middle wakes up to an act that is void.
+
+**A ledger is claimed before the pod is bound** where several schedulers share a cluster. If the
+claim may or may not have been written, the binding is refused all the same: a claim without a pod
+costs room for a while, a pod without a claim would overbook a node.
+
+**Events are for people.** They are written a few at a time, after everything that matters, and one
+that is lost is no harm.
+"""
 
 from __future__ import annotations
 

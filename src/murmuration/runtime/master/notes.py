@@ -2,6 +2,17 @@
 
 If the disk is full nothing is lost: a batch is tried again until it is written, and new jobs are
 refused meanwhile (`probe`).
+
+Why try again instead of giving up: the agent has handled these events and decided on them. There is
+no way back to before, and a master that went on without its notes would promise what it could not
+remember. So decisions wait in memory, what rests on them does not leave, and only what rests on no
+note (heartbeats) is still answered, so that a full disk does not end the tasks of a whole cluster.
+The one refusal that is final is `Deposed`: another master has begun an epoch, and what this one has
+not written yet was never true.
+
+The store has a thread of its own and one write at a time. While it is busy the loop goes on, and
+what gathers meanwhile is the next batch: the slower the disk, the larger the batches, which is what
+keeps a slow disk from becoming a queue.
 """
 
 from __future__ import annotations

@@ -4,6 +4,16 @@ A connection begins with a `Hello` that has the cluster's token. After that a no
 for the nodes that have joined on this connection, and a scheduler under its own name; any other
 message closes the connection. The master's state machine decides; here its messages find their
 connections.
+
+A node has a connection in two senses. `_sessions` has every one that asked to join, by the number
+the node gave it; the state machine answers to a session, so that a welcome cannot reach a
+connection that came later. `_agents` has the one that was welcomed last, which is asked for outputs
+and the like. A node that dials again while its old connection seems to stand is usual (its host was
+suspended, a link was cut): both sessions are known until one ends. The state machine goes by the
+higher number, and the end of the other, whenever it comes, means nothing to it.
+
+Whoever has not said hello holds memory and a descriptor, so there may be few of them, for a short
+time, with small frames; the oldest makes room for the next, and none of them can fill a log.
 """
 
 from __future__ import annotations

@@ -1,5 +1,15 @@
 """Connections that carry frames: bounded in what they hold, quick because many frames share one
-write."""
+write.
+
+A turn of the driver may send a thousand frames to one node agent. Each is queued here, and one call
+at the end of the loop's round writes them all: a system call and a TLS record for the lot. A peer
+that does not read is not waited for, since the one who waits would be the master; what lies in the
+buffer is bounded, and beyond the bound the connection ends. That loses nothing: every protocol on
+top tells all that is needed again when a connection stands.
+
+An answer to a question finds whoever asked by its number and passes the driver by: reading a task's
+output is no event of any agent, and must not wait for a disk.
+"""
 
 from __future__ import annotations
 

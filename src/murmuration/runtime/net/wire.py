@@ -3,6 +3,15 @@
 `request` is 0 for what needs no answer; an answer carries the request's number, negated. One
 connection may carry many node agents: `node` says whose frame it is. Sizes are bounded before
 anything is decoded. A key is a protocol and a name, as in "central.Launch".
+
+What comes in here was written by somebody else, so nothing is believed before it was looked at. The
+length is compared with a bound that is small until a hello was accepted; the outer frame is decoded
+without the message in it, whose bytes stay as they are (`msgspec.Raw`); and only if its key is on
+the list of what may cross a wire is the message decoded, into exactly that type. A field that is
+missing or of another type, text that is no UTF-8 and a nesting without end are one error,
+`WireError`, and the connection ends: a peer that broke the protocol once cannot be trusted to be in
+step afterwards. Whether the one who speaks may say this is not asked here but where the connection
+is known (`runtime/master/peers.py`).
 """
 
 from __future__ import annotations

@@ -1,5 +1,24 @@
 """The node agent process: one or many node agents over one connection. It imports neither Numba nor
-NumPy."""
+NumPy: there is one on every host, and it should weigh nothing.
+
+**Who does what.** The state machine (`schedulers/central/node_agent.py`) decides, the driver hands
+it events and carries out effects, the executor has the processes. This module connects them, and
+keeps the loop free: a heartbeat that comes late can cost a whole node its tasks. Hence one start
+for each round of the loop, kills of many runs in one pass and their clearing up one by one, and
+containers, which take a tenth of a second to start, on threads of their own.
+
+**Outliving the agent.** Tasks must survive an agent that crashes or is replaced, and must not
+survive the lease under which they run. So three things beside the agent's memory exist on disk
+before they are needed: the identity of the node, by which a master knows it again; the end of the
+lease, which a new agent inherits instead of beginning a fresh one; and a watchdog, a process of its
+own that ends the tasks when the lease is over and no agent was there to do it. An agent that finds
+the watchdog gone starts another.
+
+**Sessions.** Every connection gets a number larger than all before it, kept on disk and not below
+the clock's milliseconds. A master holds on to the highest it has seen of a node: what an old
+connection still carries is recognised as old, also after this process was replaced and after the
+clock was set back.
+"""
 
 from __future__ import annotations
 

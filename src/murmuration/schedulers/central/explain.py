@@ -1,5 +1,16 @@
 """Why a job of a live cluster waits, and where its tasks would go: the same round as the master's,
-on a copy."""
+on a copy.
+
+An explanation is never a second opinion. It does not reason about what the scheduler might have
+thought; it makes the scheduler decide once more, on copies of the rows and of the generator's
+state, and looks at what each step ruled out. So it can be asked at any time, changes nothing, and
+draws nothing that a later decision would miss. What it says is true of now: the reason a job waited
+an hour ago may be gone.
+
+Several things can keep a job waiting at once. They are named in the order in which they must be
+settled: a constraint that no node meets before a lack of room on those that do, room before the
+queue. Somebody who settles the first reason gets further, which cannot be said of any other order.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
-"""What a master must know again after a crash: three tables, and what each fact changes in them.
+"""What a master must know again after a crash: a few tables, and what each fact changes in them.
 
 This is the only fold of the master's facts. `changes` says it as changes of rows, so that whoever
-keeps tables can carry them out: `MasterMemory` with dictionaries, for the virtual disk; a database
-with statements, in one transaction (`runtime/store/`). `recover` makes of the rows the event with
-which a master starts.
+keeps tables can carry them out: `MasterMemory` with dictionaries, for the virtual disk and for
+etcd, which has no tables; a database with statements, in one transaction (`runtime/store/`).
+`recover` makes of the rows the event with which a master starts.
+
+Rows and not the log are what a master starts from, so that a start takes as long as there are jobs
+and not as long as the cluster has run. And they are a fold of facts and nothing else, so that the
+fault schedules, which crash a master between any two writes, prove the same memory that is shipped.
+What nodes run is in no table: node agents tell it when they join, and they are right.
 
 | table | key | row |
 |---|---|---|

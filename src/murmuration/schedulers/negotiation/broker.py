@@ -5,6 +5,17 @@ A broker decides nothing and owns nothing; one that crashed starts empty and lea
 reports. It stamps what it hears with its own clock: a report with the time it came, a view that
 another broker passes on with that time less its age. The time a message is under way is not
 counted, so a node that fell silent may be recommended that much longer than `expiry_s`.
+
+**Being wrong is cheap.** A recommendation promises nothing: the node is asked itself, and checks
+once more before it reserves room. So a broker needs neither locks nor agreement with its peers,
+may lose what it knows, and may be asked by anybody. What it must not do is send everybody to the
+same node. Hence the draw: nodes are rated in a random order until enough of them suit, and
+candidates are drawn among these by weight, so that two askers at the same time get different ones
+though the same node is best for both.
+
+**Columns.** A question rates hundreds of nodes, thousands of times a minute. Reports are therefore
+kept as columns that the compiled `rate_nodes` reads as they are; rows of forgotten nodes are used
+again, and a row that is free has an age that no question accepts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,11 @@
 """What pods of each priority hold on each row: where room could be made, found without a look at
-every pod."""
+every pod.
+
+A cluster has thousands of nodes and tens of thousands of pods, but few priorities. So what pods
+hold is kept as one table for each priority and changed by one row when a pod comes or goes; whether
+there would be room if everybody below some priority went is then a few additions of whole columns.
+`largest` only grows: it is a bound, and a bound that is too generous costs a look and no mistake.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,24 @@
 """Whom a pod may drive out: the fewest and least important pods of one node, and never more than
-their disruption budgets allow."""
+their disruption budgets allow.
+
+The rule is Kubernetes': on the node that is chosen the highest priority that goes is as low as
+possible, then as few go as possible. Read literally that means trying out every node with every pod
+on it. Two bounds spare nearly all of that. For each row the sums by priority (`levels.py`) say the
+lowest priority up to which everybody must go before there is room, and, divided by the largest
+request there is, how few could be enough. Both are lower bounds on the cost of the row, so rows are
+looked at in their order, and the search ends when the best set costs no more than the bound of the
+next row: no later row can be cheaper. Sums know of room alone; rules between pods and budgets can
+make a row dearer than its bound, never cheaper.
+
+On a row all that may go are taken away and then put back one by one, the most important first,
+wherever the pod still fits. What could not be put back are the victims: each of them is needed, and
+where there is a choice the more important pod stays. It is not always the smallest set, as it is
+not in Kubernetes, but it drives out no pod for nothing.
+
+Where who lies on a node changes whether the pod may go there (`_by_rules`), the table itself is
+asked: pods are taken off and put on it for the question. Every one of them is back when it is
+answered, so that the answer leaves no trace.
+"""
 
 from __future__ import annotations
 
