@@ -99,6 +99,11 @@ class ManyMasters:
                 start_new_session=True,
             )
 
+    def options(self, master: str) -> MasterOptions:
+        found = self._options[master]
+        assert isinstance(found, MasterOptions)
+        return found
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 

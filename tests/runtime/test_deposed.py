@@ -77,7 +77,9 @@ def test_a_master_that_cannot_listen_says_so_and_no_more(tmp_path: Path) -> None
     text = msgspec.json.encode(options).decode()
     done = subprocess.run([*command, text], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "nothing listens there without certificates" in done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
+    # In development mode asyncio tells of turns that took long, as they do on a slow machine.
+    lines = [line for line in done.stderr.splitlines() if "WARNING Executing" not in line]
+    assert len(lines) == 1, done.stderr
 
 
 def test_heartbeats_are_answered_by_the_leader_alone(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from tests.runtime.test_many import SMALL, WITNESS
 from murmuration.runtime.client.requests import ApiClient
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, put
 
+KILLS = 10
+
 
 def submit(cluster: ManyMasters, name: str, *command: str, **fields: Any) -> None:
     body = {"name": name, "command": list(command), "resources": SMALL, **fields}
@@ -26,22 +28,22 @@ def test_a_leader_that_is_killed_is_replaced_and_nothing_is_lost(tmp_path: Path)
     with many_masters(tmp_path, members=3, agent_timeout_s=60.0) as cluster:
         submit(cluster, "web", "sh", "-c", WITNESS, "sh", str(seen), kind="service", count=6)
         before = {(r["task"], r["run"], r["node"]) for r in cluster.running("web", 6)}
-        for k in range(4):
+        for k in range(KILLS):
             leader = cluster.leader
             submit(cluster, f"job-{k}", "sh", "-c", "sleep 1; exit 0", count=5)
             cluster.kill(leader)
-            if k == 1:
-                cluster.etcd.kill(0)
-            if k == 2:
-                cluster.etcd.start(0)
+            if k % 3 == 1:
+                cluster.etcd.kill(k % 2)
+            if k % 3 == 2:
+                cluster.etcd.start((k - 1) % 2)
             assert cluster.leader != leader
             cluster.start(leader)
-        for k in range(4):
+        for k in range(KILLS):
             tasks = cluster.wait(f"job-{k}")
             assert [(row["state"], row["run"]) for row in tasks] == [("finished", 1)] * 5
         assert {(r["task"], r["run"], r["node"]) for r in cluster.running("web", 6)} == before
         assert not (seen / "twice").exists()
-        assert cluster.client.get("status")["epoch"] >= 4
+        assert cluster.client.get("status")["epoch"] >= KILLS
 
 
 def test_a_leader_that_was_suspended_is_deposed_and_says_nothing(tmp_path: Path) -> None:
@@ -87,6 +89,42 @@ def test_without_a_majority_nobody_leads_and_tasks_end_by_their_lease(tmp_path: 
         cluster.start(leader)
         rows = cluster.running("web", 2)
         assert all(row["run"] >= 1 for row in rows)
+
+
+def connections_to(port: int) -> set[str]:
+    """Established connections of this host to a port of loopback, by what names their sockets."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {row[9] for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"}
+
+
+def test_node_agents_wait_at_the_door_of_a_standby(tmp_path: Path) -> None:
+    """When it leads it is served over the connections that were there: nobody dials."""
+    with many_masters(tmp_path, agents=3) as cluster:
+        leader = cluster.leader
+        standby = "m1" if leader == "m0" else "m0"
+        port = cluster.options(standby).agents_port
+        until(lambda: len(connections_to(port)) == 3)
+        before = connections_to(port)
+        submit(cluster, "web", "sleep", "600", kind="service", count=3)
+        runs = [row["run"] for row in cluster.running("web", 3)]
+        cluster.kill(leader)
+        assert cluster.leader == standby
+        until(lambda: {n["state"] for n in cluster.client.get("nodes")["nodes"]} == {"up"})
+        assert connections_to(port) == before
+        assert [row["run"] for row in cluster.running("web", 3)] == runs
+        # The one that was killed stands by now, and is waited for in its turn.
+        cluster.start(leader)
+        until(lambda: len(connections_to(cluster.options(leader).agents_port)) == 3)
+
+
+def test_a_standby_that_is_told_to_stop_ends(tmp_path: Path) -> None:
+    with many_masters(tmp_path, agents=1, leader_timeout_s=600) as cluster:
+        leader = cluster.leader
+        standby = "m1" if leader == "m0" else "m0"
+        until(lambda: connections_to(cluster.options(standby).agents_port))
+        cluster.kill(standby, signal.SIGTERM)
+        assert cluster.parts[standby].wait() == 0
+        assert cluster.leader == leader
 
 
 def test_a_master_that_is_told_to_stop_hands_over_at_once(tmp_path: Path) -> None:

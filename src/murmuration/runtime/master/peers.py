@@ -32,7 +32,14 @@ from murmuration.runtime.master.vetting import find_fault, tidy
 from murmuration.runtime.net.callers import OWNER, VIEWER, Caller, Doorkeeper, certified
 from murmuration.runtime.net.http import Refusal
 from murmuration.runtime.net.transport import HELLO_MAX, Connection
-from murmuration.runtime.net.wire import Hello, HelloAnswer, Output, ReadOutput, YourTurn
+from murmuration.runtime.net.wire import (
+    Hello,
+    HelloAnswer,
+    NowLeads,
+    Output,
+    ReadOutput,
+    YourTurn,
+)
 from murmuration.schedulers.agent import Disconnected, Do, Message, Send, speaker_of
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import (
@@ -105,6 +112,17 @@ class Peers:
         #: Whose the scheduler of each name is: its tasks are killed by that user alone.
         self._owners: dict[str, Caller] = {}
         self._strangers: dict[Connection, None] = {}
+        #: Those that wait until this master leads, and its term from then on.
+        self._waiting: dict[Connection, None] = {}
+        self._term: int | None = None
+
+    def lead(self, term: int) -> None:
+        """This master leads: those that have waited for it may come in."""
+        self._term = term
+        waiting, self._waiting = self._waiting, {}
+        for connection in waiting:
+            connection.send(NowLeads())
+            self._expect_hello(connection)
 
     def make_protocol(self) -> Connection:
         """A connection that is closed if it does not authenticate in time."""
@@ -115,12 +133,15 @@ class Peers:
             del self._strangers[oldest]
             oldest.abort()
 
+        self._expect_hello(connection)
+        return connection
+
+    def _expect_hello(self, connection: Connection) -> None:
         def check_hello() -> None:
-            if connection.peer is None:
+            if connection.peer is None and connection not in self._waiting:
                 connection.abort()
 
         asyncio.get_running_loop().call_later(HELLO_S, check_hello)
-        return connection
 
     # What they say.
 
@@ -148,9 +169,13 @@ class Peers:
         identity = connection.identify()
         caller = self._find_caller(hello, identity)
         error = self._check_hello(hello, identity, caller)
+        if not error and self._term is None:
+            self._let_wait(connection, hello, request)
+            return
         waits = not error and hello.role == "scheduler" and hello.name in self._frameworks
         names = self._master.settings.resources.names
-        connection.answer(HelloAnswer(error, names, waits), "", request)
+        term = self._term or 0
+        connection.answer(HelloAnswer(error, names, waits, term=term), "", request)
         if error:
             connection.close()
             return
@@ -163,6 +188,16 @@ class Peers:
         elif hello.role == "scheduler":
             self._frameworks[hello.name] = connection
             self._owners[hello.name] = caller
+
+    def _let_wait(self, connection: Connection, hello: Hello, request: int) -> None:
+        """Keep a connection for the moment when this master leads: then nobody has to dial."""
+        if not hello.waits:
+            connection.answer(HelloAnswer("this master stands by for another one"), "", request)
+            connection.close()
+            return
+        self._strangers.pop(connection, None)
+        self._waiting[connection] = None
+        connection.answer(HelloAnswer(is_standby=True), "", request)
 
     def _find_caller(self, hello: object, identity: Identity | None) -> Caller | None:
         """Who says hello. A certificate stands for the token."""
@@ -257,6 +292,7 @@ class Peers:
     def _lose(self, connection: Connection) -> None:
         peer = connection.peer
         self._strangers.pop(connection, None)
+        self._waiting.pop(connection, None)
         if peer is None:
             # Nobody without the token shall fill a log.
             log.debug("a connection without a hello ended: %s", connection.error)

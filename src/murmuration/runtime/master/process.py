@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -39,7 +39,7 @@ from murmuration.runtime.options import MasterOptions
 from murmuration.runtime.store.interface import Deposed, Store, StoreError
 from murmuration.runtime.store.log import FactLog
 from murmuration.runtime.store.sqlite import open_store
-from murmuration.schedulers.agent import Do, Send
+from murmuration.schedulers.agent import Do, Message, Send
 from murmuration.schedulers.central.master import CentralMaster
 
 #: Hosts that stand for all addresses of this one.
@@ -58,6 +58,14 @@ class Clock:
         return self._base + time.monotonic()
 
 
+class Doors(NamedTuple):
+    """How others come in: from a browser, by a token, by frames."""
+
+    sessions: Sessions
+    doorkeeper: Doorkeeper
+    peers: Peers
+
+
 class MasterProcess:
     """One master. While it leads, it is the only writer of its store."""
 
@@ -74,6 +82,8 @@ class MasterProcess:
         self._master = CentralMaster(settings, options.seed)
         self._facts, self._meter = FactLog(), UsageMeter()
         self._reading = ReadModel(self._master, self._facts, self._meter, self._clock, options)
+        #: The server for node agents and schedulers, and where it listens.
+        self._frames: tuple[asyncio.Server, Address] | None = None
 
     async def run(self, open_store: Callable[[], Store]) -> None:
         """Lead until SIGTERM or SIGINT. The store is opened by the leader alone."""
@@ -81,16 +91,50 @@ class MasterProcess:
         log_accept_errors(asyncio.get_running_loop())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await self._directory.lead()
+        find_token = find_by_digest(self._master, self._clock)
+        is_good = token_is_good(self._master, self._clock)
+        sessions = Sessions(self._credentials.token, is_good, self._clock)
+        doorkeeper = Doorkeeper(self._credentials.token, find_token, sessions.identify)
+        peers = Peers(self._master, self._meter, self._clock, doorkeeper, self._tell)
+        await self._open_early(peers)
+        try:
+            await _first(self._directory.lead(), stop.wait())
+            if not stop.is_set():
+                await self._lead(open_store, Doors(sessions, doorkeeper, peers), stop)
+        finally:
+            if self._frames is not None:
+                self._frames[0].close()
+
+    async def _open_early(self, peers: Peers) -> None:
+        """A master that stands by takes connections already, where others know its port: when it
+        leads, nobody has to dial first."""
+        options = self._options
+        if options.store and options.agents_port:
+            # A port that is taken is spoken of when this master has to listen on it.
+            with contextlib.suppress(InputError, OSError):
+                self._frames = await self._listen_for_frames(peers, [options.agents_port])
+
+    async def _listen_for_frames(
+        self, peers: Peers, ports: list[int]
+    ) -> tuple[asyncio.Server, Address]:
+        loop, tls = asyncio.get_running_loop(), self._credentials.server_tls
+        return await listen(loop, peers.make_protocol, self._options.host, ports, tls)
+
+    async def _lead(
+        self, open_store: Callable[[], Store], doors: Doors, stop: asyncio.Event
+    ) -> None:
         notes = StoreNotes(open_store(), self._facts)
         try:
-            await self._serve(notes, stop)
+            await self._serve(notes, doors, stop)
         finally:
             await self._directory.withdraw()
             notes.close()
 
-    async def _serve(self, notes: StoreNotes, stop: asyncio.Event) -> None:
-        peers: Peers
+    def _tell(self, message: Message) -> None:
+        self.driver.tell(message)
+
+    async def _serve(self, notes: StoreNotes, doors: Doors, stop: asyncio.Event) -> None:
+        sessions, doorkeeper, peers = doors
 
         def carry_out(effect: Send | Do) -> None:
             # Facts are guarded by the store. This guards what rests on none: the answer to a
@@ -99,11 +143,6 @@ class MasterProcess:
                 peers.carry_out(effect)
 
         self.driver = driver = LiveDriver(self._master, self._clock, notes, carry_out)
-        find_token = find_by_digest(self._master, self._clock)
-        is_good = token_is_good(self._master, self._clock)
-        sessions = Sessions(self._credentials.token, is_good, self._clock)
-        doorkeeper = Doorkeeper(self._credentials.token, find_token, sessions.identify)
-        peers = Peers(self._master, self._meter, self._clock, doorkeeper, driver.tell)
         with unexamined_memory():
             first = notes.recover(self._options, self._clock())
             self._reading.epoch = first.epoch
@@ -120,6 +159,7 @@ class MasterProcess:
         try:
             servers = await self._listen(http, peers)
             front.url = self._reading.url
+            peers.lead(first.epoch)
             await _first(driver.run(), stop.wait(), self._await_deposition(), overview.run())
         finally:
             for server in servers:
@@ -154,7 +194,9 @@ class MasterProcess:
             frame_ports = [self._options.agents_port]
         reached = find_advertised(host, self._options.advertise)
         api, api_at = await listen(loop, http.make_protocol, host, api_ports, tls)
-        frames, frames_at = await listen(loop, peers.make_protocol, host, frame_ports, tls)
+        if self._frames is None:
+            self._frames = await self._listen_for_frames(peers, frame_ports)
+        frames, frames_at = self._frames
         api_at, frames_at = Address(reached, api_at.port), Address(reached, frames_at.port)
         self._reading.url = api_at.secure_url if tls else api_at.url
         await self._directory.announce(Leader(api_at, frames_at, os.getpid()))

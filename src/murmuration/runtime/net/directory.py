@@ -12,8 +12,9 @@ an election, so those methods are coroutines.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -128,6 +129,10 @@ class FolderDirectory:
         except (OSError, ValueError, msgspec.DecodeError) as error:
             raise no_cluster(self.folder) from error
 
+    def list_masters(self) -> list[Callable[[], Address]]:
+        """Where each master that may lead listens for frames, as known when it is asked."""
+        return [lambda: self.leader().frames]
+
     def credentials(self) -> Credentials:
         """Where there are certificates, the token may be missing: nobody asks for it then."""
         tls = self.folder / TLS
@@ -203,8 +208,7 @@ def read_token(path: Path) -> str:
 
 
 class JoinDirectory(FolderDirectory):
-    """For a node agent on a host without a master: it knows where masters may listen, and tries
-    one after the other. Those that do not lead do not listen."""
+    """For a node agent on a host without a master: it knows where masters may listen."""
 
     def __init__(
         self, folder: Path, masters: Sequence[Address], token_file: Path | None = None
@@ -218,10 +222,8 @@ class JoinDirectory(FolderDirectory):
             return super().credentials()
         return load_credentials(read_token(self._token_file), self.folder / TLS)
 
-    def leader(self) -> Leader:
-        """The next one to try."""
-        self._masters.append(self._masters.pop(0))
-        return Leader(self._masters[-1], self._masters[-1], 0)
+    def list_masters(self) -> list[Callable[[], Address]]:
+        return [functools.partial(lambda address: address, each) for each in self._masters]
 
 
 def no_cluster(folder: Path) -> InputError:

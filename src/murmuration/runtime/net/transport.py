@@ -52,6 +52,10 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
     def identify(self) -> Identity | None:
         """Whose certificate the other side has shown; None on a connection in clear text."""
         return None if self._transport is None else identify(self._transport)

@@ -48,6 +48,8 @@ class Hello(WireMessage, frozen=True):
     name: str = ""
     #: A scheduler whose name is taken waits until the one that has it is gone.
     stands_by: bool = False
+    #: If this master stands by, the connection shall be kept until it leads (`NowLeads`).
+    waits: bool = False
 
 
 class HelloAnswer(WireMessage, frozen=True):
@@ -57,6 +59,14 @@ class HelloAnswer(WireMessage, frozen=True):
     resources: tuple[str, ...] = ()
     #: Another scheduler of this name acts; `YourTurn` says when it is gone.
     waits: bool = False
+    #: This master does not lead; `NowLeads` says when it does, and then hello is said again.
+    is_standby: bool = False
+    #: The term of a master that leads; 0: it does not say.
+    term: int = 0
+
+
+class NowLeads(WireMessage, frozen=True):
+    """The master that stood by leads now."""
 
 
 class YourTurn(WireMessage, frozen=True):
@@ -125,7 +135,7 @@ class DropRuns(WireMessage, frozen=True):
 
 
 _SESSIONS = (BeginSession, SessionBegun, TalkToSession, SessionPart)
-_OWN = (Hello, HelloAnswer, YourTurn, ReadOutput, Output, DropRuns, *_SESSIONS)
+_OWN = (Hello, HelloAnswer, NowLeads, YourTurn, ReadOutput, Output, DropRuns, *_SESSIONS)
 _CENTRAL = (*get_args(central.FromAgent), *get_args(central.ToAgent))
 _OFFERS = (*get_args(offers.FromFramework), *get_args(offers.Callback))
 TYPES: dict[str, type[Message]] = {kind.key: kind for kind in (*_OWN, *_CENTRAL, *_OFFERS)}

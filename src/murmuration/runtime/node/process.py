@@ -43,12 +43,9 @@ from murmuration.runtime.locks import hold
 from murmuration.runtime.logs import set_term, set_up_logs
 from murmuration.runtime.net.addresses import parse_address
 from murmuration.runtime.net.directory import FolderDirectory, JoinDirectory
-from murmuration.runtime.net.sockets import connect
 from murmuration.runtime.net.transport import Connection
 from murmuration.runtime.net.wire import (
     BeginSession,
-    Hello,
-    HelloAnswer,
     ReadOutput,
     SessionBegun,
     SessionPart,
@@ -59,6 +56,7 @@ from murmuration.runtime.node.emulated import EmulatedExecutor
 from murmuration.runtime.node.executor import Executor
 from murmuration.runtime.node.host import NodeHost, ThisHost
 from murmuration.runtime.node.images.library import open_library
+from murmuration.runtime.node.links import Links
 from murmuration.runtime.node.watchdog import AGENT_LOCK, FencedRuns, Lease
 from murmuration.runtime.options import AgentOptions, EmulatedNode
 from murmuration.schedulers.agent import (
@@ -87,12 +85,9 @@ if TYPE_CHECKING:
     from murmuration.runtime.metrics import MetricFamily
 
 LOOK_S = 1.0
-RECONNECT_S = 0.1
-RECONNECT_MAX_S = 1.0
 LEAVE_S = 10.0
 #: How long tasks may run that are found without a lease.
 FIRST_LEASE_S = 60.0
-CONNECT_S = 5.0
 #: A run that waits for its start is asked for its output again after this.
 START_S = 0.05
 
@@ -291,7 +286,7 @@ class AgentProcess:
         hosted = [Hosted(self, options, node) for node in nodes]
         self._hosted = {one.agent.node: one for one in hosted}
         self._connection: Connection | None = None
-        self._lost = asyncio.Event()
+        self._links = Links(self._directory, self._receive, self._join, self._lose)
         self._error = ""
         self._leaving = asyncio.Event()
         self._session = 0
@@ -305,7 +300,7 @@ class AgentProcess:
         for hosted in self._hosted.values():
             hosted.begin()
         await self._serve_metrics()
-        work = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._look())]
+        work = [asyncio.create_task(self._links.keep()), asyncio.create_task(self._look())]
         leaving = asyncio.create_task(self._leaving.wait())
         await asyncio.wait([*work, leaving], return_when=asyncio.FIRST_COMPLETED)
         if not self._error:
@@ -362,41 +357,7 @@ class AgentProcess:
 
     # The connection.
 
-    async def _keep_connected(self) -> None:
-        delay, reason = RECONNECT_S, ""
-        while True:
-            try:
-                await self._connect()
-                delay, reason = RECONNECT_S, ""
-                await self._lost.wait()
-            except (OSError, InputError, TimeoutError) as error:
-                # Once for each reason: an operator wants to read of a refused certificate.
-                if str(error) != reason:
-                    log.warning("no master: %s", str(error) or type(error).__name__)
-                reason = str(error)
-            if self._error:
-                return
-            await asyncio.sleep(delay)
-            # Each master is dialled so often at most; where there are several, they take turns.
-            longest = RECONNECT_MAX_S / max(1, len(self.options.join))
-            delay = min(2 * delay, longest)
-
-    async def _connect(self) -> None:
-        address, credentials = self._directory.leader().frames, self._directory.credentials()
-        self._lost.clear()
-        async with asyncio.timeout(CONNECT_S):
-            connection = await connect(
-                asyncio.get_running_loop(),
-                lambda: Connection(self._receive, self._lose),
-                address,
-                credentials.client_tls,
-            )
-            answer = await connection.ask(Hello(credentials.token, "agent"))
-        if not isinstance(answer, HelloAnswer) or answer.error:
-            connection.abort()
-            raise InputError(
-                answer.error if isinstance(answer, HelloAnswer) else "that is no master"
-            )
+    def _join(self, connection: Connection) -> None:
         self._connection = connection
         self._session = self._next_session()
         for hosted in self._hosted.values():
@@ -456,7 +417,6 @@ class AgentProcess:
         connection.answer(part, hosted.agent.node, request)
 
     def _lose(self, connection: Connection) -> None:
-        self._lost.set()
         if connection is self._connection:
             self._connection = None
             for hosted in self._hosted.values():
