@@ -111,6 +111,17 @@ def test_the_queue_says_why(page: Page) -> None:
     page.get_by_text("considered").wait_for()
 
 
+def test_a_placed_job_says_how_it_was_decided(page: Page, cluster: LiveCluster) -> None:
+    cluster.submit("decided", "sleep", "1000")
+    (row,) = cluster.running("decided", 1)
+    go(page, "why/decided")
+    page.get_by_role("button", name="Show the decision").click()
+    page.get_by_role("listitem").filter(has_text="considered").get_by_text("3").wait_for()
+    chosen = page.get_by_role("row").filter(has_text=row["node"])
+    chosen.get_by_role("cell", name="1", exact=True).first.wait_for()  # one task, the best node
+    cluster.client.delete("jobs", "decided")
+
+
 def test_a_node_is_found_and_drained_by_keyboard(page: Page, cluster: LiveCluster) -> None:
     stage = page.get_by_role("application")
     stage.focus()

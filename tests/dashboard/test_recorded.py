@@ -91,6 +91,8 @@ def test_every_page_opens_and_nothing_can_be_changed(dump: Dumped) -> None:
         page.get_by_text(NASTY).wait_for()
         go(page, "job/short")
         page.locator(".pill", has_text="finished").first.wait_for()
+        page.get_by_role("button", name="Show the decision").click()
+        page.get_by_role("listitem").filter(has_text="considered").wait_for()
         status = page.evaluate(
             "fetch('v1/jobs/web', {method: 'DELETE', headers: {'x-murmur': '1'}})"
             ".then((answer) => answer.status)"

@@ -19,10 +19,11 @@ from murmuration.schedulers.agent import Note, Wake
 from murmuration.schedulers.central.jobs import CentralTaskState
 from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import Recover, SubmitJob, TaskPlaced
+from murmuration.schedulers.central.replaying import replay
 from murmuration.schedulers.offers.messages import MASTER
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.messages.central import CentralCluster
-from murmuration.simulation.messages.central_replay import joins, rehearse, replay, submissions
+from murmuration.simulation.messages.central_replay import joins, rehearse, submissions
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 from murmuration.workload.job_spec import JobSpec

@@ -119,6 +119,7 @@ export interface QueueRow {
 }
 export interface Decision {
   job: string;
+  at_s: number;
   tasks: number;
   request: string;
   considered: number;
@@ -133,6 +134,11 @@ export interface Decision {
   unblock: string[];
   notes: string[];
   how: string;
+}
+export interface Decided {
+  job: string;
+  decisions: Decision[];
+  note: string;
 }
 export interface Why {
   job: string;

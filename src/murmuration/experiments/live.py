@@ -22,13 +22,8 @@ from murmuration.runtime.store.interface import Entry
 from murmuration.runtime.store.sqlite import read_log
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob, TaskPlaced
-from murmuration.simulation.messages.central_replay import (
-    Replay,
-    joins,
-    rehearse,
-    replay,
-    submissions,
-)
+from murmuration.schedulers.central.replaying import Replay, replay
+from murmuration.simulation.messages.central_replay import joins, rehearse, submissions
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
 from murmuration.workload.nodes import NodeTable

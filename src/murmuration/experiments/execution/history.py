@@ -12,18 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from murmuration.base.documents import Json
 from murmuration.cluster.reasons import Explanation
 from murmuration.experiments.live import read_entries
 from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.options import MasterOptions
 from murmuration.schedulers.central import messages as ms
-from murmuration.schedulers.central.explain import ExplainingRound
-from murmuration.schedulers.central.master import CentralMaster, CentralSettings
-from murmuration.schedulers.central.placing import Rows
-from murmuration.simulation.messages.central_replay import replay
+from murmuration.schedulers.central.master import CentralMaster
+from murmuration.schedulers.central.replaying import WatchedMaster, replay
 
 #: Attempts at a job that are kept, the first and the last.
 KEPT = 100
@@ -67,29 +63,6 @@ def read_history(path: Path, job: str) -> JobHistory:
     ]
     kept = decisions if len(decisions) <= 2 * KEPT else decisions[:KEPT] + decisions[-KEPT:]
     return JobHistory(tuple(lines), tuple(kept), len(decisions), result.agrees)
-
-
-class WatchedMaster(CentralMaster):
-    """A master that explains what it decides about one job."""
-
-    def __init__(
-        self, settings: CentralSettings, seed: int, wanted: str, decisions: list[Explanation]
-    ) -> None:
-        super().__init__(settings, seed)
-        self._wanted, self._decisions = wanted, decisions
-
-    def round(self, rows: Rows, rng: np.random.Generator) -> ExplainingRound:
-        settings = self.settings
-        return ExplainingRound(
-            settings.resources,
-            settings.placement,
-            self.jobs,
-            rows,
-            rng,
-            self._now,
-            wanted=self._wanted,
-            decisions=self._decisions,
-        )
 
 
 def _describe(at_s: float, fact: Json) -> Iterator[HistoryLine]:

@@ -32,12 +32,24 @@ from murmuration.runtime.net.callers import VIEWER, Caller, Doorkeeper
 from murmuration.runtime.net.http import HttpServer, Refusal
 from murmuration.runtime.net.sessions import Sessions
 from murmuration.runtime.options import MasterOptions
+from murmuration.runtime.store.interface import Entry
 from murmuration.runtime.store.log import FactLog
 from murmuration.schedulers.central.master import CentralMaster
-from murmuration.simulation.messages.central_replay import replay
+from murmuration.schedulers.central.replaying import replay
 
 #: Bytes of a listing in a dump, at most.
 LISTING_MAX = 2**28
+
+
+class RecordedLog(FactLog):
+    """The facts of a log that is all in memory."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        super().__init__()
+        self._entries = entries
+
+    def entries(self, limit: int) -> list[Entry]:
+        return self._entries[:limit]
 
 
 class RecordedCluster:
@@ -47,7 +59,7 @@ class RecordedCluster:
 
     def __init__(self, place: Path) -> None:
         self._entries = read_entries(place)
-        self.facts, self.meter = FactLog(), UsageMeter()
+        self.facts, self.meter = RecordedLog(self._entries), UsageMeter()
         first_s, self.ends_s = self._entries[0].at_s, self._entries[-1].at_s
         self._now = self._next_s = first_s
         self._every_s = (self.ends_s - first_s) / (SAMPLES_MAX - 2)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from murmuration.base.resources import Resources
-from murmuration.cluster.reasons import PickedNode, ScoredNode
+from murmuration.cluster.reasons import Explanation, PickedNode, ScoredNode
 from murmuration.runtime.master.usage import UsageMeter
 from murmuration.schedulers.central.explain import (
     Trial,
@@ -216,11 +216,13 @@ def render_explanation(explanation: Why | Trial | MoveForecast) -> Any:
     """An explanation as it is answered: `verdict_kind` says whether it waits or never can."""
     document = msgspec.to_builtins(explanation)
     if explanation.decision is not None:
-        verdict = explanation.decision.verdict
-        document["decision"]["verdict_kind"] = (
-            None if verdict is None else type(verdict).__name__.lower()
-        )
+        document["decision"] = render_decision(explanation.decision)
     return document
+
+
+def render_decision(decision: Explanation) -> Any:
+    kind = None if decision.verdict is None else type(decision.verdict).__name__.lower()
+    return msgspec.to_builtins(decision) | {"verdict_kind": kind}
 
 
 def natural(resources: Resources, amounts: Vector) -> dict[str, float]:

@@ -1,25 +1,19 @@
-"""The central master in virtual time without faults: replaying a cluster's log, and rehearsing a
-scenario.
+"""The central master in virtual time without faults: rehearsing a scenario.
 
-The master decides by the events it is told and their times alone. So a log of events gives the
-facts of the log again, and a scenario whose tasks take as long as they are told to gives the
-decisions a live cluster of emulated nodes makes.
-
-Heartbeats are not in a log, so a replayed master cannot know when a lease ends; but the log has the
-fact that it did (`NodeIsLost`), and the replay tells it.
+The master decides by the events it is told and their times alone. So a scenario whose tasks take as
+long as they are told to gives the decisions a live cluster of emulated nodes makes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
 
-from murmuration.schedulers.agent import Effect, Message, Note, Send
+from murmuration.schedulers.agent import Effect, Message, Send
 from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import (
@@ -27,8 +21,6 @@ from murmuration.schedulers.central.messages import (
     Ended,
     JobSubmitted,
     Launch,
-    LeaseEnded,
-    NodeIsLost,
     Recover,
     RunEnded,
     RunStarted,
@@ -43,97 +35,6 @@ from murmuration.simulation.messages.network import FaultSettings, Network
 from murmuration.workload.job_spec import JobSpec
 from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
-
-
-@dataclass
-class Replay:
-    """The result of a replay: how many facts of the log the master noted again, and the first
-    difference."""
-
-    events: int = 0
-    decisions: int = 0
-    facts: int = 0
-    same: int = 0
-    #: The number in the log, the fact there, and the one noted instead.
-    difference: tuple[int, Any, Any] | None = None
-
-    @property
-    def agrees(self) -> bool:
-        return self.same == self.facts and self.difference is None
-
-
-@dataclass
-class _Replayer:
-    result: Replay = field(default_factory=Replay)
-    master: CentralMaster | None = None
-    #: Facts that were noted and are not met in the log yet.
-    out: list[Any] = field(default_factory=list)
-
-    def begin(self, master: CentralMaster) -> None:
-        self.master, self.out = master, []
-        master.leases.agent_timeout_s = math.inf
-
-    def event(self, number: int, at_s: float, event: Any, lost: list[str]) -> None:
-        """Tell the next event, and before it of the nodes that were found lost with it."""
-        if self.master is None:
-            return
-        if self.out and not isinstance(event, Recover):
-            # Before a new master starts, the old one may have died with facts it had not written.
-            self._differ(number, None, self.out[0])
-        self.result.events += 1
-        ended = [] if isinstance(event, LeaseEnded) else [LeaseEnded(node) for node in lost]
-        self.out = [
-            effect.fact
-            for message in [*ended, event]
-            for effect in self.master.handle(message, at_s)
-            if isinstance(effect, Note)
-        ]
-
-    def fact(self, number: int, fact: Any) -> None:
-        if self.master is None:
-            return
-        self.result.facts += 1
-        self.result.decisions += isinstance(fact, TaskPlaced)
-        noted = self.out.pop(0) if self.out else None
-        if noted == fact:
-            self.result.same += 1
-        else:
-            self._differ(number, fact, noted)
-
-    def _differ(self, number: int, logged: Any, noted: Any) -> None:
-        if self.result.difference is None:
-            self.result.difference = (number, logged, noted)
-
-
-Line = tuple[int, float, str, Any]
-
-
-def replay(
-    log: Iterable[Line],
-    make: Callable[[Any], CentralMaster],
-    look: Callable[[int, float], None] = lambda number, at_s: None,
-) -> Replay:
-    """Feed the events of a log to a master like the one that wrote it, and compare what comes out.
-
-    A log whose beginning was dropped is taken up where the next master started. Before each line
-    somebody may `look` at what the master has become.
-    """
-    replayer, lines = _Replayer(), list(log)
-    for k, (number, at_s, side, value) in enumerate(lines):
-        look(number, at_s)
-        if side == "options":
-            replayer.begin(make(value))
-        elif side == "event":
-            replayer.event(number, at_s, value, _lost_with(lines, k))
-        else:
-            replayer.fact(number, value)
-    return replayer.result
-
-
-def _lost_with(lines: list[Line], k: int) -> list[str]:
-    """The nodes whose loss is a fact of the event in this line."""
-    facts = takewhile(lambda line: line[2] == "fact", islice(lines, k + 1, None))
-    return [value.node for *_, value in facts if isinstance(value, NodeIsLost)]
 
 
 def joins(nodes: NodeTable) -> list[AgentJoined]:

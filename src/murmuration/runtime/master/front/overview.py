@@ -77,7 +77,7 @@ class Overview:
         meter: UsageMeter,
         clock: Callable[[], float],
     ) -> None:
-        self._master, self._facts, self._clock = master, facts, clock
+        self._master, self.facts, self._clock = master, facts, clock
         self.columns = NodeColumns(master, meter)
         self._seen = 0
         self._watchers = 0
@@ -122,11 +122,11 @@ class Overview:
 
     def _touched(self) -> set[str]:
         nodes = set()
-        for entry in self._facts.recent():
+        for entry in self.facts.recent():
             if entry.number <= self._seen:
                 break
             nodes.add(getattr(entry.value, "node", ""))
-        self._seen = self._facts.index
+        self._seen = self.facts.index
         return nodes
 
     def _snapshot(self) -> ClusterSnapshot:
@@ -136,11 +136,11 @@ class Overview:
         jobs = Counter(job.status or job_state(job) for job in self._master.jobs.jobs.values())
         waiting, active = self._tasks()
         return ClusterSnapshot(
-            index=self._facts.index,
+            index=self.facts.index,
             at_s=self._clock(),
             epoch=self.epoch,
             version=columns.version,
-            trouble=self._facts.trouble,
+            trouble=self.facts.trouble,
             nodes=dict(zip(STATES, states.tolist(), strict=True)),
             types=dict(zip(TYPES, types.tolist(), strict=True)),
             resources=columns.totals(),

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from murmuration.base.errors import did_you_mean
 from murmuration.dashboard import files
 from murmuration.runtime.master.access import caller_of
+from murmuration.runtime.master.front.decisions import DecisionModel, DecisionsAnswer
 from murmuration.runtime.master.front.nodes import SHOWS
 from murmuration.runtime.master.front.overview import ClusterSnapshot, HistoryAnswer, Overview
 from murmuration.runtime.master.front.queue import QueueAnswer, QueueModel
@@ -59,6 +60,7 @@ class FrontApi:
         self._master, self._overview, self._sessions = master, overview, sessions
         self._recorded_s = recorded_s
         self._queue = QueueModel(master)
+        self._decisions = DecisionModel(overview.facts)
         self.url = ""
 
     # Who is there.
@@ -126,6 +128,11 @@ class FrontApi:
     async def history(self, request: Request, _: dict[str, str]) -> Response:
         return reply(self._overview.history())
 
+    async def decisions(self, request: Request, names: dict[str, str]) -> Response:
+        if names["job"] not in self._master.jobs.jobs:
+            raise Refusal(404, f"no job {names['job']!r}")
+        return reply(await self._decisions.answer(names["job"]))
+
     async def queue(self, request: Request, _: dict[str, str]) -> Response:
         return reply(await self._queue.answer(self._overview.last))
 
@@ -155,6 +162,13 @@ FRONT_ROUTES = (
         query=(("show", ", ".join(SHOWS)), ("resource", "one of them; else the fullest")),
     ),
     ApiRoute("GET", "/v1/history", "The last hour in samples", FrontApi.history, HistoryAnswer),
+    ApiRoute(
+        "GET",
+        "/v1/jobs/{job}/decisions",
+        "How its tasks came to their nodes",
+        FrontApi.decisions,
+        DecisionsAnswer,
+    ),
     ApiRoute("GET", "/v1/queue", "What waits, in order, and why", FrontApi.queue, QueueAnswer),
 )
 
