@@ -16,8 +16,8 @@ CLONE_NEWNET = 0x40000000
 class Host:
     """A network namespace with one link to a bridge, which can be cut."""
 
-    def __init__(self, number: int) -> None:
-        self.address, self._link = f"10.9.0.{number}", f"host{number}"
+    def __init__(self, number: int, network: str) -> None:
+        self.address, self._link = f"{network}.{number}", f"host{number}"
         self._holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
         space = f"/proc/{self._holder.pid}/ns/net"
         # It is in its namespace a moment after it was started.
@@ -48,16 +48,16 @@ def run(*command: str) -> None:
 
 
 @contextmanager
-def joined_hosts(names: Sequence[str]) -> Iterator[dict[str, Host]]:
+def joined_hosts(names: Sequence[str], network: str = "10.9.0") -> Iterator[dict[str, Host]]:
     """Hosts that reach each other and this thread, which is 10.9.0.254, over a bridge."""
     with private_network():
         run("ip", "link", "add", "bridge", "type", "bridge")
-        run("ip", "address", "add", "10.9.0.254/24", "dev", "bridge")
+        run("ip", "address", "add", f"{network}.254/24", "dev", "bridge")
         run("ip", "link", "set", "bridge", "up")
         hosts: dict[str, Host] = {}
         try:
             for number, name in enumerate(names, start=1):
-                hosts[name] = Host(number)
+                hosts[name] = Host(number, network)
             yield hosts
         finally:
             for host in hosts.values():
