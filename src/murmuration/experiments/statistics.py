@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+#: The figures of a run, in tables.
+FigureTable = dict[str, Any]
 # Student's t, two-sided 95 %, for 1 to 30 degrees of freedom; beyond, the normal value with two
 # corrections.
 T95 = (
@@ -76,10 +78,10 @@ SAME = (
 )
 
 
-def combine(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def combine(summaries: Sequence[FigureTable]) -> FigureTable:
     """One summary of replicated runs: every figure an interval, the seeds listed; any saturated run
     makes it so."""
-    combined: dict[str, Any] = {}
+    combined: FigureTable = {}
     for key, value in summaries[0].items():
         column = [summary.get(key) for summary in summaries]
         if key in SAME:
@@ -104,10 +106,10 @@ def _figure(column: list[Any]) -> Any:
 
 
 def combine_by_label(
-    summaries: Sequence[dict[str, Any]], label: str = "scheduler"
-) -> list[dict[str, Any]]:
+    summaries: Sequence[FigureTable], label: str = "scheduler"
+) -> list[FigureTable]:
     """Replicas of one label combined, in order of first appearance; a single run stays as it is."""
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[FigureTable]] = {}
     for summary in summaries:
         groups.setdefault(summary[label], []).append(summary)
     return [group[0] if len(group) == 1 else combine(group) for group in groups.values()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -91,10 +91,10 @@ class ApiClient:
         encrypted = self._credentials.client_tls is not None
         return self.address.secure_url if encrypted else self.address.url
 
-    def get(self, *path: str, **query: Any) -> Any:
+    def get(self, *path: str, **query: object) -> Any:
         return self._ask("GET", path, query)
 
-    def post(self, *path: str, body: object = None, **query: Any) -> Any:
+    def post(self, *path: str, body: object = None, **query: object) -> Any:
         return self._ask("POST", path, query, body)
 
     def put(self, *path: str, body: object) -> Any:
@@ -104,7 +104,7 @@ class ApiClient:
         return self._ask("DELETE", path, {})
 
     def _ask(
-        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: object = None
+        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object = None
     ) -> Any:
         for _ in range(TRIES_MAX):
             try:
@@ -114,7 +114,7 @@ class ApiClient:
         return self._ask_once(method, path, query, body)
 
     def _ask_once(
-        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: object
+        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
     ) -> Any:
         data = bytearray()
         with self._send(method, path, query, body) as connection:
@@ -139,7 +139,7 @@ class ApiClient:
         )
 
     def _send(
-        self, method: str, path: tuple[str, ...], query: dict[str, Any], body: object
+        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
     ) -> socket.socket:
         target = "/v1/" + "/".join(quote(part, safe="") for part in path)
         if query:

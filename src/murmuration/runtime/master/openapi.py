@@ -16,6 +16,9 @@ from murmuration.runtime.net.http import ErrorAnswer
 #: Fields of queries that are numbers.
 NUMBERS = ("duration_s", "index", "limit", "offset", "run", "wait_s")
 
+#: A part of the document.
+Schema = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class ApiRoute:
@@ -32,7 +35,7 @@ class ApiRoute:
     private: bool = False
 
 
-def describe(routes: Sequence[ApiRoute]) -> dict[str, Any]:
+def describe(routes: Sequence[ApiRoute]) -> Schema:
     """The OpenAPI document of these routes."""
     kinds = [
         kind for route in routes for kind in (*_answers(route), route.body) if kind is not None
@@ -42,7 +45,7 @@ def describe(routes: Sequence[ApiRoute]) -> dict[str, Any]:
         kinds, ref_template="#/components/schemas/{name}"
     )
     by_kind = dict(zip(map(repr, kinds), schemas, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, Schema] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_kind)
     return {
@@ -61,7 +64,7 @@ def _answers(route: ApiRoute) -> tuple[Any, ...]:
     return route.answers if isinstance(route.answers, tuple) else (route.answers,)
 
 
-def _query_schema(name: str, what: str) -> dict[str, Any]:
+def _query_schema(name: str, what: str) -> Schema:
     """What a field of a query may be: a flag says what 1 means, some are numbers."""
     if what.startswith("1:"):
         return {"type": "string", "enum": ["0", "1"]}
@@ -70,8 +73,8 @@ def _query_schema(name: str, what: str) -> dict[str, Any]:
     return {"type": "string"}
 
 
-def _operation(route: ApiRoute, schemas: dict[str, Any]) -> dict[str, Any]:
-    def content(*kinds: Any) -> dict[str, Any]:
+def _operation(route: ApiRoute, schemas: Schema) -> Schema:
+    def content(*kinds: Any) -> Schema:
         choices = [schemas[repr(kind)] for kind in kinds]
         return {
             "application/json": {"schema": choices[0] if len(choices) == 1 else {"oneOf": choices}}
@@ -79,7 +82,7 @@ def _operation(route: ApiRoute, schemas: dict[str, Any]) -> dict[str, Any]:
 
     names = re.findall(r"\{(\w+)\}", route.path)
     text = {"type": "string"}
-    operation: dict[str, Any] = {
+    operation: Schema = {
         "summary": route.summary,
         "operationId": route.handler.__name__,
         "parameters": [

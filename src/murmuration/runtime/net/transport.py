@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from murmuration.runtime.net.sockets import identify
 from murmuration.runtime.net.wire import FRAME_MAX, FrameReader, WireError, encode
+from murmuration.schedulers.agent import Message
 
 if TYPE_CHECKING:
     from murmuration.runtime.net.certificates import Identity
@@ -30,7 +31,7 @@ WRITE_MAX = 64 * 2**20
 HELLO_MAX = 4096
 ANSWER_S = 10.0
 
-Receive = Callable[["Connection", int, str, Any], None]
+Receive = Callable[["Connection", int, str, Message], None]
 Lose = Callable[["Connection"], None]
 
 
@@ -43,7 +44,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._frames: list[bytes] = []
         self._request = 0
-        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._answers: dict[int, asyncio.Future[Message]] = {}
         #: What whoever accepted it wants to know of it.
         self.peer: Any = None
         self.error = ""
@@ -87,7 +88,7 @@ class Connection(asyncio.Protocol):
         self._answers.clear()
         self._lose(self)
 
-    def send(self, message: Any, node: str = "", request: int = 0) -> None:
+    def send(self, message: Message, node: str = "", request: int = 0) -> None:
         """Queue a frame; all frames of one turn of the loop go out in one write."""
         if self._transport is None or self._transport.is_closing():
             return
@@ -104,14 +105,14 @@ class Connection(asyncio.Protocol):
             self.error = "the other side does not read"
             self.abort()
 
-    def answer(self, message: Any, node: str, request: int) -> None:
+    def answer(self, message: Message, node: str, request: int) -> None:
         self.send(message, node, -request)
 
-    async def ask(self, message: Any, node: str = "", timeout_s: float = ANSWER_S) -> Any:
+    async def ask(self, message: Message, node: str = "", timeout_s: float = ANSWER_S) -> Message:
         """Send a request and wait for its answer."""
         self._request += 1
         number = self._request
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
         self.send(message, node, number)
         try:

@@ -146,7 +146,7 @@ _encoder = msgspec.msgpack.Encoder()
 _outer = msgspec.msgpack.Decoder(tuple[int, str, str, msgspec.Raw])
 _decoders: dict[str, Any] = {}
 
-Frame = tuple[int, str, Any]
+Frame = tuple[int, str, Message]
 
 
 def encode(message: Message, node: str = "", request: int = 0) -> bytes:

@@ -19,6 +19,9 @@ from murmuration.schedulers.queues.discipline import AdvanceReservation, QueueSe
 from murmuration.simulation.architectures.table import DEFAULT_KIND, settings_tables
 
 Quantity = str | int | float
+#: Tables of a scenario as they were read, and as they are given to be looked at.
+Tables = dict[str, Any]
+GivenTables = Mapping[str, Any]
 T = TypeVar("T")
 PRESETS = Path(__file__).parent / "presets"
 #: Files that a preset names lie in the folder this variable names, or in the current one.
@@ -183,7 +186,7 @@ class SchedulerSettings(ScenarioTable, frozen=True):
     partition: dict[str, float] = {}
     policy: dict[str, PolicySettings] = {}
     #: The tables of architectures that the scenario gives, by their key below `scheduler`.
-    settings: dict[str, Any] = {}
+    settings: Tables = {}
 
     def settings_of(self, struct: type[T]) -> T:
         """The settings of an architecture: as the scenario gives them, or the defaults."""
@@ -202,9 +205,9 @@ class Scenario(ScenarioTable, frozen=True):
     seed: int = 1
     days: float = 1.0
     cluster: ClusterSettings = ClusterSettings()
-    workload: dict[str, Any] = {}
+    workload: Tables = {}
     scheduler: SchedulerSettings = SchedulerSettings()
-    variant: dict[str, dict[str, Any]] = {}
+    variant: dict[str, Tables] = {}
 
 
 class ReplaySettings(ScenarioTable, frozen=True):
@@ -238,7 +241,7 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
-def load(name: str) -> dict[str, Any]:
+def load(name: str) -> Tables:
     """The raw tables of a preset or a TOML file; paths in it are relative to the file."""
     path = Path(name)
     if path.suffix == ".toml" or (path.is_file() and not path.suffix):
@@ -270,7 +273,7 @@ def _describe_export(path: Path) -> dict[str, object]:
     return {**tables, "workload": {"trace": str(path)}}
 
 
-def _read(path: Path, folder: Path | None = None) -> dict[str, Any]:
+def _read(path: Path, folder: Path | None = None) -> Tables:
     """The tables of a file; what it names is relative to a folder, by default its own."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -285,7 +288,7 @@ def _read(path: Path, folder: Path | None = None) -> dict[str, Any]:
     return tables
 
 
-def _anchor(tables: dict[str, Any], folder: Path) -> None:
+def _anchor(tables: Tables, folder: Path) -> None:
     """Make the paths of files named in a scenario independent of the current folder."""
     for key in ("cluster", "workload", "requests"):
         table = tables.get(key)
@@ -299,10 +302,10 @@ def _anchor(tables: dict[str, Any], folder: Path) -> None:
             table["empirical"] = str(folder / table["empirical"])
 
 
-def override(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def override(tables: GivenTables, changes: GivenTables) -> Tables:
     """A copy with dotted keys set, such as `scheduler.conflict`. A trace takes the place of what it
     stands for."""
-    copy: dict[str, Any] = deepcopy(dict(tables))
+    copy: Tables = deepcopy(dict(tables))
     for dotted, value in changes.items():
         _make_way(copy, dotted)
         *path, last = dotted.split(".")
@@ -315,14 +318,14 @@ def override(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     return copy
 
 
-def _make_way(tables: dict[str, Any], dotted: str) -> None:
+def _make_way(tables: Tables, dotted: str) -> None:
     """Drop what a trace that is about to be named stands for."""
     name = dotted.split(".")[0]
     if dotted in TRACES and isinstance(tables.get(name), dict):
         tables[name] = {key: tables[name][key] for key in TRACES[dotted] if key in tables[name]}
 
 
-def check(tables: Mapping[str, Any], source: str = "scenario") -> Scenario:
+def check(tables: GivenTables, source: str = "scenario") -> Scenario:
     """The scenario these tables describe, or one sentence about the first thing wrong with them."""
     if "autoscaler" in tables:
         raise InputError(f"{source}: a scenario with [autoscaler] is run by murmur autoscale")
@@ -337,7 +340,7 @@ def check(tables: Mapping[str, Any], source: str = "scenario") -> Scenario:
     return scenario
 
 
-def _split_settings(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split_settings(tables: GivenTables) -> tuple[Tables, Tables]:
     """The tables without those of architectures below `scheduler`, and those."""
     scheduler = tables.get("scheduler")
     if not isinstance(scheduler, Mapping):
@@ -359,7 +362,7 @@ def _settings(name: str, table: Any, source: str) -> Any:
         raise InputError(f"{source}: expected numbers of at most 64 bits") from error
 
 
-def convert(tables: Mapping[str, Any], kind: type[Root], source: str) -> Root:
+def convert(tables: GivenTables, kind: type[Root], source: str) -> Root:
     """Tables as one kind of scenario: keys known, values of the right type."""
     _check_keys(tables, kind, source, "")
     try:
@@ -388,7 +391,7 @@ def _check_keys(table: Any, kind: type[msgspec.Struct], source: str, path: str) 
         _check_workload(table["workload"], source)
 
 
-def _list_keys(kind: type[msgspec.Struct], hints: Mapping[str, Any]) -> list[str]:
+def _list_keys(kind: type[msgspec.Struct], hints: GivenTables) -> list[str]:
     """The keys a table may have; in `[scheduler]` also those of architectures."""
     return [*hints, *settings_tables()] if kind is SchedulerSettings else [*hints]
 
@@ -409,7 +412,7 @@ def _check_inner(value: Any, hint: Any, source: str, dotted: str) -> None:
         _check_keys(value, inner[0], source, f"{dotted}.")
 
 
-def _check_workload(table: Mapping[str, Any], source: str) -> None:
+def _check_workload(table: GivenTables, source: str) -> None:
     if is_replay(table):
         _check_keys(table, ReplaySettings, source, "workload.")
         return
@@ -426,7 +429,7 @@ def _check_workload(table: Mapping[str, Any], source: str) -> None:
         _check_keys(item, Generator, source, f"workload.{name}.")
 
 
-def is_replay(workload: Mapping[str, Any]) -> bool:
+def is_replay(workload: GivenTables) -> bool:
     """Whether the workload is a file: then `trace` and the other reserved keys stand in
     `[workload]` itself."""
     given = {
@@ -495,6 +498,6 @@ def _readable(message: str, where: str = "") -> str:
     return f"{at}: {text[0].lower()}{text[1:]}" if at else text
 
 
-def variants(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def variants(tables: GivenTables) -> dict[str, Tables]:
     named = tables.get("variant", {})
     return dict(named) if isinstance(named, Mapping) else {}
