@@ -191,7 +191,7 @@ def test_damage_and_other_versions_are_said(members: Members) -> None:
     with pytest.raises(InputError, match="damaged"):
         again.recover(1)
     store._client.commit([], [etcd.put(f"/murmuration/{name}/version", b"9")])
-    with pytest.raises(InputError, match="expected a store of version 2 or older, got 9"):
+    with pytest.raises(InputError, match="expected a store of version 3 or older, got 9"):
         again.recover(1)
     store.close()
     again.close()

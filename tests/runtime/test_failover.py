@@ -173,5 +173,5 @@ def test_a_store_of_another_version_is_a_sentence(tmp_path: Path) -> None:
         client.close()
         cluster.start(leader)
         assert cluster.parts[leader].wait() == 2
-        assert "expected a store of version 2 or older, got 7" in cluster.log(leader)
+        assert "expected a store of version 3 or older, got 7" in cluster.log(leader)
         assert "Traceback" not in cluster.log(leader)

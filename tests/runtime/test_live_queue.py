@@ -3,13 +3,16 @@ and come back, jobs run after others."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.runtime.clusters import LiveCluster, live_cluster, until
 
 from murmuration.experiments.execution.history import read_history
 from murmuration.experiments.live import replay_log
+from murmuration.runtime.node.isolation.container import missing
 
 ONE, BOTH = {"cpu": 1, "memory": "16Mi"}, {"cpu": 2, "memory": "16Mi"}
 #: It runs until the file is there.
@@ -70,3 +73,40 @@ def test_tasks_make_way_with_a_grace_and_come_back(tmp_path: Path) -> None:
         "told to stop: preempted: made way for high",
         "ended on n1 (preempted: made way for high); to run again",
     ]
+
+
+@pytest.mark.parametrize("isolation", ["process", "runc"])
+def test_a_suspended_task_outlives_its_agent_and_its_master(tmp_path: Path, isolation: str) -> None:
+    """It counts while it runs. Suspended, it stands still, though its agent and the master are
+    killed; then it goes on where it was, and its time limit has stood still as well."""
+    if isolation == "runc" and (reason := missing()):
+        pytest.skip(reason)
+    # What it is told by comes through its standard output alone: a container has its own files.
+    program = "i=0; while [ $i -lt 40 ]; do i=$((i+1)); echo $i; sleep 0.1; done"
+    options: Any = {"settings": ["scheduler.queue_settings.preempt=suspend"], "agents": 1}
+    with live_cluster(tmp_path / "c", isolation=isolation, **options) as cluster:
+        cluster.submit("low", "sh", "-c", program, resources=BOTH, time_limit_s=600)
+        until(lambda: cluster.output("low.0").startswith("1\n2\n3\n"))
+        cluster.submit("high", "sleep", "600", resources=BOTH, priority=1)
+        cluster.running("high", 1)
+        assert [row["state"] for row in cluster.tasks("low")] == ["suspended"]
+        answer = why(cluster, "low")
+        assert answer["tier"] == "preemption" and "suspended on n1" in answer["reason"]
+        until(lambda: stands_still(cluster))
+        for part in ("n1", "master"):
+            cluster.reborn(part, cluster.kill(part))
+            assert stands_still(cluster), part
+        assert [row["state"] for row in cluster.tasks("low")] == ["suspended"]
+        cluster.client.delete("jobs", "high")
+        assert cluster.wait("low")["code"] == 0
+        assert cluster.output("low.0").split() == [str(k + 1) for k in range(40)]
+        assert replay_log(cluster.folder).agrees
+        lines = [line.what for line in read_history(cluster.folder, "low").lines]
+    assert lines[3:5] == ["suspended on n1: preempted: made way for high", "goes on on n1"]
+
+
+def stands_still(cluster: LiveCluster) -> bool:
+    """Whether it says nothing more in ten times what it takes for a word."""
+    before = cluster.output("low.0")
+    time.sleep(1.0)
+    return cluster.output("low.0") == before

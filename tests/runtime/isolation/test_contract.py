@@ -8,6 +8,7 @@ import resource
 import select
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,25 @@ def test_a_task_can_be_asked_to_end_from_its_first_moment(home: House) -> None:
         handle = home.shell(f"t{k}", "sleep 300")
         home.isolation.kill(handle, 60.0)
         assert home.wait(handle) == Exit(None, signal.SIGTERM, "killed")
+
+
+def test_a_frozen_task_does_nothing_with_its_children_and_goes_on(home: House) -> None:
+    """Two processes that write beside each other: frozen and thawed twice, then asked to end while
+    they are frozen."""
+    write = "while :; do echo $1; sleep 0.02; done"
+    script = f"trap 'exit 7' TERM; sh -c '{write}' x a & sh -c '{write}' x b & wait; wait"
+    handle = home.shell("a", script)
+    until(lambda: {"a", "b"} <= set(home.output("a").split()))
+    for _ in range(2):
+        home.isolation.freeze(handle)
+        size = len(home.output("a"))
+        time.sleep(0.5)
+        assert len(home.output("a")) == size
+        home.isolation.thaw(handle)
+        until(lambda: len(home.output("a")) > size)  # noqa: B023 - it is asked at once
+    home.isolation.freeze(handle)
+    home.isolation.kill(handle, 60.0)
+    assert home.wait(handle).code == 7, "it heard that it shall end, and had time for it"
 
 
 def test_a_stopped_task_can_be_ended(home: House) -> None:

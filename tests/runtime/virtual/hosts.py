@@ -255,6 +255,12 @@ class VirtualIsolation:
             files.give_order(handle.folder, handle.order)
         (self._host.terminate if grace_s > 0 else self._host.kill)(task)
 
+    def freeze(self, handle: Handle) -> None:
+        """Nothing here is suspended."""
+
+    def thaw(self, handle: Handle) -> None:
+        """Nothing here is suspended."""
+
     def kill_all(self, folders: Sequence[Path]) -> None:
         for folder in folders:
             if folder in self._host.tasks:

@@ -40,11 +40,13 @@ CPU, GB = 1_000_000, 10**9
 
 
 def compare(tmp_path: Path, queue: str, seed: int, more: dict[str, Any], **rules: Any) -> Any:
-    """When each job last starts, live and simulated, and the simulation."""
+    """When each job last starts or goes on, live and simulated, and the simulation. A job that is
+    suspended goes on where it is, so that only on one node all is as in a pool."""
+    count = 1 if rules.get("preempt") == "suspend" else PROCESSORS
     rules = {"estimate": "trace", **rules}
     tables = {
         "days": 0.05,
-        "cluster": {"nodes": PROCESSORS, "cpu": 1, "memory": "4G"},
+        "cluster": {"nodes": count, "cpu": PROCESSORS // count, "memory": "400G"},
         "workload": {"trace": str(write_jobs(tmp_path, seed, 60))},
         "scheduler": {"queue": queue, "queue_settings": rules, **more},
     }
@@ -59,8 +61,11 @@ def compare(tmp_path: Path, queue: str, seed: int, more: dict[str, Any], **rules
         reservations=tuple(reservations),
     )
     rehearsal = rehearse(live, 1, run.setup.nodes, submissions(jobs))
-    placed = zip(rehearsal.placed, rehearsal.placed_s, strict=True)
-    return {fact.job: at_s for fact, at_s in placed}, run, jobs.job_id.tolist()
+    starts = {
+        fact.job: at_s for fact, at_s in zip(rehearsal.placed, rehearsal.placed_s, strict=True)
+    }
+    starts |= {fact.job: at_s for fact, at_s in rehearsal.resumed}
+    return starts, run, jobs.job_id.tolist()
 
 
 @pytest.mark.parametrize("queue", ["fcfs", "easy", "conservative", "multifactor"])
@@ -84,10 +89,11 @@ def test_reservations_are_those_of_a_simulation(queue: str, seed: int, tmp_path:
     assert not any(300.0 <= start < 360.0 for start in live.values())
 
 
+@pytest.mark.parametrize("preempt", ["requeue", "suspend"])
 @pytest.mark.parametrize("queue", sorted(BUILT_IN.keys() - {"conservative"}))
-def test_who_makes_way_is_as_in_a_simulation(queue: str, tmp_path: Path) -> None:
+def test_who_makes_way_is_as_in_a_simulation(queue: str, preempt: str, tmp_path: Path) -> None:
     for seed in (2, 4, 9, 10):
-        live, run, names = compare(tmp_path, queue, seed, {}, preempt="requeue")
+        live, run, names = compare(tmp_path, queue, seed, {}, preempt=preempt)
         assert live == pytest.approx(dict(zip(names, last_starts(run), strict=True))), seed
         assert run.world.rules["jobs_preempted"][0] > 0
 
@@ -95,11 +101,12 @@ def test_who_makes_way_is_as_in_a_simulation(queue: str, tmp_path: Path) -> None
 @settings(max_examples=40, deadline=None)
 @given(
     queue=st.sampled_from(sorted(BUILT_IN.keys() - {"conservative"})),
+    preempt=st.sampled_from(["requeue", "suspend"]),
     seed=st.integers(0, 10**6),
 )
-def test_whatever_jobs_come_the_same_make_way(queue: str, seed: int) -> None:
+def test_whatever_jobs_come_the_same_make_way(queue: str, preempt: str, seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        live, run, names = compare(Path(folder), queue, seed, {}, preempt="requeue")
+        live, run, names = compare(Path(folder), queue, seed, {}, preempt=preempt)
     assert live == pytest.approx(dict(zip(names, last_starts(run), strict=True)))
 
 

@@ -8,7 +8,8 @@ import pytest
 from tests.schedulers.central.clusters import Cluster, facts, sent, spec
 
 from murmuration.schedulers.agent import Note, Wake
-from murmuration.schedulers.central.jobs import KILLED_CODE, CentralTaskState, backoff_s
+from murmuration.schedulers.central.endings import backoff_s
+from murmuration.schedulers.central.jobs import KILLED_CODE, CentralTaskState
 from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import (
     Drain,

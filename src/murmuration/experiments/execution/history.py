@@ -76,6 +76,10 @@ def _describe(at_s: float, fact: Json) -> Iterator[HistoryLine]:
             yield HistoryLine(at_s, task, f"started on {node}")
         case ms.TaskStopping(reason=reason):
             yield HistoryLine(at_s, task, f"told to stop: {reason}")
+        case ms.TaskSuspended(node=node, reason=reason):
+            yield HistoryLine(at_s, task, f"suspended on {node}: {reason}")
+        case ms.TaskWentOn(node=node):
+            yield HistoryLine(at_s, task, f"goes on on {node}")
         case ms.TaskHealth(healthy=healthy, reason=reason):
             yield HistoryLine(at_s, task, "healthy" if healthy else reason)
         case ms.TaskEnded():

@@ -59,11 +59,6 @@ def read_queue(queue: str, texts: Iterable[str]) -> LiveQueue:
     discipline = find_discipline(tables["queue"]) if tables["queue"] else None
     for problem in find_queue_problems(tables["queue"], settings, kept, PATH):
         raise InputError(problem)
-    if settings.preempt == "suspend":
-        raise InputError(
-            f"{PATH}queue_settings.preempt: expected 'no' or 'requeue' in a live cluster, where "
-            "nothing keeps the state of a task that makes way"
-        )
     return LiveQueue(discipline, settings, kept)
 
 

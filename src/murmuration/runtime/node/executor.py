@@ -54,9 +54,11 @@ from murmuration.schedulers.central.messages import JOBS, Ended, Order
 from murmuration.schedulers.central.node_agent import (
     Exited,
     Found,
+    Freeze,
     RunStopping,
     Start,
     Started,
+    Thaw,
     ending,
 )
 from murmuration.schedulers.central.services.health import CheckHealth, HealthSeen
@@ -75,6 +77,8 @@ LOOKS_MAX = 8
 MICRO = 1_000_000
 AWAY = "its node agent was away for too long"
 NEVER_STARTED = "it was never started"
+#: What is left of the time of a run that has no limit, in the journal.
+UNLIMITED = -1.0
 
 log = logging.getLogger("murmuration.agent")
 Tell = Callable[[Any], None]
@@ -163,8 +167,7 @@ class Executor:
                 continue
             end = self._look(begun, folder)
             if end is None:
-                ends = float("inf") if begun.ends_s is None else begun.ends_s
-                running.append(Found(begun.framework, begun.run, begun.request, ends, begun.health))
+                running.append(self._find_times(begun))
             else:
                 self.note_end(end)
                 ended.append(end)
@@ -173,6 +176,14 @@ class Executor:
         return running, ended + [
             Ended(b.framework, b.run, Status.LOST, reason=NEVER_STARTED) for b in gone
         ]
+
+    def _find_times(self, begun: Begun) -> Found:
+        """A run that goes on, or is suspended: then nobody knows whether it has been told."""
+        ends_s = math.inf if begun.ends_s is None else begun.ends_s
+        left_s = math.inf if begun.left_s == UNLIMITED else begun.left_s
+        if left_s is not None:
+            self.isolation.freeze(self._handles[begun.run])
+        return Found(begun.framework, begun.run, begun.request, ends_s, begun.health, left_s)
 
     def _look(self, begun: Begun, folder: Path) -> Ended | None:
         handle = self.isolation.recover(folder)
@@ -356,6 +367,26 @@ class Executor:
         except ProcessLookupError:
             self._on_exited(run)
 
+    # Suspending.
+
+    def freeze(self, act: Freeze) -> None:
+        """Written down first: whoever finds the run must not let it go on, nor its time limit."""
+        self._note_left(act.run, act.left_s if act.left_s < math.inf else UNLIMITED, None)
+        if act.run in self._handles:
+            self.isolation.freeze(self._handles[act.run])
+
+    def thaw(self, act: Thaw) -> None:
+        self._note_left(act.run, None, act.ends_s if act.ends_s < math.inf else None)
+        if act.run in self._handles:
+            self.isolation.thaw(self._handles[act.run])
+
+    def _note_left(self, run: str, left_s: float | None, ends_s: float | None) -> None:
+        begun = self._journal.begun.get(run)
+        if begun is not None:
+            with contextlib.suppress(OSError):
+                changed = msgspec.structs.replace(begun, left_s=left_s, ends_s=ends_s)
+                self._journal.write(changed)
+
     # Ending.
 
     def kill(self, run: str, reason: str, now: bool) -> None:
@@ -417,6 +448,10 @@ class Executor:
                 continue
             if handle.order is None and output_size(handle.folder) > OUTPUT_MAX:
                 self.isolation.kill(handle, self._grace_s(run), TOO_MUCH_OUTPUT)
+            begun = self._journal.begun.get(run)
+            if begun is not None and begun.left_s is not None:
+                # It may have been told before its command ran.
+                self.isolation.freeze(handle)
             if handle.ended is not None or self.isolation.poll(handle) is not None:
                 self._on_exited(run)
             else:

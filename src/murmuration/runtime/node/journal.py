@@ -33,6 +33,8 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
     grace_s: float = GRACE_S
     #: How to see whether it is well, with the port it was given.
     health: HealthCheck | None = None
+    #: It is suspended, and so much is left of its time limit, −1 without one; None if it is not.
+    left_s: float | None = None
 
 
 class Stopping(msgspec.Struct, frozen=True, tag=True):

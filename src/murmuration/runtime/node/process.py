@@ -69,6 +69,7 @@ from murmuration.schedulers.agent import (
 from murmuration.schedulers.central.messages import HangUp, Heartbeat, ToAgent
 from murmuration.schedulers.central.node_agent import (
     CentralNodeAgent,
+    Freeze,
     GiveUp,
     Kill,
     Leased,
@@ -77,6 +78,7 @@ from murmuration.schedulers.central.node_agent import (
     RunOver,
     RunStopping,
     Start,
+    Thaw,
 )
 from murmuration.schedulers.central.services.health import CheckHealth
 from murmuration.schedulers.offers.messages import MASTER
@@ -218,6 +220,10 @@ class Hosted:
                 self._doomed[run] = reason
             case Kill(run, reason):
                 self.executor.kill(run, reason, False)
+            case Freeze():
+                self.executor.freeze(act)
+            case Thaw():
+                self.executor.thaw(act)
             case Leased(until_s):
                 if self._lease is not None:
                     self._lease.write(until_s)

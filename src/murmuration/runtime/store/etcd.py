@@ -47,8 +47,9 @@ from murmuration.schedulers.central.memory import Key, MasterMemory, Row
 from murmuration.schedulers.central.messages import Recover, Rollout
 from murmuration.workload.job_spec import JobSpec
 
-#: 2: tokens and quotas in snapshots. A store of an older version becomes one of this version.
-VERSION = 2
+#: 2: tokens and quotas in snapshots. 3: runs that are suspended. A store of an older version
+#: becomes one of this version.
+VERSION = 3
 #: Bytes in one value; etcd takes requests of 1.5 MiB.
 PART = 2**20
 #: A snapshot is taken after so many bytes of log.

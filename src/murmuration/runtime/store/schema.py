@@ -8,8 +8,8 @@ from murmuration.runtime.store.sums import row_sum, total
 from murmuration.schedulers.central.memory import TABLES
 
 #: 2: why runs are stopped, losses, and a checksum for each row. 3: tokens and quotas. 4: versions
-#: of services that are updated.
-VERSION = 4
+#: of services that are updated. 5: runs that are suspended.
+VERSION = 5
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS jobs (
@@ -27,6 +27,10 @@ CREATE TABLE IF NOT EXISTS rollouts (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS versions (
     job TEXT, idx INTEGER, version INTEGER, sum INTEGER, PRIMARY KEY (job, idx)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pauses (
+    job TEXT, idx INTEGER, run INTEGER, suspended INTEGER, done_s REAL, resumed_s REAL,
+    sum INTEGER, PRIMARY KEY (job, idx)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS draining (node TEXT PRIMARY KEY, sum INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tokens (

@@ -95,7 +95,8 @@ def why(master: CentralMaster, job: JobRecord, now: float) -> Why:
         ahead=tuple(queue[:position][:AHEAD]),
         wakes_on=wakes_on,
         closed=closed,
-        decision=decision,
+        # Nothing is to be decided about a task that has its node.
+        decision=None if _suspended(job) else decision,
     )
 
 
@@ -243,6 +244,9 @@ def _find_reason(
         return POLICY, "no node agent has joined", "a node joins"
     if job.pending:
         return DEPENDENCY, f"it runs after {_name_pending(master, job)}", "they have ended"
+    if paused := _suspended(job):
+        nodes = ", ".join(sorted({task.node for task in paused})[:AHEAD])
+        return PREEMPTION, f"suspended on {nodes}, with its memory", "its CPU is free there again"
     if not decision.considered:
         return POLICY, "no node takes tasks", "a node is open again"
     if later and len(later) == len(job.waiting):
@@ -268,6 +272,12 @@ def _find_reason(
             return PREEMPTION, reason, "they have ended"
         return RESOURCES, decision.verdict.reason if decision.verdict else "no room", "a task ends"
     return QUEUE, "it is about to be placed", "its turn"
+
+
+def _suspended(job: JobRecord) -> list[TaskRecord]:
+    """Its tasks that are suspended, if all that wait are."""
+    paused = [task for index in job.waiting if (task := job.tasks[index]).is_suspended]
+    return paused if len(paused) == len(job.waiting) else []
 
 
 def _name_pending(master: CentralMaster, job: JobRecord) -> str:

@@ -10,7 +10,13 @@ import numpy as np
 
 from murmuration.cluster.reasons import Explanation
 from murmuration.schedulers.central.explain import explain_placing
-from murmuration.schedulers.central.jobs import MOVABLE, MOVED_OFF, JobRecord, TaskRecord
+from murmuration.schedulers.central.jobs import (
+    MOVABLE,
+    MOVED_OFF,
+    CentralTaskState,
+    JobRecord,
+    TaskRecord,
+)
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.placing import Round, Rows
 
@@ -47,7 +53,8 @@ def forecast_move(
     """Where a running task would go: as one that waits and is wanted off its node."""
     decision = explain_placing(_round_without(master, task.node), job, [task.index], now)
     round_ = _copy_round(master, master.rows())
-    found = round_.place(job, [replace(task, stopped_for=f"{MOVED_OFF}{task.node}")])
+    waiting = replace(task, state=CentralTaskState.WAITING, stopped_for=f"{MOVED_OFF}{task.node}")
+    found = round_.place(job, [waiting])
     target = round_.rows.names[found[0][1]] if found else task.node
     name = f"{job.name}.{task.index}"
     return MoveForecast(name, task.node, "" if target == task.node else target, decision)
@@ -56,17 +63,18 @@ def forecast_move(
 def forecast_drain(
     master: CentralMaster, node: str, everything: bool, now: float
 ) -> list[TaskForecast]:
-    """What would become of each task on a node that is drained: those of services move, with
-    `everything` the others too."""
+    """What would become of each task on a node that is drained: those of services move, and what is
+    suspended; with `everything` the others too."""
     round_ = _round_without(master, node)
     forecasts = []
     for run in master.jobs.runs_on(node):
         job, task = master.jobs.runs[run]
         name, kind = f"{job.name}.{task.index}", job.spec.kind
-        if not (everything or kind == "service") or task.state not in MOVABLE:
+        is_moved = everything or kind == "service" or task.is_suspended
+        if not is_moved or task.state not in MOVABLE:
             forecasts.append(TaskForecast(name, kind, STAYS, "", _ends_by_s(job, task, now)))
             continue
-        found = round_.place(job, [task])
+        found = round_.place(job, [replace(task, state=CentralTaskState.WAITING)])
         target = round_.rows.names[found[0][1]] if found else ""
         forecasts.append(TaskForecast(name, kind, MOVES if target else WAITS, target))
     return forecasts

@@ -18,7 +18,7 @@ of run 3 says nothing about run 4. `runs` has exactly the runs that hold a place
 proposal until the end is known; whoever is not in it cannot end, start or be stopped.
 
 The tables beside it (`on_node`, `ports`, `queue`, `ended`) say nothing new. They are indexes that
-placing and listing need, and `_hold`, `_release`, `_unwait` and `_close` are the only ones to
+placing and listing need, and `_hold`, `_release`, `unwait` and `_close` are the only ones to
 change them.
 """
 
@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from murmuration.cluster.constraints import Constraint
+from murmuration.schedulers.central.endings import backoff_s, exit_reason, lost_backoff_s
 from murmuration.schedulers.central.messages import (
     Ended,
     Fact,
@@ -59,15 +60,17 @@ class CentralTaskState(StrEnum):
     RUNNING = "running"
     STARTING = "starting"
     STOPPING = "stopping"
+    SUSPENDED = "suspended"
     WAITING = "waiting"
     FAILED = "failed"
     KILLED = "killed"
     FINISHED = "finished"
 
 
-ACTIVE = (CentralTaskState.RUNNING, CentralTaskState.STARTING, CentralTaskState.STOPPING)
+#: It holds a place on a node; a task that is suspended holds less of it, and waits for the rest.
+ACTIVE = tuple(CentralTaskState)[:4]
 #: States in which a run can be moved, and what it is then told to stop for: the node follows.
-MOVABLE = (CentralTaskState.RUNNING, CentralTaskState.STARTING)
+MOVABLE = (CentralTaskState.RUNNING, CentralTaskState.STARTING, CentralTaskState.SUSPENDED)
 MOVED_OFF = "moved: it was wanted off "
 #: The exit code of a job that was killed: 128 and SIGTERM.
 KILLED_CODE = 143
@@ -103,6 +106,13 @@ class TaskRecord:
     version: int = 0
     #: Since when the current run has been healthy; None if it is not, or nobody looks.
     healthy_s: float | None = None
+    #: How long the current run had run when it was last suspended, and when it last went on.
+    done_s: float = 0.0
+    resumed_s: float = 0.0
+
+    @property
+    def is_suspended(self) -> bool:
+        return self.state is CentralTaskState.SUSPENDED
 
 
 @dataclass(slots=True)
@@ -209,16 +219,6 @@ def next_run_name(job: JobRecord, task: TaskRecord) -> str:
     return f"{job.name}.{task.index}.{task.run + 1}"
 
 
-def backoff_s(spec: JobSpec, failures: int) -> float:
-    """How long a task waits after its n-th failure in a row."""
-    return min(spec.restart.backoff_s * 2.0 ** min(failures - 1, 60), spec.restart.backoff_max_s)
-
-
-def lost_backoff_s(spec: JobSpec, losses: int) -> float:
-    """How long a task waits after its n-th loss in a row: after the first one not at all."""
-    return 0.0 if losses <= 1 else backoff_s(spec, losses - 1)
-
-
 @dataclass
 class JobTable:
     """All jobs, and the facts that come of what is done to them (in `facts`, for the caller to
@@ -268,9 +268,8 @@ class JobTable:
         """A new job takes the place of an ended one of its name; its runs are numbered on from
         there."""
         before = self.jobs.get(event.spec.name)
-        first = (
-            0 if before is None else max([before.first_run, *(task.run for task in before.tasks)])
-        )
+        runs = [] if before is None else [before.first_run, *(task.run for task in before.tasks)]
+        first = max(runs, default=0)
         self._serial += 1
         job = new_job(event, self._serial, request, constraints, first, now)
         self.jobs.pop(job.name, None)
@@ -286,11 +285,11 @@ class JobTable:
         if not job.killed:
             job.killed = True
             self.facts.append(JobKilled(job.name))
-        for index in list(job.waiting):
-            self.close(job, job.tasks[index], CentralTaskState.KILLED, now)
         for task in job.tasks:
             if task.state in ACTIVE:
                 yield self.stop(job, task, KILLED)
+            elif task.index in job.waiting:
+                self.close(job, task, CentralTaskState.KILLED, now)
 
     def kill_task(self, job: JobRecord, task: TaskRecord, now: float) -> str | None:
         """End one task. The run to stop is returned, if there is one; a task of a terminating job
@@ -305,8 +304,7 @@ class JobTable:
 
     def give_up(self, job: JobRecord, reason: str, now: float) -> None:
         """A job that has not begun never will: each of its tasks has failed for this reason."""
-        for index in list(job.waiting):
-            task = job.tasks[index]
+        for task in [job.tasks[index] for index in job.waiting]:
             task.reason, task.ended_s = reason, now
             self._note_end(job, task, Status.FAILED, CentralTaskState.FAILED)
             self.close(job, task, CentralTaskState.FAILED, now)
@@ -317,6 +315,7 @@ class JobTable:
         if task.stopped_for != what_for and task.stopped_for != KILLED:
             task.stopped_for = what_for
             self.facts.append(TaskStopping(job.name, task.index, task.run, what_for))
+        self.unwait(job, task)
         self._set_stopping(task)
         return run_name(job, task)
 
@@ -335,7 +334,8 @@ class JobTable:
         task.reason = task.stopped_for = ""
         task.started_s = task.ended_s = 0.0
         task.healthy_s, task.version = None, job.rollout.version
-        self._unwait(job, task)
+        task.done_s = task.resumed_s = 0.0
+        self.unwait(job, task)
         self._hold(job, task)
         version = None if job.rollout.previous is None else task.version
         self.facts.append(TaskPlaced(job.name, task.index, task.run, node, version))
@@ -347,8 +347,11 @@ class JobTable:
 
     def start(self, run: str, now: float) -> None:
         job, task = self.runs.get(run, (None, None))
-        if job is not None and task is not None and task.state is CentralTaskState.STARTING:
-            task.state, task.started_s = CentralTaskState.RUNNING, now
+        if job is None or task is None or task.started_s:
+            return
+        if task.state is CentralTaskState.STARTING or task.is_suspended:
+            task.state = task.state if task.is_suspended else CentralTaskState.RUNNING
+            task.started_s = now
             self.facts.append(TaskStarted(job.name, task.index, task.run, task.node))
 
     def set_health(self, run: str, is_healthy: bool, reason: str, now: float) -> None:
@@ -367,11 +370,11 @@ class JobTable:
             return
         job, task = self.runs[ended.run]
         self._release(job, task)
-        if self.on_release is not None:
-            self.on_release(job, task.placed_s, now)
+        if self.on_release is not None and not task.is_suspended:
+            self.on_release(job, max(task.placed_s, task.resumed_s), now)
         task.healthy_s = None
         task.ended_s, task.code = now, ended.code if ended.signal is None else 128 + ended.signal
-        task.reason = ended.reason or _exit_reason(ended)
+        task.reason = ended.reason or exit_reason(ended)
         state = self._state_after(job, task, ended.status, now)
         self._note_end(job, task, ended.status, state)
         if state is CentralTaskState.WAITING:
@@ -439,11 +442,15 @@ class JobTable:
 
     def wait(self, job: JobRecord, task: TaskRecord) -> None:
         task.state = CentralTaskState.WAITING
-        job.waiting[task.index] = None
-        self.queue[job.name] = job
+        self.enqueue(job, task)
         heapq.heappush(self._timers, task.ready_s)
 
-    def _unwait(self, job: JobRecord, task: TaskRecord) -> None:
+    def enqueue(self, job: JobRecord, task: TaskRecord) -> None:
+        """A task waits: for a place, or for what it gave away of the place it has."""
+        job.waiting[task.index] = None
+        self.queue[job.name] = job
+
+    def unwait(self, job: JobRecord, task: TaskRecord) -> None:
         job.waiting.pop(task.index, None)
         if not job.waiting:
             self.queue.pop(job.name, None)
@@ -453,7 +460,7 @@ class JobTable:
         task.state = state
         if state is CentralTaskState.KILLED and not task.reason:
             task.reason = "killed before it ran"
-        self._unwait(job, task)
+        self.unwait(job, task)
         job.open_tasks -= 1
         if job.open_tasks == 0:
             job.status, job.code = job_outcome(job)
@@ -532,6 +539,8 @@ class JobTable:
                 if job.killed or task.stopped_for:
                     task.stopped_for = KILLED if job.killed else task.stopped_for
                     self._set_stopping(task)
+                elif task.is_suspended:
+                    self.enqueue(job, task)
             elif task.state is not CentralTaskState.WAITING and not job.comes_back(task):
                 job.open_tasks -= 1
             elif job.is_excess(task):
@@ -559,6 +568,7 @@ def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec, now: float) -> None:
     task.code, task.failures, task.losses = run.code, run.failures, run.losses
     task.stopped_for, task.version = run.stopped_for, run.version
     task.placed_s, task.started_s, task.ended_s = run.placed_s, run.started_s, run.ended_s
+    task.done_s, task.resumed_s = run.done_s, run.resumed_s
     # The clock may have been set back since: nobody waits longer than from now.
     task.ready_s = min(run.ended_s, now)
     if task.state is CentralTaskState.WAITING and not run.stopped_for:
@@ -575,14 +585,6 @@ def job_outcome(job: JobRecord) -> tuple[str, int]:
     if failed:
         return CentralTaskState.FAILED, next((task.code for task in failed if task.code), 1)
     return CentralTaskState.FINISHED, 0
-
-
-def _exit_reason(ended: Ended) -> str:
-    if ended.signal is not None:
-        return f"killed by signal {ended.signal}"
-    if ended.code:
-        return f"exit code {ended.code}"
-    return "" if ended.status is Status.FINISHED else str(ended.status)
 
 
 def moved_off(task: TaskRecord) -> str:

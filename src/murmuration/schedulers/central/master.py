@@ -52,6 +52,7 @@ from murmuration.schedulers.central.messages import (
     Ended,
     EndRecorded,
     Fact,
+    GoOn,
     HangUp,
     Heartbeat,
     KillJob,
@@ -76,8 +77,10 @@ from murmuration.schedulers.central.messages import (
     SetQuota,
     Stop,
     SubmitJob,
+    Suspend,
     ToAgent,
 )
+from murmuration.schedulers.central.queue import suspension
 from murmuration.schedulers.central.state import CentralSettings as CentralSettings
 from murmuration.schedulers.central.state import MasterState, NodeRecord
 from murmuration.schedulers.offers.messages import (
@@ -96,6 +99,7 @@ from murmuration.schedulers.offers.messages import (
     StopTask,
     Task,
     TaskReport,
+    TaskResized,
     Unregister,
     Vector,
 )
@@ -274,6 +278,8 @@ class CentralMaster(MasterState):
         if held is not None:
             return held.task.request
         entry = self.jobs.runs.get(run.run) if run.framework == JOBS else None
+        if entry is not None and entry[1].is_suspended:
+            return suspension.held(*entry)
         return run.request if entry is None else tuple(map(max, run.request, entry[0].request))
 
     def _compare(self, event: AgentJoined, expected: list[str]) -> None:
@@ -286,6 +292,7 @@ class CentralMaster(MasterState):
         running = {run.run for run in event.running if run.framework == JOBS}
         healthy = {run.run for run in event.running if run.healthy}
         starting = {run.run for run in event.running if run.starting}
+        suspended = {run.run for run in event.running if run.suspended}
         for run in running - set(expected):
             self._tell_ledger(KillTask(JOBS, run))
         for end in event.ended:
@@ -293,6 +300,7 @@ class CentralMaster(MasterState):
         for run in expected:
             if run in running:
                 self._confirm(run, run not in starting)
+                self._set_suspended(event.node, run, run in suspended)
                 self.jobs.set_health(run, run in healthy, "", self._now)
             elif run in self.jobs.runs:
                 self.jobs.lose(run, f"{event.node} never got it", self._now)
@@ -302,6 +310,13 @@ class CentralMaster(MasterState):
             self.jobs.start(run, self._now)
         if self.jobs.runs[run][1].state is CentralTaskState.STOPPING:
             self._tell_ledger(KillTask(JOBS, run))
+
+    def _set_suspended(self, node: str, run: str, is_suspended: bool) -> None:
+        """Tell the agent of a run whether it shall do anything, if it has it otherwise."""
+        should = self.jobs.runs[run][1].is_suspended
+        if should != is_suspended:
+            order = Suspend if should else GoOn
+            self._send(node, lambda session: order(session, JOBS, run))
 
     def _on_heartbeat(self, event: Heartbeat) -> None:
         seen = self.leases.hear(event, self._now)
@@ -384,9 +399,9 @@ class CentralMaster(MasterState):
     def _move_from(self, node: str, everything: bool) -> None:
         for run in self.jobs.runs_on(node):
             job, task = self.jobs.runs[run]
-            if task.state is not CentralTaskState.STOPPING and (
-                everything or job.spec.kind == "service"
-            ):
+            # One that is suspended would wait there for as long as the node takes nothing.
+            is_moved = everything or job.spec.kind == "service" or task.is_suspended
+            if task.state is not CentralTaskState.STOPPING and is_moved:
                 self._tell_ledger(
                     KillTask(JOBS, self.jobs.stop(job, task, f"moved: {node} is draining"))
                 )
@@ -431,6 +446,9 @@ class CentralMaster(MasterState):
                     self._launch(message)
                 elif isinstance(message, StopTask):
                     self._stop(message)
+                elif isinstance(message, TaskResized):
+                    is_suspended = self.jobs.runs[message.task][1].is_suspended
+                    self._set_suspended(message.node, message.task, not is_suspended)
                 elif effect.to != JOBS:
                     self._effects.append(effect)
                 elif isinstance(message, ResourceOffer):

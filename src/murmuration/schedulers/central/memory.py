@@ -16,6 +16,7 @@ What nodes run is in no table: node agents tell it when they join, and they are 
 | tasks | job, index | the current or last run of a task that was placed at least once |
 | rollouts | job | the version of its specification, and what was before it |
 | versions | job, index | the version of a run of a job that was updated |
+| pauses | job, index | which run of a task was suspended, whether it still is, how long it ran |
 | draining | node | none |
 | tokens | name | the digest of a token, whom it lets in as what, and for how long |
 | quotas | user, what | how much of it the user may have at once |
@@ -42,6 +43,8 @@ from murmuration.schedulers.central.messages import (
     TaskPlaced,
     TaskStarted,
     TaskStopping,
+    TaskSuspended,
+    TaskWentOn,
     TokenIssued,
     TokenRevoked,
 )
@@ -87,6 +90,9 @@ TABLES = {
     ),
     "rollouts": TableLayout(("job",), {"state": None}),
     "versions": TableLayout(("job", "idx"), {"version": 0}),
+    "pauses": TableLayout(
+        ("job", "idx"), {"run": 0, "suspended": False, "done_s": 0.0, "resumed_s": 0.0}
+    ),
     "draining": TableLayout(("node",), {}),
     "tokens": TableLayout(
         ("name",), {"role": "", "user": "", "digest": "", "issued_s": 0.0, "lasts_s": None}
@@ -94,7 +100,7 @@ TABLES = {
     "quotas": TableLayout(("user", "what"), {"amount": 0}),
 }
 #: What goes with a job.
-OF_A_JOB = ("tasks", "versions", "rollouts", "jobs")
+OF_A_JOB = ("tasks", "versions", "pauses", "rollouts", "jobs")
 
 
 class Put(NamedTuple):
@@ -149,6 +155,12 @@ def changes(fact: Any, now: float) -> Iterator[Change]:
             yield Patch("tasks", (job, index), {"status": "running", "started_s": now})
         case TaskStopping(job, index, reason=reason):
             yield Patch("tasks", (job, index), {"stopped_for": reason})
+        case TaskSuspended(job, index, run, _, reason, done_s):
+            yield Patch("tasks", (job, index), {"reason": reason})
+            yield Put("pauses", (job, index), {"run": run, "suspended": True, "done_s": done_s})
+        case TaskWentOn(job, index):
+            yield Patch("tasks", (job, index), {"reason": ""})
+            yield Patch("pauses", (job, index), {"suspended": False, "resumed_s": now})
         case TaskEnded(job, index, code=code, reason=reason, failures=failures, state=state):
             row = {"status": str(state), "code": code, "reason": reason, "failures": failures}
             # A task that is killed before it ever ran has no row yet.
@@ -221,12 +233,22 @@ class MasterMemory:
         return copied
 
 
+def _pause_of(task: Row, pause: Row | None) -> Row:
+    """What its pauses change in the row of a task; those of an earlier run say nothing."""
+    if pause is None or pause["run"] != task["run"]:
+        return {}
+    times = {"done_s": pause["done_s"], "resumed_s": pause["resumed_s"]}
+    is_suspended = pause["suspended"] and task["status"] in ("running", "starting")
+    return {**times, "status": "suspended"} if is_suspended else times
+
+
 def recover(tables: Mapping[str, Mapping[Key, Row]], epoch: int, seed: int) -> Recover:
     """The event with which a master starts from these tables."""
     runs: dict[str | int, list[StoredRun]] = {}
     for (job, index), row in sorted(tables["tasks"].items()):
         version = tables["versions"].get((job, index), {"version": 0})
-        runs.setdefault(job, []).append(StoredRun(int(index), **row, **version))
+        paused = _pause_of(row, tables["pauses"].get((job, index)))
+        runs.setdefault(job, []).append(StoredRun(int(index), **{**row, **version, **paused}))
     rollouts = {name: row["state"] for (name,), row in tables["rollouts"].items()}
     jobs = [
         StoredJob(

@@ -82,6 +82,8 @@ class Running(msgspec.Struct, frozen=True):
     healthy: bool = False
     #: Its process has not started yet.
     starting: bool = False
+    #: It keeps its memory and does nothing.
+    suspended: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -200,6 +202,25 @@ class Stop(CentralMessage, frozen=True):
     term: int = 0
 
 
+class Suspend(CentralMessage, frozen=True):
+    """A run makes way: it keeps its place and its memory, and does nothing until it may go on. What
+    is left of its time limit is kept."""
+
+    session: int
+    framework: str
+    run: str
+    term: int = 0
+
+
+class GoOn(CentralMessage, frozen=True):
+    """A run that was suspended goes on."""
+
+    session: int
+    framework: str
+    run: str
+    term: int = 0
+
+
 class EndRecorded(CentralMessage, frozen=True):
     """The master has stored the end of a run; the agent may forget it."""
 
@@ -217,7 +238,7 @@ class HangUp(CentralMessage, frozen=True):
     session: int
 
 
-ToAgent = Welcome | Refused | HeartbeatSeen | Launch | Stop | EndRecorded
+ToAgent = Welcome | Refused | HeartbeatSeen | Launch | Stop | Suspend | GoOn | EndRecorded
 FromAgent = AgentJoined | Heartbeat | RunStarted | RunHealth | RunEnded | AgentLeaves
 
 # From clients and the driver to the master.
@@ -325,6 +346,8 @@ class StoredRun(msgspec.Struct, frozen=True):
     stopped_for: str = ""
     losses: int = 0
     version: int = 0
+    done_s: float = 0.0
+    resumed_s: float = 0.0
 
 
 class StoredJob(msgspec.Struct, frozen=True):
@@ -424,6 +447,26 @@ class TaskStopping(CentralMessage, frozen=True):
     reason: str
 
 
+class TaskSuspended(CentralMessage, frozen=True):
+    """A decision: this run makes way without ending. `done_s` is how long it has run."""
+
+    job: str
+    index: int
+    run: int
+    node: str
+    reason: str
+    done_s: float
+
+
+class TaskWentOn(CentralMessage, frozen=True):
+    """A decision: this run, which was suspended, goes on."""
+
+    job: str
+    index: int
+    run: int
+    node: str
+
+
 class TaskEnded(CentralMessage, frozen=True):
     """A run ended with this status; the task is now in `state`: "waiting" if it will be run
     again."""
@@ -509,6 +552,8 @@ Fact = (
     | TaskStarted
     | TaskHealth
     | TaskStopping
+    | TaskSuspended
+    | TaskWentOn
     | TaskEnded
     | JobEnded
     | JobForgotten

@@ -22,6 +22,9 @@ is not carried out; and each `Start` says until when it may be, because a host m
 between the decision and the act. The *session*: orders of an old connection are ignored, for the
 master may have given up on them. The *term*: what a master says that has been replaced is ignored.
 
+A run that is *suspended* keeps its phase, its process and its memory and does nothing (`Freeze`,
+`Thaw`); its time limit and the looks at its health stand still. Stopping it wakes it first.
+
 A run whose order has a health check is looked at (`services/health.py`). Of one that is unhealthy
 the master is told, and it is stopped; that end is a failure, so the restart policy decides what
 follows.
@@ -58,6 +61,7 @@ from murmuration.schedulers.central.messages import (
     Ended,
     EndRecorded,
     FromAgent,
+    GoOn,
     HangUp,
     Heartbeat,
     HeartbeatSeen,
@@ -68,6 +72,7 @@ from murmuration.schedulers.central.messages import (
     Running,
     RunStarted,
     Stop,
+    Suspend,
     ToAgent,
     Welcome,
 )
@@ -121,6 +126,8 @@ class Found(msgspec.Struct, frozen=True):
     #: When its time limit ends; infinity without one.
     ends_s: float = math.inf
     health: HealthCheck | None = None
+    #: It is suspended, and so much is left of its time limit; None if it is not.
+    left_s: float | None = None
 
 
 # What it asks of its host.
@@ -139,6 +146,20 @@ class Kill(CentralMessage, frozen=True):
     reason: str
     #: No patience: SIGKILL at once.
     now: bool = False
+
+
+class Freeze(CentralMessage, frozen=True):
+    """A run shall do nothing; `left_s` of its time limit are left, for whoever finds it again."""
+
+    run: str
+    left_s: float
+
+
+class Thaw(CentralMessage, frozen=True):
+    """A run that does nothing goes on; its time limit ends then."""
+
+    run: str
+    ends_s: float
 
 
 class Leased(CentralMessage, frozen=True):
@@ -204,6 +225,9 @@ class RunRecord:
     asked: Status | None = None
     health: HealthCheck | None = None
     ended: Ended | None = None
+    #: When its time limit ends; while it is suspended, nothing ends and so much is left.
+    ends_s: float = math.inf
+    left_s: float | None = None
 
 
 @dataclass
@@ -270,7 +294,7 @@ class CentralNodeAgent:
     @property
     def due(self) -> float:
         """When it next wants a `Wake`."""
-        while self._limits and not self._is_active(self._limits[0][1]):
+        while self._limits and not self._is_limited(*self._limits[0]):
             heapq.heappop(self._limits)
         limit = self._limits[0][0] if self._limits else math.inf
         return min(self._next_beat_s, self.lease_s, self._silent_s, limit, self.health.due)
@@ -289,14 +313,15 @@ class CentralNodeAgent:
         for run in runs:
             record = RunRecord(run.framework, run.request, RunPhase.RUNNING)
             self.runs[run.run] = record
-            if run.health is not None:
+            record.health = run.health
+            if run.health is not None and run.left_s is None:
                 self.health.begin(run.run, run.health, now)
             stop = (stopping or {}).get(run.run)
             if stop is not None:
                 record.asked, record.reason = stop.asked, stop.reason
-            ends_s = run.ends_s if stop is None else now
-            if ends_s < math.inf:
-                heapq.heappush(self._limits, (ends_s, run.run))
+            record.left_s = run.left_s
+            if run.left_s is None or stop is not None:
+                self._set_limit(run.run, record, run.ends_s if stop is None else now)
         for end in ended:
             self.runs[end.run] = RunRecord(end.framework, (), RunPhase.ENDED, ended=end)
         self.lease_s = min(now + self.agent_timeout_s, leased_until_s)
@@ -305,8 +330,16 @@ class CentralNodeAgent:
     def _no_master(self) -> str:
         return f"no master for {self.agent_timeout_s:g} s"
 
-    def _is_active(self, run: str) -> bool:
-        return run in self.runs and self.runs[run].phase in (RunPhase.STARTING, RunPhase.RUNNING)
+    def _set_limit(self, run: str, record: RunRecord, ends_s: float) -> None:
+        record.ends_s = ends_s
+        if ends_s < math.inf:
+            heapq.heappush(self._limits, (ends_s, run))
+
+    def _is_limited(self, ends_s: float, run: str) -> bool:
+        """Whether a time limit still stands: a run may have ended, or been suspended since."""
+        record = self.runs.get(run)
+        is_active = record is not None and record.phase in (RunPhase.STARTING, RunPhase.RUNNING)
+        return is_active and record is not None and record.ends_s == ends_s
 
     # The connection.
 
@@ -324,6 +357,7 @@ class CentralNodeAgent:
                 record.request,
                 self.health.is_healthy(run),
                 record.phase is RunPhase.STARTING,
+                record.left_s is not None,
             )
             for run, record in self.runs.items()
             if record.phase is not RunPhase.ENDED
@@ -382,14 +416,39 @@ class CentralNodeAgent:
             self._on_exited(Exited(event.run, started=False), now)
             return
         limit = event.order.time_limit_s
-        ends = now + limit if limit is not None else math.inf
-        if limit is not None:
-            heapq.heappush(self._limits, (ends, event.run))
-        self._out.append(Do(Start(event, ends, self._leased_until_s)))
+        self._set_limit(event.run, record, now + limit if limit is not None else math.inf)
+        self._out.append(Do(Start(event, record.ends_s, self._leased_until_s)))
 
     def _on_stop(self, event: Stop, now: float) -> None:
         if event.session == self.session:
             self._stop(event.run, event.reason, Status.KILLED)
+
+    def _on_suspend(self, event: Suspend, now: float) -> None:
+        """A run keeps its place and does nothing; its time limit stands still. One that starts does
+        so first."""
+        record = self.runs.get(event.run)
+        if event.session != self.session or record is None or record.left_s is not None:
+            return
+        if record.phase in (RunPhase.STARTING, RunPhase.RUNNING):
+            self.health.end(event.run)
+            record.left_s, record.ends_s = max(record.ends_s - now, 0.0), math.inf
+            if record.phase is RunPhase.RUNNING:
+                self._out.append(Do(Freeze(event.run, record.left_s)))
+
+    def _on_go_on(self, event: GoOn, now: float) -> None:
+        record = self.runs.get(event.run)
+        if event.session != self.session or record is None or record.left_s is None:
+            return
+        ends_s, record.left_s = now + record.left_s, None
+        if record.phase in (RunPhase.STARTING, RunPhase.RUNNING):
+            self._set_limit(event.run, record, ends_s)
+            if record.phase is RunPhase.RUNNING:
+                self._out.append(Do(Thaw(event.run, ends_s)))
+                self._look_after(event.run, record, now)
+
+    def _look_after(self, run: str, record: RunRecord, now: float) -> None:
+        if record.health is not None:
+            self.health.begin(run, record.health, now)
 
     def _stop(self, run: str, reason: str, asked: Status, at_once: bool = False) -> None:
         """Note why a run ends, then end it. What it was told first counts; an end without patience
@@ -426,8 +485,10 @@ class CentralNodeAgent:
             record.phase = RunPhase.STOPPING
             is_late = now >= self._leased_until_s
             self._out.append(Do(Kill(event.run, record.reason, is_late)))
-        elif record.health is not None:
-            self.health.begin(event.run, record.health, now)
+        elif record.left_s is not None:
+            self._out.append(Do(Freeze(event.run, record.left_s)))
+        else:
+            self._look_after(event.run, record, now)
 
     def _on_probed(self, event: HealthSeen, now: float) -> None:
         """What the host saw of a run; only a change is told."""
@@ -466,8 +527,9 @@ class CentralNodeAgent:
 
     def _run_timers(self, now: float) -> None:
         while self._limits and self._limits[0][0] <= now:
-            _, run = heapq.heappop(self._limits)
-            self._stop(run, "its time limit was reached", Status.FAILED)
+            ends_s, run = heapq.heappop(self._limits)
+            if self._is_limited(ends_s, run):
+                self._stop(run, "its time limit was reached", Status.FAILED)
         self._out += map(Do, self.health.take_due(now))
         if now >= self._next_beat_s:
             self._beat += 1
@@ -509,6 +571,8 @@ _ON: dict[type, Callable[[CentralNodeAgent, Any, float], None]] = {
     HeartbeatSeen: CentralNodeAgent._on_seen,
     Launch: CentralNodeAgent._on_launch,
     Stop: CentralNodeAgent._on_stop,
+    Suspend: CentralNodeAgent._on_suspend,
+    GoOn: CentralNodeAgent._on_go_on,
     Started: CentralNodeAgent._on_started,
     Exited: CentralNodeAgent._on_exited,
     HealthSeen: CentralNodeAgent._on_probed,

@@ -32,6 +32,7 @@ from murmuration.placement.registry import Placement
 from murmuration.placement.view import JobView, View
 from murmuration.schedulers.central.access import QuotaRound
 from murmuration.schedulers.central.jobs import JobRecord, JobTable, TaskRecord, moved_off
+from murmuration.schedulers.central.queue.suspension import missing
 
 NodeMask = NDArray[np.bool_]
 
@@ -73,8 +74,9 @@ class Round:
     infeasible: set[object] = field(default_factory=set)
     #: Errors of a policy of the user's own, by job.
     policy_errors: dict[str, str] = field(default_factory=dict)
-    #: Running tasks that the plan ends, and what for.
+    #: Running tasks that the plan ends, those that it suspends, and what for.
     stops: list[tuple[JobRecord, TaskRecord, str]] = field(default_factory=list)
+    pauses: list[tuple[JobRecord, TaskRecord, str]] = field(default_factory=list)
     #: Jobs of which tasks are planned; and whether another round would find more.
     planned: set[str] = field(default_factory=set)
     again: bool = False
@@ -91,7 +93,13 @@ class Round:
     def ready(self, job: JobRecord, whole: bool = False) -> list[TaskRecord]:
         """The waiting tasks of a job that may start now, if there is room for them."""
         tasks = job.ready(self.now)
-        return tasks if self.quotas is None else self.quotas.admit(job, tasks, whole)
+        if self.quotas is None:
+            return tasks
+        # What is suspended counts as used all the time.
+        paused = [task for task in tasks if task.is_suspended]
+        fresh = [task for task in tasks if not task.is_suspended]
+        admitted = self.quotas.admit(job, fresh, whole)
+        return [] if whole and len(admitted) < len(fresh) else [*paused, *admitted]
 
     def twin(self, free: Amounts) -> Round:
         """A round on the same tables and plan but other amounts, to try something: what it decides
@@ -114,11 +122,14 @@ class Round:
         # Only such a job is ever taken back, so only that pays for the copy.
         whole |= job.spec.gang
         before = self.rows.free.copy() if whole else self.rows.free
-        placements: list[tuple[TaskRecord, int]] = []
+        paused = [task for task in tasks if task.is_suspended]
+        fresh = [task for task in tasks if not task.is_suspended] if paused else tasks
+        placements = self._go_on(job, paused)
+        resumed = len(placements)
         try:
             # Rules about a job's own tasks change with each one placed, so those are decided one by
             # one.
-            for group in _groups(job, tasks):
+            for group in _groups(job, fresh):
                 rows = self._decide(job, len(group), moved_off(group[0]))
                 placements += zip(group, rows, strict=False)
                 if len(rows) < len(group):
@@ -126,12 +137,23 @@ class Round:
         except InputError as error:
             self.policy_errors[job.name] = str(error)
         if whole and len(placements) < len(tasks):
-            self._undo(job, placements, before)
+            self._undo(job, placements[resumed:], before)
             return []
         if self.quotas is not None:
-            self.quotas.take(job, len(placements))
+            self.quotas.take(job, len(placements) - resumed)
         if placements:
             self.planned.add(job.name)
+        return placements
+
+    def _go_on(self, job: JobRecord, paused: list[TaskRecord]) -> list[tuple[TaskRecord, int]]:
+        """The rows of suspended tasks that have what they gave away: each can go on only there."""
+        rows = {name: row for row, name in enumerate(self.rows.names)} if paused else {}
+        placements: list[tuple[TaskRecord, int]] = []
+        for task in paused:
+            row, amount = rows.get(task.node, -1), np.array(missing(job, task), dtype=np.int64)
+            if row >= 0 and (self.rows.free[row] >= amount).all():
+                self.rows.free[row] -= amount
+                placements.append((task, row))
         return placements
 
     def _decide(self, job: JobRecord, count: int, off: str = "") -> list[int]:

@@ -22,6 +22,7 @@ from murmuration.placement.registry import Placement
 from murmuration.schedulers.admission import explain_never, explain_unmet
 from murmuration.schedulers.central.access import AccessTable
 from murmuration.schedulers.central.jobs import (
+    CentralTaskState,
     JobRecord,
     JobTable,
     TaskRecord,
@@ -33,12 +34,14 @@ from murmuration.schedulers.central.orders import make_order, requirements
 from murmuration.schedulers.central.placing import Planned, Round, Rows
 from murmuration.schedulers.central.queue.dependencies import Dependencies
 from murmuration.schedulers.central.queue.ordering import make_queue
+from murmuration.schedulers.central.queue.suspension import held, resume, suspend
 from murmuration.schedulers.central.services.changing import JobChanges
 from murmuration.schedulers.offers.master import Master, Rules
 from murmuration.schedulers.offers.messages import (
     CommitTasks,
     KillTask,
     ReplyToOffer,
+    ResizeTask,
     ResourceOffer,
     Task,
     Vector,
@@ -185,15 +188,24 @@ class MasterState:
         """The jobs with waiting tasks, the next one first."""
         return self.queue.in_order(self._now, self.rows().total.sum(axis=0))
 
-    def _proposals(self) -> Iterator[CommitTasks | KillTask]:
+    def _proposals(self) -> Iterator[CommitTasks | KillTask | ResizeTask]:
         """Place what waits: each job is one transaction on the open rows. One is made when the one
-        before it has been answered, for it says which rows it has seen. Then those are told to stop
-        that make way."""
+        before it has been answered, for it says which rows it has seen. Before them those give
+        their room away that are suspended; after them those are told to stop that make way."""
         round_ = self.round(self.rows(), self.rng)
         planned = self.queue.plan(round_)
         self.policy_errors = round_.policy_errors
+        for job, task, what_for in round_.pauses:
+            yield ResizeTask(
+                JOBS, suspend(self.jobs, job, task, what_for, self._now), held(job, task)
+            )
         for part in planned:
+            for record in [each for each, _ in part.tasks if each.is_suspended]:
+                run = resume(self.jobs, part.job, record, self._now)
+                yield ResizeTask(JOBS, run, part.job.request)
             tasks = self._orders(part, round_.rows)
+            if not tasks:
+                continue
             seen = tuple(self.resource_manager.ledger.nodes[task.node].sequence for task in tasks)
             atomic = self.queue.whole or part.job.spec.gang
             # A number of its own: what was refused and is asked for again was not heard twice.
@@ -219,6 +231,8 @@ class MasterState:
         """What the ledger is asked for. Nothing of it is in the job table before it is accepted."""
         job, tasks = part.job, []
         for record, row in part.tasks:
+            if record.state is not CentralTaskState.WAITING:
+                continue
             run, node = next_run_name(job, record), rows.names[row]
             self._proposed[run] = Proposal(job, record, node)
             order = make_order(job, record.index, record.run + 1, node)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -121,6 +122,13 @@ class Ledger:
         self._change(held.task.node, held.cost, +1)
         self._count(self.allocated, held.framework, held.task.request, -1)
         return held
+
+    def resize(self, key: Key, request: Vector) -> str:
+        """A task holds another amount from now on; its node. One that takes more than there is
+        must have been asked about before."""
+        held = self.end(key)
+        self.start(held.framework, msgspec.structs.replace(held.task, request=request))
+        return held.task.node
 
     def cost(self, task: Task) -> Vector:
         """What a task takes in every column."""

@@ -37,6 +37,7 @@ from murmuration.schedulers.offers.messages import (
     Reconcile,
     Register,
     ReplyToOffer,
+    ResizeTask,
     ResourceOffer,
     SetFilters,
     SetNeedsOffers,
@@ -50,6 +51,7 @@ from murmuration.schedulers.offers.messages import (
     TableRow,
     Task,
     TaskReport,
+    TaskResized,
     Unregister,
     Vector,
 )
@@ -484,6 +486,14 @@ class Master:
             node = self.ledger.tasks[key].task.node
             self._out.append(Send(node, StopTask(key[0], node, key[1])))
 
+    def _on_resize(self, event: ResizeTask) -> None:
+        """A task that gives a part of its room away, or has taken it back."""
+        key = (event.framework, event.task)
+        if key in self.ledger.tasks:
+            node = self.ledger.resize(key, event.request)
+            self._changed[node] = None
+            self._out.append(Send(node, TaskResized(event.framework, node, event.task)))
+
     def _starving(self) -> Iterator[str]:
         """Frameworks that need offers, are below their guarantee, have none to answer and no node
         being cleared."""
@@ -560,6 +570,7 @@ _ON: dict[type, Callable[[Master, Any], None]] = {
     SetFilters: Master._on_filters,
     GetGuaranteedShare: Master._on_get_guaranteed,
     KillTask: Master._on_kill,
+    ResizeTask: Master._on_resize,
     Reconcile: Master._on_reconcile,
     FrameworkGone: Master._on_gone,
     SetOpen: Master._on_open,

@@ -260,6 +260,22 @@ class LaunchTask(OffersMessage, frozen=True):
     task: Task
 
 
+class ResizeTask(OffersMessage, frozen=True):
+    """The job manager, which shares the master's process, says that a task holds another amount."""
+
+    framework: str
+    task: str
+    request: Vector
+
+
+class TaskResized(OffersMessage, frozen=True):
+    """The node of a task hears that it holds less, or all it asked for again."""
+
+    framework: str
+    node: str
+    task: str
+
+
 class StopTask(OffersMessage, frozen=True):
     framework: str
     node: str

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from murmuration.cluster.constraints import Attributes
@@ -38,6 +39,7 @@ from murmuration.schedulers.central.node_agent import (
     CentralNodeAgent,
     Exited,
     Found,
+    Freeze,
     GiveUp,
     Kill,
     Leased,
@@ -46,6 +48,7 @@ from murmuration.schedulers.central.node_agent import (
     RunStopping,
     Start,
     Started,
+    Thaw,
     ending,
 )
 from murmuration.schedulers.central.services.health import CheckHealth, HealthSeen
@@ -148,6 +151,11 @@ class HostParty(Party):
         #: What was ordered, and the exit codes that processes left behind.
         self.journal: dict[str, Start] = {}
         self.exits: dict[str, tuple[int | None, int | None]] = {}
+        #: When processes end by themselves; and of those that were suspended, on disk, what is left
+        #: of their time limits, and what they have still to do.
+        self._ends: dict[str, float] = {}
+        self.frozen: dict[str, float] = {}
+        self._to_do: dict[str, float] = {}
         self._watched = False
         #: Until when the watchdog is gone, and until when nothing can be started here.
         self._unwatched_s = self._sick_s = -math.inf
@@ -168,6 +176,7 @@ class HostParty(Party):
                 start.launch.request,
                 start.ends_s,
                 start.launch.order.health,
+                self.frozen.get(run),
             )
             for run, start in self.journal.items()
             if run in self.processes
@@ -197,6 +206,10 @@ class HostParty(Party):
                 grace_s = self.journal[run].launch.order.grace_s
                 later = self._delay_s(KILL_S if at_once else grace_s)
                 self._after(later, self.end_process, run, None, 9 if at_once else 15)
+            case Freeze(run, left_s):
+                self._freeze(run, left_s)
+            case Thaw(run, ends_s):
+                self._thaw(run, ends_s)
             case CheckHealth(run, number):
                 self._after(self._delay_s(START_S), self._see, run, number)
             case Leased(until_s):
@@ -243,10 +256,33 @@ class HostParty(Party):
         self.processes[run] = self._driver.now
         self._cluster.began(self.name, run, order.ports)
         if order.duration_s is not None:
-            code = int(order.environment.get(CODE, "0"))
-            self._after(order.duration_s, self.end_process, run, code, None)
+            self._end_later(run, order.duration_s)
         self._watch()
         self._driver.tell(self.name, Started(run))
+
+    def _end_later(self, run: str, seconds: float) -> None:
+        self._ends[run] = self._driver.now + seconds
+        self._after(seconds, self._finish, run, self._ends[run])
+
+    def _finish(self, run: str, end_s: float) -> None:
+        """A process has done its work, unless it was suspended since."""
+        if self._ends.get(run) == end_s:
+            code = int(self.journal[run].launch.order.environment.get(CODE, "0"))
+            self.end_process(run, code, None)
+
+    def _freeze(self, run: str, left_s: float) -> None:
+        """What a process has still to do is kept by the kernel, not by the agent."""
+        if run in self.processes and run not in self.frozen:
+            self.frozen[run] = left_s
+            if run in self._ends:
+                self._to_do[run] = self._ends.pop(run) - self._driver.now
+
+    def _thaw(self, run: str, ends_s: float) -> None:
+        if self.frozen.pop(run, None) is None:
+            return
+        self.journal[run] = msgspec.structs.replace(self.journal[run], ends_s=ends_s)
+        if run in self._to_do:
+            self._end_later(run, self._to_do.pop(run))
 
     def _see(self, run: str, number: int) -> None:
         """Whether a process is well; if it is gone, nobody answers."""
@@ -274,6 +310,7 @@ class HostParty(Party):
         self.reboots_s.append(self._driver.now)
         for run in list(self.processes):
             self._cluster.ended(self.name, run, self.processes.pop(run), None)
+            self._forget_times(run)
         self.lease_s, self._watched = math.inf, False
         self._driver.jump(self.name, -self._driver.clock(self.name))
         self._driver.at(self._driver.now + seconds, self._driver.start, self.name)
@@ -284,9 +321,14 @@ class HostParty(Party):
         if run not in self.processes:
             return
         self._cluster.ended(self.name, run, self.processes.pop(run), code)
+        self._forget_times(run)
         if code is not None or signal is not None:
             self.exits[run] = code, signal
         self._driver.tell(self.name, Exited(run, code, signal))
+
+    def _forget_times(self, run: str) -> None:
+        for times in (self._ends, self.frozen, self._to_do):
+            times.pop(run, None)
 
     def _watch(self) -> None:
         """Have the watchdog look when the lease, as it is now, has ended."""

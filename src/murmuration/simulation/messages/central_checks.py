@@ -9,7 +9,13 @@ from collections.abc import Sequence
 
 from murmuration.schedulers.agent import Effect, Message, Note
 from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord
-from murmuration.schedulers.central.messages import JOBS, Launch, NodeIsLost, TaskStopping
+from murmuration.schedulers.central.messages import (
+    JOBS,
+    Launch,
+    NodeIsLost,
+    TaskStopping,
+    TaskSuspended,
+)
 from murmuration.schedulers.central.queue.preemption import PREEMPTED
 from murmuration.simulation.messages.central import CODE, CentralCluster, Span
 from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
@@ -186,7 +192,7 @@ class OnlyLowerPrioritiesMakeWay(ClusterChecker):
         self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
     ) -> None:
         facts = [effect.fact for effect in effects if isinstance(effect, Note)]
-        stops = [fact for fact in facts if isinstance(fact, TaskStopping)]
+        stops = [fact for fact in facts if isinstance(fact, TaskStopping | TaskSuspended)]
         made_way = [stop for stop in stops if stop.reason.startswith(PREEMPTED)]
         master = self.cluster.master_at(name)
         if master is None or not made_way:
@@ -195,7 +201,8 @@ class OnlyLowerPrioritiesMakeWay(ClusterChecker):
         self.cluster.preempted += len(made_way)
         for stop in made_way:
             victim, other = jobs[stop.job], jobs[stop.reason.removeprefix(PREEMPTED)]
-            if victim.spec.priority >= other.spec.priority or not other.waiting:
+            waits = other.waiting or isinstance(stop, TaskSuspended)
+            if victim.spec.priority >= other.spec.priority or not waits:
                 raise BrokenError(f"{stop.job}.{stop.index} makes way for {other.name}")
             if victim.spec.gang and any(
                 task.state in (CentralTaskState.RUNNING, CentralTaskState.STARTING)
@@ -204,7 +211,34 @@ class OnlyLowerPrioritiesMakeWay(ClusterChecker):
                 raise BrokenError(f"a part of {stop.job} makes way for {other.name}")
 
 
+class SuspendedAsDecided(ClusterChecker):
+    """What does nothing in the end is what the master has suspended; and while a run stands still,
+    its room is not counted as its own."""
+
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
+        master = self.cluster.master_at(name)
+        if master is None:
+            return
+        for run, (job, task) in master.jobs.runs.items():
+            held = master.resource_manager.ledger.tasks.get((JOBS, run))
+            if held is not None and (held.task.request[0] == 0) != task.is_suspended:
+                raise BrokenError(
+                    f"{run} of {job.name} is {task.state} and holds {held.task.request}"
+                )
+
+    def end(self, driver: VirtualDriver) -> None:
+        master = self.cluster.master
+        assert master is not None
+        decided = {run for run, (_, task) in master.jobs.runs.items() if task.is_suspended}
+        frozen = {run for host in self.cluster.hosts.values() for run in host.frozen}
+        if frozen != decided:
+            raise BrokenError(f"suspended are {sorted(frozen)}, decided was {sorted(decided)}")
+
+
 CHECKERS = (
+    SuspendedAsDecided,
     OnlyLowerPrioritiesMakeWay,
     NoTaskRunsTwice,
     OrderedRunIsOnDisk,

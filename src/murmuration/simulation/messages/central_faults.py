@@ -82,7 +82,7 @@ def _draw_queue(settings: CentralSettings, rng: np.random.Generator) -> CentralS
     return replace(
         settings,
         queue=find_discipline(discipline) if discipline else None,
-        queue_settings=QueueSettings(preempt="requeue"),
+        queue_settings=QueueSettings(preempt="requeue" if rng.random() < 0.6 else "suspend"),
     )
 
 

@@ -19,6 +19,7 @@ from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import (
     AgentJoined,
     Ended,
+    GoOn,
     JobSubmitted,
     Launch,
     Recover,
@@ -26,8 +27,10 @@ from murmuration.schedulers.central.messages import (
     RunStarted,
     Stop,
     SubmitJob,
+    Suspend,
     TaskEnded,
     TaskPlaced,
+    TaskWentOn,
 )
 from murmuration.schedulers.offers.messages import MASTER, Status
 from murmuration.simulation.messages.drive import Disk, Party, VirtualDriver
@@ -93,6 +96,8 @@ class RehearsedDecisions:
     placed: list[TaskPlaced] = field(default_factory=list)
     #: When each was made.
     placed_s: list[float] = field(default_factory=list)
+    #: Suspended runs that went on, and when.
+    resumed: list[tuple[TaskWentOn, float]] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
 
 
@@ -139,35 +144,50 @@ class _Recording(Disk):
             if isinstance(fact, TaskPlaced):
                 self._rehearsal.placed.append(fact)
                 self._rehearsal.placed_s.append(at_s)
+            elif isinstance(fact, TaskWentOn):
+                self._rehearsal.resumed.append((fact, at_s))
             elif isinstance(fact, JobSubmitted):
                 self._rehearsal.ended.append(self._ends)
             self._ends += isinstance(fact, TaskEnded)
 
 
 class _EmulatedNode(Party):
-    """A node whose tasks run for exactly as long as they are told to, and end at once when they are
-    told to stop."""
+    """A node whose tasks run for exactly as long as they are told to, end at once when they are
+    told to stop, and stand still while they are suspended."""
 
     due = math.inf
 
     def __init__(self, driver: VirtualDriver, name: str) -> None:
         super().__init__(name)
         self._driver = driver
+        #: When each run ends, and what is left of those that are suspended.
+        self._ends: dict[str, float] = {}
+        self._left: dict[str, float] = {}
 
     def start(self, memory: None, life: int) -> _EmulatedNode:
         return self
 
     def handle(self, event: Message, now: float) -> list[Effect]:
-        if isinstance(event, Stop):
-            ended = Ended(event.framework, event.run, Status.KILLED, reason=event.reason)
-            return [Send(MASTER, RunEnded(self.name, ended, event.session))]
-        if not isinstance(event, Launch):
-            return []
-        ended = Ended(event.framework, event.run, Status.FINISHED, 0)
-        self._driver.at(
-            now + (event.order.duration_s or 0.0),
-            self._driver.tell,
-            MASTER,
-            RunEnded(self.name, ended, event.session),
-        )
-        return [Send(MASTER, RunStarted(self.name, event.framework, event.run, event.session))]
+        match event:
+            case Stop(session, framework, run, reason):
+                self._ends.pop(run, None)
+                ended = Ended(framework, run, Status.KILLED, reason=reason)
+                return [Send(MASTER, RunEnded(self.name, ended, session))]
+            case Suspend(run=run):
+                self._left[run] = self._ends.pop(run) - now
+            case GoOn(session, framework, run):
+                self._end_later(session, framework, run, now + self._left.pop(run))
+            case Launch(session, framework, run, _, order):
+                self._end_later(session, framework, run, now + (order.duration_s or 0.0))
+                return [Send(MASTER, RunStarted(self.name, framework, run, session))]
+        return []
+
+    def _end_later(self, session: int, framework: str, run: str, end_s: float) -> None:
+        self._ends[run] = end_s
+        ended = RunEnded(self.name, Ended(framework, run, Status.FINISHED, 0), session)
+        self._driver.at(end_s, self._end, run, end_s, ended)
+
+    def _end(self, run: str, end_s: float, ended: RunEnded) -> None:
+        """It ends, unless it was suspended since."""
+        if self._ends.get(run) == end_s:
+            self._driver.tell(MASTER, ended)

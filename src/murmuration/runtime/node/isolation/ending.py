@@ -1,5 +1,8 @@
 """How a task is made to end, the same in every isolation: asked first, forced after the grace, the
-reason kept."""
+reason kept; and how it is made to do nothing for a while.
+
+A task is frozen by SIGSTOP to all its processes but the shim, which does nothing anyway. That is in
+every isolation and on every kernel, needs no thawing before SIGKILL, and outlives the agent."""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation import processes
 from murmuration.runtime.node.isolation.interface import KILLED, EndOrder, Handle
 
+FREEZING_ROUNDS = 100
+
 
 class Ending(ABC):
-    """The part of an isolation that ends tasks."""
+    """The part of an isolation that ends and freezes tasks."""
 
     @abstractmethod
     def _others(self, handle: Handle) -> set[int]:
@@ -42,6 +47,8 @@ class Ending(ABC):
         others, shim = self._others(handle), processes.command_line(handle.pid)
         handle.asked = any(processes.command_line(pid) not in (shim, b"") for pid in others)
         processes.send(others, signal.SIGTERM)
+        # What is frozen, or was stopped by the task itself, hears it only when it goes on.
+        processes.send(others, signal.SIGCONT)
 
     def _carry_on(self, handle: Handle) -> None:
         """Carry on with an order: its grace may be over, or the command may run only now."""
@@ -49,6 +56,21 @@ class Ending(ABC):
             self._end(handle)
         elif handle.order and not handle.asked:
             self._ask(handle)
+
+    def freeze(self, handle: Handle) -> None:
+        """No process of the task does anything from now on. Found again until nobody is new: what
+        is stopped starts no others."""
+        stopped: set[int] = set()
+        for _ in range(FREEZING_ROUNDS):
+            others = self._others(handle)
+            if handle.ended or handle.order is not None or others <= stopped:
+                return
+            processes.send(others - stopped, signal.SIGSTOP)
+            stopped |= others
+
+    def thaw(self, handle: Handle) -> None:
+        """All of them go on."""
+        processes.send(self._others(handle), signal.SIGCONT)
 
 
 def has_ended(handle: Handle) -> bool:

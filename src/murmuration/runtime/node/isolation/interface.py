@@ -167,6 +167,13 @@ class Isolation(Protocol):
         """SIGTERM to the whole tree now, SIGKILL by the first `poll` after the grace; `reason`
         becomes the exit's."""
 
+    def freeze(self, handle: Handle) -> None:
+        """Its processes do nothing from now on, and keep their memory; one that is to end is left
+        alone. Repeatable."""
+
+    def thaw(self, handle: Handle) -> None:
+        """They go on. Repeatable."""
+
     def kill_all(self, folders: Sequence[Path]) -> None:
         """SIGKILL to the tasks of all these folders, as fast as can be: what is left of them is for
         `clean`."""

@@ -99,14 +99,16 @@ def keep_nodes(
     def has_room(time: float) -> bool:
         return count_all_fits(free_at(time)[usable], request, len(tasks)) >= len(tasks)
 
+    # What is suspended has its nodes already, and is simply tried.
+    is_anywhere = not any(task.is_suspended for task in tasks)
     # Room only grows from end to end, so the first time is found by halving.
-    low, high = 0, len(times)
+    low, high = 0, len(times) if is_anywhere else 0
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if has_room(times[middle]) else (middle + 1, high)
     for time in times[low : low + TRIES]:
         later = free_at(time)
-        if is_simple(job):
+        if is_anywhere and is_simple(job):
             return KeptNodes(time, later, partial(_choose, usable, request, len(tasks)))
         trial = round_.twin(later)
         if trial.place(job, tasks, whole=True):

@@ -21,7 +21,8 @@ from murmuration.schedulers.central.jobs import JobRecord, TaskRecord
 from murmuration.schedulers.central.placing import Planned, Round
 from murmuration.schedulers.central.queue.keeping import ExpectedEnd, KeptNodes, keep_nodes
 from murmuration.schedulers.central.queue.preemption import MakingWay
-from murmuration.schedulers.central.queue.windows import Window, Windows, owner, requested_s
+from murmuration.schedulers.central.queue.suspension import left_s, missing_of_all, since_s
+from murmuration.schedulers.central.queue.windows import Window, Windows, owner
 from murmuration.schedulers.queues.backfill import find_start, has_room
 from murmuration.schedulers.queues.discipline import QueueSettings
 from murmuration.schedulers.queues.look import (
@@ -59,7 +60,8 @@ class QueueRound:
         if not self.round_.rows.names:
             return []
         self._begin(len(queue))
-        making_way = MakingWay(self.round_, True) if self.settings.preempt != "no" else None
+        preempt = self.settings.preempt
+        making_way = MakingWay(self.round_, True, preempt == "suspend") if preempt != "no" else None
         for job in queue:
             if is_over(self._look):
                 break
@@ -83,17 +85,32 @@ class QueueRound:
         be before everybody who has not been asked yet."""
         if making_way is None or self._look.state[0].blocked:
             return False
-        return making_way.seek(job, tasks) or self.round_.again
+        if not making_way.seek(job, tasks):
+            return self.round_.again
+        if self.round_.pauses:
+            self._take_room(job, tasks)
+        return True
+
+    def _take_room(self, job: JobRecord, tasks: list[TaskRecord]) -> None:
+        """Others are suspended, so their room is there at once."""
+        gone = {other.name for other, _, _ in self.round_.pauses}
+        self._running = [each for each in self._running if each[0] not in gone]
+        self._free[:] = self.round_.rows.free.sum(axis=0)
+        if self._look.state[0].profiled:
+            self._set_profile()
+        self._start(job, tasks)
 
     def _begin(self, waiting: int) -> None:
         """What runs, who has how much of it, and the profile where it is needed from the start."""
         round_, rows = self.round_, {name: k for k, name in enumerate(self.round_.rows.names)}
         self.windows.fill(round_.jobs, set(rows))
         for job, task in round_.jobs.runs.values():
+            if task.is_suspended:
+                continue
             self._count(job, 1)
             if task.node in rows:
                 # One that overran ends now.
-                end_s = max((task.started_s or task.placed_s) + requested_s(job), round_.now)
+                end_s = max(since_s(task) + left_s(job, [task]), round_.now)
                 self._expect(job, end_s, rows[task.node], 1)
         self._free = round_.rows.free.sum(axis=0).astype(np.int64)
         self._look = make_look(
@@ -122,8 +139,8 @@ class QueueRound:
             keep_for_others(self._look, kept.from_s, kept.until_s, window.left)
 
     def _start(self, job: JobRecord, tasks: list[TaskRecord]) -> bool:
-        now, lasts = self.round_.now, requested_s(job)
-        need = np.array(job.request, dtype=np.int64) * len(tasks)
+        now, lasts = self.round_.now, left_s(job, tasks)
+        need = missing_of_all(job, tasks)
         window = self.windows.find(job, need, now)
         if window is not None and not has_room(self._free, need):
             window = None
@@ -134,7 +151,7 @@ class QueueRound:
             return False
         self.planned.append(Planned(job, placements))
         self._count(job, len(tasks))
-        self._note_start(job, need, window)
+        self._note_start(job, need, lasts, window)
         for _, row in placements:
             self._expect(job, now + lasts, row, 1)
         return True
@@ -146,9 +163,11 @@ class QueueRound:
             return self.round_.place(job, tasks, whole=True)
         return self._kept.place(self.round_, job, tasks, until_s)
 
-    def _note_start(self, job: JobRecord, need: Amounts, window: Window | None) -> None:
+    def _note_start(
+        self, job: JobRecord, need: Amounts, lasts: float, window: Window | None
+    ) -> None:
         if window is None:
-            note_start(self._look, need, requested_s(job))
+            note_start(self._look, need, lasts)
         else:
             self.windows.enter(window, job, need)
             self._free -= need
@@ -156,7 +175,7 @@ class QueueRound:
     def _wait(self, job: JobRecord, tasks: list[TaskRecord], is_first: bool) -> None:
         """A job waits. If it is the first and others may pass it, nodes are kept for it; if it
         finds them only later than the amounts would say, it counts with that time."""
-        need, lasts = np.array(job.request, dtype=np.int64) * len(tasks), requested_s(job)
+        need, lasts = missing_of_all(job, tasks), left_s(job, tasks)
         # Under conservative backfilling its reservation is in the profile already; where there are
         # reservations of the operator too, that is all it gets.
         by_amounts = self.overtaking == CONSERVATIVE and bool(self.windows.windows)

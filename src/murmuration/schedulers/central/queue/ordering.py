@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from murmuration.base.arrays import Amounts
-from murmuration.schedulers.central.jobs import JobRecord, JobTable
+from murmuration.schedulers.central.jobs import JobRecord, JobTable, TaskRecord
 from murmuration.schedulers.central.placing import Planned, Round, is_simple
 from murmuration.schedulers.central.queue.look import QueueRound
 from murmuration.schedulers.central.queue.preemption import MakingWay, find_awaited
@@ -57,23 +57,41 @@ class PlainQueue:
     def plan(self, round_: Round) -> list[Planned]:
         """Where the waiting tasks of each job go. Where running tasks may make way, room is sought
         for what is left of a job."""
-        making_way = MakingWay(round_, False) if self.settings.preempt != "no" else None
-        planned = []
+        preempt, planned = self.settings.preempt, []
+        making_way = MakingWay(round_, False, preempt == "suspend") if preempt != "no" else None
         for job in self.jobs.in_order():
             tasks = round_.ready(job)
             if not tasks or not round_.rows.names:
                 continue
             kind = (job.request, job.constraints)
-            is_alike = is_simple(job) and kind in round_.infeasible
+            # One that is suspended needs less than others of its kind.
+            is_kind = is_simple(job) and not any(task.is_suspended for task in tasks)
+            is_alike = is_kind and kind in round_.infeasible
             placements = [] if is_alike else round_.place(job, tasks)
             if placements:
                 planned.append(Planned(job, placements))
-            elif is_simple(job) and not job.spec.gang:
+            elif is_kind and not job.spec.gang:
                 # Not for a gang: there may be room for a few of its tasks, and so for others.
                 round_.infeasible.add(kind)
             if making_way is not None and len(placements) < len(tasks):
-                making_way.seek(job, tasks[len(placements) :])
+                planned += self._seek(round_, making_way, job, tasks, placements)
         return planned
+
+    def _seek(
+        self,
+        round_: Round,
+        making_way: MakingWay,
+        job: JobRecord,
+        tasks: list[TaskRecord],
+        placements: list[tuple[TaskRecord, int]],
+    ) -> list[Planned]:
+        """Room for those of a job's tasks that found none. If others are suspended for them, it is
+        there at once."""
+        placed = {task.index for task, _ in placements}
+        left = [task for task in tasks if task.index not in placed]
+        if making_way.seek(job, left) and making_way.suspends:
+            return [Planned(job, round_.place(job, left))]
+        return []
 
     def next_change_s(self, now: float) -> float:
         """When the queue is to be looked at though nothing has happened."""
@@ -143,7 +161,9 @@ class JobQueue:
         """The recent use of everybody who waits or runs."""
         use: defaultdict[str, float] = defaultdict(float)
         for job, task in self.jobs.runs.values():
-            use[owner(job)] += self.use.span(float(job.request[0]), task.placed_s, now, now)
+            if not task.is_suspended:
+                from_s = max(task.placed_s, task.resumed_s)
+                use[owner(job)] += self.use.span(float(job.request[0]), from_s, now, now)
         for user in {owner(job) for job in jobs} | set(use):
             use[user] += self.use.ended(user, now)
         return use

@@ -64,7 +64,7 @@ class Windows:
             return
         held: dict[str, tuple[float, int, JobRecord, Amounts]] = {}
         for job, task in jobs.runs.values():
-            if task.node in nodes:
+            if task.node in nodes and not task.is_suspended:
                 since, _, _, amounts = held.get(job.name, (math.inf, 0, job, np.int64(0)))
                 amounts = amounts + np.array(job.request, dtype=np.int64)
                 held[job.name] = min(since, task.placed_s), job.serial, job, amounts

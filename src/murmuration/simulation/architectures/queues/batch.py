@@ -314,8 +314,10 @@ def change_nodes(w: BatchWorld, event: int) -> None:
 
 @inlined
 def dispatch(w: BatchWorld) -> None:
-    """Handle the next arrival or event. Nothing is started here: that is the look's part."""
-    job = -1
+    """Handle the next arrival or event. Nothing is started here: that is the look's part. The end
+    of a run that made way long ago calls for no look, which matters where the order of a queue
+    depends on the time."""
+    job, is_stale = -1, False
     if arrival_is_next(w.state, w.jobs, w.event_queue):
         arrived = w.state[0].arrived
         w.state[0].arrived += 1
@@ -325,6 +327,7 @@ def dispatch(w: BatchWorld) -> None:
         what = pop(w.event_queue, w.state)
         kind, subject = what & KIND_MASK, what >> KIND_BITS
         if kind == TASKS_END:
+            is_stale = w.runs[subject].count == 0
             finish_run(w, subject)
         elif kind == JOB_RETURNS:
             job = subject
@@ -335,7 +338,7 @@ def dispatch(w: BatchWorld) -> None:
             usage_changes(w)
     if job >= 0:
         enter_queue(w, job)
-    w.rules[0].changed = True
+    w.rules[0].changed |= not is_stale
 
 
 @helper
