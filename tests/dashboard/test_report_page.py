@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
+from tests.cli.test_view import long_page
 from tests.dashboard.browsers import FAINT, NAMELESS, TOO_WIDE, open_browser, open_page
 
+from murmuration.cli.results.serve import PageServer
 from murmuration.reports.cell import render_cell
 from murmuration.reports.figures import (
     Bars,
@@ -266,3 +269,28 @@ def test_it_can_be_read(page: Page, scheme: str, width: int) -> None:
     assert page.evaluate(FAINT) == []
     assert page.evaluate(NAMELESS) == []
     assert page.evaluate(TOO_WIDE) <= 0
+
+
+def test_a_zoom_into_a_page_that_is_served_shows_every_point(browser: Browser) -> None:
+    with PageServer(long_page(), 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page, wrong = open_page(browser, server.url)
+        plot = page.locator(".u-over")
+        plot.wait_for()
+        plot.scroll_into_view_if_needed()
+        box = plot.bounding_box()
+        assert box is not None
+        with page.expect_response(lambda answer: "zoom?" in answer.url) as asked:
+            page.mouse.move(box["x"] + 0.500 * box["width"], box["y"] + 40)
+            page.mouse.down()
+            page.mouse.move(box["x"] + 0.510 * box["width"], box["y"] + 60, steps=5)
+            page.mouse.up()
+        (part,) = asked.value.json()
+        assert part["x"] == [float(k) for k in range(int(part["x"][0]), int(part["x"][-1]) + 1)]
+        figure_of(page, "Long").get_by_role("button", name="Table").click()
+        middle = part["x"][len(part["x"]) // 2]
+        page.get_by_role("button", name="all", exact=True).click()
+        page.get_by_role("cell", name=f"{int(middle):,}", exact=True).first.wait_for()
+        server.shutdown()
+        page.context.close()
+        assert not wrong

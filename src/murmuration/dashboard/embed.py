@@ -17,9 +17,11 @@ import msgspec
 from murmuration.dashboard import files
 
 
-def embed(title: str, summary: str, data: object) -> str:
-    """The text of the file. `summary` is for readers without scripts."""
+def embed(title: str, summary: str, data: object, is_served: bool = False) -> str:
+    """The text of the file. `summary` is for readers without scripts. One that is served may ask
+    whoever serves it, and nobody else."""
     policy, style, script = _parts()
+    policy += "; connect-src 'self'" if is_served else ""
     text = msgspec.json.encode(data).decode().replace("<", "\\u003c")
     return "\n".join(
         [

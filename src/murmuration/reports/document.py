@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -23,7 +23,31 @@ def figure_document(figure: Figure, points_max: int = POINTS_MAX) -> dict[str, o
     values = {field.name: getattr(figure, field.name) for field in fields(figure)}
     if isinstance(figure, Chart):
         values["series"] = [_series(series, points_max) for series in figure.series]
+        values["thinned"] = any(len(series.x) > points_max for series in figure.series)
     return {"kind": type(figure).__name__.lower(), **{k: plain(v) for k, v in values.items()}}
+
+
+def series_between(
+    chart: Chart, low: float, high: float, points_max: int = POINTS_MAX
+) -> list[object]:
+    """The lines of a chart from one x to another, and one point beyond each: every point, or
+    thinned where there are too many."""
+    return [plain(_series(_cut(series, low, high), points_max)) for series in chart.series]
+
+
+def _cut(series: Series, low: float, high: float) -> Series:
+    x = np.asarray(series.x, float)
+    begin = max(0, int(np.searchsorted(x, low, "left")) - 1)
+    end = int(np.searchsorted(x, high, "right")) + 1
+    part = slice(begin, end)
+    return replace(
+        series,
+        x=series.x[part],
+        y=series.y[part],
+        low=None if series.low is None else series.low[part],
+        high=None if series.high is None else series.high[part],
+        hollow=None if series.hollow is None else series.hollow[part],
+    )
 
 
 def _series(series: Series, points_max: int) -> dict[str, object]:

@@ -68,13 +68,13 @@ def _verdict(value: object) -> bool | None:
     return None if value is None else bool(value)
 
 
-def render(page: Page, points_max: int = POINTS_MAX) -> str:
+def render(page: Page, points_max: int = POINTS_MAX, is_served: bool = False) -> str:
     """The text of the HTML file: the web page with this report inside, and so many points of each
-    line at most."""
+    line at most. One that is served asks for more of them where a reader zooms."""
     parts = (page.title, page.subtitle, *(f"{name}: {value}" for name, value in page.facts))
     summary = ". ".join(clean(part) for part in parts if part)
-    document = page_document(page, points_max)
-    return embed(clean(page.title), f"This report needs JavaScript. {summary}", document)
+    document = page_document(page, points_max) | {"served": is_served}
+    return embed(clean(page.title), f"This report needs JavaScript. {summary}", document, is_served)
 
 
 def page_document(page: Page, points_max: int) -> dict[str, object]:

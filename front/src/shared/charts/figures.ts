@@ -30,6 +30,8 @@ export interface Chart {
   apart?: boolean;
   /** One range for all panels. */
   y_shared?: [number, number];
+  /** Not every point is here; whoever serves the page has them. */
+  thinned?: boolean;
 }
 export interface Bars {
   kind: "bars";
@@ -119,6 +121,19 @@ export function heldAfter(playback: Playback, steps: number): number[][] {
       if (target >= 0) held[target]![k]! += amount;
     });
   return held;
+}
+
+/** A chart whose lines are replaced within a range by others, which have more points. */
+export function refine(chart: Chart, finer: Series[], from: number, until: number): Chart {
+  const series = chart.series.map((coarse, k) => {
+    const fine = finer[k]!;
+    const [before, after] = [coarse.x.findIndex((x) => x >= from), coarse.x.findIndex((x) => x > until)];
+    const [a, b] = [before < 0 ? coarse.x.length : before, after < 0 ? coarse.x.length : after];
+    const inside = fine.x.map((x, i) => [x, i] as const).filter(([x]) => x >= from && x <= until).map(([, i]) => i);
+    const merge = <T,>(old?: T[] | null, fresh?: T[] | null) => (old && fresh ? [...old.slice(0, a), ...inside.map((i) => fresh[i]!), ...old.slice(b)] : old);
+    return { ...coarse, x: merge(coarse.x, fine.x)!, y: merge(coarse.y, fine.y)!, low: merge(coarse.low, fine.low), high: merge(coarse.high, fine.high) };
+  });
+  return { ...chart, series };
 }
 
 /** A chart as small multiples: one for each panel, all on one scale. */

@@ -21,7 +21,7 @@ export function columns(chart: Chart): uPlot.AlignedData {
 
 const positive = (value: number | null, log?: boolean) => (log && value !== null && value <= 0 ? null : value);
 
-export function options(chart: Chart, width: number, height: number, onCursor: (at: number | null) => void, onZoom: (zoomed: boolean) => void): uPlot.Options {
+export function options(chart: Chart, width: number, height: number, onCursor: (at: number | null) => void, onZoom: (zoomed: boolean, from: number, until: number) => void): uPlot.Options {
   const font = `11px ${getComputedStyle(document.body).fontFamily}`;
   const axis = { stroke: colour("muted"), grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid"), width: 1, size: 4 }, font };
   return {
@@ -42,7 +42,7 @@ export function options(chart: Chart, width: number, height: number, onCursor: (
     bands: chart.series.flatMap((series, place) => (series.low && series.high && !series.markers ? [{ series: [3 * place + 3, 3 * place + 2] as [number, number], fill: `${colour(hue(series, place))}26` }] : [])),
     hooks: {
       setCursor: [(u) => onCursor(u.cursor.idx ?? null)],
-      setScale: [(u, key) => key === "x" && onZoom(isZoomed(u))],
+      setScale: [(u, key) => key === "x" && onZoom(isZoomed(u), u.scales.x!.min!, u.scales.x!.max!)],
       draw: [(u) => errorBars(u, chart), (u) => referenceLines(u, chart)],
     },
   };

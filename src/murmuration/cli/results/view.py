@@ -54,18 +54,19 @@ def view(
 
         serve_recorded(places[0], port, lambda url: _print_link(url, as_json))
         return
-    from murmuration.experiments.pages.view import view_text
+    from murmuration.experiments.pages.view import read_page
 
-    text = view_text(places)
+    page = read_page(places)
     if out is not None:
         from murmuration.base import files
+        from murmuration.reports.page import render
 
-        files.write_text(out, text)
+        files.write_text(out, page if isinstance(page, str) else render(page))
         common.say(f"page: {out}")
         return
     from murmuration.cli.results.serve import serve_page
 
-    serve_page(text, port, lambda url: _print_link(url, as_json))
+    serve_page(page, port, lambda url: _print_link(url, as_json))
 
 
 def is_recorded_cluster(place: Path) -> bool:

@@ -12,23 +12,27 @@ from murmuration.experiments.pages.single import single
 from murmuration.experiments.pages.write import REPORT
 from murmuration.experiments.python.stored import RunsInFolders, read_runs
 from murmuration.experiments.statistics import combine_by_label
-from murmuration.reports.page import Page, render
+from murmuration.reports.page import Page
 from murmuration.simulation.results import snapshots
 
-#: Points of a line on a page that does not leave this host: a zoom shows every one of them.
-POINTS_VIEWED = 100_000
 
-
-def view_text(places: Sequence[Path]) -> str:
-    """The HTML of these places. The folder of a study has a page of its own, which is shown as it
-    is; runs are drawn again, in full."""
+def read_page(places: Sequence[Path]) -> Page | str:
+    """The page of these places. The folder of a study has a page of its own, whose text is given as
+    it is; runs are drawn again."""
     if len(places) == 1 and not _is_run(places[0]):
-        report = places[0] if places[0].suffix == ".html" else places[0] / REPORT
+        report = _report_of(places[0])
         if report.is_file():
             return report.read_text()
         if not places[0].exists():
             raise InputError(f"{places[0]}: no such file or folder")
-    return render(page_of(read_runs(places)), POINTS_VIEWED)
+    return page_of(read_runs(places))
+
+
+def _report_of(place: Path) -> Path:
+    """The page of a folder, or of the folder that a file of a study (`plan.json`) lies in."""
+    if place.suffix == ".html":
+        return place
+    return (place.parent if place.suffix == ".json" else place) / REPORT
 
 
 def _is_run(place: Path) -> bool:
