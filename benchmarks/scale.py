@@ -2,287 +2,167 @@
 is taken (the paper's 5.5.6, figure 5.10).
 
     python benchmarks/scale.py [--nodes 1000 10000 50000] [--frameworks 200] [--plot F.svg]
+        [--keep RESULTS.json] [--virtual]
 
-The master is the one that ships: its state machine, its vetting, its frames, its store in SQLite.
-Every message to and from it is encoded and decoded as on a connection. Node agents and frameworks
-are emulated and cost it nothing, as if they ran on hosts of their own.
+A master in a process of its own, with its store in SQLite on the disk, and real connections: node
+agents share some, every framework has its own, at most 500 in all. The other end of all of them is
+one process (`scale_emulator.py`) whose tasks only take their time: N(30 s, 10 s), two per node. The
+probe is a framework of its own with one task of ten seconds: from its first word, its connection
+included, to the news of the end.
 
-Time is virtual, and the master's CPU time is charged to it: while it works, messages wait; what it
-answers leaves when that CPU time has passed. So the figures are those of a master with a core of
-its own, whatever else this machine does. Tasks last N(30 s, 10 s), two per node. The probe is a
-framework of its own with one task of ten seconds: from its first word to the news of the end.
+With `--virtual` there are no sockets, and time is the CPU time of the master (`scale_virtual.py`):
+the figures of a master with a core of its own, on a machine that has none to spare.
+
+`--keep` adds the results to a file; whatever it has of other sizes is drawn too.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import heapq
-import math
 import os
-import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
+import msgspec
+import scale_virtual
+from scale_emulator import Load, Outcome
 
-from murmuration.base.resources import Resources
+from murmuration.base.errors import InputError
 from murmuration.experiments.figures.convert import save_figure
-from murmuration.placement.registry import resolve
 from murmuration.reports.figures import Chart, Series
-from murmuration.runtime.master.vetting import find_fault, tidy
-from murmuration.runtime.net.wire import decode, encode
-from murmuration.runtime.store.interface import Entry
-from murmuration.runtime.store.sqlite import SqliteStore
-from murmuration.schedulers.agent import Message, Note, Send, Wake
-from murmuration.schedulers.central.master import CentralMaster, CentralSettings
-from murmuration.schedulers.central.messages import (
-    AgentJoined,
-    Ended,
-    EndRecorded,
-    FromAgent,
-    Heartbeat,
-    Launch,
-    Order,
-    RunEnded,
-    RunStarted,
-)
-from murmuration.schedulers.offers.messages import (
-    Register,
-    ReplyToOffer,
-    ResourceOffer,
-    SetNeedsOffers,
-    Status,
-    StatusUpdate,
-    Task,
-)
+from murmuration.runtime.net.directory import FolderDirectory, Leader
+from murmuration.runtime.options import MasterOptions
 
-CPU, GB = 1_000_000, 10**9
-#: A message is under way for this long.
-HOP_S = 0.0005
-MEAN_S, DEVIATION_S, PROBE_S = 30.0, 10.0, 10.0
 PAPER_S, GOAL_S, MEMORY_GB = 1.0, 0.2, 2.0
-#: What a turn writes is on disk after this; what rests on it leaves then.
-DISK_S = 0.002
+#: Connections of node agents; with 200 frameworks and the probes they are fewer than 500.
+CONNECTIONS = 250
 #: A node agent's lease; it is heard twelve times in that.
 LEASE_S = 600.0
-REQUEST = (CPU, GB)
-#: From the moment when all slots are taken to the first probe, and from one probe to the next.
-SETTLE_S, APART_S = 5.0, 0.5
+START_S = 60.0
+
+Results = dict[str, float]
 
 
-def clock_cost_s() -> float:
-    """What asking for the CPU time costs itself."""
-    times = [time.process_time() for _ in range(2001)]
-    return statistics.median(b - a for a, b in pairwise(times))
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-class Paced:
-    """A master whose CPU time is the time."""
-
-    def __init__(self, folder: Path, nodes: int, frameworks: int, seed: int) -> None:
-        self.now, self.cpu_s = 0.0, 0.0
-        self.rng = np.random.default_rng(seed)
-        settings = CentralSettings(
-            Resources(), resolve("first-fit"), agent_timeout_s=LEASE_S, margin_s=60.0
-        )
-        self.master, self.store = CentralMaster(settings, seed), SqliteStore(folder / "store.db")
-        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._posted = self._lines = 0
-        self._inbox: list[tuple[str, bytes]] = []
-        self._turn_is_due = False
-        self.names = [f"n{k}" for k in range(nodes)]
-        self.frameworks = [f"f{k}" for k in range(frameworks)]
-        self.launched = 0
-        self.ended: dict[str, float] = {}
-        self._serial, self._clock_s = 0, clock_cost_s()
-        self._is_filling = True
-        self._find = lambda framework, run: None
-        # Waiting for the disk is charged as `DISK_S`, so that a busy disk changes nothing here.
-        self.store._db.execute("PRAGMA synchronous = OFF")
-        self.master.handle(self.store.recover(seed), 0.0)
-
-    # Time.
-
-    def at(self, when: float, call: Callable[..., None], *arguments: Any) -> None:
-        self._posted += 1
-        heapq.heappush(self._queue, (when, self._posted, call, arguments))
-
-    def run(self, until: float) -> None:
-        while self._queue and self._queue[0][0] <= until:
-            when, _, call, arguments = heapq.heappop(self._queue)
-            self.now = max(self.now, when)
-            call(*arguments)
-        self.now = max(self.now, until)
-
-    # The master.
-
-    def send(self, message: Message, node: str = "", delay_s: float = 0.0) -> None:
-        """Somebody says something to the master."""
-        self.at(self.now + delay_s + HOP_S, self._arrive, node, encode(message, node)[4:])
-
-    def _arrive(self, node: str, frame: bytes) -> None:
-        self._inbox.append((node, frame))
-        self._take_turn(self.now)
-
-    def _take_turn(self, when: float) -> None:
-        if not self._turn_is_due:
-            self._turn_is_due = True
-            self.at(max(when, self.now), self._turn)
-
-    def _turn(self) -> None:
-        """All that has arrived, as the driver does; the CPU time it takes passes."""
-        inbox, self._inbox = self._inbox, []
-        began = time.process_time()
-        effects, entries = [], []
-        for _, frame in inbox:
-            _, _, message = decode(frame)
-            if isinstance(message, FromAgent):
-                assert not find_fault(message, 2, self._find)
-                message = tidy(message)
-            effects += self._handle(message, entries)
-        if self.master.due <= self.now:
-            effects += self._handle(Wake(), entries)
-        self.store.write(entries)
-        frames = [(e.to, encode(e.message, e.to)) for e in effects if isinstance(e, Send)]
-        took_s = max(0.0, time.process_time() - began - self._clock_s)
-        self.cpu_s += took_s
-        self.at(self.now + took_s, self._end_turn)
-        self.at(self.now + took_s + DISK_S, self._send_all, frames)
-
-    def _handle(self, message: Message, entries: list[Entry]) -> list[Any]:
-        if not isinstance(message, Heartbeat):
-            self._log(entries, "event", message)
-        effects = self.master.handle(message, self.now)
-        for effect in effects:
-            if isinstance(effect, Note):
-                self._log(entries, "fact", effect.fact)
-        return effects
-
-    def _log(self, entries: list[Entry], side: Any, value: Any) -> None:
-        self._lines += 1
-        entries.append(Entry(self._lines, self.now, side, value))
-
-    def _send_all(self, frames: list[tuple[str, bytes]]) -> None:
-        for to, frame in frames:
-            self.at(self.now + HOP_S, self._deliver, to, decode(frame[4:])[2])
-
-    def _end_turn(self) -> None:
-        self._turn_is_due = False
-        if self._inbox:
-            self._take_turn(self.now)
-        elif self.master.due < math.inf:
-            self.at(max(self.master.due, self.now), self._wake)
-
-    def _wake(self) -> None:
-        if self.master.due <= self.now:
-            self._take_turn(self.now)
-
-    # Node agents and frameworks.
-
-    def _deliver(self, to: str, message: Message) -> None:
-        match message:
-            case Launch(framework=framework, run=run, order=order):
-                self.launched += 1
-                self.send(RunStarted(to, framework, run, 1), to)
-                ended = Ended(framework, run, Status.FINISHED, 0, None, "")
-                assert order.duration_s is not None
-                self.send(RunEnded(to, ended, 1), to, order.duration_s)
-            case ResourceOffer():
-                self._reply(message)
-            case StatusUpdate(task=task, status=Status.FINISHED):
-                self.ended[task] = self.now
-            case EndRecorded() | _:
-                pass
-
-    def _reply(self, offer: ResourceOffer) -> None:
-        name, tasks = offer.framework, []
-        for part in offer.slices:
-            for _ in range(min(a // r for a, r in zip(part.unlimited, REQUEST, strict=True))):
-                self._serial += 1
-                lasts_s = max(1.0, float(self.rng.normal(MEAN_S, DEVIATION_S)))
-                if self._is_filling:
-                    # What is left of a task that began some time ago.
-                    lasts_s *= float(self.rng.random())
-                is_probe = name.startswith("probe")
-                if is_probe and tasks:
-                    break
-                task = name if is_probe else f"t{self._serial}"
-                order = Order(("x",), duration_s=PROBE_S if is_probe else lasts_s)
-                tasks.append(Task(task, part.node, REQUEST, payload=order))
-        if name.startswith("probe"):
-            self.send(SetNeedsOffers(name, False))
-        self.send(ReplyToOffer(name, offer.offer, tuple(tasks)))
-
-    # The study.
-
-    def fill(self) -> None:
-        """All agents join, and all slots are taken."""
-        total = {"cpu": 2 * CPU, "memory": 2 * GB}
-        for name in self.frameworks:
-            self.send(Register(name))
-            self.send(SetNeedsOffers(name, True))
-        for k, name in enumerate(self.names):
-            self.send(AgentJoined(name, name, 1, total), name, 5.0 * k / len(self.names))
-            self.at(10.0 + LEASE_S / 12 * k / len(self.names), self._beat, name, 1)
-        self.run(6.0)
-        while self._inbox or self._turn_is_due:
-            self.run(self.now + 1.0)
-        while self.launched < 2 * len(self.names):
-            self.run(self.now + 0.1)
-        self._is_filling = False
-        self.run(self.now + SETTLE_S)
-
-    def _beat(self, name: str, serial: int) -> None:
-        self.send(Heartbeat(name, 1, serial), name)
-        self.at(self.now + LEASE_S / 12, self._beat, name, serial + 1)
-
-    def probe(self, count: int) -> list[float]:
-        """The extra delays of so many tasks of ten seconds, one framework each."""
-        began: dict[str, float] = {}
-        for k in range(count):
-            name = f"probe{k}"
-            began[name] = self.now
-            self.send(Register(name))
-            self.send(SetNeedsOffers(name, True))
-            self.run(self.now + APART_S)
-        while not began.keys() <= self.ended.keys():
-            self.run(self.now + 0.05)
-            assert self.now < max(began.values()) + 300.0, "a probe never ended"
-        return [self.ended[name] - at - PROBE_S for name, at in began.items()]
+def peak_gb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 2**20
+    raise AssertionError("a process has a peak of memory")
 
 
-def measure(nodes: int, frameworks: int, probes: int, seed: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        paced = Paced(Path(folder), nodes, frameworks, seed)
-        wall = time.monotonic()
-        paced.fill()
-        launched, began, cpu_s = paced.launched, paced.now, paced.cpu_s
-        delays = paced.probe(probes)
-        seconds = paced.now - began
-        rate = (paced.launched - launched) / seconds
-        used = (paced.cpu_s - cpu_s) / seconds
-        memory_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        result = {
-            "nodes": nodes,
-            "median_s": statistics.median(delays),
-            "largest_s": max(delays),
-            "tasks_per_s": rate,
-            "core": used,
-            "cpu_ms_per_task": 1000.0 * used / rate,
-            "memory_gb": memory_gb,
-            "wall_s": time.monotonic() - wall,
-        }
-        paced.store.close()
-    return result
+class RealMaster(NamedTuple):
+    pid: int
+    address: str
+    token: str
 
 
-def draw(results: list[dict[str, float]], path: Path) -> None:
+@contextmanager
+def real_master(folder: Path) -> Iterator[RealMaster]:
+    """A master of its own, as it ships."""
+    directory = FolderDirectory(folder)
+    directory.create()
+    options = MasterOptions(folder=str(folder), agent_timeout_s=LEASE_S)
+    text = msgspec.json.encode(options).decode()
+    command = [sys.executable, "-m", "murmuration.runtime.master.process", text]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        frames = await_leader(directory).frames
+        token = directory.credentials().token
+        yield RealMaster(process.pid, f"{frames.host}:{frames.port}", token)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def await_leader(directory: FolderDirectory) -> Leader:
+    end = time.monotonic() + START_S
+    while True:
+        try:
+            return directory.leader()
+        except InputError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
+def run_load(master: RealMaster, load: Load) -> tuple[Outcome, float, float]:
+    """What the emulator saw while all slots were taken, and the CPU seconds of the master and all
+    seconds then."""
+    emulator = Path(__file__).with_name("scale_emulator.py")
+    command = [sys.executable, str(emulator), master.address, master.token]
+    command.append(msgspec.json.encode(load).decode())
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "full\n", "the emulator has failed"
+        before, began = cpu_seconds(master.pid), time.monotonic()
+        outcome = msgspec.json.decode(process.stdout.readline(), type=Outcome)
+        return outcome, cpu_seconds(master.pid) - before, time.monotonic() - began
+    finally:
+        process.kill()
+        process.wait()
+
+
+def measure(nodes: int, frameworks: int, probes: int, seed: int) -> Results:
+    connections = min(CONNECTIONS, nodes)
+    load = Load(nodes, connections, frameworks, probes, seed, LEASE_S / 12)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as base, real_master(Path(base) / "cluster") as master:
+        outcome, cpu_s, seconds = run_load(master, load)
+        memory_gb = peak_gb(master.pid)
+    assert not outcome.lost, f"{outcome.lost} tasks were lost"
+    return {
+        "nodes": nodes,
+        "connections": connections + frameworks,
+        "median_s": statistics.median(outcome.delays_s),
+        "largest_s": max(outcome.delays_s),
+        "tasks_per_s": outcome.launched / outcome.seconds,
+        "messages_per_s": (outcome.received + outcome.sent) / outcome.seconds,
+        "core": cpu_s / seconds,
+        "cpu_ms_per_task": 1000.0 * cpu_s / outcome.launched,
+        "emulator_core": outcome.cpu_s / outcome.seconds,
+        "memory_gb": memory_gb,
+        "load": os.getloadavg()[0],
+        "wall_s": time.monotonic() - began,
+    }
+
+
+def tell(r: Results) -> None:
+    print(
+        f"{r['nodes']:>7,.0f} nodes: extra delay median {r['median_s']:.3f} s, largest "
+        f"{r['largest_s']:.3f} s (goal {GOAL_S:g} s, the paper {PAPER_S:g} s, ratio "
+        f"{r['median_s'] / PAPER_S:.2f}); {r['tasks_per_s']:,.0f} tasks/s, "
+        f"{r['cpu_ms_per_task']:.3f} CPU ms each, {r['core']:.2f} of a core; "
+        f"{r['memory_gb']:.2f} GB (goal {MEMORY_GB:g} GB); took {r['wall_s']:.0f} s",
+        flush=True,
+    )
+
+
+def keep(results: list[Results], path: Path | None) -> list[Results]:
+    """These and what a file has of other sizes, by size; written there."""
+    if path is None:
+        return results
+    older = msgspec.json.decode(path.read_bytes(), type=list[Results]) if path.exists() else []
+    by_size = {r["nodes"]: r for r in (*older, *results)}
+    merged = [by_size[nodes] for nodes in sorted(by_size)]
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(merged), indent=1) + b"\n")
+    return merged
+
+
+def draw(results: list[Results], path: Path) -> None:
     xs = [each["nodes"] for each in results]
     series = (
         Series("median", xs, [each["median_s"] for each in results], markers=True),
@@ -308,23 +188,19 @@ def main() -> None:
     parser.add_argument("--frameworks", type=int, default=200)
     parser.add_argument("--probes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--virtual", action="store_true")
+    parser.add_argument("--keep", type=Path)
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
-    results: list[dict[str, float]] = []
-    print(f"load {os.getloadavg()[0]:.1f}; time is the master's CPU time")
+    results: list[Results] = []
+    how = "time is the master's CPU time" if options.virtual else "over sockets, in real time"
+    print(f"load {os.getloadavg()[0]:.1f}; {how}")
     for nodes in options.nodes:
-        r = measure(nodes, options.frameworks, options.probes, options.seed)
+        run = scale_virtual.measure if options.virtual else measure
+        results.append(run(nodes, options.frameworks, options.probes, options.seed))
         gc.collect()
-        results.append(r)
-        print(
-            f"{nodes:>7,} nodes: extra delay median {r['median_s']:.3f} s, largest "
-            f"{r['largest_s']:.3f} s (goal {GOAL_S:g} s, the paper {PAPER_S:g} s, ratio "
-            f"{r['median_s'] / PAPER_S:.2f}); {r['tasks_per_s']:,.0f} tasks/s, "
-            f"{r['cpu_ms_per_task']:.3f} CPU ms each, {r['core']:.2f} of a core; "
-            f"{r['memory_gb']:.2f} GB with the emulation (goal {MEMORY_GB:g} GB); "
-            f"took {r['wall_s']:.0f} s",
-            flush=True,
-        )
+        tell(results[-1])
+    results = keep(results, options.keep)
     if options.plot is not None:
         draw(results, options.plot)
 

@@ -12,8 +12,9 @@ from murmuration.base.random import generator
 from murmuration.schedulers.offers.allocators import (
     ALLOCATORS,
     drf,
-    drf_of_many,
+    drf_of_shares,
     find_revocable,
+    find_shares,
     keep_entitled,
     lottery,
     priority,
@@ -113,5 +114,7 @@ def test_many_frameworks_are_compared_as_few_are(data: st.DataObject, frameworks
         data.draw(st.lists(st.integers(1, 5), min_size=frameworks, max_size=frameworks)), float
     )
     total = np.array(data.draw(st.lists(st.sampled_from([0, 7, 100]), min_size=2, max_size=2)))
-    given_ = (rows(), rows(), total, weight, wants, 0.0)
-    assert drf_of_many(*given_) == drf(*given_)
+    allocated, offered = rows(), rows()
+    shares = find_shares(allocated + offered, total)
+    chosen = drf(allocated, offered, total, weight, wants, 0.0)
+    assert drf_of_shares(shares, weight, wants) == chosen

@@ -97,7 +97,8 @@ def tidy(message: FromAgent) -> FromAgent:
         case RunHealth(reason=reason):
             return msgspec.structs.replace(message, reason=_tidy_text(reason))
         case RunEnded(ended=ended):
-            return msgspec.structs.replace(message, ended=_tidy_end(ended))
+            tidied = _tidy_end(ended)
+            return message if tidied is ended else msgspec.structs.replace(message, ended=tidied)
         case AgentJoined(ended=ended_runs) if ended_runs:
             return msgspec.structs.replace(message, ended=tuple(map(_tidy_end, ended_runs)))
         case Heartbeat(usage=usage) if usage:
@@ -111,6 +112,8 @@ def tidy(message: FromAgent) -> FromAgent:
 
 
 def _tidy_text(text: str) -> str:
+    if len(text) <= REASON_MAX and text.isprintable():
+        return text
     return "".join(sign if sign.isprintable() else " " for sign in text[:REASON_MAX])
 
 

@@ -23,6 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from murmuration.schedulers.central.memory import Key, Row
 from murmuration.schedulers.central.messages import Recover
 
@@ -38,8 +40,7 @@ class Deposed(Exception):  # noqa: N818 - it is an answer, not a fault
     """A later master has started on this store; this one must stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One line of the log. Numbers grow by one."""
 
     number: int

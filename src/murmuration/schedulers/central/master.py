@@ -123,7 +123,10 @@ class CentralMaster(MasterState):
 
     def handle(self, event: Message, now: float) -> list[Effect]:
         """Take one event; return what it causes, facts first."""
-        is_wanted = self._changed or self._next_try_s <= now
+        # Whether it is time to place is asked only if there is something to place, or to be woken
+        # for.
+        is_asked = type(event) is Wake or bool(self.jobs.queue)
+        is_wanted = self._changed or (is_asked and self._next_try_s <= now)
         self._now, self._notes, self._effects = now, [], []
         if type(event) is Wake:
             self._wake(is_wanted)
@@ -430,7 +433,7 @@ class CentralMaster(MasterState):
             self.jobs.end(ended, self._now)
         if ended.node_fault:
             self._rest(node, ended.reason)
-        self._send(node, lambda session: EndRecorded(session, ended.framework, ended.run))
+        self._send(node, EndRecorded, ended.framework, ended.run)
 
     # The ledger.
 
@@ -479,25 +482,20 @@ class CentralMaster(MasterState):
             self.jobs.place(*self._proposed.pop(task.task), self._now)
         # What came over a wire or out of a log is not typed yet: payloads belong to the frameworks.
         typed = order if isinstance(order, Order) else msgspec.convert(order, Order)
-        self._send(
-            task.node,
-            lambda session: Launch(session, message.framework, task.task, task.request, typed),
-        )
+        self._send(task.node, Launch, message.framework, task.task, task.request, typed)
 
     def _stop(self, message: StopTask) -> None:
         entry = self.jobs.runs.get(message.task) if message.framework == JOBS else None
         if entry is not None and not entry[1].stopped_for:
             self.jobs.stop(*entry, "revoked: another scheduler was promised its room")
         reason = entry[1].stopped_for if entry is not None else "killed"
-        self._send(
-            message.node, lambda session: Stop(session, message.framework, message.task, reason)
-        )
+        self._send(message.node, Stop, message.framework, message.task, reason)
 
-    def _send(self, node: str, message: Callable[[int], ToAgent]) -> None:
+    def _send(self, node: str, kind: Callable[..., ToAgent], *content: object) -> None:
+        """A message to a node that is there: its session first, what it says, the term last."""
         record = self.nodes.get(node)
         if record is not None:
-            order = msgspec.structs.replace(message(record.session), term=self.leases.term)
-            self._effects.append(Send(node, order))
+            self._effects.append(Send(node, kind(record.session, *content, self.leases.term)))
 
     # Time.
 

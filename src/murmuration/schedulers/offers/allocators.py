@@ -37,15 +37,18 @@ def drf(
     return chosen
 
 
-def drf_of_many(
-    allocated: Array, offered: Array, total: Array, weight: Array, wants: Array, draw: float
-) -> int:
-    """`drf` for many frameworks, without a loop over them; the same choice, bit by bit."""
+def find_shares(amounts: Array, total: Array) -> Array:
+    """The dominant share of each row of amounts."""
     has = total > 0
-    shares = ((allocated + offered)[:, has] / total[has]).max(axis=1, initial=0.0) / weight
-    shares[~wants] = np.inf
-    chosen = int(shares.argmin())
-    return chosen if wants[chosen] else -1
+    shares: Array = (amounts[:, has] / total[has]).max(axis=1, initial=0.0)
+    return shares
+
+
+def drf_of_shares(shares: Array, weight: Array, wants: Array) -> int:
+    """`drf` for who knows the dominant shares already; the same choice, bit by bit."""
+    if not wants.any():
+        return -1
+    return int(np.where(wants, shares / weight, np.inf).argmin())
 
 
 def priority(

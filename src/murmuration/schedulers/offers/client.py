@@ -27,9 +27,16 @@ class Client:
     commit: tuple[int, tuple[str, ...]] | None = None
 
     @property
-    def takes_all(self) -> bool:
-        """Whether it needs offers and refuses none."""
-        return self.needs and not self.refused and self.filters is NO_FILTERS
+    def takes_any(self) -> bool:
+        """Whether it needs offers, and of whatever nodes."""
+        return self.needs and self.filters is NO_FILTERS
+
+    def forget_refusal(self, node: str, now: float) -> bool:
+        """Drop what it refused of a node if that does not count any more; whether it does not."""
+        if node in self.refused and now < self.refused[node][0]:
+            return False
+        self.refused.pop(node, None)
+        return True
 
     def looks_at(self, part: Slice, now: float) -> bool:
         """Whether it would look at an offer of this slice; a filtered resource is as good as a

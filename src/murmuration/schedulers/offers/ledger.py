@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.schedulers.offers.allocators import find_shares
 from murmuration.schedulers.offers.messages import Slice, Task, Vector
 
 Key = tuple[str, str]
@@ -55,29 +55,50 @@ class Ledger:
     #: Nodes that have something left of the first resource, or never had any of it: of no other can
     #: anything be offered. Kept so that nobody has to look at all of them.
     with_room: set[str] = field(default_factory=set)
-    #: The row of each framework in the arrays.
+    #: The row of each framework in the arrays, and who has each row.
     position: dict[str, int] = field(default_factory=dict)
+    frameworks: list[str] = field(default_factory=list)
     _added: int = 0
     total: NDArray[np.int64] = field(init=False)
-    allocated: NDArray[np.int64] = field(init=False)
-    offered: NDArray[np.int64] = field(init=False)
+    #: One number changes at a time, and lists are quicker for that than arrays.
+    _allocated: list[list[int]] = field(default_factory=list)
+    _offered: list[list[int]] = field(default_factory=list)
+    #: The dominant share of each framework, offers included; None when the total has changed.
+    _shares: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         self.total = np.zeros(self.resources, dtype=np.int64)
-        self.allocated = np.zeros((0, self.resources), dtype=np.int64)
-        self.offered = np.zeros((0, self.resources), dtype=np.int64)
+
+    @property
+    def allocated(self) -> NDArray[np.int64]:
+        """What each framework holds."""
+        return np.array(self._allocated, dtype=np.int64).reshape(-1, self.resources)
+
+    @property
+    def offered(self) -> NDArray[np.int64]:
+        """What each framework has been offered and has not answered."""
+        return np.array(self._offered, dtype=np.int64).reshape(-1, self.resources)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The dominant share of each framework, offers included."""
+        if self._shares is None:
+            self._shares = find_shares(self.allocated + self.offered, self.total)
+        return self._shares
 
     def add_framework(self, framework: str) -> None:
         self.position[framework] = len(self.position)
-        empty = np.zeros((1, self.resources), dtype=np.int64)
-        self.allocated = np.concatenate([self.allocated, empty])
-        self.offered = np.concatenate([self.offered, empty])
+        self.frameworks.append(framework)
+        self._allocated.append([0] * self.resources)
+        self._offered.append([0] * self.resources)
+        self._shares = None
 
     def add_node(self, node: str, total: Vector, is_open: bool = True) -> None:
         columns = self._columns(total)
         self._added += 1
         self.nodes[node] = LedgerRow(columns, list(columns), open=is_open, serial=self._added)
         self.total += np.array(total)
+        self._shares = None
         self.with_room.add(node)
 
     def drop_node(self, node: str) -> list[Held]:
@@ -85,6 +106,7 @@ class Ledger:
         taken back before."""
         lost = [self.end(key) for key in list(self.nodes[node].tasks)]
         self.total -= np.array(self.nodes.pop(node).columns[: self.resources])
+        self._shares = None
         self.with_room.discard(node)
         return lost
 
@@ -100,12 +122,12 @@ class Ledger:
         """A slice is on offer: it counts toward the framework's share and is out of everyone else's
         reach."""
         self._change(part.node, self._both(part), -1)
-        self._count(self.offered, framework, part.amount, +1)
+        self._count(self._offered, framework, part.amount, +1)
 
     def give_back(self, framework: str, part: Slice) -> None:
         """A slice is no longer on offer."""
         self._change(part.node, self._both(part), +1)
-        self._count(self.offered, framework, part.amount, -1)
+        self._count(self._offered, framework, part.amount, -1)
 
     def start(self, framework: str, task: Task) -> None:
         held = Held(framework, task, self.cost(task))
@@ -113,14 +135,14 @@ class Ledger:
         row.tasks[framework, task.task] = self.tasks[framework, task.task] = held
         row.sequence += 1
         self._change(task.node, held.cost, -1)
-        self._count(self.allocated, framework, task.request, +1)
+        self._count(self._allocated, framework, task.request, +1)
 
     def end(self, key: Key) -> Held:
         held = self.tasks.pop(key)
         row = self.nodes[held.task.node]
         del row.tasks[key]
         self._change(held.task.node, held.cost, +1)
-        self._count(self.allocated, held.framework, held.task.request, -1)
+        self._count(self._allocated, held.framework, held.task.request, -1)
         return held
 
     def resize(self, key: Key, request: Vector) -> str:
@@ -156,6 +178,8 @@ class Ledger:
             has_room = row.available[0] > 0 or row.columns[0] == 0
             assert has_room == (node in self.with_room), f"{node}: its room is not known"
         assert (allocated == self.allocated).all(), "a framework's tasks do not add up"
+        shares = find_shares(allocated + offered, self.total)
+        assert (shares == self.shares).all(), "a framework's share is not that of its amounts"
         assert (offered == self.offered).all(), "a framework's offers do not add up"
 
     def in_order(self) -> list[str]:
@@ -178,10 +202,18 @@ class Ledger:
     def _both(self, part: Slice) -> Vector:
         return part.amount + part.unlimited if self.short_share else part.amount
 
-    def _count(self, array: NDArray[Any], framework: str, amount: Vector, sign: int) -> None:
-        row = self.position[framework]
-        for r, value in enumerate(amount):
-            array[row, r] += sign * value
+    def _count(self, table: list[list[int]], framework: str, amount: Vector, sign: int) -> None:
+        at = self.position[framework]
+        _add(table[at], amount, sign)
+        if self._shares is not None:
+            # As `find_shares` does it, for one row.
+            share = 0.0
+            for held, offered, total in zip(
+                self._allocated[at], self._offered[at], self.total.tolist(), strict=True
+            ):
+                if total > 0:
+                    share = max(share, float(held + offered) / float(total))
+            self._shares[at] = share
 
 
 def _add(row: list[int], amount: Vector, sign: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.schedulers.agent import Effect, Message, Send, Wake
-from murmuration.schedulers.offers.allocators import Allocator, drf, drf_of_many, keep_entitled
+from murmuration.schedulers.offers.allocators import Allocator, drf, drf_of_shares, keep_entitled
 from murmuration.schedulers.offers.client import Client
 from murmuration.schedulers.offers.ledger import Key, Ledger, fits
 from murmuration.schedulers.offers.messages import (
@@ -60,8 +61,6 @@ from murmuration.schedulers.offers.transactions import accept_tasks
 
 #: Ends that are remembered for frameworks that were away when they were told.
 ENDS_MAX = 10_000
-#: From so many frameworks on, shares are compared as arrays.
-MANY = 8
 
 Wanting = NDArray[np.bool_]
 
@@ -96,6 +95,8 @@ class Master:
         self.clients: dict[str, Client] = {}
         self.weight = np.zeros(0)
         self.guaranteed = np.zeros(0)
+        #: Who was promised a share, with its row in the arrays.
+        self._entitled: dict[str, int] = {}
         #: Tasks told to stop that still hold their resources, with what their framework will be
         #: told.
         self.stopping: dict[Key, tuple[Status, str]] = {}
@@ -105,7 +106,7 @@ class Master:
         #: over knows that only when every node has joined or has ended its tasks.
         self.knows_all_s = -math.inf
         #: How the last tasks ended, the oldest first.
-        self._ends: dict[Key, StatusUpdate] = {}
+        self._ends: OrderedDict[Key, StatusUpdate] = OrderedDict()
         self._rng = rng
         self._now = 0.0
         self._out: list[Effect] = []
@@ -114,13 +115,15 @@ class Master:
         self._timers: list[tuple[float, int, str, Any]] = []
         self._serial = 0
         self._round_set = False
-        #: Who takes any offer, and who has to be asked; None if that has changed.
+        #: Who may have refused something of a node; only they are asked about it again.
+        self._refusers: dict[str, set[str]] = {}
+        #: Who takes any offer that it has not refused, and who has to be asked; None if that has
+        #: changed.
         self._wanting: tuple[Wanting, list[tuple[int, Client]]] | None = None
 
     def handle(self, event: Message, now: float) -> list[Effect]:
         """Take one event; return the messages it causes, in order."""
         self._now, self._out = now, []
-        self._run_timers()
         _ON[type(event)](self, event)
         if self._changed and not self.rules.period_s:
             self._offer_round()
@@ -129,7 +132,7 @@ class Master:
             self._set_timer(
                 (math.floor(now / self.rules.period_s) + 1) * self.rules.period_s, "round", None
             )
-        if self.rules.revoke_after_s < math.inf:
+        if self._entitled and self.rules.revoke_after_s < math.inf:
             self._revoke()
         return self._out
 
@@ -140,7 +143,7 @@ class Master:
             heapq.heappop(self._timers)
         timer = self._timers[0][0] if self._timers else math.inf
         patience = self.rules.revoke_after_s
-        if patience == math.inf:
+        if patience == math.inf or not self._entitled:
             return timer
         # What is due already was tried in the last `handle`; it is tried again with the next event,
         # not by waking.
@@ -226,7 +229,7 @@ class Master:
         """Its framework may not be there to hear it: it is kept for when it asks."""
         self._ends[update.framework, update.task] = update
         if len(self._ends) > ENDS_MAX:
-            del self._ends[next(iter(self._ends))]
+            self._ends.popitem(last=False)
         self._call_back(update)
 
     # Schedulers of shared state (6.1).
@@ -278,6 +281,9 @@ class Master:
         self._take_back_all(event.framework)
         position = self.ledger.position[event.framework]
         self.weight[position], self.guaranteed[position] = event.weight, event.guaranteed
+        self._entitled = {
+            name: at for name, at in self.ledger.position.items() if self.guaranteed[at] > 0.0
+        }
 
     def _on_unregister(self, event: Unregister) -> None:
         self._client(event.framework)
@@ -379,7 +385,8 @@ class Master:
     def _refuse(self, framework: str, node: str, left: Vector, refuse_s: float) -> None:
         if self._is_worth_offering(node, left):
             until = self._now + refuse_s
-            self.clients[framework].refused[node], self._wanting = (until, left), None
+            self.clients[framework].refused[node] = until, left
+            self._refusers.setdefault(node, set()).add(framework)
             self._set_timer(until, "refusal", node)
 
     # Offers.
@@ -417,38 +424,48 @@ class Master:
             wants = self._settle_cleared(part.node, wants)
         if not wants.any():
             return None
-        ledger = self.ledger
-        if self.guaranteed.any():
+        ledger, allocator = self.ledger, self.rules.allocator
+        if self._entitled:
             keep_entitled(ledger.allocated + ledger.offered, ledger.total, self.guaranteed, wants)
         draw = self._rng.random()
-        allocator = self.rules.allocator
-        if allocator is drf and wants.size >= MANY:
-            allocator = drf_of_many
-        chosen = allocator(ledger.allocated, ledger.offered, ledger.total, self.weight, wants, draw)
-        return list(self.clients)[chosen] if chosen >= 0 else None
+        if allocator is drf:
+            chosen = drf_of_shares(ledger.shares, self.weight, wants)
+        else:
+            amounts = ledger.allocated, ledger.offered
+            chosen = allocator(*amounts, ledger.total, self.weight, wants, draw)
+        return ledger.frameworks[chosen] if chosen >= 0 else None
 
     def _sort_clients(self) -> tuple[Wanting, list[tuple[int, Client]]]:
-        """Which frameworks take whatever there is, and those of the others that need offers. Most
-        of the time most are of the first kind; they are found once, and only the others, who have
-        filters or have refused something, are asked about each slice."""
+        """Which frameworks take whatever they have not refused, and those of the others that need
+        offers. Most of the time most are of the first kind; they are found once, and only the
+        others, who have filters, are asked about each slice."""
         if self._wanting is None:
             clients = list(enumerate(self.clients.values()))
-            asked = [(f, c) for f, c in clients if c.needs and not c.takes_all]
-            self._wanting = np.array([c.takes_all for _, c in clients], bool), asked
+            asked = [(f, c) for f, c in clients if c.needs and not c.takes_any]
+            self._wanting = np.array([c.takes_any for _, c in clients], bool), asked
         return self._wanting
 
     def _is_wanted(self) -> bool:
         """Whether anybody needs offers."""
-        takes_all, asked = self._sort_clients()
-        return bool(asked) or bool(takes_all.any())
+        takes_any, asked = self._sort_clients()
+        return bool(asked) or bool(takes_any.any())
 
     def _find_wanting(self, part: Slice) -> Wanting:
         """Which frameworks would look at an offer of this slice."""
-        takes_all, asked = self._sort_clients()
-        wants = takes_all.copy()
+        takes_any, asked = self._sort_clients()
+        wants = takes_any.copy()
         for f, client in asked:
             wants[f] = client.looks_at(part, self._now)
+        for name in list(self._refusers.get(part.node, ())):
+            self._ask_refuser(name, part, wants)
         return wants
+
+    def _ask_refuser(self, name: str, part: Slice, wants: Wanting) -> None:
+        """Whether one that has refused something of this node would look at it now."""
+        client = self.clients[name]
+        if client.forget_refusal(part.node, self._now):
+            self._refusers[part.node].discard(name)
+        wants[self.ledger.position[name]] = client.looks_at(part, self._now)
 
     def _settle_cleared(self, node: str, wants: Wanting) -> Wanting:
         """A node with revoked tasks waits until they are gone; then it is the turn of whom they
@@ -498,10 +515,9 @@ class Master:
         """Frameworks that need offers, are below their guarantee, have none to answer and no node
         being cleared."""
         ledger = self.ledger
-        for position, (name, client) in enumerate(self.clients.items()):
-            # The cheap question first: this is asked after every event, heartbeats included, and
-            # most frameworks need nothing most of the time.
-            if not client.needs or name in self.cleared.values():
+        # Asked after every event: of those that were promised nothing, nobody is looked at.
+        for name, position in self._entitled.items():
+            if not self.clients[name].needs or name in self.cleared.values():
                 continue
             share = (ledger.allocated[position] / np.maximum(ledger.total, 1)).max(initial=0.0)
             if share < self.guaranteed[position] and not ledger.offered[position].any():
@@ -556,7 +572,10 @@ class Master:
         self._offer_round()
 
     def _on_wake(self, event: Wake) -> None:
-        """Timers have run already."""
+        """Only now: a driver wakes after all that has arrived. However late a busy master hears a
+        reply, it counts; else a master that falls behind would take back its offers, make them
+        again, and fall behind for ever."""
+        self._run_timers()
 
 
 _ON: dict[type, Callable[[Master, Any], None]] = {
