@@ -110,8 +110,7 @@ def change(meter: UsageMeter, facts: FactLog, nodes: int) -> None:
 
     for _ in range(int(MEASURED * nodes)):
         name = f"node-{random.randrange(nodes)}"
-        meter.nodes[name] = {"cpu": 8 * random.random(), "memory": 2**35 * random.random()}
-        meter._changed.add(name)
+        meter.nodes.set(name, 8 * random.random(), 2**35 * random.random())
     entries = []
     for k in range(FACTS):
         facts.index += 1

@@ -116,7 +116,7 @@ def test_what_a_recording_knows_is_what_the_master_said(dump: Dumped) -> None:
         assert history.at_s == sorted(history.at_s) and history.at_s[-1] == cluster.now()
         assert history.active[0] == 0 and history.active[-1] == 2 and history.waiting[-1] == 2
     # Only the dump says what was measured.
-    assert set(RecordedCluster(dump.file).meter.nodes) == {"n1", "n2"}
+    assert set(RecordedCluster(dump.file).meter.nodes.names) == {"n1", "n2"}
 
 
 def test_pages_of_a_cluster_are_not_written(dump: Dumped, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.schedulers.offers.effects import messages
 
 from murmuration.base.random import generator
@@ -147,6 +149,50 @@ def test_an_offer_is_rescinded_in_time_and_can_no_longer_launch() -> None:
     assert offers(out)[0].framework == "b"
     late = cluster.reply("a", offer.offer, Task("t", "n0", (1, 1)), now=10.5)
     assert late == [StatusUpdate("a", "t", Status.LOST, "the offer no longer stands")]
+
+
+def test_a_reply_that_a_busy_master_hears_late_still_counts() -> None:
+    cluster = Cluster(frameworks="a", timeout_s=5)
+    (offer,) = offers(cluster.needs("a"))
+    # It has arrived in time; the master was busy and has not been woken since.
+    said = cluster.reply("a", offer.offer, Task("t", "n0", (1, 1)), now=60.0)
+    assert LaunchTask("a", Task("t", "n0", (1, 1))) in said
+    assert not any(isinstance(m, OfferRescinded) for m in said)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["reply", "need", "filter", "leave", "wake"]),
+            st.sampled_from("abcd"),
+            st.integers(0, 2),
+        ),
+        max_size=40,
+    )
+)
+def test_who_is_asked_about_a_node_is_who_would_look_at_it(steps: list[Any]) -> None:
+    cluster = Cluster(nodes=3, frameworks="abcd", timeout_s=5)
+    master = cluster.master
+    for at, (what, name, size) in enumerate(steps):
+        now = 1.5 * at
+        match what:
+            case "reply":
+                for offer in [o for o in master.offers.values() if o.framework == name]:
+                    tasks = [Task(f"t{at}", offer.slices[0].node, (size, 1))] if size else []
+                    cluster.reply(name, offer.offer, *tasks, now=now, refuse_s=4.0 * size)
+            case "need":
+                cluster.tell(SetNeedsOffers(name, size > 0), now)
+            case "filter":
+                cluster.tell(SetFilters(name, Filters(at_least=(size, 0))), now)
+            case "leave":
+                cluster.tell(Unregister(name), now)
+            case "wake":
+                cluster.tell(Wake(), now)
+        for node in master.ledger.nodes:
+            free = master.ledger.available(node)
+            looking = [c.looks_at(free, master._now) for c in master.clients.values()]
+            assert master._find_wanting(free).tolist() == looking
 
 
 def test_an_offer_counts_toward_the_share() -> None:

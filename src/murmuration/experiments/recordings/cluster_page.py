@@ -114,11 +114,11 @@ class RecordedCluster:
             return
         with tarfile.open(place) as archive:
             for row in _read_listing(archive, "nodes.json").nodes or ():
-                self.meter.nodes[row.node] = dict(row.used)
+                self.meter.nodes.set(row.node, *(row.used.get(n, 0.0) for n in ("cpu", "memory")))
             for task in _read_listing(archive, "tasks.json").tasks or ():
                 if task.cpu_s is not None:
                     self.meter.runs[f"{task.task}.{task.run}"] = task.cpu_s, task.memory or 0
-        self.overview.columns.measure_all()
+        self.overview.columns.measure()
 
 
 def _read_listing(archive: tarfile.TarFile, name: str) -> Listing:

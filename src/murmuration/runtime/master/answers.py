@@ -10,7 +10,7 @@ import msgspec
 
 from murmuration.base.resources import Resources
 from murmuration.cluster.reasons import Explanation, PickedNode, ScoredNode
-from murmuration.runtime.master.usage import UsageMeter
+from murmuration.runtime.master.usage import NodeMeasures, UsageMeter
 from murmuration.schedulers.central.explain import (
     Trial,
     Why,
@@ -321,7 +321,7 @@ def _health(job: JobRecord, task: TaskRecord) -> str:
 
 
 def node_rows(
-    master: CentralMaster, used: dict[str, dict[str, float]], lease_left: dict[str, float]
+    master: CentralMaster, used: NodeMeasures, lease_left: dict[str, float]
 ) -> list[NodeRow]:
     resources, rows = master.settings.resources, []
     for name, node in sorted(master.nodes.items()):
@@ -346,7 +346,7 @@ def node_rows(
                 len(row.tasks) if row else 0,
                 natural(resources, node.total),
                 natural(resources, held),
-                used.get(name, {}),
+                used.get(name),
                 dict(node.attributes),
             )
         )

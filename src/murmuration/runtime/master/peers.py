@@ -286,6 +286,7 @@ class Peers:
     def _forget_session(self, connection: Connection, node: str) -> None:
         """Ignore a node on this connection from now on, and the end of the connection."""
         self._sessions.pop((node, connection.peer.sessions.pop(node, 0)), None)
+        self._meter.disconnect(node)
         if self._agents.get(node) is connection:
             del self._agents[node]
 

@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 
 #: CPU seconds so far and bytes of memory of each run.
 Usage = dict[str, tuple[float, int]]
+
+
+class NodeMeasures:
+    """The latest measurement of every node, a row each. Columns, so that who draws all nodes takes
+    them over at once."""
+
+    def __init__(self) -> None:
+        self._row: dict[str, int] = {}
+        self.names: list[str] = []
+        #: CPUs in use and bytes of memory.
+        self.columns = {"cpu": array("d"), "memory": array("d")}
+
+    def set(self, node: str, cpu: float, memory: float) -> None:
+        row = self._row.get(node)
+        if row is None:
+            row = self._row[node] = len(self.names)
+            self.names.append(node)
+            for column in self.columns.values():
+                column.append(0.0)
+        self.columns["cpu"][row], self.columns["memory"][row] = cpu, memory
+
+    def get(self, node: str) -> dict[str, float]:
+        """By the name of the resource; empty if it was never measured."""
+        row = self._row.get(node)
+        if row is None:
+            return {}
+        return {name: column[row] for name, column in self.columns.items()}
 
 
 class UsageMeter:
@@ -16,10 +44,9 @@ class UsageMeter:
         self.runs: Usage = {}
         #: CPUs in use by each run between its last two measurements.
         self.rates: dict[str, float] = {}
-        #: CPUs in use and bytes of memory by node.
-        self.nodes: dict[str, dict[str, float]] = {}
-        #: Nodes that were measured since somebody asked.
-        self._changed: set[str] = set()
+        self.nodes = NodeMeasures()
+        #: The runs that each node has told of last.
+        self._told: dict[str, tuple[str, ...]] = {}
         #: When each node was measured last, and the CPU seconds of its runs then.
         self._last: dict[str, tuple[float, float]] = {}
 
@@ -28,9 +55,10 @@ class UsageMeter:
     ) -> None:
         """A heartbeat brought the usage of all runs of a node; runs it had and that are not among
         them have ended."""
-        for run in [run for run in self.runs if run not in usage and is_on_node(run)]:
-            del self.runs[run]
-            self.rates.pop(run, None)
+        for run in self._told.get(node, ()):
+            if run not in usage and is_on_node(run):
+                self._forget(run)
+        self._told[node] = tuple(usage)
         cpu_s = sum(used[0] for used in usage.values())
         last_s, last_cpu_s = self._last.get(node, (now, cpu_s))
         for run, (used_s, _) in usage.items():
@@ -40,11 +68,13 @@ class UsageMeter:
         self.runs.update(usage)
         self._last[node] = now, cpu_s
         rate = max(0.0, cpu_s - last_cpu_s) / (now - last_s) if now > last_s else 0.0
-        memory = float(sum(used[1] for used in usage.values()))
-        self.nodes[node] = {"cpu": rate, "memory": memory}
-        self._changed.add(node)
+        self.nodes.set(node, rate, float(sum(used[1] for used in usage.values())))
 
-    def take_changed(self) -> set[str]:
-        """The nodes that were measured since this was asked last."""
-        changed, self._changed = self._changed, set()
-        return changed
+    def disconnect(self, node: str) -> None:
+        """Nobody measures what runs there until it joins again; it may never."""
+        for run in self._told.pop(node, ()):
+            self._forget(run)
+
+    def _forget(self, run: str) -> None:
+        self.runs.pop(run, None)
+        self.rates.pop(run, None)

@@ -63,11 +63,13 @@ class Ledger:
     #: One number changes at a time, and lists are quicker for that than arrays.
     _allocated: list[list[int]] = field(default_factory=list)
     _offered: list[list[int]] = field(default_factory=list)
-    #: The dominant share of each framework, offers included; None when the total has changed.
+    #: The sums of both, and the dominant share of each framework; None when the total has changed.
+    _taken: NDArray[np.int64] = field(init=False)
     _shares: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         self.total = np.zeros(self.resources, dtype=np.int64)
+        self._taken = np.zeros((0, self.resources), dtype=np.int64)
 
     @property
     def allocated(self) -> NDArray[np.int64]:
@@ -83,7 +85,7 @@ class Ledger:
     def shares(self) -> NDArray[np.float64]:
         """The dominant share of each framework, offers included."""
         if self._shares is None:
-            self._shares = find_shares(self.allocated + self.offered, self.total)
+            self._shares = find_shares(self._taken, self.total)
         return self._shares
 
     def add_framework(self, framework: str) -> None:
@@ -91,6 +93,7 @@ class Ledger:
         self.frameworks.append(framework)
         self._allocated.append([0] * self.resources)
         self._offered.append([0] * self.resources)
+        self._taken = np.concatenate([self._taken, np.zeros((1, self.resources), np.int64)])
         self._shares = None
 
     def add_node(self, node: str, total: Vector, is_open: bool = True) -> None:
@@ -205,15 +208,13 @@ class Ledger:
     def _count(self, table: list[list[int]], framework: str, amount: Vector, sign: int) -> None:
         at = self.position[framework]
         _add(table[at], amount, sign)
+        taken = [*map(int.__add__, self._allocated[at], self._offered[at])]
+        self._taken[at] = taken
         if self._shares is not None:
             # As `find_shares` does it, for one row.
-            share = 0.0
-            for held, offered, total in zip(
-                self._allocated[at], self._offered[at], self.total.tolist(), strict=True
-            ):
-                if total > 0:
-                    share = max(share, float(held + offered) / float(total))
-            self._shares[at] = share
+            parts = zip(taken, self.total.tolist(), strict=True)
+            shares = [float(amount) / float(total) for amount, total in parts if total > 0]
+            self._shares[at] = max(shares, default=0.0)
 
 
 def _add(row: list[int], amount: Vector, sign: int) -> None:

@@ -2,14 +2,15 @@
 
 A listing of 100,000 nodes as objects costs more than a second of a core; a page wants a new one
 each second. So there is one table of arrays, and a tick changes only the rows that something
-happened to: those of new facts, those that were measured, and a slice of the others in turn (tasks
-of schedulers from outside leave no facts). A picture is then one byte per node, worked out for all
-at once and kept for everybody who asks before the next tick.
+happened to: those of new facts, and a slice of the others in turn (tasks of schedulers from outside
+leave no facts). What was measured is columns already, and taken over whole. A picture is then one
+byte per node, worked out for all at once and kept for everybody who asks before the next tick.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ SHARE_FULL, SHARE_MAX = 200, 254
 SHOWS = ("required", "guaranteed", "used", "type", "state")
 
 Bytes = NDArray[np.uint8]
+NO_ROWS = np.zeros((0, 2), np.int64)
 Shares = NDArray[np.float64]
 
 
@@ -39,6 +41,9 @@ class NodeColumns:
         self.names: list[str] = []
         self._row: dict[str, int] = {}
         self._next = 0
+        #: The row here and the row of the meter of every node that was measured, and how many rows
+        #: of the meter were looked at for that.
+        self._measured, self._matched = NO_ROWS, 0
         self._kept: dict[tuple[str, str], bytes] = {}
         self._allocate(0)
 
@@ -60,7 +65,7 @@ class NodeColumns:
         if len(known) != len(nodes) or any((n in known) != (n in nodes) for n in concerned):
             self._rebuild()
             return
-        self._measure([name for name in self._meter.take_changed() if name in known])
+        self.measure()
         count = len(self.names)
         turn = range(self._next, min(self._next + SLICE, count))
         self._next = turn.stop if turn.stop < count else 0
@@ -72,24 +77,29 @@ class NodeColumns:
         self.names = sorted(self._master.nodes, key=natural_key)
         self._row = {name: row for row, name in enumerate(self.names)}
         self._next = 0
-        self._meter.take_changed()
+        self._measured, self._matched = NO_ROWS, 0
         self._allocate(len(self.names))
         self._read(self.names)
-        self.measure_all()
+        self.measure()
 
-    def measure_all(self) -> None:
-        """Take over what was measured, of every node."""
-        self._measure([name for name in self.names if name in self._meter.nodes])
-
-    def _measure(self, names: Sequence[str]) -> None:
-        """Take over what was measured on these nodes; one assignment for each resource."""
-        if not names:
-            return
-        rows = [self._row[name] for name in names]
-        used = [self._meter.nodes[name] for name in names]
+    def measure(self) -> None:
+        """Take over what was measured on all nodes; one assignment for each resource."""
+        measures = self._meter.nodes
+        if self._matched < len(measures.names):
+            self._match(measures.names)
+        rows, theirs = self._measured.T
         for k, resource in enumerate(self._resources.names):
-            amounts = np.array([amount.get(resource, 0.0) for amount in used])
-            self.used[rows, k] = amounts * self._resources.unit(resource)
+            if resource in measures.columns:
+                amounts = np.frombuffer(measures.columns[resource])[theirs]
+                self.used[rows, k] = amounts * self._resources.unit(resource)
+
+    def _match(self, names: Sequence[str]) -> None:
+        """Find the rows of nodes that were measured for the first time."""
+        new = enumerate(names[self._matched :], self._matched)
+        pairs = [(self._row[name], row) for row, name in new if name in self._row]
+        found = np.array(pairs, np.int64).reshape(-1, 2)
+        self._measured = np.concatenate([self._measured, found])
+        self._matched = len(names)
 
     def _read(self, names: Sequence[str]) -> None:
         """Take over what the master knows of these nodes."""
@@ -139,7 +149,7 @@ class NodeColumns:
         amounts = {"required": self.required, "guaranteed": self.guaranteed, "used": self.used}
         share = shares(amounts[show], self.total)
         column = _columns(self._resources.names, resource)
-        largest = share[:, column].max(axis=1, initial=0.0)
+        largest = reduce(np.maximum, share.T[column])
         steps: Bytes = np.minimum(np.rint(largest * SHARE_FULL), SHARE_MAX).astype(np.uint8)
         return steps
 
@@ -172,15 +182,20 @@ def allocation_types(
 ) -> Bytes:
     """`cluster.allocation_types.allocation_type` of all nodes at once."""
     share, has = shares(used, total), total > 0
-    overloaded = ((used > total) | (guaranteed > total)).any(axis=1)
-    full = ((share > FULL) & has).any(axis=1)
-    tight = (share >= TIGHT) & (share <= FULL) & has
-    loose = (share < TIGHT) & has
-    kinds = np.where(loose.any(axis=1), 4, 2)
-    kinds = np.where(tight.any(axis=1), kinds, 3)
+    overloaded = _of_any((used > total) | (guaranteed > total))
+    full = _of_any((share > FULL) & has)
+    tight = _of_any((share >= TIGHT) & (share <= FULL) & has)
+    loose = _of_any((share < TIGHT) & has)
+    kinds = np.where(loose, 4, 2)
+    kinds = np.where(tight, kinds, 3)
     kinds = np.where(full, 1, kinds)
     kinds = np.where(overloaded, 5, kinds)
     return np.where(idle, 0, kinds).astype(np.uint8)
+
+
+def _of_any(holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether it holds of any resource; by columns, of which there are few."""
+    return reduce(np.logical_or, holds.T)
 
 
 def natural_key(name: str) -> tuple[object, ...]:
