@@ -23,7 +23,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeGuard, get_args
 
 import msgspec
 
@@ -322,7 +322,7 @@ class Peers:
     def carry_out(self, effect: Send | Do) -> None:
         """Send a message of the master or do what it asks, if the other side is still there."""
         match effect:
-            case Send(to, message) if type(message) in TO_AGENT:
+            case Send(to, message) if _is_to_agent(message):
                 connection = self._sessions.get((to, message.session))
                 if connection is not None:
                     connection.send(message, to)
@@ -368,6 +368,10 @@ class Peers:
         except (TimeoutError, ConnectionError) as error:
             raise Refusal(503, f"{node} did not answer") from error
         return answer
+
+
+def _is_to_agent(message: Message) -> TypeGuard[ToAgent]:
+    return type(message) in TO_AGENT
 
 
 def _check_name(identity: Identity | None, node: str) -> str:
