@@ -192,7 +192,7 @@ def test_who_is_asked_about_a_node_is_who_would_look_at_it(steps: list[Any]) -> 
         for node in master.ledger.nodes:
             free = master.ledger.available(node)
             looking = [c.looks_at(free, master._now) for c in master.clients.values()]
-            assert master._find_wanting(free).tolist() == looking
+            assert master._demand.find(free, master._now).tolist() == looking
 
 
 def test_an_offer_counts_toward_the_share() -> None:

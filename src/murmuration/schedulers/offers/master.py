@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from murmuration.schedulers.agent import Effect, Message, Send, Wake
 from murmuration.schedulers.offers.allocators import Allocator, drf, drf_of_shares, keep_entitled
-from murmuration.schedulers.offers.client import Client
+from murmuration.schedulers.offers.client import Client, Demand, Wanting
 from murmuration.schedulers.offers.ledger import Key, Ledger, fits
 from murmuration.schedulers.offers.messages import (
     Callback,
@@ -62,8 +61,6 @@ from murmuration.schedulers.offers.transactions import accept_tasks
 #: Ends that are remembered for frameworks that were away when they were told.
 ENDS_MAX = 10_000
 
-Wanting = NDArray[np.bool_]
-
 
 @dataclass(frozen=True)
 class Rules:
@@ -93,6 +90,7 @@ class Master:
         self.ledger = Ledger(resources, rules.short_share)
         self.offers: dict[int, ResourceOffer] = {}
         self.clients: dict[str, Client] = {}
+        self._demand = Demand(self.clients)
         self.weight = np.zeros(0)
         self.guaranteed = np.zeros(0)
         #: Who was promised a share, with its row in the arrays.
@@ -115,11 +113,6 @@ class Master:
         self._timers: list[tuple[float, int, str, Any]] = []
         self._serial = 0
         self._round_set = False
-        #: Who may have refused something of a node; only they are asked about it again.
-        self._refusers: dict[str, set[str]] = {}
-        #: Who takes any offer that it has not refused, and who has to be asked; None if that has
-        #: changed.
-        self._wanting: tuple[Wanting, list[tuple[int, Client]]] | None = None
 
     def handle(self, event: Message, now: float) -> list[Effect]:
         """Take one event; return the messages it causes, in order."""
@@ -266,8 +259,8 @@ class Master:
         """What is known of a framework; a new master may hear of its tasks or needs before it
         registers (5.2.6)."""
         if name not in self.clients:
-            self._wanting = None
             self.clients[name] = Client()
+            self._demand.change()
             self.ledger.add_framework(name)
             self.weight, self.guaranteed = (
                 np.append(self.weight, 1.0),
@@ -287,14 +280,16 @@ class Master:
 
     def _on_unregister(self, event: Unregister) -> None:
         self._client(event.framework)
-        self.clients[event.framework], self._wanting = Client(), None
+        self.clients[event.framework] = Client()
+        self._demand.change()
         self._take_back_all(event.framework)
         for key in [key for key in self.ledger.tasks if key[0] == event.framework]:
             self._stop(key, Status.KILLED, "its framework left")
 
     def _on_gone(self, event: FrameworkGone) -> None:
         if event.framework in self.clients:
-            self.clients[event.framework].needs, self._wanting = False, None
+            self.clients[event.framework].needs = False
+            self._demand.change()
             self._take_back_all(event.framework)
 
     def _take_back_all(self, framework: str) -> None:
@@ -315,7 +310,8 @@ class Master:
                 self._call_back(StatusUpdate(*key, Status.LOST, "no node has it"))
 
     def _on_needs(self, event: SetNeedsOffers) -> None:
-        client, self._wanting = self._client(event.framework), None
+        client = self._client(event.framework)
+        self._demand.change()
         if event.needs:
             if not client.needs:
                 client.served = self._now
@@ -324,7 +320,8 @@ class Master:
         client.needs = event.needs
 
     def _on_filters(self, event: SetFilters) -> None:
-        self._client(event.framework).filters, self._wanting = event.filters, None
+        self._client(event.framework).filters = event.filters
+        self._demand.change()
         self._changed.update(dict.fromkeys(self.ledger.in_order()))
 
     def _on_get_guaranteed(self, event: GetGuaranteedShare) -> None:
@@ -385,8 +382,7 @@ class Master:
     def _refuse(self, framework: str, node: str, left: Vector, refuse_s: float) -> None:
         if self._is_worth_offering(node, left):
             until = self._now + refuse_s
-            self.clients[framework].refused[node] = until, left
-            self._refusers.setdefault(node, set()).add(framework)
+            self._demand.refuse(framework, node, until, left)
             self._set_timer(until, "refusal", node)
 
     # Offers.
@@ -400,7 +396,7 @@ class Master:
             if self._is_worth_offering(node, self.ledger.nodes[node].available)
         ]
         self._changed.clear()
-        if not nodes or not self._is_wanted():
+        if not nodes or not self._demand.is_any():
             return
         given: dict[str, list[Slice]] = {}
         for at in self._rng.permutation(len(nodes)) if len(nodes) > 1 else (0,):
@@ -419,7 +415,7 @@ class Master:
     def _choose(self, part: Slice) -> str | None:
         """The framework that is offered this slice; those below their guaranteed share come
         first."""
-        wants = self._find_wanting(part)
+        wants = self._demand.find(part, self._now)
         if part.node in self.cleared:
             wants = self._settle_cleared(part.node, wants)
         if not wants.any():
@@ -434,38 +430,6 @@ class Master:
             amounts = ledger.allocated, ledger.offered
             chosen = allocator(*amounts, ledger.total, self.weight, wants, draw)
         return ledger.frameworks[chosen] if chosen >= 0 else None
-
-    def _sort_clients(self) -> tuple[Wanting, list[tuple[int, Client]]]:
-        """Which frameworks take whatever they have not refused, and those of the others that need
-        offers. Most of the time most are of the first kind; they are found once, and only the
-        others, who have filters, are asked about each slice."""
-        if self._wanting is None:
-            clients = list(enumerate(self.clients.values()))
-            asked = [(f, c) for f, c in clients if c.needs and not c.takes_any]
-            self._wanting = np.array([c.takes_any for _, c in clients], bool), asked
-        return self._wanting
-
-    def _is_wanted(self) -> bool:
-        """Whether anybody needs offers."""
-        takes_any, asked = self._sort_clients()
-        return bool(asked) or bool(takes_any.any())
-
-    def _find_wanting(self, part: Slice) -> Wanting:
-        """Which frameworks would look at an offer of this slice."""
-        takes_any, asked = self._sort_clients()
-        wants = takes_any.copy()
-        for f, client in asked:
-            wants[f] = client.looks_at(part, self._now)
-        for name in list(self._refusers.get(part.node, ())):
-            self._ask_refuser(name, part, wants)
-        return wants
-
-    def _ask_refuser(self, name: str, part: Slice, wants: Wanting) -> None:
-        """Whether one that has refused something of this node would look at it now."""
-        client = self.clients[name]
-        if client.forget_refusal(part.node, self._now):
-            self._refusers[part.node].discard(name)
-        wants[self.ledger.position[name]] = client.looks_at(part, self._now)
 
     def _settle_cleared(self, node: str, wants: Wanting) -> Wanting:
         """A node with revoked tasks waits until they are gone; then it is the turn of whom they
