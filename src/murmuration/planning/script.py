@@ -153,29 +153,35 @@ def _known_pods(plan: Plan, part: ScriptedSteps) -> Iterator[str]:
 
 def _body(plan: Plan, part: ScriptedSteps) -> Iterator[str]:
     """Wave by wave and in each target by target: pods that go to one node are sent together."""
-    nodes, steps = plan.problem.nodes, part.steps
+    nodes, steps, later = plan.problem.nodes, part.steps, _list_later(plan, part)
     numbers = sorted(steps, key=lambda k: (steps[k].wave, steps[k].node, k))
     for wave, of_wave in groupby(numbers, key=lambda k: steps[k].wave):
         yield f"# wave {wave}"
         for node, of_node in groupby(of_wave, key=lambda k: steps[k].node):
             yield shlex.join(["to", nodes[node]])
-            yield from (_line(plan, part, number) for number in of_node)
+            yield from (_line(plan, steps[k], k, later[k]) for k in of_node)
             yield "go"
         yield "settle"
 
 
-def _line(plan: Plan, part: ScriptedSteps, number: int) -> str:
-    problem, step = plan.problem, part.steps[number]
+def _list_later(plan: Plan, part: ScriptedSteps) -> dict[int, list[str]]:
+    """For each step the nodes that its task goes to after it."""
+    later: dict[int, list[str]] = {}
+    ahead: dict[int, list[str]] = {}
+    for number in sorted(part.steps, reverse=True):
+        step = part.steps[number]
+        later[number] = ahead.get(step.task, [])
+        ahead[step.task] = [plan.problem.nodes[step.node], *later[number]]
+    return later
+
+
+def _line(plan: Plan, step: MoveStep, number: int, later: list[str]) -> str:
+    problem = plan.problem
     space, _, pod = problem.tasks[step.task].rpartition("/")
     origin = problem.nodes[step.origin] if step.origin >= 0 else plan.displaced.get(step.task)
     words = [str(number), space or "default", pod]
     if origin is None:
         return shlex.join(["place", *words])
-    later = [
-        problem.nodes[other.node]
-        for k, other in part.steps.items()
-        if k > number and other.task == step.task
-    ]
     return shlex.join(["move", *words, _owner(plan, step.task), origin, *later])
 
 
