@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -37,7 +37,7 @@ from murmuration.runtime.master.front.routes import ENTER, FRONT_ROUTES, FrontAp
 from murmuration.runtime.master.metrics import Requests
 from murmuration.runtime.master.observing import METRICS, OBSERVING_ROUTES, tell_metrics
 from murmuration.runtime.master.openapi import ApiRoute, describe
-from murmuration.runtime.master.reading import Missing, ReadModel
+from murmuration.runtime.master.reading import Missing, ReadModel, RecentAnswers
 from murmuration.runtime.net.callers import Caller, Doorkeeper
 from murmuration.runtime.net.http import (
     HEADERS,
@@ -113,7 +113,7 @@ class Api:
         #: Requests that were answered, by method and status.
         self.requests: Requests = Counter()
         self.ask_node = orders.ask_node
-        self._turn = asyncio.Semaphore(1)
+        self._turn, self._recent = asyncio.Semaphore(1), RecentAnswers(reading.log)
 
     def check_owner(self, caller: Caller, names: Names) -> None:
         """Refuse what is about a job of somebody else's."""
@@ -130,6 +130,17 @@ class Api:
             await asyncio.sleep(0)
             return reply(read())
 
+    async def _once(self, key: Hashable, read: Callable[[], object]) -> Response:
+        """An answer for all who ask for the same at about the same time."""
+        known = self._recent.find(key)
+        if known is None:
+            async with self._turn:
+                await asyncio.sleep(0)
+                known = self._recent.find(key)
+                if known is None:
+                    known = self._recent.keep(key, msgspec.json.encode(read()))
+        return Response(known, 200, HEADERS)
+
     async def tell(self, event: Message) -> int:
         """Give the master an event and wait until what it notes is on disk. If that takes too long
         it is still done, only later."""
@@ -142,11 +153,11 @@ class Api:
             ) from error
 
     async def status(self, request: Request, _: Names) -> Response:
-        return reply(self.reading.status())
+        return await self._once("status", self.reading.status)
 
     async def jobs(self, request: Request, _: Names) -> Response:
         is_open, only = request.query_params.get("open") == "1", request.query_params.get("job")
-        return await self._in_turn(lambda: self.reading.jobs(is_open, only))
+        return await self._once(("jobs", is_open, only), lambda: self.reading.jobs(is_open, only))
 
     async def job(self, request: Request, names: Names) -> Response:
         """The job; with `wait_s`, as soon as it has ended or that time has passed."""
@@ -253,7 +264,7 @@ class Api:
 
     async def nodes(self, request: Request, _: Names) -> Response:
         only = request.query_params.get("node")
-        return await self._in_turn(lambda: self.reading.nodes(only))
+        return await self._once(("nodes", only), lambda: self.reading.nodes(only))
 
     async def drain(self, request: Request, names: Names) -> Response:
         node = names["node"]

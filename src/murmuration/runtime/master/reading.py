@@ -8,7 +8,8 @@ HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Hashable
 from itertools import islice
 
 import msgspec
@@ -30,10 +31,35 @@ from murmuration.workload.job_spec import split_task
 EVENTS_MAX = 1000
 #: A follower hears something at least this often, so that it can tell silence from a broken line.
 QUIET_S = 15.0
+#: How long an answer may be given again, and how many are kept.
+RECENT_S, RECENT_MAX = 0.1, 64
 
 
 class Missing(InputError):  # noqa: N818 - it is an answer
     """There is nothing of that name."""
+
+
+class RecentAnswers:
+    """Answers that many clients ask for, as they were worked out last. One is given again while the
+    master has been told nothing since, so that nobody misses what it did itself, and for a moment
+    only: measurements and ages go on."""
+
+    def __init__(self, log: FactLog, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._clock = log, clock
+        self._answers: dict[Hashable, bytes] = {}
+        self._index, self._since_s = -1, 0.0
+
+    def find(self, key: Hashable) -> bytes | None:
+        if self._log.index != self._index or self._clock() > self._since_s + RECENT_S:
+            self._answers.clear()
+        return self._answers.get(key)
+
+    def keep(self, key: Hashable, answer: bytes) -> bytes:
+        if not self._answers:
+            self._index, self._since_s = self._log.index, self._clock()
+        if self._index == self._log.index and len(self._answers) < RECENT_MAX:
+            self._answers[key] = answer
+        return answer
 
 
 class ReadModel:
