@@ -79,6 +79,7 @@ class EventQueue:
         self._posted = 0
 
     def post(self, at: float, call: Callable[..., None], *arguments: Any) -> None:
+        assert at >= self.now, f"{at} is before now ({self.now}), or no time at all"
         self._posted += 1
         heapq.heappush(self._events, (at, self._posted, call, arguments))
 
