@@ -319,7 +319,7 @@ class CentralMaster(MasterState):
         should = self.jobs.runs[run][1].is_suspended
         if should != is_suspended:
             order = Suspend if should else GoOn
-            self._send(node, lambda session: order(session, JOBS, run))
+            self._send(node, order, JOBS, run)
 
     def _on_heartbeat(self, event: Heartbeat) -> None:
         seen = self.leases.hear(event, self._now)
