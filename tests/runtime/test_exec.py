@@ -4,6 +4,14 @@ direction; and nothing of them stays when the task has ended."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from typing import Any
@@ -159,3 +167,89 @@ def test_the_output_of_earlier_runs_is_kept_wherever_they_were(cluster: LiveClus
     with pytest.raises(AnswerError, match="there is no run 0"):
         read(back=2)
     cluster.client.delete("jobs", "again")
+
+
+# Terminals.
+
+
+def heard(beside: Conversation, text: bytes) -> bool:
+    """Whether a command has written this by now; it is listened to once more."""
+    if text not in beside.stdout:
+        beside.say(wait_s=0.5)
+    return text in beside.stdout
+
+
+def test_a_terminal_has_a_size_and_follows_it(cluster: LiveCluster) -> None:
+    script = "test -t 0 && test -t 1 && test -t 2 && echo $TERM && stty size; read x; stty size"
+    beside = Conversation(cluster, "sh", "-c", script, rows=24, columns=80)
+    until(lambda: heard(beside, b"24 80"))
+    assert b"xterm-256color" in beside.stdout
+    body = {"rows": 50, "columns": 132, "data": b64encode(b"go\n").decode()}
+    answer = cluster.client.post("tasks", "web.0", "exec", beside._session, body=body)
+    beside.stdout += b64decode(answer["stdout"])
+    until(lambda: heard(beside, b"50 132"))
+    assert beside.stderr == b""
+
+
+def test_keys_of_a_terminal_are_signals(cluster: LiveCluster) -> None:
+    script = "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.1; done"
+    beside = Conversation(cluster, "sh", "-c", script, rows=24, columns=80)
+    until(lambda: heard(beside, b"ready"))
+    beside.say(b"\x03")
+    assert beside.end() == 5
+    assert b"caught" in beside.stdout
+
+
+def test_a_shell_on_a_terminal_has_job_control(cluster: LiveCluster) -> None:
+    beside = Conversation(cluster, "sh", "-i", rows=24, columns=80)
+    beside.say(b"sleep 600 &\njobs\nkill %1; exit 3\n")
+    assert beside.end() == 3
+    assert b"Running" in beside.stdout and b"job control turned off" not in beside.stdout
+
+
+@pytest.mark.parametrize("size", [{"rows": 5}, {"rows": -1, "columns": 3}, {"columns": 70_000}])
+def test_sizes_that_no_terminal_has(cluster: LiveCluster, size: dict[str, Any]) -> None:
+    with pytest.raises(AnswerError, match="expected a number from 1 to 65535"):
+        Conversation(cluster, "true", **size)
+
+
+def test_the_command_passes_a_terminal_on(cluster: LiveCluster) -> None:
+    """Typed at a terminal: the keys go to the command, and its code comes back."""
+    child, keyboard = pty.fork()
+    if child == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+        words = ["exec", "-t", "web.0", "--dir", str(cluster.folder), "--", "sh", "-i"]
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        os.environ["PYTHONPATH"] = path
+        os.execv(
+            sys.executable,
+            [sys.executable, "-c", "from murmuration.cli import main; main()", *words],
+        )
+    shown = b""
+
+    def sees(text: bytes) -> bool:
+        nonlocal shown
+        if select.select([keyboard], [], [], 0.2)[0]:
+            with contextlib.suppress(OSError):
+                shown += os.read(keyboard, 4096)
+        return text in shown
+
+    def has_ended() -> bool:
+        sees(b"")
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    try:
+        os.write(keyboard, b"PS1='>>''> '; stty size\n")
+        until(lambda: sees(b"33 99\r\n>>> "))
+        os.write(keyboard, b"echo $((50 + 3)); sleep 600\n")
+        until(lambda: sees(b"53\r\n"))
+        os.write(keyboard, b"\x03")
+        # A shell that is interrupted forgets what was typed before it asks again.
+        until(lambda: sees(b"^C\r\n>>> "))
+        os.write(keyboard, b"exit 9\n")
+        until(has_ended)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os.close(keyboard)
+    assert code == 9, shown

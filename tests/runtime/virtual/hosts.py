@@ -278,7 +278,7 @@ class VirtualIsolation:
     def usage(self, handle: Handle) -> tuple[float, int]:
         return 0.0, 0
 
-    def enter(self, handle: Handle, command: Sequence[str]) -> Inside:
+    def enter(self, handle: Handle, command: Sequence[str], on_terminal: bool = False) -> Inside:
         raise StartFailed("nothing runs here")
 
     def keep_child(self, pid: int, is_kept: bool) -> None:

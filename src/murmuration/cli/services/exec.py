@@ -6,6 +6,8 @@ import os
 import sys
 import threading
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -19,6 +21,8 @@ from murmuration.cli.live import common as live
 if TYPE_CHECKING:
     from murmuration.runtime.client.requests import ApiClient
 
+#: The size of the terminal, once for each change; nothing in between.
+NextSize = Callable[[], dict[str, int]]
 #: Seconds that an answer may wait for output: where somebody types, what was typed waits as long.
 WAIT_S, TYPING_WAIT_S = 5.0, 0.1
 PIECE = 2**16
@@ -30,6 +34,13 @@ TIMEOUT_CODE = 124
 @click.argument("task")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @click.option("-i", "--stdin", "takes_input", is_flag=True, help="Pass standard input on to it.")
+@click.option(
+    "-t",
+    "--tty",
+    "on_terminal",
+    is_flag=True,
+    help="Give it a terminal: all keys go to it, Ctrl-C too.",
+)
 @click.option(
     "--timeout",
     "timeout_s",
@@ -43,6 +54,7 @@ def exec(
     task: str,
     command: tuple[str, ...],
     takes_input: bool,
+    on_terminal: bool,
     timeout_s: float,
     folder: Path | None,
     as_json: bool,
@@ -57,11 +69,16 @@ def exec(
 
     if split_task(task)[1] is None:
         raise InputError(f"TASK: expected a task such as {task}.0, got {task!r}")
+    if on_terminal and (as_json or not sys.stdin.isatty()):
+        raise InputError("--tty: expected a terminal on standard input, and no --json")
     client = live.client(folder)
-    order = {"command": list(command), "timeout_s": timeout_s, "input": takes_input}
-    session = client.post("tasks", task, "exec", body=order)["session"]
-    pieces = _read_input() if takes_input else None
-    outcome = _converse(client, task, session, pieces, as_json)
+    takes_input |= on_terminal
+    order: live.Row = {"command": list(command), "timeout_s": timeout_s, "input": takes_input}
+    with _raw_terminal() if on_terminal else nullcontext(dict) as next_size:
+        order |= next_size()
+        session = client.post("tasks", task, "exec", body=order)["session"]
+        pieces = _read_input() if takes_input else None
+        outcome = _converse(client, task, session, pieces, as_json, next_size)
     if as_json:
         common.print_json(outcome)
     if outcome["reason"]:
@@ -70,8 +87,41 @@ def exec(
     sys.exit(outcome["code"])
 
 
+@contextmanager
+def _raw_terminal() -> Iterator[NextSize]:
+    """Have this terminal pass every key on as it is, and put it back at the end; yields what says
+    its size whenever that has changed."""
+    import signal
+    import termios
+    import tty
+
+    keyboard = sys.stdin.fileno()
+    before, is_new = termios.tcgetattr(keyboard), threading.Event()
+    is_new.set()
+    handler = signal.signal(signal.SIGWINCH, lambda *_: is_new.set())
+
+    def next_size() -> dict[str, int]:
+        if not is_new.is_set():
+            return {}
+        is_new.clear()
+        columns, rows = os.get_terminal_size(keyboard)
+        return {"rows": rows, "columns": columns} if rows and columns else {}
+
+    tty.setraw(keyboard, termios.TCSADRAIN)  # what was typed meanwhile is kept
+    try:
+        yield next_size
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGWINCH, handler)
+
+
 def _converse(
-    client: ApiClient, task: str, session: str, pieces: SimpleQueue[bytes] | None, as_json: bool
+    client: ApiClient,
+    task: str,
+    session: str,
+    pieces: SimpleQueue[bytes] | None,
+    as_json: bool,
+    next_size: NextSize,
 ) -> live.Row:
     """Pass input and output on until the command has ended; how it did."""
     pending, is_last = b"", pieces is None
@@ -79,9 +129,10 @@ def _converse(
     while True:
         if not pending and pieces is not None and not is_last:
             pending, is_last = _next_input(pieces)
-        body = {"data": b64encode(pending).decode(), "is_last": is_last}
+        body: live.Row = {"data": b64encode(pending).decode(), "is_last": is_last}
         wait_s = WAIT_S if is_last and not pending else TYPING_WAIT_S
-        answer = client.post("tasks", task, "exec", session, body={**body, "wait_s": wait_s})
+        body |= {"wait_s": wait_s, **next_size()}
+        answer = client.post("tasks", task, "exec", session, body=body)
         pending = pending[answer["taken"] :]
         for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
             data = b64decode(answer[name])

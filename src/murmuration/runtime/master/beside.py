@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: How long a command may take if nobody says, and at most; bytes of its command line.
 LIMIT_S, LIMIT_MAX_S, WORDS_MAX = 3600.0, 86_400.0, 2**17
+#: Rows and columns that a terminal can have.
+SIZE_MAX = 2**16 - 1
 
 
 class ExecOrder(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,6 +44,9 @@ class ExecOrder(msgspec.Struct, forbid_unknown_fields=True):
     timeout_s: float = LIMIT_S
     #: Whether it will be given input; without, it reads nothing.
     input: bool = False
+    #: The size of the terminal it has; without one it has pipes.
+    rows: int = 0
+    columns: int = 0
 
 
 class ExecStarted(msgspec.Struct):
@@ -55,6 +60,9 @@ class ExecInput(msgspec.Struct, forbid_unknown_fields=True):
     data: bytes = b""
     is_last: bool = False
     wait_s: float = 0.0
+    #: The size of its terminal, if that has changed.
+    rows: int = 0
+    columns: int = 0
 
 
 class ExecAnswer(msgspec.Struct):
@@ -126,7 +134,8 @@ async def begin_exec(api: Api, request: Request, names: dict[str, str]) -> Respo
     if task.state is not CentralTaskState.RUNNING:
         raise Refusal(409, f"{names['task']} is {task.state}; only a task that runs can be entered")
     run = f"{job.name}.{task.index}.{task.run}"
-    begin = BeginSession(run, tuple(words), order.timeout_s, order.input)
+    size = read_size(order)
+    begin = BeginSession(run, tuple(words), order.timeout_s, order.input or size is not None, size)
     answer = await api.ask_node(task.node, begin)
     assert isinstance(answer, SessionBegun)
     if answer.error:
@@ -134,6 +143,16 @@ async def begin_exec(api: Api, request: Request, names: dict[str, str]) -> Respo
     # The run and its node belong to the name: by the next request the task may be elsewhere.
     name = f"{answer.session}@{task.run}@{task.node}"
     return reply(ExecStarted(names["task"], name), 201)
+
+
+def read_size(order: ExecOrder | ExecInput) -> tuple[int, int] | None:
+    """Rows and columns of a terminal, if it is spoken of."""
+    if not order.rows and not order.columns:
+        return None
+    for name, value in (("rows", order.rows), ("columns", order.columns)):
+        if not 1 <= value <= SIZE_MAX:
+            raise Refusal(422, f"{name}: expected a number from 1 to {SIZE_MAX}, got {value}")
+    return order.rows, order.columns
 
 
 async def talk_exec(api: Api, request: Request, names: dict[str, str]) -> Response:
@@ -146,7 +165,8 @@ async def talk_exec(api: Api, request: Request, names: dict[str, str]) -> Respon
     api.reading.check_node(node)
     wait_s = min(max(order.wait_s, 0.0), LIMIT_MAX_S)
     name = f"{job.name}.{task.index}.{run}"
-    talk = TalkToSession(session, name, order.data, order.is_last, wait_s)
+    size = read_size(order)
+    talk = TalkToSession(session, name, order.data, order.is_last, wait_s, size)
     part = await api.ask_node(node, talk)
     assert isinstance(part, SessionPart)
     if part.error:

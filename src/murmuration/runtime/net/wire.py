@@ -97,6 +97,8 @@ class BeginSession(WireMessage, frozen=True):
     command: tuple[str, ...]
     limit_s: float
     takes_input: bool = False
+    #: Rows and columns of the terminal it shall have, if it shall.
+    size: tuple[int, int] | None = None
 
 
 class SessionBegun(WireMessage, frozen=True):
@@ -114,6 +116,8 @@ class TalkToSession(WireMessage, frozen=True):
     data: bytes = b""
     is_last: bool = False
     wait_s: float = 0.0
+    #: The terminal has another size now.
+    size: tuple[int, int] | None = None
 
 
 class SessionPart(WireMessage, frozen=True):

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from murmuration.runtime.net.wire import SessionBegun, SessionPart
+from murmuration.runtime.net.wire import (
+    BeginSession,
+    SessionBegun,
+    SessionPart,
+    TalkToSession,
+)
 from murmuration.runtime.node.companion import STDERR, STDOUT, Companion
 from murmuration.runtime.node.isolation import Handle, Isolation, StartFailed
 
@@ -40,38 +45,38 @@ class ExecSessions:
         self._isolation, self._find = isolation, find
         self._sessions: dict[str, ExecSession] = {}
 
-    def begin(
-        self, run: str, command: Sequence[str], limit_s: float, takes_input: bool
-    ) -> SessionBegun:
+    def begin(self, asked: BeginSession) -> SessionBegun:
         """Start a command beside a run; the answer names the session, or says why there is none."""
+        run = asked.run
         handle = self._find(run)
         if handle is None:
             return SessionBegun(error=f"{run} does not run here")
         if len(self._sessions) >= SESSIONS_MAX:
             return SessionBegun(error=f"{SESSIONS_MAX} commands run beside tasks here already")
         try:
-            inside = self._isolation.enter(handle, command)
-            companion = Companion(inside, self._isolation, takes_input)
+            inside = self._isolation.enter(handle, asked.command, asked.size is not None)
+            companion = Companion(inside, self._isolation, asked.takes_input, asked.size)
         except StartFailed as error:
             return SessionBegun(error=str(error))
         name, loop = secrets.token_hex(16), asyncio.get_running_loop()
-        limit = loop.call_later(min(limit_s, LIMIT_MAX_S), self._stop, name, TOO_LONG)
+        limit = loop.call_later(min(asked.limit_s, LIMIT_MAX_S), self._stop, name, TOO_LONG)
         self._sessions[name] = ExecSession(run, companion, {"limit": limit})
         self._touch(name)
         return SessionBegun(name)
 
-    async def talk(
-        self, name: str, run: str, data: bytes, is_last: bool, wait_s: float
-    ) -> SessionPart:
+    async def talk(self, asked: TalkToSession) -> SessionPart:
         """Give a session input, and fetch what it has written since the last time, as soon as it
         has; the last answer has the code and ends the session."""
+        name = asked.session
         session = self._sessions.get(name)
-        if session is None or session.run != run:
+        if session is None or session.run != asked.run:
             return SessionPart(error="there is no such session any more")
         self._touch(name)
         companion = session.companion
-        taken = companion.give(data, is_last)
-        await companion.wait(min(wait_s, WAIT_MAX_S))
+        if asked.size is not None:
+            companion.resize(asked.size)
+        taken = companion.give(asked.data, asked.is_last)
+        await companion.wait(min(asked.wait_s, WAIT_MAX_S))
         # Asked first: what is written in between comes with the next answer.
         code = companion.code
         part = SessionPart(

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
+import struct
 import subprocess
+import termios
 from typing import IO
 
 from murmuration.runtime.node.isolation import processes
@@ -27,7 +30,13 @@ STDOUT, STDERR = "stdout", "stderr"
 class Companion:
     """One command. `code` is that of its end, 128 + n for a signal, and None while it runs."""
 
-    def __init__(self, inside: Inside, isolation: Isolation, takes_input: bool = False) -> None:
+    def __init__(
+        self,
+        inside: Inside,
+        isolation: Isolation,
+        takes_input: bool = False,
+        size: tuple[int, int] | None = None,
+    ) -> None:
         self._inside, self._isolation = inside, isolation
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
@@ -35,19 +44,10 @@ class Companion:
         self.held = {STDOUT: bytearray(), STDERR: bytearray()}
         self._input = bytearray()
         self._is_last = not takes_input
+        self._is_terminal = size is not None
+        self._pipes: dict[str, IO[bytes]] = {}
         try:
-            self._process = subprocess.Popen(
-                inside.words,
-                env=inside.environment,
-                cwd=inside.folder,
-                stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                umask=0o022,
-                # What it leaves behind is told from the agent's own children by its session.
-                start_new_session=True,
-            )
+            self._start_on_terminal(size) if size else self._start(takes_input)
         except OSError as error:
             self._remove_files()
             raise StartFailed(f"command {inside.words[0]}: {error.strerror}") from error
@@ -55,14 +55,57 @@ class Companion:
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._pidfd, self._end)
         self._paused: set[str] = set()
-        self._pipes: dict[str, IO[bytes]] = {}
-        assert self._process.stdout is not None and self._process.stderr is not None
-        for name, pipe in ((STDOUT, self._process.stdout), (STDERR, self._process.stderr)):
+        for name, pipe in self._pipes.items():
             os.set_blocking(pipe.fileno(), False)
-            self._pipes[name] = pipe
             self._loop.add_reader(pipe.fileno(), self._read, name)
-        if self._process.stdin is not None:
-            os.set_blocking(self._process.stdin.fileno(), False)
+        if self._keyboard is not None:
+            os.set_blocking(self._keyboard.fileno(), False)
+
+    def _start(self, takes_input: bool) -> None:
+        self._process = subprocess.Popen(
+            self._inside.words,
+            env=self._inside.environment,
+            cwd=self._inside.folder,
+            stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            umask=0o022,
+            # What it leaves behind is told from the agent's own children by its session.
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None and self._process.stderr is not None
+        self._pipes = {STDOUT: self._process.stdout, STDERR: self._process.stderr}
+        self._keyboard: IO[bytes] | None = self._process.stdin
+
+    def _start_on_terminal(self, size: tuple[int, int]) -> None:
+        """One terminal for input and both outputs, which is its session's: keys such as Ctrl-C
+        reach it as signals."""
+        ours, theirs = os.openpty()
+        self._pipes = {STDOUT: os.fdopen(ours, "r+b", buffering=0)}
+        self._keyboard = self._pipes[STDOUT]
+        try:
+            self.resize(size)
+            self._process = subprocess.Popen(
+                ["setsid", "--ctty", *self._inside.words],
+                env=self._inside.environment,
+                cwd=self._inside.folder,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                umask=0o022,
+            )
+        except OSError:
+            self._keyboard.close()
+            raise
+        finally:
+            os.close(theirs)
+
+    def resize(self, size: tuple[int, int]) -> None:
+        """The terminal has so many rows and columns now; who uses it is told by a signal."""
+        if self._is_terminal and STDOUT in self._pipes:
+            packed = struct.pack("HHHH", *size, 0, 0)
+            fcntl.ioctl(self._pipes[STDOUT].fileno(), termios.TIOCSWINSZ, packed)
 
     @property
     def is_done(self) -> bool:
@@ -120,7 +163,7 @@ class Companion:
             self._loop.remove_reader(pipe.fileno())
 
     def _write(self) -> None:
-        pipe = self._process.stdin
+        pipe = self._keyboard
         if pipe is None or pipe.closed:
             self._input.clear()
             return
@@ -135,7 +178,7 @@ class Companion:
             self._input.clear()
             self._is_last = True
         self._loop.remove_writer(pipe.fileno())
-        if self._is_last:
+        if self._is_last and not self._is_terminal:
             pipe.close()
 
     def _end(self) -> None:
@@ -147,9 +190,9 @@ class Companion:
         self._isolation.keep_child(self._process.pid, False)
         for name in list(self._pipes):
             self._drain(name)
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            self._loop.remove_writer(self._process.stdin.fileno())
-            self._process.stdin.close()
+        if self._keyboard is not None and not self._keyboard.closed:
+            self._loop.remove_writer(self._keyboard.fileno())
+            self._keyboard.close()
         self._remove_files()
         self.code = 128 - code if code < 0 else code
         self._news.set()
@@ -167,6 +210,7 @@ class Companion:
         pipe = self._pipes.pop(name)
         self._paused.discard(name)
         self._loop.remove_reader(pipe.fileno())
+        self._loop.remove_writer(pipe.fileno())
         pipe.close()
 
     def _remove_files(self) -> None:

@@ -402,10 +402,10 @@ class AgentProcess:
         sessions, none = hosted.sessions, "emulated nodes run no commands"
         answer: SessionBegun | SessionPart
         match message:
-            case BeginSession(run, command, limit_s, takes_input) if sessions is not None:
-                answer = sessions.begin(run, command, limit_s, takes_input)
-            case TalkToSession(name, run, data, is_last, wait_s) if sessions is not None:
-                answer = await sessions.talk(name, run, data, is_last, wait_s)
+            case BeginSession() if sessions is not None:
+                answer = sessions.begin(message)
+            case TalkToSession() if sessions is not None:
+                answer = await sessions.talk(message)
             case BeginSession():
                 answer = SessionBegun(error=none)
             case _:

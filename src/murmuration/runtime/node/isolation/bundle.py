@@ -21,6 +21,7 @@ from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation import network, roots, seccomp, shim
 from murmuration.runtime.node.isolation.interface import (
+    TERMINAL_KIND,
     Inside,
     RunLimits,
     RunSpec,
@@ -105,16 +106,20 @@ def find_owner(spec: RunSpec, lower: Path) -> tuple[int, int]:
     return first_id + spec.user.uid, first_id + spec.user.gid
 
 
-def enter(folder: Path, command: Sequence[str]) -> Inside:
+def enter(folder: Path, command: Sequence[str], on_terminal: bool = False) -> Inside:
     """How runc runs a command in the container of a folder, as the task runs in it: same user,
-    powers, filter of system calls, environment and control groups."""
+    powers, filter of system calls, environment and control groups. A terminal is one of the
+    container's own, and runc passes on what goes over that of who calls it."""
     place, name = folder / BUNDLE, f"enter-{secrets.token_hex(6)}"
     try:
         config = msgspec.json.decode((place / "config.json").read_bytes())
         written, pid_file = place / f"{name}.json", place / f"{name}.pid"
         written.touch(mode=0o600)
         args = shim.enter(command, shim.find_shell(config["process"]["args"]))
-        written.write_bytes(msgspec.json.encode({**config["process"], "args": args}))
+        process = {**config["process"], "args": args, "terminal": on_terminal}
+        if on_terminal:
+            process["env"] = [f"TERM={TERMINAL_KIND}", *process["env"]]
+        written.write_bytes(msgspec.json.encode(process))
     except OSError as error:
         raise StartFailed(f"task {folder.name} does not run any more") from error
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "murmur-enter"]

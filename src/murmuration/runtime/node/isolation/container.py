@@ -156,8 +156,8 @@ class Container(Ending):
             handle.used = self._cgroups.usage(handle.cgroups)
         return handle.used
 
-    def enter(self, handle: Handle, command: Sequence[str]) -> Inside:
-        return bundle.enter(handle.folder, command)
+    def enter(self, handle: Handle, command: Sequence[str], on_terminal: bool = False) -> Inside:
+        return bundle.enter(handle.folder, command, on_terminal)
 
     def keep_child(self, pid: int, is_kept: bool) -> None:
         (self._kept.add if is_kept else self._kept.discard)(pid)

@@ -81,6 +81,10 @@ class RunSpec(msgspec.Struct, frozen=True):
     user: RunUser = RunUser()
 
 
+#: What a terminal is called to a command that has one, unless its task calls it otherwise.
+TERMINAL_KIND = "xterm-256color"
+
+
 class Inside(msgspec.Struct, frozen=True):
     """How to run a further command in the isolation of a task that runs: what to call, with which
     environment and from where."""
@@ -186,9 +190,10 @@ class Isolation(Protocol):
         """CPU seconds so far and bytes of memory now, of the whole tree; the last known once it has
         ended."""
 
-    def enter(self, handle: Handle, command: Sequence[str]) -> Inside:
+    def enter(self, handle: Handle, command: Sequence[str], on_terminal: bool = False) -> Inside:
         """How to run a command beside the task: as its user, with its environment, under its
-        limits, and ended with it at the latest. StartFailed if that cannot be."""
+        limits, and ended with it at the latest; on the terminal of who calls it, or with pipes.
+        StartFailed if that cannot be."""
 
     def keep_child(self, pid: int, is_kept: bool) -> None:
         """Who started this process waits for it; nobody else may, while it is kept."""

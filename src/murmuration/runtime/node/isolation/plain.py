@@ -23,6 +23,7 @@ from murmuration.runtime.node.isolation import processes, shim
 from murmuration.runtime.node.isolation.ending import Ending, has_ended
 from murmuration.runtime.node.isolation.interface import (
     OUT_OF_MEMORY,
+    TERMINAL_KIND,
     TOO_MANY_PROCESSES,
     Exit,
     Handle,
@@ -127,13 +128,15 @@ class PlainProcess(Ending):
             self._watch(handle)
         return handle.used
 
-    def enter(self, handle: Handle, command: Sequence[str]) -> Inside:
+    def enter(self, handle: Handle, command: Sequence[str], on_terminal: bool = False) -> Inside:
         """With the environment the shim was started with, which marks it as the task's."""
         marks = (mark.decode(errors="surrogateescape") for mark in processes.marks_of(handle.pid))
         environment = dict(mark.split("=", 1) for mark in marks if "=" in mark)
         folder = handle.folder / files.WORK
         if "MURMUR_FOLDER" not in environment or not folder.is_dir():
             raise StartFailed(f"task {handle.task} does not run any more")
+        if on_terminal:
+            environment = {"TERM": TERMINAL_KIND, **environment}
         return Inside(shim.enter(command, (SHELL,)), environment, folder)
 
     def keep_child(self, pid: int, is_kept: bool) -> None:
