@@ -11,7 +11,9 @@ from murmuration.base import files
 from murmuration.experiments.catalogue import EXPERIMENTS
 from murmuration.experiments.pages.reproductions import (
     annotate,
+    count_causes,
     count_verdicts,
+    describe_length,
     reproductions_page,
     to_markdown,
 )
@@ -71,6 +73,27 @@ def test_they_are_counted_apart() -> None:
     counts = count_verdicts(DOCUMENTS)
     assert counts["number"]["fails"] == 1
     assert counts["number"]["holds"] == counts["own"]["holds"] == 1
+
+
+def test_causes_of_failures_are_counted_over_all_experiments() -> None:
+    """Numbers of the papers only, the most frequent cause first."""
+    set_by_us = {"rows": [row("used cpu", False), row("load 100%: overloaded nodes", True)]}
+    other = {"experiment": "masb-compaction", "rows": [row("97% of the nodes: overloaded", False)]}
+    odd = {"experiment": "sharing", "rows": [row("speed-up of Spark", False)]}
+    causes = count_causes([odd, *DOCUMENTS, {"experiment": "masb-performance", **set_by_us}, other])
+    assert [dict(count) for count in causes.values()] == [
+        {"masb-performance": 1, "masb-compaction": 1},
+        {"sharing": 1},
+    ]
+    assert list(causes)[1] == "Not known."
+    assert f"| {next(iter(causes))} | 1 | masb-performance (1) |" in to_markdown(DOCUMENTS)
+
+
+def test_a_quick_form_says_how_much_of_the_whole_it_is() -> None:
+    length = {"experiment": "masb-google", "quick": True, "days": None}
+    assert describe_length(length) == "quick form, a sixth of the cell, 2.4 hours of each day"
+    assert describe_length({**length, "quick": False, "days": 0.1}) == "0.1 days"
+    assert describe_length({**length, "quick": False}) == "full length"
 
 
 def test_the_page_shows_failures_and_what_was_not_run() -> None:

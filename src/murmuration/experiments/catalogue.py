@@ -11,17 +11,22 @@ from murmuration.experiments.result import Reproduction, ReproductionSettings
 
 @dataclass(frozen=True)
 class PaperEntry:
-    """Where a reproduction lies, and what it reproduces."""
+    """Where a reproduction lies, what it reproduces, and how much of that its quick form runs
+    (said where the whole takes hours)."""
 
     title: str
     module: str
     function: str = "run"
+    quick: str = ""
 
     def load(self) -> Callable[[ReproductionSettings], Reproduction]:
         module = importlib.import_module(f"murmuration.experiments.papers.{self.module}")
         function: Callable[[ReproductionSettings], Reproduction] = getattr(module, self.function)
         return function
 
+
+#: The quick form on Google's cell: a whole day of all of it takes minutes, for each run.
+SIXTH = "a sixth of the cell, 2.4 hours of each day"
 
 EXPERIMENTS = {
     "mss-single": PaperEntry(
@@ -95,24 +100,30 @@ EXPERIMENTS = {
         "Section 9: idle nodes shared, off-loading, silent nodes left out", "masb.options", "run"
     ),
     "masb-google": PaperEntry(
-        "Table 3 on Google's own cell, a replicate for each real day", "masb.google", "table_3"
+        "Table 3 on Google's own cell, a replicate for each real day",
+        "masb.google",
+        "table_3",
+        SIXTH,
     ),
     "masb-google-capacity": PaperEntry(
         "Tables 4 and 5 on Google's own cell: more load, fewer nodes",
         "masb.google",
         "tables_4_and_5",
+        SIXTH,
     ),
     "masb-google-volume": PaperEntry(
         "Table 6 on Google's own cell: what four pairs of scores place and move",
         "masb.volume",
         "on_google",
+        SIXTH,
     ),
     "masb-google-options": PaperEntry(
-        "Section 9 on Google's own cell", "masb.options", "run_google"
+        "Section 9 on Google's own cell", "masb.options", "run_google", SIXTH
     ),
     "masb-optimum": PaperEntry(
         "Negotiation beside a search that sees the whole table and makes as many moves",
         "masb.optimum",
+        quick="a sixth of the cell",
     ),
     "masb-fidelities": PaperEntry(
         "Negotiation in bulk and message by message, on 200 nodes", "masb.fidelities"

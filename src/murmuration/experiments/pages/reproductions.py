@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from murmuration.experiments.catalogue import EXPERIMENTS
 from murmuration.experiments.pages.parts import FOOTER
-from murmuration.experiments.papers.claims import BASES, classify, find_paper
+from murmuration.experiments.papers.claims import BASES, NUMBER, classify, find_paper
 from murmuration.experiments.papers.reasons import explain
 from murmuration.experiments.runs import Summary
 from murmuration.reports.page import Holds, Page, ReportTable, Section
@@ -50,7 +50,7 @@ def reproductions_page(
             papers.setdefault(find_paper(name), []).append(known[name])
     missing = [name for name in EXPERIMENTS if name not in known]
     text = _name_missing(missing, reasons) if missing else "Every experiment has been run."
-    first = Section("What holds", text=text, tables=(_overview(documents),))
+    first = Section("What holds", text=text, tables=(_overview(documents), _causes(documents)))
     sections = [_paper_section(paper, group) for paper, group in papers.items()]
     counts = count_verdicts(documents)
     numbers = counts.get("number", Counter())
@@ -79,6 +79,26 @@ def _overview(documents: Sequence[Document]) -> ReportTable:
     return ReportTable("Rows by whose quantity they are", ("", *COUNTED), rows, note)
 
 
+def count_causes(documents: Iterable[Document]) -> dict[str, Counter[str]]:
+    """Numbers of the papers that fail: by cause, how many in each experiment, most first."""
+    causes: dict[str, Counter[str]] = {}
+    for document in documents:
+        name = document["experiment"]
+        for row in document["rows"]:
+            if row["holds"] is False and annotate(name, row)["basis"] == NUMBER:
+                causes.setdefault(explain(name, str(row["quantity"])), Counter())[name] += 1
+    return dict(sorted(causes.items(), key=lambda item: -item[1].total()))
+
+
+def _causes(documents: Sequence[Document]) -> ReportTable:
+    rows = [
+        [cause, count.total(), ", ".join(f"{name} ({many})" for name, many in count.items())]
+        for cause, count in count_causes(documents).items()
+    ]
+    columns = ("cause", "rows", "where")
+    return ReportTable("Why numbers of the papers fail", columns, rows, "")
+
+
 def _paper_section(paper: str, documents: Sequence[Document]) -> Section:
     notes = [f"{document['experiment']}: {' '.join(document['notes'])}" for document in documents]
     tables = tuple(_claims_table(document) for document in documents)
@@ -90,7 +110,8 @@ def describe_length(document: Document) -> str:
     days = document.get("days")
     length = "" if days is None else f"{days:g} days"
     if document.get("quick"):
-        return f"quick form, {length}" if length else "quick form"
+        entry = EXPERIMENTS.get(document["experiment"])
+        return ", ".join(filter(None, ["quick form", length, entry.quick if entry else ""]))
     return length or "full length"
 
 

@@ -61,6 +61,10 @@ rate_scores = tree(plain_candidates.rate_scores)
 
 # Rows of `views`: as reported to the node's own broker, and as other brokers last heard of it.
 REPORTED, EXCHANGED = range(2)
+#: In each report period so many parts of the nodes have their turns, one after another: enough that
+#: what is forced on a node waits half a period there on average, as it does for agents that look at
+#: times of their own (with 30, 31 of 60 s).
+TURNS = 30
 # How often decisions are sampled (7.3.2): selections, candidates, targets.
 SELECTION, CANDIDATES, TARGET = range(3)
 SAMPLED = (50, 5000, 5000)
@@ -263,11 +267,16 @@ def copy_rows(rows: Column, to: Column) -> None:
 
 
 @helper
-def report(c: Cell) -> None:
-    """Every node agent reports to its broker; brokers exchange what they know when that is due."""
-    for node in range(c.total.shape[0]):
+def report(c: Cell, turn: int) -> None:
+    """The node agents whose turn it is report to their broker."""
+    for node in range(turn, c.total.shape[0], TURNS):
         see(c, REPORTED, node)
     c.progress[0].reported_at = c.state[0].now
+
+
+@helper
+def exchange(c: Cell) -> None:
+    """All nodes have reported; brokers exchange what they know when that is due."""
     now = c.state[0].now
     # All brokers know the cluster as it is at the start.
     due = now == 0.0 or now >= c.progress[0].exchanged_at + c.settings[0].exchange_s

@@ -5,9 +5,11 @@ A node that is overloaded selects tasks by the same search as a message-level no
 evenly. The result is a list of movers in random order, for agents act at the same time. Nothing
 moves here: whoever runs the round negotiates for each mover (`bulk.negotiate`) and carries it out.
 
-All nodes choose before any task moves. If one node's choice were carried out before the next node
-looked, a node could choose tasks that have just arrived from a neighbour, and the result would
-depend on the order of rows.
+Nodes look in turns, a part of them at a time, because each agent has its own time to look. What a
+node forces on another, that one sees when its turn comes: half a period later on average, not a
+whole one. On a cell that is overfull every such task pushes others on, and with all nodes looking
+at once they wander half as fast. Within a turn all nodes choose before any task moves, so that the
+result does not depend on the order of rows.
 
 There is no list of the tasks of a node in the world, because nothing else needs one. It is made
 here, for the marked nodes only, in one pass over all tasks (`list_tasks`), as chains through
@@ -26,7 +28,15 @@ from murmuration.base.jit import helper, inlined, loop_kernel, tree
 from murmuration.cluster import allocation_types, migration
 from murmuration.cluster.allocation_types import DA
 from murmuration.schedulers.negotiation import rules, selection
-from murmuration.schedulers.negotiation.bulk import SELECTION, Cell, log, next_double, sras_bands
+from murmuration.schedulers.negotiation.bulk import (
+    SELECTION,
+    TURNS,
+    Cell,
+    log,
+    next_double,
+    report,
+    sras_bands,
+)
 from murmuration.schedulers.negotiation.selection import SelectionBuffers, Tasks
 
 MEMORY = 1
@@ -40,13 +50,26 @@ suspend = tree(rules.suspend)
 
 
 @loop_kernel
-def choose_movers(c: Cell) -> Any:
-    """Every node agent looks at its node; those that must, or would, give tasks away list them.
-    Returns how many."""
-    count = mark_overloaded(c)
-    c.progress[0].looks += 1
+def choose_movers(c: Cell, turn: int) -> Any:
+    """From this turn on, node agents report and look at their nodes, until some must, or would,
+    give tasks away; these are listed. Returns how many, and the turn after."""
+    movers = widen(0)
+    while movers == 0 and turn < TURNS:
+        report(c, turn)
+        movers = choose_in_turn(c, turn)
+        turn += 1
+    return movers, turn
+
+
+@helper
+def choose_in_turn(c: Cell, turn: int) -> Any:
+    """The tasks that the nodes of one turn give away; returns how many."""
+    count = mark_overloaded(c, turn)
+    marked = count
+    if turn == 0:
+        c.progress[0].looks += 1
+        marked = mark_uneven(c, count)
     c.progress[0].overloaded_seen += count
-    marked = mark_uneven(c, count)
     if marked > 0:
         list_tasks(c)
     split_time(c, count)
@@ -63,11 +86,12 @@ def choose_movers(c: Cell) -> Any:
 
 
 @helper
-def mark_overloaded(c: Cell) -> int:
-    """The nodes that must give tasks away, what is already leaving left out of account; returns how
-    many."""
+def mark_overloaded(c: Cell, turn: int) -> int:
+    """The nodes of this turn that must give tasks away, what is already leaving left out of
+    account; returns how many."""
     count = 0
-    for node in range(c.total.shape[0]):
+    c.first[:] = UNMARKED
+    for node in range(turn, c.total.shape[0], TURNS):
         over = False
         for r in range(c.total.shape[1]):
             # Two kinds of overload: more in use than there is, or more guaranteed to production
@@ -77,8 +101,8 @@ def mark_overloaded(c: Cell) -> int:
                 c.free[node, r] + c.outgoing[node, r] < 0
                 or c.unreserved[node, r] + c.reserved_outgoing[node, r] < 0
             )
-        c.first[node] = -1 if over else UNMARKED
         if over:
+            c.first[node] = -1
             c.pool[2, count] = node
             count += 1
     return count

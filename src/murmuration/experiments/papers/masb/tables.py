@@ -23,6 +23,7 @@ LIMIT = 0.005
 #: Idle, STA, TA, PA, DA, overloaded, as shares of all nodes.
 BORG = (0.0001, 0.0658, 0.0369, 0.5294, 0.3674, 0.0003)
 MASB = (0.0063, 0.0391, 0.0453, 0.6828, 0.2256, 0.0010)
+#: The paper's row of 106 % has 108 % of the tasks of its row of 100 %, and 107.4 % of their use.
 LOADS = {1.0: 0.0010, 1.02: 0.0026, 1.04: 0.0093, 1.06: 0.0249}
 SIZES = {1.0: 0.0010, 0.99: 0.0011, 0.98: 0.0035, 0.97: 0.0051}
 #: A share of nodes is like the paper's within so many points, or, where it is smaller than that,

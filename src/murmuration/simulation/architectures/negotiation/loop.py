@@ -1,5 +1,6 @@
 """The loop of negotiating agents: a round of messages every `answer_s`, and once a report period
-every node agent looks at its node, reports, and gives tasks away where it is overloaded.
+every node agent looks at its node, reports, and gives tasks away where it is overloaded. Nodes look
+in turns (`TURNS`), all of them within the first round of the period.
 
 What arrives waits for the next round. The tasks of time 0 are placed in small batches; brokers see
 each batch before the next, as they would have over time.
@@ -19,8 +20,10 @@ from murmuration.cluster.task_rows import mask_of
 from murmuration.placement.allocation_scores import INITIAL, MOVE
 from murmuration.schedulers.negotiation.bulk import (
     COUNTS,
+    TURNS,
     Cell,
     copy_rows,
+    exchange,
     negotiate,
     report,
 )
@@ -182,22 +185,40 @@ def give_away(c: Any, slot: int) -> None:
 
 
 @loop_kernel
-def hear(c: Cell, since: bool) -> None:
-    """Nodes report to their brokers; rises since the last report are counted."""
-    if since:
-        count_spikes(c)
-    report(c)
-    remember_loads(c)
+def hear(c: Cell) -> None:
+    """Every node reports to its broker, all at once."""
+    for turn in range(TURNS):
+        report(c, turn)
+    exchange(c)
 
 
 @loop_kernel
-def act_round(c: Cell, movers: int, max_tasks: int) -> None:
-    """Steps 2 to 5 of one round, for the tasks that nodes give away and then for those that
-    arrive."""
+def hear_others(c: Cell) -> None:
+    """Brokers exchange what nodes have reported in their turns."""
+    exchange(c)
+
+
+@loop_kernel
+def give_tasks_away(c: Cell, movers: int) -> None:
+    """Steps 2 to 5 for the tasks that nodes give away in one turn."""
     begin_round(c)
     for k in range(movers):
         give_away(c, c.movers[k])
+
+
+@loop_kernel
+def place_waiting(c: Cell, max_tasks: int) -> None:
+    """Steps 2 to 5 of one round for the tasks that arrive."""
+    begin_round(c)
     place_queue(c, max_tasks)
+
+
+@loop_kernel
+def compare_loads(c: Cell, since: bool) -> None:
+    """Rises since the last look are counted."""
+    if since:
+        count_spikes(c)
+    remember_loads(c)
 
 
 @helper
@@ -234,13 +255,25 @@ def agents_act(run: Run) -> None:
     c = Cell(**{name: arrays[name] for name in Cell._fields})
     p, now, settings = run.state, run.now_s, run.state.settings[0]
     first = now == 0.0
-    movers = 0
     if first or now >= p.progress[0]["reported_at"] + settings["report_s"]:
-        hear(c, not first)
-        movers = choose_movers(c) if settings["move"] != NO_MOVES else 0
-    act_round(c, movers, place_initial(c, lambda: drain(run)) if first else EVERYTHING)
+        compare_loads(c, not first)
+        if first or settings["move"] == NO_MOVES:
+            hear(c)
+        else:
+            look(c)
+    place_waiting(c, place_initial(c, lambda: drain(run)) if first else EVERYTHING)
     if first:
         forget_counts(p.progress)
+
+
+def look(c: Cell) -> None:
+    """Every node agent looks at its node when its turn comes, and gives tasks away if it must."""
+    turn = 0
+    while turn < TURNS:
+        movers, turn = choose_movers(c, turn)
+        if movers > 0:
+            give_tasks_away(c, movers)
+    hear_others(c)
 
 
 def place_initial(c: Cell, between: Callable[[], None]) -> int:
@@ -250,9 +283,10 @@ def place_initial(c: Cell, between: Callable[[], None]) -> int:
     left = np.inf
     while c.schedulers["queued"][0] < left:
         left = c.schedulers["queued"][0]
-        act_round(c, 0, batch)
+        place_waiting(c, batch)
         measure_all(c)
-        hear(c, False)
+        compare_loads(c, False)
+        hear(c)
         between()
     return batch
 
