@@ -19,7 +19,7 @@ LOOP = ("sh", "-c", "echo run $MURMUR_RUN; while :; do sleep 0.1; done")
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    with live_cluster(tmp_path_factory.mktemp("services"), agent_timeout_s=3.0) as made:
+    with live_cluster(tmp_path_factory.mktemp("services")) as made:
         made.submit("web", *LOOP, kind="service", resources={"cpu": 0.5, "memory": "50M"})
         made.running("web", 1)
         yield made
