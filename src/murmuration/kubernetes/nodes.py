@@ -158,7 +158,7 @@ class NodeMasks:
         return self._taint_marks[key]
 
     def tolerated(self, tolerations: Sequence[Object]) -> Flags:
-        """The nodes none of whose taints keep a pod off."""
+        """The nodes whose taints do not keep a pod off."""
         kinds = np.array([tolerated(taints, tolerations) for taints in self._taints], np.bool_)
         mask: Flags = kinds[self._taints_of]
         return mask

@@ -28,7 +28,7 @@ def document(plan: Plan, name: str, extra: Document | None = None) -> Document:
         "label": LABEL,
         "nodes": len(problem.nodes),
         "tasks": len(problem.tasks),
-        # Who lay on a node that is to go counts too.
+        # Tasks on a node that is to be removed count too.
         "placed_before": int((problem.node_of >= 0).sum()) + len(plan.displaced),
         "objectives": {n: _row(plan, k) for k, n in enumerate(plan.names)},
         "optimised": [{"name": o.name, "weight": o.weight} for o in plan.objectives],

@@ -223,7 +223,7 @@ def _place_with_fewest_moves(work: Work, options: Options) -> Fewest | None:
     waiting = (problem.node_of < 0).any()
     if not waiting or not (options.only_place or (problem.node_of >= 0).any()):
         return None
-    # Who has to leave a node that goes counts as moved, whatever others do.
+    # A task that has to leave a removed node counts as moved, whatever others do.
     leaving = int(((problem.present >= 0) & (problem.node_of < 0)).sum())
     moves_max = (
         min((limit for k, limit in options.limits if k == of.MOVES), default=np.inf) - leaving

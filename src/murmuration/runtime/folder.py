@@ -90,7 +90,7 @@ def check_own(path: Path, seen: os.stat_result, may_be_link: bool = True) -> Non
 
 
 def _check_way(folder: Path, above: Path) -> None:
-    """Who can rename a folder above can put another one in place of ours; in /tmp nobody can."""
+    """Whoever can rename a folder above can put another one in its place; in /tmp nobody can."""
     seen = os.lstat(above)
     open_to = GROUP_WRITES if seen.st_gid not in (0, os.getegid()) else 0
     writable = seen.st_mode & (open_to | OTHERS_WRITE) and not seen.st_mode & stat.S_ISVTX

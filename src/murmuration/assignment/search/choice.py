@@ -127,8 +127,8 @@ def _is_worth(search: Search, ranked: RankedFront, order: MoveOrder, base: Indic
 
 
 def new_breaks(problem: Problem, order: MoveOrder) -> list[Violation]:
-    """What an order of moves ends in that is not allowed and was not there before. Who could not
-    leave a node that goes is still on it."""
+    """What an order of moves ends in that is not allowed and was not there before. A task that
+    could not leave a removed node is still on it."""
     return new_violations(problem, problem.with_leaving(order.node_of), problem.present)
 
 

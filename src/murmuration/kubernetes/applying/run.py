@@ -151,8 +151,8 @@ class PlanRun:
 
     def _find_resumed(self) -> dict[int, str]:
         """For steps that had begun, and whose pod has gone, one of its owner that was not there
-        when they began. Who began later saw more pods, successors of earlier ones among them, so
-        fewer are left to it: it chooses first, and then all find one."""
+        when they began. A step that began later saw more pods, successors of earlier ones among
+        them, so fewer are left to it: it chooses first, and then all find one."""
         lines = [self.journal.began(step) for step in self._by_step]
         begun = [line for line in lines if line is not None and self._has_gone(line)]
         resumed = {}

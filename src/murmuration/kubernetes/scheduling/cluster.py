@@ -402,7 +402,7 @@ class LiveCluster:
         return levels
 
     def _lying(self, row: int) -> list[Lying]:
-        """The pods on a row. Who is only on its way to it cannot be evicted from it."""
+        """The pods on a row. One that is only on its way to it cannot be evicted from it."""
         assert self._budgets is not None
         node = self.table.names[row]
         return [

@@ -57,7 +57,7 @@ OWNER = Caller("", OPERATOR)
 
 
 def certified(name: str, role: str) -> Caller:
-    """Who has shown a certificate. A master is its owner's, not a user."""
+    """The caller behind a certificate. A master is its owner's, not a user."""
     return Caller("" if role == MASTER else name, role, by_certificate=True)
 
 
@@ -84,7 +84,7 @@ class Doorkeeper:
         self._token, self._find, self._find_session = token.encode(), find_token, find_session
 
     def find(self, token: bytes) -> Caller | None:
-        """Who shows this token."""
+        """The caller behind this token."""
         if self._token and hmac.compare_digest(token, self._token):
             return OWNER
         text = token.decode("latin-1")
@@ -104,7 +104,7 @@ class Doorkeeper:
         return caller._replace(role=min(caller.role, certified.role, key=_rank))
 
     def find_session(self, headers: Headers) -> Caller | None:
-        """Who has signed in with the browser that sends these headers."""
+        """The user who has signed in with the browser that sends these headers."""
         return None if self._find_session is None else self._find_session(headers)
 
 

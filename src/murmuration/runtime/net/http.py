@@ -241,7 +241,7 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 class HttpServer:
-    """All connections of one application. Who shows the token has room that others cannot take."""
+    """All connections of one application. Callers with the token have room of their own."""
 
     def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
         # Nobody without the token shall fill a log, not even with lines about itself.
@@ -320,7 +320,7 @@ class Gate:
         return counted
 
     def _check_access(self, scope: Scope, path: str, headers: dict[bytes, bytes]) -> Caller:
-        """Who has shown a certificate, a token or the cookie of a session may do what its role
+        """A caller with a certificate, a token or the cookie of a session may do what its role
         says."""
         certified: Caller | None = scope.get("state", {}).get(CERTIFIED)
         token = shown_token(headers)

@@ -1,7 +1,7 @@
 """How often each client may ask: a bucket for each that fills at a steady rate.
 
 A bucket holds a burst; each request takes one out of it, and one that finds it empty is told when
-the next will be there. The cluster's own token and masters have no bucket. Who is not known shares
+the next will be there. The cluster's own token and masters have no bucket. Unknown callers share
 one with everybody at the same address, so that guessing tokens is slow.
 """
 

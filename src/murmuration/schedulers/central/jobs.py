@@ -192,7 +192,7 @@ def new_job(
     first_run: int,
     now: float,
 ) -> JobRecord:
-    """A job none of whose tasks has run."""
+    """A job of which no task has run yet."""
     count = event.spec.count
     tasks = [TaskRecord(index, run=first_run) for index in range(count)]
     return JobRecord(

@@ -222,7 +222,7 @@ class PodScheduler:
             self._meet(info.gang, info.key, info.gang_size)
 
     def _share(self) -> None:
-        """Another scheduler has come or gone: pods change hands. Who rests goes on resting."""
+        """Another scheduler has come or gone: pods change hands. Those that rest go on resting."""
         for info in list(self._others.values()):
             if self.members.takes(info):
                 self._on_waits(info)
@@ -400,7 +400,7 @@ class PodScheduler:
             for pod, node in zip(job.pods, nodes, strict=False):
                 self.cluster.assume(pod.info.key, node)
                 effects.append(self._fly(pod, node, now))
-            # Who found no node in the batch is asked about by itself, for the reason.
+            # A pod without a node after the batch is asked about by itself, for the reason.
             alone += job.pods[len(nodes) :]
         for pod in alone:
             if pod.info.key not in self.queue.pods or pod.rests_until > now:

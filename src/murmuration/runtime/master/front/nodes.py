@@ -61,7 +61,7 @@ class NodeColumns:
         self._kept.clear()
         known, nodes = self._row, self._master.nodes
         concerned = set(touched) - {""}
-        # Who comes or goes leaves a fact, so that 100,000 names need not be compared.
+        # A node that comes or goes leaves a fact, so that 100,000 names need not be compared.
         if len(known) != len(nodes) or any((n in known) != (n in nodes) for n in concerned):
             self._rebuild()
             return

@@ -196,7 +196,7 @@ class Isolation(Protocol):
         StartFailed if that cannot be."""
 
     def keep_child(self, pid: int, is_kept: bool) -> None:
-        """Who started this process waits for it; nobody else may, while it is kept."""
+        """Whoever started this process waits for it; nobody else may, while it is kept."""
 
     def clean(self, folder: Path) -> None:
         """No process, mount or cgroup of this folder is left, whatever state it was in. Output

@@ -216,8 +216,8 @@ def has_ended(pidfd: int, within_s: float = 0.0) -> bool:
 
 
 def reap_orphans(known: Iterable[int]) -> None:
-    """Bury adopted processes. A task's are never of this session; children that somebody here
-    started are."""
+    """Reap adopted processes that have ended. A task's are never of this session; children that
+    somebody here started are."""
     here = os.getsid(0)
     for pid in set(list_children(os.getpid())) - set(known):
         orphan = stat(pid)
