@@ -236,8 +236,10 @@ BAD = {
         "shop/p: expected containers to be a list",
     ),
     "an empty cluster": ([pod("p")], "the cluster is empty"),
-    "the same pod twice": ([node("a"), pod("p"), pod("p")], "shop/p: is in the snapshot twice"),
-    "a budget without numbers": ([node("a"), budget("b", WEB)], "shop/b: expected minAvailable"),
+    "a pod in two states": (
+        [node("a"), pod("p"), pod("p", "a")],
+        "shop/p: is in the snapshot twice",
+    ),
 }
 
 

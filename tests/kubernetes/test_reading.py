@@ -36,9 +36,11 @@ def as_list(part: list[Object]) -> str:
         (as_list(things()[:2]) + as_list(things()[2:])).encode(),
         "\n".join(json.dumps(thing) for thing in things()).encode(),
         as_list(things()).encode("utf-16"),
+        as_list(things()).encode("utf-16-be"),
         as_list(things()).encode("utf-8-sig"),
+        (as_list(things()[:3]) + as_list(things())).encode(),
     ],
-    ids=["two documents", "without a gap", "lines", "UTF-16", "a mark first"],
+    ids=["two documents", "no gap", "lines", "UTF-16", "no mark", "a mark first", "some twice"],
 )
 def test_a_cluster_is_read_however_it_was_written(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "other.json").write_bytes(data)
@@ -155,3 +157,46 @@ def test_the_unit_fits_what_there_is() -> None:
 )
 def test_an_exponent_is_followed_by_digits_and_exa_is_not(text: str, value: float) -> None:
     assert parse_quantity(text) == value
+
+
+def broken(part: str, key: str, value: object) -> Object:
+    thing = node("a") if key == "taints" else pod("p", "a")
+    thing.setdefault(part, {})[key] = value
+    return thing
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value", "sentence"),
+    [
+        ("metadata", "ownerReferences", "x", "pod shop/p: expected array"),
+        ("metadata", "labels", "x", "at metadata.labels"),
+        ("spec", "tolerations", ["x"], r"at spec.tolerations\[0\]"),
+        ("spec", "affinity", "x", "at spec.affinity"),
+        ("spec", "topologySpreadConstraints", "x", "at spec.topologySpreadConstraints"),
+        ("spec", "priority", 10**30, "expected a whole number as priority"),
+        ("spec", "taints", "x", "node a: expected array"),
+    ],
+)
+def test_a_field_of_another_type_is_named(
+    tmp_path: Path, part: str, key: str, value: object, sentence: str
+) -> None:
+    cluster = write(tmp_path / "c.json", node("b"), broken(part, key, value))
+    with pytest.raises(InputError, match=sentence):
+        open_snapshot(cluster)
+
+
+def test_what_is_too_deep_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="too deep"):
+        open_snapshot(tmp_path / "c.json")
+
+
+def test_a_budget_that_says_nothing_lets_nobody_go_and_null_asks_for_nothing(
+    tmp_path: Path,
+) -> None:
+    bare = pod("p", "a", labels={"app": "x"})
+    bare["spec"]["containers"][0]["resources"] = {"requests": {"cpu": None, "memory": "1Gi"}}
+    bare["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "x", "controller": True}]
+    problem = open_snapshot(write(tmp_path / "c.json", node("a"), bare, budget("b", {"app": "x"})))
+    assert problem.request[0, :2].tolist() == [0, 2**30]
+    assert not problem.movable[0]

@@ -25,10 +25,11 @@ def quantity(value: str | float, where: str, key: str) -> float:
 
 
 def amounts_of(named: object, where: str) -> dict[str, float]:
-    """Amounts by name; nothing at all is none."""
+    """Amounts by name; nothing at all is none, and so is null."""
     if named is not None and not isinstance(named, Mapping):
         raise InputError(f"{where}: expected amounts by name, got {named!r}")
-    return {str(key): quantity(value, where, str(key)) for key, value in (named or {}).items()}
+    told = {str(key): value for key, value in (named or {}).items() if value is not None}
+    return {key: quantity(value, where, key) for key, value in told.items()}
 
 
 def requests(spec: Object, name: str) -> dict[str, float]:

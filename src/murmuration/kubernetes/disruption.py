@@ -77,7 +77,8 @@ class Budgets:
             return max(expected - _count(spec["maxUnavailable"], expected, where), 0)
         if spec.get("minAvailable") is not None:
             return _count(spec["minAvailable"], self._count_expected(mine), where)
-        raise InputError(f"{where}: expected minAvailable or maxUnavailable")
+        # Neither: the controller expects nobody, and then lets nobody go.
+        return len(mine)
 
     def _count_expected(self, mine: Sequence[TaskEntry]) -> int:
         """How many replicas the controllers of these pods want; as many as there are where the

@@ -3,7 +3,6 @@ one object."""
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -35,9 +34,10 @@ def looks_like_objects(source: SourceFile) -> bool:
 
 def as_utf8(data: bytes) -> bytes:
     """The same text in UTF-8: PowerShell writes UTF-16 into a file."""
-    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return data.decode("utf-16", errors="replace").encode()
-    return data.removeprefix(codecs.BOM_UTF8)
+    encoding = json.detect_encoding(data)
+    if encoding == "utf-8":
+        return data
+    return data.decode(encoding, errors="replace").encode()
 
 
 def _documents(source: SourceFile) -> list[Any]:
@@ -47,6 +47,8 @@ def _documents(source: SourceFile) -> list[Any]:
         return _yaml(source, text)
     try:
         return [msgspec.json.decode(text)]
+    except RecursionError:
+        raise InputError(f"{source.path}: expected JSON as kubectl writes it: too deep") from None
     except msgspec.DecodeError as error:
         documents = _several(text)
         if documents is None:
@@ -143,3 +145,93 @@ def listed(thing: Object, key: str, where: str) -> list[Object]:
     if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
         raise InputError(f"{where}: expected {key} to be a list of objects")
     return items
+
+
+# The shape that objects must have for their fields to be read at all: a file may hold anything.
+# What the API server writes always passes, and fields that are not listed here are left alone.
+Fields = dict[str, Any] | None
+Listed = list[dict[str, Any]] | None
+
+
+class RequiredTerms(msgspec.Struct, rename={"terms": "nodeSelectorTerms"}):
+    terms: Listed = None
+
+
+class NodeAffinityShape(
+    msgspec.Struct,
+    rename={
+        "required": "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferred": "preferredDuringSchedulingIgnoredDuringExecution",
+    },
+):
+    required: RequiredTerms | None = None
+    preferred: Listed = None
+
+
+class PodAffinityShape(
+    msgspec.Struct,
+    rename={
+        "required": "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferred": "preferredDuringSchedulingIgnoredDuringExecution",
+    },
+):
+    required: Listed = None
+    preferred: Listed = None
+
+
+class AffinityShape(msgspec.Struct, rename="camel"):
+    node_affinity: NodeAffinityShape | None = None
+    pod_affinity: PodAffinityShape | None = None
+    pod_anti_affinity: PodAffinityShape | None = None
+
+
+class PodSpecShape(msgspec.Struct, rename="camel"):
+    affinity: AffinityShape | None = None
+    node_selector: Fields = None
+    tolerations: Listed = None
+    scheduling_gates: Listed = None
+    topology_spread_constraints: Listed = None
+
+
+class NodeSpecShape(msgspec.Struct):
+    taints: Listed = None
+
+
+class StatusShape(msgspec.Struct):
+    conditions: Listed = None
+
+
+class MetadataShape(msgspec.Struct, rename="camel"):
+    labels: Fields = None
+    annotations: Fields = None
+    owner_references: Listed = None
+
+
+class PodShape(msgspec.Struct):
+    metadata: MetadataShape
+    spec: PodSpecShape | None = None
+    status: StatusShape | None = None
+
+
+class NodeShape(msgspec.Struct):
+    metadata: MetadataShape
+    spec: NodeSpecShape | None = None
+    status: StatusShape | None = None
+
+
+def check_pod(pod: Object) -> None:
+    """Raise an error that names the pod and the field if something is of another type."""
+    _check(pod, PodShape, "pod", name_of(pod))
+
+
+def check_node(node: Object) -> None:
+    _check(node, NodeShape, "node", str(node["metadata"].get("name")))
+
+
+def _check(thing: Object, shape: type[msgspec.Struct], what: str, name: str) -> None:
+    try:
+        msgspec.convert(thing, shape)
+    except msgspec.ValidationError as error:
+        # "Expected `array | null`, got `str` - at `$.spec.tolerations`"
+        text = str(error).replace("`", "").replace("$.", "")
+        raise InputError(f"{what} {name}: {text[:1].lower()}{text[1:]}") from None

@@ -27,7 +27,14 @@ from murmuration.kubernetes.labels import LabelIndex, Namespaces
 from murmuration.kubernetes.making import on_node
 from murmuration.kubernetes.marks import seconds_until_ready
 from murmuration.kubernetes.nodes import NodeMasks, allocatable, node_entry
-from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
+from murmuration.kubernetes.objects import (
+    Object,
+    check_node,
+    check_pod,
+    controller_of,
+    name_of,
+    namespace_of,
+)
 from murmuration.kubernetes.ports import port_rules
 from murmuration.kubernetes.rules import RuleMaker
 from murmuration.kubernetes.volumes import Needs, Volumes, attach_limits
@@ -58,8 +65,12 @@ def snapshot_of(
             "the cluster is empty: expected Node objects (kubectl get nodes,pods,pdb -A), found "
             f"{', '.join(sorted(kinds))}"
         )
+    for kind in ("Node", "Pod"):
+        kinds[kind] = _without_copies(kinds.get(kind, []))
     reader = make_reader(kinds, add)
-    pods = [pod for pod in kinds.get("Pod", ()) if is_alive(pod)]
+    for pod in kinds["Pod"]:
+        check_pod(pod)
+    pods = [pod for pod in kinds["Pod"] if is_alive(pod)]
     pods += reader.daemons_of_added(pods)
     every = [reader.task(pod) for pod in pods]
     _distinct("pod", [task.name for task in every])
@@ -91,6 +102,17 @@ def snapshot_of(
     )
 
 
+def _without_copies(things: Sequence[Object]) -> list[Object]:
+    """Each object once: lists that are joined may hold the same one again, as it was."""
+    found: dict[tuple[object, object], Object] = {}
+    others = []
+    for thing in things:
+        mark = thing["metadata"].get("namespace"), thing["metadata"].get("name")
+        if found.setdefault(mark, thing) is not thing and found[mark] != thing:
+            others.append(thing)
+    return [*found.values(), *others]
+
+
 def _distinct(what: str, names: Sequence[str]) -> None:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
@@ -115,13 +137,11 @@ class Reader:
     def task(self, pod: Object) -> TaskEntry:
         """A pod as a task."""
         name, spec = name_of(pod), pod.get("spec") or {}
-        if not isinstance(spec, Mapping):
-            raise InputError(f"pod {name}: expected a spec, got {spec!r}")
         needs = self.volumes.needs(pod)
         self.devices.add_needs(pod, needs)
         pinned = _why_pinned(pod) or needs.refused
         priority = spec.get("priority") or 0
-        if isinstance(priority, bool) or not isinstance(priority, int):
+        if not (type(priority) is int and abs(priority) < 2**31):
             raise InputError(f"pod {name}: expected a whole number as priority, got {priority!r}")
         # Where a pod may lie that goes with its node does not matter; one class for all of them
         # keeps the table of classes small.
@@ -184,6 +204,8 @@ class Reader:
 def make_reader(kinds: dict[str, list[Object]], add: Sequence[Added] = ()) -> Reader:
     """Read the nodes, with those added, and what volumes and devices they have."""
     things = list(kinds["Node"])
+    for thing in things:
+        check_node(thing)
     nodes = [node_entry(thing) for thing in things]
     added: list[NodeEntry] = []
     for entry, like in new_nodes(add, nodes):
