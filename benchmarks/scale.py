@@ -2,7 +2,7 @@
 is taken (the paper's 5.5.6, figure 5.10).
 
     python benchmarks/scale.py [--nodes 1000 10000 50000] [--frameworks 200] [--plot F.svg]
-        [--keep RESULTS.json] [--virtual]
+        [--keep RESULTS.json] [--table] [--virtual]
 
 A master in a process of its own, with its store in SQLite on the disk, and real connections: node
 agents share some, every framework has its own, at most 500 in all. The other end of all of them is
@@ -13,7 +13,8 @@ included, to the news of the end.
 With `--virtual` there are no sockets, and time is the CPU time of the master (`scale_virtual.py`):
 the figures of a master with a core of its own, on a machine that has none to spare.
 
-`--keep` adds the results to a file; whatever it has of other sizes is drawn too.
+`--keep` adds the results to a file; whatever it has of other sizes is drawn and tabled too.
+`--table` prints the rows of the table in `docs/performance.md`.
 """
 
 from __future__ import annotations
@@ -180,16 +181,26 @@ def draw(results: list[Results], path: Path) -> None:
     save_figure(chart, path)
 
 
+def print_table(results: list[Results]) -> None:
+    for r in results:
+        print(
+            f"| {r['nodes']:,.0f} | {r['median_s']:.3f} s | {r['largest_s']:.3f} s "
+            f"| {r['tasks_per_s']:,.0f} | {r['cpu_ms_per_task']:.2f} | {r['core']:.2f} "
+            f"| {r['memory_gb']:.2f} GB |"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 50_000])
+    parser.add_argument("--nodes", type=int, nargs="*", default=[1_000, 10_000, 50_000])
     parser.add_argument("--frameworks", type=int, default=200)
     parser.add_argument("--probes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--virtual", action="store_true")
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     results: list[Results] = []
@@ -201,6 +212,8 @@ def main() -> None:
         gc.collect()
         tell(results[-1])
     results = keep(results, options.keep)
+    if options.table:
+        print_table(results)
     if options.plot is not None:
         draw(results, options.plot)
 
