@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.base.random import generator
-from murmuration.experiments.live import check_size, master_options
+from murmuration.experiments.live import ask_for_times, check_size, master_options
 from murmuration.runtime.master.settings import live_settings
 from murmuration.schedulers.offers.messages import MASTER
 from murmuration.simulation.messages import protocols
@@ -84,7 +84,8 @@ def run_with_faults(
     what must hold is counted at the end.
     """
     nodes = make_nodes(scenario.cluster)
-    jobs = submissions(end_all(make_jobs(scenario, nodes.resources), scenario.days * DAY_S))
+    drawn = end_all(make_jobs(scenario, nodes.resources), scenario.days * DAY_S)
+    jobs = submissions(ask_for_times(drawn, scenario))
     check_size(scenario, nodes, jobs)
     options = master_options(scenario, nodes, "")
     rng = generator(scenario.seed, "faults")

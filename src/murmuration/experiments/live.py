@@ -10,12 +10,16 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime import supervisor
 from murmuration.runtime.client.requests import ApiClient
+from murmuration.runtime.master.queues import FIELDS, PATH
 from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.options import AgentOptions, EmulatedNode, MasterOptions
 from murmuration.runtime.store.interface import Entry
@@ -23,9 +27,12 @@ from murmuration.runtime.store.sqlite import read_log
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import SubmitJob, TaskPlaced
 from murmuration.schedulers.central.replaying import Replay, replay
+from murmuration.schedulers.queues.discipline import QueueSettings
+from murmuration.simulation.architectures.queues.batch_build import estimate_times
 from murmuration.simulation.messages.central_replay import joins, rehearse, submissions
 from murmuration.simulation.scenarios import scenario as sc
 from murmuration.simulation.scenarios.inputs import make_jobs, make_nodes
+from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
 
 NODES_MAX, TASKS_MAX = 10_000, 100_000
@@ -58,15 +65,18 @@ def read_entries(path: Path) -> list[Entry]:
 def drive(scenario: sc.Scenario, speed: float, tell: Tell = lambda text: None) -> dict[str, Any]:
     """Run a scenario on a live master of its own, `speed` times as fast as it is written."""
     nodes = make_nodes(scenario.cluster)
-    jobs = submissions(make_jobs(scenario, nodes.resources), speed)
+    jobs = submissions(ask_for_times(make_jobs(scenario, nodes.resources), scenario), speed)
     check_size(scenario, nodes, jobs)
     with tempfile.TemporaryDirectory(prefix="murmur-live-") as folder:
-        options = master_options(scenario, nodes, folder)
+        options = master_options(scenario, nodes, folder, speed)
         settings = live_settings(options)[0]
         simulated = rehearse(settings, scenario.seed, nodes, jobs)
         tell(f"{len(jobs)} jobs over {jobs[-1][0]:.1f} s on {len(nodes)} emulated nodes")
         try:
-            wall_s, placed = _run(options, nodes, jobs, simulated.ended)
+            starting = {decision.job for decision in simulated.placed}
+            if len(starting) < len(jobs):
+                tell(f"{len(jobs) - len(starting)} of them never start, in virtual time either")
+            wall_s, placed = _run(options, nodes, jobs, simulated.ended, starting)
             again = replay_log(Path(folder))
         finally:
             supervisor.bring_down(Path(folder), keep=True)
@@ -88,18 +98,64 @@ def check_size(
         )
 
 
-def master_options(scenario: sc.Scenario, nodes: NodeTable, folder: str) -> MasterOptions:
-    extra = list(nodes.resources.names[2:])
-    kind, placement = scenario.scheduler.kind, scenario.scheduler.placement
+def ask_for_times(jobs: JobList, scenario: sc.Scenario) -> JobList:
+    """Under a discipline jobs ask for the run times that a simulation would go by."""
+    if not scenario.scheduler.queue:
+        return jobs
+    asked = estimate_times(jobs, scenario.scheduler.queue_settings, scenario.seed)
+    return replace(jobs, requested_s=asked)
+
+
+def master_options(
+    scenario: sc.Scenario, nodes: NodeTable, folder: str, speed: float = 1.0
+) -> MasterOptions:
+    """A master that decides as the scenario says, so many times as fast."""
+    scheduler = scenario.scheduler
+    if scheduler.reservation:
+        raise InputError(
+            f"{scenario.name}: scheduler.reservation: a live master has reservations by date; take "
+            "them out, or use murmur simulate"
+        )
     return MasterOptions(
-        folder=folder, scheduler=kind, placement=placement, resources=extra, seed=scenario.seed
+        folder=folder,
+        scheduler=scheduler.kind,
+        placement=scheduler.placement,
+        queue=scheduler.queue,
+        settings=list_queue_settings(scheduler.queue_settings, speed),
+        resources=list(nodes.resources.names[2:]),
+        seed=scenario.seed,
     )
 
 
+def list_queue_settings(settings: QueueSettings, speed: float) -> list[str]:
+    """What differs from the defaults, as an operator would say it to a master whose clock runs so
+    many times as fast."""
+    settings = msgspec.structs.replace(
+        settings,
+        half_life_s=settings.half_life_s / speed,
+        age_max_s=settings.age_max_s / speed,
+        ageing_per_h=settings.ageing_per_h * speed,
+    )
+    defaults, given = msgspec.to_builtins(QueueSettings()), msgspec.to_builtins(settings)
+    changed = {key: given[key] for key in FIELDS if given[key] != defaults[key]}
+    return [
+        f"{PATH}queue_settings.{key}.{name}={amount}"
+        if name
+        else f"{PATH}queue_settings.{key}={amount}"
+        for key, value in changed.items()
+        for name, amount in (value.items() if isinstance(value, dict) else [("", value)])
+    ]
+
+
 def _run(
-    options: MasterOptions, nodes: NodeTable, jobs: list[tuple[float, SubmitJob]], ended: list[int]
+    options: MasterOptions,
+    nodes: NodeTable,
+    jobs: list[tuple[float, SubmitJob]],
+    ended: list[int],
+    starting: set[str],
 ) -> tuple[float, list[TaskPlaced]]:
-    """Submit each job in its time and wait for the last one; the decisions that were made.
+    """Submit each job in its time and wait for the last one of those that ever start; the decisions
+    that were made.
 
     A job is submitted when its time has come and what should have ended before it has: a slow host
     delays, no more.
@@ -118,7 +174,7 @@ def _run(
         ):
             time.sleep(0.002)
         client.post("jobs", body=event.spec, duration_s=event.duration_s)
-    for _, event in jobs:
+    for _, event in [each for each in jobs if each[1].spec.name in starting]:
         while not client.get("jobs", event.spec.name, wait_s=20)["ended"]:
             pass
     placed = [

@@ -100,6 +100,24 @@ def test_without_overtaking_the_first_holds_up_all() -> None:
     assert [job.name for job in cluster.master.in_order()] == ["wide", "small"]
 
 
+@pytest.mark.parametrize("queue", ["fcfs", "easy", "conservative"])
+def test_a_job_that_is_too_large_for_all_nodes_holds_up_nobody(queue: str) -> None:
+    """It waits for nodes to join: four processors are not enough for five tasks, and none has one
+    of three. When a third node has joined, it is the first again."""
+    cluster = on_four(queue)
+    cluster.submit(spec("tall", resources={"cpu": 3, "memory": "1G"}, time_limit_s=5.0), 0.0)
+    cluster.submit(spec("wide", count=5, time_limit_s=5.0), 0.0)
+    cluster.submit(spec("full", count=4, time_limit_s=9.0), 1.0)
+    assert cluster.states("full") == [CentralTaskState.STARTING] * 4
+    cluster.join("n2")
+    assert cluster.states("wide") == [CentralTaskState.WAITING] * 5, "two are free"
+    cluster.submit(spec("long", time_limit_s=50.0), 2.0)
+    expected = CentralTaskState.STARTING if queue != "fcfs" else CentralTaskState.WAITING
+    assert cluster.states("long") == [expected], "it is in the way of five of six only if strict"
+    cluster.submit(spec("late", time_limit_s=50.0), 3.0)
+    assert cluster.states("late") == [CentralTaskState.WAITING]
+
+
 def test_use_halves() -> None:
     """Two CPUs for an hour, with a half-life of an hour: the integral of 2 · 2^(−t/h), and a
     quarter of it two half-lives later; in pieces it is the same."""

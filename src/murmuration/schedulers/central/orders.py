@@ -33,10 +33,13 @@ def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
         "MURMUR_NODE": node,
     }
     command = (*spec.command, *spec.arguments)
+    # What is emulated takes as long as it is told to, and not a moment longer.
+    lasts_s, limit_s = job.duration_s, spec.time_limit_s
+    is_in_time = lasts_s is not None and limit_s is not None and lasts_s <= limit_s
     return Order(
         command,
         {**spec.environment, **variables},
-        spec.time_limit_s,
+        None if is_in_time else limit_s,
         tuple(spec.ports),
         job.duration_s,
         spec.network == "host",

@@ -17,10 +17,16 @@ import numpy as np
 
 from murmuration.base.arrays import Amounts, Indices, Times
 from murmuration.base.resources import MICRO
+from murmuration.cluster.constraints import node_mask
 from murmuration.schedulers.central.jobs import JobRecord, TaskRecord
 from murmuration.schedulers.central.placing import Planned, Round
-from murmuration.schedulers.central.queue.keeping import ExpectedEnd, KeptNodes, keep_nodes
-from murmuration.schedulers.central.queue.preemption import MakingWay
+from murmuration.schedulers.central.queue.keeping import (
+    ExpectedEnd,
+    KeptNodes,
+    count_all_fits,
+    keep_nodes,
+)
+from murmuration.schedulers.central.queue.preemption import MakingWay, is_alone
 from murmuration.schedulers.central.queue.suspension import left_s, missing_of_all, since_s
 from murmuration.schedulers.central.queue.windows import Window, Windows, owner
 from murmuration.schedulers.queues.backfill import find_start, has_room
@@ -68,14 +74,29 @@ class QueueRound:
             tasks = self.round_.ready(job, whole=not job.spec.array)
             # Of an array each task is for itself: those that find room start, the next one waits.
             for part in [[task] for task in tasks] if job.spec.array else [tasks] if tasks else []:
-                if self._is_held(job, len(part)):
+                # Under conservative backfilling asking alone is a reservation.
+                is_asked = self.overtaking != CONSERVATIVE or not self._is_too_large(job, part)
+                if self._is_held(job, len(part)) or not is_asked:
                     break
                 if not self._start(job, part):
                     if self._makes_way(job, part, making_way):
                         return self.planned
+                    if self._is_too_large(job, part):
+                        break
                     self._wait(job, part, not self._look.state[0].blocked)
                     break
         return self.planned
+
+    def _is_too_large(self, job: JobRecord, tasks: list[TaskRecord]) -> bool:
+        """Whether a job could not start on these nodes if they were empty: it holds up nobody, as
+        in a simulation, which refuses it."""
+        rows, request = self.round_.rows, np.array(job.request, dtype=np.int64)
+        if any(task.is_suspended for task in tasks):
+            return False
+        allowed = node_mask(job.constraints, list(rows.attributes))
+        total = rows.total if allowed is None else rows.total[allowed]
+        row_max = 1 if is_alone(job) else len(tasks)
+        return count_all_fits(total, request, row_max) < len(tasks)
 
     def _makes_way(
         self, job: JobRecord, tasks: list[TaskRecord], making_way: MakingWay | None

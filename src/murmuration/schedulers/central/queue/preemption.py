@@ -161,7 +161,7 @@ class MakingWay:
         if not is_awaited and (kind in self._infeasible or not self._find_lower(job).size):
             return False
         request = np.array(job.request, dtype=np.int64)
-        row_max = 1 if _is_alone(job) else len(tasks)
+        row_max = 1 if is_alone(job) else len(tasks)
         room = self.round_.rows.free + self.coming
         room[~self.round_.allowed(job)] = UNUSABLE
         fits = count_all_fits(room, request, row_max)
@@ -238,6 +238,6 @@ def _goes_first(unit: list[RunningTask]) -> tuple[float, ...]:
     return job.spec.priority, -since_s, -job.serial, -task.index
 
 
-def _is_alone(job: JobRecord) -> bool:
+def is_alone(job: JobRecord) -> bool:
     """Whether no node can have two of its tasks."""
     return job.name in job.spec.anti_affinity or any(job.spec.ports)
