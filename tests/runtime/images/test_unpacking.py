@@ -378,6 +378,8 @@ def test_layers_packed_in_every_way(tmp_path: Path) -> None:
         shelf.sources["it"] = str(tmp_path / f"{k}.root")
         Path(shelf.sources["it"]).write_bytes(way(pack([entry("f", "root")])))
         assert tree(shelf.unpack().root) == {"f": "root"}
+        Path(shelf.sources["it"]).write_bytes(pack([entry("manifest.json", "[]")]))
+        assert "got an archive of docker save" in shelf.refuse()
         Path(shelf.sources["it"]).write_bytes(b"no archive at all")
         assert "no tar archive" in shelf.refuse()
 

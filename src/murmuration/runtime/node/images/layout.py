@@ -28,6 +28,8 @@ LAYERS_MAX = 256
 #: An archive whose first members are all something else is no layout.
 MEMBERS_MAX = 10_000
 NESTING_MAX = 4
+#: At the top of what docker save writes.
+DOCKER = "manifest.json"
 CHUNK = 2**20
 TAG = "org.opencontainers.image.ref.name"
 LATEST = "latest"
@@ -170,12 +172,15 @@ def _open_archive(path: Path) -> Locate | None:
                 name = member.name.removeprefix("./")
                 if member.isreg() and not member.issparse():
                     found[name] = Blob(path, member.offset_data, member.size)
-                elif not member.isdir():
-                    return None
                 if len(found) > MEMBERS_MAX and "oci-layout" not in found:
                     return None
     except tarfile.TarError:
         return None  # compressed: only a root is
+    if "oci-layout" not in found and DOCKER in found:
+        raise InputError(
+            f"{path}: expected an OCI image layout or a root, got an archive of docker save; "
+            "skopeo copy docker-archive:FILE oci:FOLDER:TAG makes a layout of it"
+        )
     return found.get if "oci-layout" in found else None
 
 
