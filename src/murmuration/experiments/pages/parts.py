@@ -22,6 +22,8 @@ from murmuration.simulation.results import snapshots
 if TYPE_CHECKING:
     from murmuration.experiments.runs import RunOutcome
 
+#: The page that a study leaves in its folder.
+REPORT = "report.html"
 Summary = Mapping[str, Any]
 #: A time series by column.
 Columns = dict[str, list[float]]

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from murmuration.base.errors import InputError
 from murmuration.experiments.pages.comparison import comparison
-from murmuration.experiments.pages.parts import read_series
+from murmuration.experiments.pages.parts import REPORT, read_series
 from murmuration.experiments.pages.single import single
-from murmuration.experiments.pages.write import REPORT
 from murmuration.experiments.python.stored import RunsInFolders, read_runs
 from murmuration.experiments.statistics import combine_by_label
 from murmuration.reports.page import Page

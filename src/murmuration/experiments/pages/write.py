@@ -12,15 +12,13 @@ from murmuration.base import files
 from murmuration.experiments.autoscale import AutoscaleSpec
 from murmuration.experiments.capacity import CapacityQuestion, Walk, document
 from murmuration.experiments.pages import autoscale, capacity, comparison, single, sweep
-from murmuration.experiments.pages.parts import Summary, read_series, series_of
+from murmuration.experiments.pages.parts import REPORT, Summary, read_series, series_of
 from murmuration.experiments.record import read_record
 from murmuration.experiments.runs import RunOutcome
 from murmuration.experiments.runs import Summary as RunSummary
 from murmuration.experiments.specs import Spec
 from murmuration.reports.page import Page, render
 from murmuration.simulation.results import snapshots
-
-REPORT = "report.html"
 
 
 def write_report(folder: Path, page: Page) -> None:
