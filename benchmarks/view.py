@@ -1,4 +1,4 @@
-"""How long it takes until somebody sees a run: from `murmur view RUN` to the page drawn in a browser.
+"""How long it takes until somebody sees a run: from `murmur view RUN` to the page in a browser.
 
     python benchmarks/view.py RUN [--repeat 3]
     murmur simulate omega-a --days 14.5 -s monolithic-multi --out RUN     (10 million tasks)
