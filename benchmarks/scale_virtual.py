@@ -66,6 +66,7 @@ LEASE_S = 600.0
 REQUEST = (CPU, GB)
 #: From the moment when all slots are taken to the first probe, and from one probe to the next.
 SETTLE_S, APART_S = 5.0, 0.5
+JOINS_PER_S = 2000
 
 
 def clock_cost_s() -> float:
@@ -224,11 +225,9 @@ class Paced:
             self.send(Register(name))
             self.send(SetNeedsOffers(name, True))
         for k, name in enumerate(self.names):
-            self.send(AgentJoined(name, name, 1, total), name, 5.0 * k / len(self.names))
-            self.at(10.0 + LEASE_S / 12 * k / len(self.names), self._beat, name, 1)
-        self.run(6.0)
-        while self._inbox or self._turn_is_due:
-            self.run(self.now + 1.0)
+            self.send(AgentJoined(name, name, 1, total), name, k / JOINS_PER_S)
+            first_s = len(self.names) / JOINS_PER_S + LEASE_S / 12 * k / len(self.names)
+            self.at(first_s, self._beat, name, 1)
         while self.launched < 2 * len(self.names):
             self.run(self.now + 0.1)
         self._is_filling = False
