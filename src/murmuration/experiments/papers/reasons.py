@@ -64,8 +64,12 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
             "The paper puts its idle nodes down to brokers that know a part of the nodes; one "
             "broker knows them all here.",
         ),
+        (
+            "requests that find",
+            "The mean of twenty days lies at the end of the band, its 95 % interval on both sides.",
+        ),
         ("rises", "Changes of use about a job's mean are made up, and jump too far."),
-        ("overloaded", "Not known; days differ from 0.19 to 0.90 %."),
+        ("overloaded", "Not known."),
         ("most", "The paper's is the most of 29 days, here of a tenth of each of 20 days."),
     ),
     "rss-modes": (
