@@ -141,7 +141,7 @@ class Reader:
         self.devices.add_needs(pod, needs)
         pinned = _why_pinned(pod) or needs.refused
         priority = spec.get("priority") or 0
-        if not (type(priority) is int and abs(priority) < 2**31):
+        if not (type(priority) is int and -(2**31) <= priority < 2**31):
             raise InputError(f"pod {name}: expected a whole number as priority, got {priority!r}")
         # Where a pod may lie that goes with its node does not matter; one class for all of them
         # keeps the table of classes small.
