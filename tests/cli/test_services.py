@@ -136,18 +136,18 @@ def test_bad_input_is_one_sentence(here: Murmur, arguments: tuple[str, ...], sen
 
 def test_the_history_of_a_job(here: Murmur, cluster: LiveCluster) -> None:
     """The same facts that the whole log has of it, and no others."""
-    cluster.submit("short", "sh", "-c", "exit 4")
-    cluster.submit("other", "true")
-    cluster.wait("short")
-    cluster.wait("other")
+    cluster.submit("of-note", "sh", "-c", "exit 4")
+    cluster.submit("aside", "true")
+    cluster.wait("of-note")
+    cluster.wait("aside")
     whole = json.loads(here("events", "--json").out)
-    rows = json.loads(here("events", "--job", "short", "--json").out)
-    assert rows == [row for row in whole if row["fact"].get("job") == "short"]
+    rows = json.loads(here("events", "--job", "of-note", "--json").out)
+    assert rows == [row for row in whole if row["fact"].get("job") == "of-note"]
     kinds = [row["kind"] for row in rows]
     assert kinds[0] == "JobSubmitted" and {"TaskPlaced", "TaskEnded"} <= set(kinds)
-    ends = json.loads(here("events", "--job", "short", "--kind", "TaskEnded", "--json").out)
+    ends = json.loads(here("events", "--job", "of-note", "--kind", "TaskEnded", "--json").out)
     assert [row["fact"]["code"] for row in ends] == [4]
-    assert len(here("events", "--job", "short", "--last", "2").out.splitlines()) == 2
+    assert len(here("events", "--job", "of-note", "--last", "2").out.splitlines()) == 2
     assert "n1" in here("events", "--node", "n1", "--last", "1").out
-    refused = here("events", "--job", "short", "--follow")
+    refused = here("events", "--job", "of-note", "--follow")
     assert refused.code == 2 and "expected without --follow and --index" in refused.err
