@@ -52,6 +52,22 @@ def test_compact(murmur: Murmur, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("halves")
+def test_compact_with_several_seeds(murmur: Murmur) -> None:
+    """The jobs are a list, and any four nodes do: with every seed half of them, so the interval has
+    no width."""
+    asked = ("compact", "halves.toml", "-s", "best-fit", "--step", "0.125", "--jobs", "1")
+    answer = murmur(*asked, "--replicas", "3", "--out", "few")
+    assert "best-fit, seed 2: holds at 50 % of its nodes" in answer.out
+    sentence = "best-fit: 50.0 % of its nodes on average, 95 % interval 50.0 % to 50.0 %, 3 seeds"
+    assert sentence in " ".join(answer.out.split())
+    document = json.loads(
+        murmur(*asked, "--replicas", "3", "--out", "few", "--resume", "--json").out
+    )
+    assert document["farthest"]["best-fit"] == {"mean": 0.5, "low": 0.5, "high": 0.5}
+    assert [walk["seed"] for walk in document["schedulers"]] == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("halves")
 def test_grow(murmur: Murmur, tmp_path: Path) -> None:
     document = json.loads(
         murmur("grow", "halves.toml", "--step", "0.5", "--jobs", "1", "--json").out

@@ -4,7 +4,7 @@ nodes carry."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ OPTIONS = (
     common.ARRIVALS,
     common.SEED,
     common.DAYS,
+    common.REPLICAS,
     common.JOBS,
     common.ON,
     common.OUT,
@@ -53,6 +54,7 @@ OPTIONS = (
 class How:
     """How the runs are made and shown."""
 
+    replicas: int
     workers: int | None
     on: str | None
     out: Path | None
@@ -82,6 +84,7 @@ def compact(
     settings: tuple[str, ...],
     seed: int | None,
     days: float | None,
+    replicas: int,
     workers: int | None,
     on: str | None,
     out: Path | None,
@@ -102,7 +105,7 @@ def compact(
         question,
         study,
         schedulers,
-        How(workers, on, out, resume, as_json, common.Changes(settings, days)),
+        How(replicas, workers, on, out, resume, as_json, common.Changes(settings, days)),
     )
 
 
@@ -127,6 +130,7 @@ def grow(
     settings: tuple[str, ...],
     seed: int | None,
     days: float | None,
+    replicas: int,
     workers: int | None,
     on: str | None,
     out: Path | None,
@@ -147,7 +151,7 @@ def grow(
         question,
         study,
         schedulers,
-        How(workers, on, out, resume, as_json, common.Changes(settings, days)),
+        How(replicas, workers, on, out, resume, as_json, common.Changes(settings, days)),
     )
 
 
@@ -156,11 +160,11 @@ def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) 
     from murmuration.cli.studies import compile_kernels
     from murmuration.experiments.capacity import check
     from murmuration.experiments.pages.write import write_walks
-    from murmuration.experiments.specs import variant_specs
+    from murmuration.experiments.specs import replicate_seeds, variant_specs
 
     check(question)
     names = common.split_names(schedulers)
-    specs = variant_specs(study, names) if names else [study.base]
+    specs = replicate_seeds(variant_specs(study, names) if names else [study.base], how.replicas)
     name = f"{study.name}-{question.kind}"
     folder = common.study_folder(how.out, how.as_json, name, specs, how.changes)
     if how.on is None:
@@ -187,7 +191,8 @@ def _walk(spec: Spec, question: CapacityQuestion, how: How, folder: Path | None)
         def run_all(specs: Sequence[Spec]) -> list[Summary]:
             return parallel.run_all(specs, ahead, how.on, how.resume, done)
 
-        return capacity.walk(spec, question, run_all, ahead, folder)
+        walk = capacity.walk(spec, question, run_all, ahead, folder)
+        return replace(walk, is_replica=how.replicas > 1)
 
 
 def _print(
@@ -203,4 +208,6 @@ def _print(
     common.print_table(comparison_table(*table(walks)))
     for walk in walks:
         print(capacity.answer(question, walk))
+    for sentence in capacity.answer_all(question, walks):
+        print(sentence)
     common.say_report(folder)

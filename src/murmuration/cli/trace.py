@@ -178,9 +178,16 @@ def convert(file: str, out: str, **reading: Any) -> None:
 @trace.command()
 @click.argument("scenario")
 @click.argument("out")
-@common.with_options(common.SET, common.SEED, common.DAYS)
+@common.with_options(
+    common.SET, common.LOAD, common.ARRIVALS, common.SEED, common.DAYS, common.JSON
+)
 def generate(
-    scenario: str, out: str, settings: tuple[str, ...], seed: int | None, days: float | None
+    scenario: str,
+    out: str,
+    settings: tuple[str, ...],
+    seed: int | None,
+    days: float | None,
+    as_json: bool,
 ) -> None:
     """Generate the jobs of a scenario as a job list.
 
@@ -199,7 +206,14 @@ def generate(
     check_suffix(out)
     checked = common.read_study(scenario, settings, seed, days).base.scenario
     jobs = inputs.make_jobs(checked, inputs.make_nodes(checked.cluster).resources)
-    usage = _describe_usage(write_jobs(jobs, out))
+    used = write_jobs(jobs, out)
+    if as_json:
+        document = {"file": out, "jobs": len(jobs), "tasks": int(jobs.tasks.sum())}
+        usage_file = None if used is None else str(used)
+        where = {"scenario": checked.name, "seed": checked.seed, "usage": usage_file}
+        common.print_json({**document, **where, "left_out": ["picky"] * sc.is_picky(checked)})
+        return
+    usage = _describe_usage(used)
     common.say(
         f"{out}: {len(jobs):,} jobs{usage}, {jobs.tasks.sum():,} tasks of {checked.name}, seed "
         f"{checked.seed}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from murmuration.base.errors import InputError
+from murmuration.experiments.replicates import Interval, interval
 from murmuration.experiments.runs import Summary
 from murmuration.experiments.specs import Spec, assign_folders, change_spec
 from murmuration.reports.formats import percent
@@ -74,6 +75,13 @@ class Walk:
 
     scheduler: str
     steps: tuple[CapacityStep, ...]
+    seed: int = 1
+    #: Others walk with other seeds.
+    is_replica: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.scheduler}, seed {self.seed}" if self.is_replica else self.scheduler
 
     @property
     def farthest(self) -> CapacityStep | None:
@@ -123,8 +131,8 @@ def walk(
                 first = first or outcome
                 steps.append(judge(size, outcome, first, question))
             if len(steps) >= FAILURES and not any(step.holds for step in steps[-FAILURES:]):
-                return Walk(spec.label, tuple(steps))
-    return Walk(spec.label, tuple(steps))
+                return Walk(spec.label, tuple(steps), spec.scenario.seed)
+    return Walk(spec.label, tuple(steps), spec.scenario.seed)
 
 
 def _start(spec: Spec, question: CapacityQuestion) -> float:
@@ -218,12 +226,39 @@ def document(question: CapacityQuestion, walks: Sequence[Walk]) -> dict[str, Any
     answers = [
         {
             "scheduler": walk.scheduler,
+            "seed": walk.seed,
             "farthest": None if walk.farthest is None else walk.farthest.size,
             "steps": [{**msgspec.to_builtins(step), "holds": step.holds} for step in walk.steps],
         }
         for walk in walks
     ]
-    return {**asked, "schedulers": answers}
+    means = {name: found._asdict() for name, found in _mean_sizes(walks).items()}
+    return {**asked, "schedulers": answers, **({"farthest": means} if means else {})}
+
+
+def _mean_sizes(walks: Sequence[Walk]) -> dict[str, Interval]:
+    """How far each scheduler that was run with several seeds comes. Where 100 % does not hold
+    already there is no size, and so no mean."""
+    sizes: dict[str, list[float | None]] = {}
+    for each in walks:
+        size = None if each.farthest is None else each.farthest.size
+        sizes.setdefault(each.scheduler, []).append(size)
+    return {
+        name: interval([size for size in found if size is not None])
+        for name, found in sizes.items()
+        if len(found) > 1 and None not in found
+    }
+
+
+def answer_all(question: CapacityQuestion, walks: Sequence[Walk]) -> list[str]:
+    """The walks of each scheduler with several seeds in one sentence."""
+    what = "of its nodes" if question.kind == "compact" else "of its load"
+    return [
+        f"{name}: {percent(found.mean, 1)} {what} on average, 95 % interval "
+        f"{percent(found.low, 1)} to {percent(found.high, 1)}, "
+        f"{sum(each.scheduler == name for each in walks)} seeds"
+        for name, found in _mean_sizes(walks).items()
+    ]
 
 
 def answer(question: CapacityQuestion, walk: Walk) -> str:
@@ -235,10 +270,10 @@ def answer(question: CapacityQuestion, walk: Walk) -> str:
             f"{percent(first.overloaded, 2)} of nodes overloaded, {percent(first.left, 2)} "
             "of jobs not placed"
         )
-        return f"{walk.scheduler}: does not hold at 100 % already: {first.why} ({figures})"
+        return f"{walk.label}: does not hold at 100 % already: {first.why} ({figures})"
     nodes, tasks = farthest.nodes or 0.0, farthest.tasks_running or 0.0
     what = "of its nodes" if question.kind == "compact" else "of its load"
     return (
-        f"{walk.scheduler}: holds at {100 * farthest.size:g} % {what} ({nodes:,.0f} nodes, "
+        f"{walk.label}: holds at {100 * farthest.size:g} % {what} ({nodes:,.0f} nodes, "
         f"{tasks:,.0f} tasks running)"
     )

@@ -42,7 +42,7 @@ def table(walks: Sequence[Walk]) -> tuple[list[str], list[list[object]]]:
         for index, step in enumerate(walk.steps):
             size, *figures = _cells(step)
             verdict = f"fails: {step.why}" if step.why else "holds"
-            rows.append([walk.scheduler if index == 0 else "", size, verdict, *figures])
+            rows.append([walk.label if index == 0 else "", size, verdict, *figures])
     # Types of nodes that there were none of at any size say nothing.
     shown = [
         k for k, name in enumerate(columns) if name not in kinds or any(row[k] for row in rows)
@@ -103,7 +103,7 @@ def _series(walk: Walk, field: str) -> Series:
         (step for step in walk.steps if step.nodes is not None), key=lambda step: step.size
     )
     return Series(
-        walk.scheduler,
+        walk.label,
         [100 * step.size for step in steps],
         [getattr(step, field) for step in steps],
         markers=True,
