@@ -117,4 +117,16 @@ def test_many_frameworks_are_compared_as_few_are(data: st.DataObject, frameworks
     allocated, offered = rows(), rows()
     shares = find_shares(allocated + offered, total)
     chosen = drf(allocated, offered, total, weight, wants, 0.0)
-    assert drf_of_shares(shares, weight, wants) == chosen
+    level = np.zeros(frameworks, np.int64)
+    assert drf_of_shares(shares, weight, wants, level) == chosen
+
+
+@settings(deadline=None)
+@given(turns=st.integers(1, 60), frameworks=st.integers(1, 6))
+def test_frameworks_with_equal_shares_take_turns(turns: int, frameworks: int) -> None:
+    """With room for one task at a time, all shares are zero at every offer."""
+    offers = np.zeros(frameworks, np.int64)
+    for _ in range(turns):
+        chosen = drf_of_shares(np.zeros(frameworks), np.ones(frameworks), offers >= 0, offers)
+        offers[chosen] += 1
+    assert offers.max() - offers.min() <= 1

@@ -44,11 +44,18 @@ def find_shares(amounts: Array, total: Array) -> Array:
     return shares
 
 
-def drf_of_shares(shares: Array, weight: Array, wants: Array) -> int:
-    """`drf` for who knows the dominant shares already; the same choice, bit by bit."""
+def drf_of_shares(shares: Array, weight: Array, wants: Array, offers: Array) -> int:
+    """`drf` for a caller that knows the dominant shares. Of frameworks with equal shares, the one
+    that was made the fewest offers so far.
+
+    Where there is room for one task only, everybody's share is zero whenever there is something to
+    offer. If the first of equals were chosen, nobody else would ever run a task.
+    """
     if not wants.any():
         return -1
-    return int(np.where(wants, shares / weight, np.inf).argmin())
+    weighted = np.where(wants, shares / weight, np.inf)
+    equals = np.flatnonzero(weighted == weighted.min())
+    return int(equals[offers[equals].argmin()])
 
 
 def priority(

@@ -93,6 +93,8 @@ class Master:
         self._demand = Demand(self.clients)
         self.weight = np.zeros(0)
         self.guaranteed = np.zeros(0)
+        #: How many offers each framework was made.
+        self._offers_made = np.zeros(0, np.int64)
         #: Who was promised a share, with its row in the arrays.
         self._entitled: dict[str, int] = {}
         #: Tasks told to stop that still hold their resources, with what their framework will be
@@ -266,6 +268,8 @@ class Master:
                 np.append(self.weight, 1.0),
                 np.append(self.guaranteed, 0.0),
             )
+            # A newcomer is level with the others, or it would win every tie until it had caught up.
+            self._offers_made = np.append(self._offers_made, self._offers_made.max(initial=0))
         return self.clients[name]
 
     def _on_register(self, event: Register) -> None:
@@ -425,7 +429,7 @@ class Master:
             keep_entitled(ledger.allocated + ledger.offered, ledger.total, self.guaranteed, wants)
         draw = self._rng.random()
         if allocator is drf:
-            chosen = drf_of_shares(ledger.shares, self.weight, wants)
+            chosen = drf_of_shares(ledger.shares, self.weight, wants, self._offers_made)
         else:
             amounts = ledger.allocated, ledger.offered
             chosen = allocator(*amounts, ledger.total, self.weight, wants, draw)
@@ -445,6 +449,7 @@ class Master:
         offer = ResourceOffer(framework, self._serial, parts, limit)
         self.offers[offer.offer] = offer
         self.clients[framework].served = self._now
+        self._offers_made[self.ledger.position[framework]] += 1
         if self.rules.timeout_s:
             self._set_timer(self._now + self.rules.timeout_s, "offer", offer.offer)
         self._call_back(offer)
