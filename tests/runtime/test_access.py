@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ from murmuration.cli import murmur
 from murmuration.runtime.client.requests import AnswerError, ApiClient, Reach
 from murmuration.runtime.client.sdk import OfferScheduler, SharedStateScheduler
 from murmuration.runtime.folder import API
+from murmuration.runtime.master.api import ROUTES
+from murmuration.runtime.master.front.routes import FRONT_ROUTES
+from murmuration.runtime.net.callers import Caller, check_role
 from murmuration.runtime.net.directory import FolderDirectory
 
 SECRET = "swordfish-4711"
@@ -118,6 +123,67 @@ def test_a_viewer_sees_nothing_even_of_its_own_environment(users: Users) -> None
     assert SECRET + "-3" not in json.dumps(users.client("anna-view").get("events"))
 
 
+def test_the_runs_of_who_had_a_name_before_stay_theirs(users: Users) -> None:
+    """An operator gives a name that has ended to another user: what ran under it is not theirs."""
+    anna, bob = users.client("anna"), users.client("bob")
+    for client, text, user in ((anna, SECRET, ""), (users.client("olga"), "fine", "bob")):
+        client.post("jobs", body=job("passed-on", "echo", text, user=user))
+        assert client.get("jobs", "passed-on", wait_s=30)["ended"]
+    assert bob.get("tasks", "passed-on.0", "output")["text"] == "fine\n"
+    assert bob.get("tasks", "passed-on.0", "output", run=2)["text"] == "fine\n"
+    for run in (0, 1, 3):
+        refused(404, "no output", bob.get, "tasks", "passed-on.0", "output", run=run)
+
+
+#: The least role that each route is for; what is about a job is its user's besides.
+ROLES = {
+    "viewer": """GET /metrics /v1/status /v1/jobs /v1/jobs/{job} /v1/jobs/{job}/why /v1/tasks
+        /v1/tasks/{task}/output /v1/nodes /v1/events /v1/quotas /v1/session /v1/watch
+        /v1/grid/names /v1/grid /v1/history /v1/jobs/{job}/decisions /v1/queue
+        POST /v1/links DELETE /v1/session""",
+    "submitter": """POST /v1/jobs /v1/jobs/{job}/scale /v1/jobs/{job}/rollback
+        /v1/tasks/{task}/move /v1/tasks/{task}/exec /v1/tasks/{task}/exec/{session}
+        DELETE /v1/jobs/{job} /v1/tasks/{task}""",
+    "operator": """GET /v1/tokens /v1/log POST /v1/tokens /v1/nodes/{node}/drain
+        PUT /v1/quotas/{user} DELETE /v1/tokens/{name} /v1/quotas/{user}""",
+}
+
+
+def _routes_of(role: str) -> Iterator[tuple[str, str]]:
+    method = ""
+    for word in ROLES[role].split():
+        if word.startswith("/"):
+            yield method, word
+        else:
+            method = word
+
+
+def test_every_route_is_for_a_role_and_those_above_it() -> None:
+    public = {("POST", "/v1/enter")}
+    listed = {route: role for role in ROLES for route in _routes_of(role)}
+    known = {(route.method, route.path) for route in (*ROUTES, *FRONT_ROUTES)} - public
+    assert listed.keys() - {("GET", "/metrics")} == known
+    for (method, path), least in listed.items():
+        may = [role for role in ROLES if not check_role(Caller("u", role), method, path)]
+        assert may == list(ROLES)[list(ROLES).index(least) :], (method, path)
+        assert check_role(Caller("n1", "agent"), method, path)
+
+
+def test_nothing_of_anothers_job_is_changed_by_any_route(users: Users) -> None:
+    """Every route that names a job or task and is not for everybody, as somebody else's."""
+    anna, bob = users.client("anna"), users.client("bob")
+    anna.post("jobs", body=job("guarded", "sleep", "600"))
+    until(lambda: _states(anna, "guarded") == ["running"])
+    guarded = [r for r in ROUTES if "{job}" in r.path or "{task}" in r.path]
+    for route in (r for r in guarded if r.private or r.method != "GET"):
+        names = {"job": "guarded", "task": "guarded.0", "session": "0@1@n1"}
+        path = route.path.removeprefix("/v1/").format(**names).split("/")
+        ask = {"GET": bob.get, "POST": bob.post, "DELETE": bob.delete}[route.method]
+        refused(403, "is anna's", ask, *path)
+    assert _states(anna, "guarded") == ["running"]
+    anna.delete("jobs", "guarded")
+
+
 def test_tokens_and_quotas_are_operators_affair(users: Users) -> None:
     for name in ("anna", "vera"):
         client = users.client(name)
@@ -155,6 +221,22 @@ def test_a_revoked_token_is_refused_at_once_and_after_a_restart(users: Users) ->
     stored = b"".join(path.read_bytes() for path in users.cluster.folder.glob("store.db*"))
     assert b"TokenIssued" in stored
     assert token.encode() not in stored and kept.encode() not in stored
+
+
+@pytest.mark.parametrize("path", ["/v1/watch", "/v1/events?follow=1"])
+def test_a_stream_ends_with_the_token_that_opened_it(users: Users, path: str) -> None:
+    """Also where another token has its name by then."""
+    token = users.issue("watching", "viewer")
+    host, _, port = users.cluster.url.removeprefix("http://").partition(":")
+    with closing(http.client.HTTPConnection(host, int(port), timeout=60)) as connection:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        with closing(connection.getresponse()) as stream:
+            assert stream.status == 200 and stream.readline()
+            users.client("olga").delete("tokens", "watching")
+            users.issue("watching", "viewer")
+            # Both go on for ever otherwise, and say something every quarter of a minute.
+            until(lambda: not stream.readline())
+    users.client("olga").delete("tokens", "watching")
 
 
 def test_a_scheduler_comes_in_with_a_token_until_it_is_revoked(users: Users) -> None:

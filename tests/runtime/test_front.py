@@ -86,6 +86,12 @@ def test_who_has_no_token_gets_no_link(cluster: LiveCluster) -> None:
     assert Browser(cluster.client.url).ask("POST", "/v1/links", {}, **MARK)[0] == 401
 
 
+def test_strangers_send_no_more_than_a_code(cluster: LiveCluster) -> None:
+    stranger = Browser(cluster.client.url)
+    assert stranger.ask("POST", "/v1/enter", {"code": "x" * 500})[0] == 401
+    assert stranger.ask("POST", "/v1/enter", {"code": "x" * 1024})[0] == 413
+
+
 def test_a_session_changes_nothing_without_the_header(browser: Browser) -> None:
     job = {"name": "sneaked", "command": ["true"]}
     assert browser.ask("POST", "/v1/jobs", job)[0] == 403

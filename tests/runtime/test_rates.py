@@ -59,9 +59,11 @@ async def _app(scope: Scope, receive: Receive, send: Send) -> None:
     await Response("{}")(scope, receive, send)
 
 
-async def _ask(address: Address, token: str) -> http.client.HTTPResponse:
+async def _ask(
+    address: Address, token: str, line: str = "GET /v1/status"
+) -> http.client.HTTPResponse:
     reader, writer = await asyncio.open_connection(address.host, address.port)
-    head = f"GET /v1/status HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"
+    head = f"{line} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"
     writer.write(head.encode())
     response = http.client.HTTPResponse(Fake(await reader.readuntil(b"\r\n\r\n")))  # type: ignore[arg-type]
     response.begin()
@@ -69,9 +71,12 @@ async def _ask(address: Address, token: str) -> http.client.HTTPResponse:
     return response
 
 
+NAMES = ("anna", "bob", "cleo")
+
+
 def test_who_asks_too_often_is_told_when_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "STRANGERS_PER_S", 0.01)
-    known = {digest_of(f"murmur-{name}"): Caller(name, "viewer", name) for name in ("anna", "bob")}
+    known = {digest_of(f"murmur-{name}"): Caller(name, "viewer", name) for name in NAMES}
     doorkeeper = Doorkeeper("own", known.get)
 
     async def story() -> dict[str, list[Any]]:
@@ -85,6 +90,8 @@ def test_who_asks_too_often_is_told_when_to_ask_again(monkeypatch: pytest.Monkey
             answer = await _ask(address, token)
             retry = answer.headers.get("retry-after")
             answers.setdefault(token[:10], []).append((answer.status, retry))
+        forbidden = [await _ask(address, "murmur-cleo", "DELETE /v1/tokens/x") for _ in range(2)]
+        answers["forbidden"] = [answer.status for answer in forbidden]
         listening.close()
         await server.close()
         return answers
@@ -95,6 +102,7 @@ def test_who_asks_too_often_is_told_when_to_ask_again(monkeypatch: pytest.Monkey
     assert status == 429 and 1 <= int(retry) <= 100
     assert answers["murmur-bob"] == [(200, None)], "each has a bucket of its own"
     assert answers["own"] == [(200, None)] * 3, "the cluster's own token has none"
+    assert answers["forbidden"] == [403, 429], "what a role may not do counts too"
     assert answers["no"][0] == (401, None) and answers["nope"][0][0] == 429
 
 

@@ -55,9 +55,15 @@ def test_a_code_and_a_session_grow_old() -> None:
 
 def test_codes_that_nobody_uses_take_no_room() -> None:
     sessions = ss.Sessions("secret", always)
+    owner = sessions.issue(OWNER)
     codes = [sessions.issue(ADA) for _ in range(ss.CODES_MAX + 1)]
-    assert sessions.redeem(codes[0]) is None
-    assert sessions.redeem(codes[-1]) is not None
+    assert [sessions.redeem(code) is not None for code in codes[-ss.CODES_EACH - 1 :]] == [
+        False,
+        *[True] * ss.CODES_EACH,
+    ]
+    assert sessions.redeem(owner) is not None, "who asks often keeps nobody else out"
+    many = [sessions.issue(Caller(f"user-{k}", VIEWER)) for k in range(ss.CODES_MAX + 1)]
+    assert sessions.redeem(many[0]) is None and sessions.redeem(many[1]) is not None
 
 
 def test_another_master_of_the_cluster_believes_a_cookie_and_no_other_cluster_does() -> None:
@@ -125,3 +131,19 @@ def test_a_session_ends_with_the_token_it_began_with() -> None:
     del issued_s["laptop"]
     assert sessions.identify(cookie(sessions, value)) is None
     assert sessions.identify(cookie(sessions, owner)) == OWNER
+
+
+def test_a_code_is_worth_nothing_when_its_token_is_good_no_more() -> None:
+    """Nor if there is another of that name, which may have another role."""
+    issued_s, clock = {"laptop": 900.0}, Hands()
+    sessions = ss.Sessions(
+        "secret", lambda name, begun_s: issued_s.get(name, 1e9) <= begun_s, clock
+    )
+    revoked, replaced, owner = (sessions.issue(each) for each in (ADA, ADA, OWNER))
+    del issued_s["laptop"]
+    assert sessions.redeem(revoked) is None
+    issued_s["laptop"] = 1001.0
+    clock.now = 1002.0
+    assert sessions.redeem(replaced) is None
+    assert sessions.redeem(owner) is not None
+    assert sessions.redeem(sessions.issue(ADA)) is not None

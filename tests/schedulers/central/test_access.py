@@ -26,6 +26,7 @@ from murmuration.schedulers.central.messages import (
     QuotaSet,
     RevokeToken,
     RunEnded,
+    RunStarted,
     SetQuota,
     SubmitJob,
     TokenIssued,
@@ -260,3 +261,23 @@ def test_a_queue_discipline_passes_over_who_is_over_its_quota() -> None:
     story.submit("next", "bob", 1.0)
     assert story.running("anna", "bob") == ["next.0.1"]
     assert story.reason("too-many")[0] == "quota"
+
+
+def test_a_service_that_is_changed_to_ask_for_less_counts_for_what_its_runs_hold() -> None:
+    """Otherwise an update that never gets on would be room without end."""
+    story = Story()
+    story.tell(SetQuota("anna", {"cpu": 4 * CPU}))
+    update = {"min_healthy_s": 3000.0, "deadline_s": 3500.0}
+    service: dict[str, Any] = {"kind": "service", "count": 4, "update": update}
+    held = story.master.resource_manager.ledger.tasks
+    for name in ("first", "second", "third"):
+        story.submit(name, "anna", 1.0, **service)
+        for run in story.running("anna"):
+            story.tell(RunStarted("n1", JOBS, run, 1))
+        story.submit(name, "anna", 0.01, **service)
+        assert sum(each.task.request[0] for each in held.values()) <= 4 * CPU
+    assert story.reason("second")[0] == "quota"
+    quotas = story.master.access.start_round(
+        Resources(), story.master.jobs, story.master.resource_manager.ledger
+    )
+    assert quotas.use("anna")["cpu"] == sum(each.task.request[0] for each in held.values())

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from tests.schedulers.central.clusters import Cluster, facts, sent, spec
 
 from murmuration.schedulers.agent import Note, Wake
 from murmuration.schedulers.central.endings import backoff_s
-from murmuration.schedulers.central.jobs import KILLED_CODE, CentralTaskState
+from murmuration.schedulers.central.jobs import KILLED_CODE, CentralTaskState, JobTable
 from murmuration.schedulers.central.memory import MasterMemory
 from murmuration.schedulers.central.messages import (
     Drain,
     JobEnded,
     JobForgotten,
+    JobSubmitted,
     KillJob,
     NodeTriedAgain,
     NodeUnwell,
     Running,
     Stop,
+    SubmitJob,
     TaskEnded,
     TaskStopping,
 )
@@ -151,6 +154,29 @@ def test_a_bounded_number_of_ended_jobs_is_kept(monkeypatch: pytest.MonkeyPatch)
         forgotten += [fact.job for fact in facts(cluster.end(run), JobForgotten)]
     assert forgotten == ["b", "a"], "the first a had made way for the second"
     assert set(cluster.master.jobs.jobs) == {"stays", "c", "d"}
+
+
+def test_a_name_that_was_forgotten_is_taken_with_numbers_no_run_has_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a node keeps of a run is found by its number: it may be another user's."""
+    monkeypatch.setattr("murmuration.schedulers.central.jobs.ENDED_MAX", 1)
+    cluster, memory = Cluster(nodes=1), MasterMemory()
+    said: list[Any] = []
+    for name in ("a", "a", "b", "c"):
+        said += cluster.submit(spec(name))
+        (run,) = cluster.master.jobs.runs
+        said += cluster.end(run)
+    assert "a" not in cluster.master.jobs.jobs and "a.0.2" in cluster.launched
+    said += cluster.submit(spec("a"))
+    assert set(cluster.master.jobs.runs) == {"a.0.3"}
+    for fact in said:
+        if isinstance(fact, JobSubmitted | JobForgotten):
+            memory.apply(fact, 0.0)
+    again = JobTable()
+    again.recover([(job, (0, 0), ()) for job in memory.recover(1, 1).jobs], 0.0)
+    again.submit(SubmitJob(spec("b")), (0, 0), (), 0.0)
+    assert again.jobs["b"].first_run == 2, "a master that starts again knows it too"
 
 
 def test_losses_in_a_row_wait_longer_each_time_and_are_counted() -> None:

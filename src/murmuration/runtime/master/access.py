@@ -113,6 +113,22 @@ def token_is_good(master: CentralMaster, clock: Callable[[], float]) -> TokenIsG
     return is_good
 
 
+def watch_token(
+    master: CentralMaster, caller: Caller, clock: Callable[[], float]
+) -> Callable[[], bool]:
+    """Whether a caller who came in now, and stays, may still: the token was neither revoked, nor
+    issued again under its name, and its time is not over."""
+    shown = master.access.tokens.get(caller.token)
+
+    def is_good() -> bool:
+        token = master.access.tokens.get(caller.token)
+        return not caller.token or (
+            token is not None and token is shown and not is_over(token, clock())
+        )
+
+    return is_good
+
+
 # What belongs to whom.
 
 
@@ -215,7 +231,8 @@ async def list_quotas(api: Api, request: Request, _: dict[str, str]) -> Response
 def _quota_row(master: CentralMaster, user: str) -> QuotaRow:
     resources, access = master.settings.resources, master.access
     limits = access.quotas.get(user, {})
-    used = access.start_round(resources, master.jobs).use(user)
+    ledger = master.resource_manager.ledger
+    used = access.start_round(resources, master.jobs, ledger).use(user)
 
     def natural(amounts: dict[str, int]) -> dict[str, float]:
         return {

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import unquote
 
 import msgspec
@@ -31,6 +32,7 @@ from murmuration.runtime.master.access import (
     check_owner,
     claim,
     hide_secrets,
+    watch_token,
 )
 from murmuration.runtime.master.beside import SERVICE_ROUTES
 from murmuration.runtime.master.front.routes import ENTER, FRONT_ROUTES, FrontApi, page_routes
@@ -52,7 +54,6 @@ from murmuration.runtime.net.http import (
 from murmuration.runtime.net.wire import UNREADABLE, Output
 from murmuration.runtime.store.log import EventRow
 from murmuration.schedulers.agent import Message
-from murmuration.schedulers.central.access import is_over
 from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import ACTIVE
 from murmuration.schedulers.central.master import CentralMaster
@@ -228,7 +229,7 @@ class Api:
 
     async def output(self, request: Request, names: Names) -> Response:
         job, task = self.reading.task(names["task"])
-        run = int(_number(request, "run", task.run))
+        run = self.reading.check_run(job, task, int(_number(request, "run", task.run)))
         if number := int(_number(request, "number", 0)):
             run = self.reading.earlier_run(job, task, number)
         if back := int(_number(request, "back", 0)):
@@ -296,9 +297,9 @@ class Api:
 
     async def _follow(self, after: int, caller: Caller) -> AsyncIterator[EventRow | None]:
         """Facts as they come, until the token of who follows them is good no more."""
+        is_good = watch_token(self.master, caller, self.now)
         async for row in self.reading.follow(after):
-            token = self.master.access.tokens.get(caller.token)
-            if caller.token and (token is None or is_over(token, self.now())):
+            if not is_good():
                 return
             yield None if row is None else hide_secrets(row, caller)
 
@@ -449,8 +450,14 @@ async def _no_such_path(request: Request, error: Exception) -> Response:
     return refuse(404, f"no such path {request.scope['path']}; see {OPENAPI}")
 
 
+@cache
+def _describe_all() -> bytes:
+    """The OpenAPI document. Strangers may ask for it, so it is made once."""
+    return msgspec.json.encode(describe((*ROUTES, *FRONT_ROUTES)))
+
+
 async def _openapi(request: Request) -> Response:
-    return reply(describe((*ROUTES, *FRONT_ROUTES)))
+    return Response(_describe_all(), 200, HEADERS)
 
 
 def make_app(

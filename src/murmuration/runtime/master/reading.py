@@ -112,6 +112,13 @@ class ReadModel:
             raise Missing(f"{name} {had}, so there is no run {number}")
         return job.first_run + number
 
+    def check_run(self, job: JobRecord, task: TaskRecord, run: int) -> int:
+        """The number of a run in the whole cluster, if it is of this job: lower ones were of jobs
+        that had its name before, maybe another user's."""
+        if not (job.first_run < run <= task.run or run == task.run):
+            raise Missing(f"no output of {job.name}.{task.index}.{run} is kept")
+        return run
+
     def check_node(self, node: str) -> None:
         nodes = self._master.nodes
         if node not in nodes:

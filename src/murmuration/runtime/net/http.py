@@ -38,6 +38,8 @@ Body = TypeVar("Body")
 
 HEAD_MAX = 16 * 1024
 BODY_MAX = 4 * 2**20
+#: Of a stranger's body, where one is read: the code of a link.
+STRANGERS_BODY_MAX = 1024
 #: Connections that have shown the token, and those that have not (yet). Each kind has room of its
 #: own, so that nobody without the token can take the place of somebody with it.
 CONNECTIONS_MAX = 256
@@ -301,8 +303,9 @@ class Gate:
         send = self._count(scope["method"], send)
         try:
             _check_origin(scope["method"], headers)
-            caller = None if path in self._public else self._check_access(scope, path, headers)
-            _check_body(headers)
+            is_public = path in self._public
+            caller = None if is_public else self._check_access(scope, path, headers)
+            _check_body(headers, STRANGERS_BODY_MAX if is_public else BODY_MAX)
         except Refusal as refusal:
             await _answer(send, refusal)
             return
@@ -334,11 +337,12 @@ class Gate:
                 "expected the cluster's token, or one that was issued and is still good, in the "
                 "header Authorization: Bearer TOKEN",
             )
+        # First: what a role may not do costs an answer too.
+        if caller.user or caller.token:
+            _check_rate(self._rate, f"{caller.token}\n{caller.user}")
         fault = check_role(caller, scope["method"], path)
         if fault:
             raise Refusal(403, fault)
-        if caller.user or caller.token:
-            _check_rate(self._rate, f"{caller.token}\n{caller.user}")
         return caller
 
     def _find_session(self, method: str, headers: dict[bytes, bytes]) -> Caller | None:
@@ -364,14 +368,14 @@ def shown_token(headers: dict[bytes, bytes]) -> bytes:
     return given if kind.lower() == b"bearer" else b""
 
 
-def _check_body(headers: dict[bytes, bytes]) -> None:
+def _check_body(headers: dict[bytes, bytes], size_max: int) -> None:
     if b"transfer-encoding" in headers:
         raise Refusal(400, "expected a body with Content-Length, not in chunks")
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
         raise Refusal(400, "expected a number as Content-Length")
-    if len(length) > LENGTH_DIGITS or int(length) > BODY_MAX:
-        raise Refusal(413, f"expected a body of at most {BODY_MAX} bytes")
+    if len(length) > LENGTH_DIGITS or int(length) > size_max:
+        raise Refusal(413, f"expected a body of at most {size_max} bytes")
 
 
 def reply(value: object, status: int = 200) -> Response:

@@ -29,9 +29,9 @@ import msgspec
 
 from murmuration.runtime.net.callers import Caller, Headers
 
-#: How long a code waits to be used, and how many may wait.
+#: How long a code waits to be used, and how many may wait, of each caller and of all.
 CODE_S = 600.0
-CODES_MAX = 100
+CODES_EACH, CODES_MAX = 10, 1000
 SESSION_S = 12 * 3600
 #: The header of a page's own requests.
 MARK = b"x-murmur"
@@ -68,8 +68,12 @@ class Sessions:
         self.cookie_name = f"murmur-{digest[:8]}"
 
     def issue(self, caller: Caller) -> str:
-        """A code for a session of this caller. The oldest is dropped where there are many."""
+        """A code for a session of this caller. Where there are many the oldest is dropped: of the
+        caller's own, so that nobody keeps others out by asking often."""
         self._forget_old()
+        own = [code for code, (of, _) in self._codes.items() if of == caller]
+        for code in own[: max(0, len(own) + 1 - CODES_EACH)]:
+            del self._codes[code]
         while len(self._codes) >= CODES_MAX:
             del self._codes[next(iter(self._codes))]
         code = secrets.token_urlsafe(18)
@@ -77,10 +81,14 @@ class Sessions:
         return code
 
     def redeem(self, code: str) -> str | None:
-        """The value of a cookie for a code, which dies with this; None if it is worth nothing."""
+        """The value of a cookie for a code, which dies with this; None if it is worth nothing, or
+        the token that asked for it is good no more."""
         self._forget_old()
-        caller, _ = self._codes.pop(code, (None, 0.0))
-        return None if caller is None else self._sign(caller)
+        caller, until_s = self._codes.pop(code, (None, 0.0))
+        if caller is None:
+            return None
+        is_good = not caller.token or self._is_good(caller.token, until_s - CODE_S)
+        return self._sign(caller) if is_good else None
 
     def identify(self, headers: Headers) -> Caller | None:
         """Whose cookie a request brings; None if it has none, or one that is forged or old."""

@@ -22,6 +22,7 @@ from murmuration.base.resources import Resources, format_amount
 from murmuration.schedulers.agent import Do, Effect, Message, Note
 from murmuration.schedulers.central.jobs import JobRecord, JobTable, TaskRecord
 from murmuration.schedulers.central.messages import (
+    JOBS,
     EndSessions,
     IssueToken,
     QuotaSet,
@@ -32,6 +33,7 @@ from murmuration.schedulers.central.messages import (
     TokenIssued,
     TokenRevoked,
 )
+from murmuration.schedulers.offers.ledger import Ledger
 from murmuration.schedulers.offers.messages import Vector
 from murmuration.workload.job_spec import JobSpec
 
@@ -110,8 +112,8 @@ class AccessTable:
                 return f"{who} for {asked}, and the quota of {spec.user} is {allowed}"
         return ""
 
-    def start_round(self, resources: Resources, jobs: JobTable) -> QuotaRound:
-        return QuotaRound(resources, self.quotas, jobs)
+    def start_round(self, resources: Resources, jobs: JobTable, ledger: Ledger) -> QuotaRound:
+        return QuotaRound(resources, self.quotas, jobs, ledger)
 
 
 @dataclass
@@ -130,6 +132,7 @@ class QuotaRound:
     resources: Resources
     quotas: Mapping[str, Mapping[str, int]]
     table: JobTable
+    ledger: Ledger
     _shares: dict[str, UserShare] | None = None
 
     def admit(
@@ -147,7 +150,7 @@ class QuotaRound:
     def take(self, job: JobRecord, tasks: int) -> None:
         """So many tasks of a job are planned."""
         if tasks and job.spec.user in self.quotas:
-            self._add(self.shares[job.spec.user], job, tasks)
+            self._add(self.shares[job.spec.user], job, job.request, tasks)
 
     def explain(self, job: JobRecord, waiting: int, whole: bool = False) -> str:
         """What of its user's quota keeps every waiting task of a job from starting; empty if
@@ -187,13 +190,20 @@ class QuotaRound:
     def shares(self) -> dict[str, UserShare]:
         if self._shares is None:
             self._shares = defaultdict(UserShare)
-            for job, _ in self.table.runs.values():
-                self._add(self._shares[job.spec.user], job, 1)
+            for run, (job, _) in self.table.runs.items():
+                self._add(self._shares[job.spec.user], job, self._held(job, run), 1)
         return self._shares
 
-    def _add(self, share: UserShare, job: JobRecord, tasks: int) -> None:
+    def _held(self, job: JobRecord, run: str) -> Vector:
+        """What a run counts for: what it holds, or what its job asks for if that is more. A service
+        that is changed to ask for less still has what runs of earlier versions hold; one that is
+        suspended will have its CPU back."""
+        held = self.ledger.tasks.get((JOBS, run))
+        return job.request if held is None else tuple(map(max, held.task.request, job.request))
+
+    def _add(self, share: UserShare, job: JobRecord, request: Vector, tasks: int) -> None:
         share.jobs.add(job.name)
-        for name, amount in zip(self.resources.names, job.request, strict=True):
+        for name, amount in zip(self.resources.names, request, strict=True):
             share.amounts[name] += amount * tasks
 
 

@@ -255,7 +255,9 @@ def _find_reason(
         return POLICY, f"{again} ({first.failures} in a row)", "its back-off ends"
     if isinstance(decision.verdict, Never):
         return CONSTRAINT, f"never on these nodes: {decision.verdict.reason}", "a node joins"
-    quotas = master.access.start_round(master.settings.resources, master.jobs)
+    quotas = master.access.start_round(
+        master.settings.resources, master.jobs, master.resource_manager.ledger
+    )
     over_quota = quotas.explain(job, len(job.waiting), master.queue.whole)
     if over_quota:
         return QUOTA, over_quota, "a job of its user ends, or its quota is raised"

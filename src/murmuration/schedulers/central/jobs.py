@@ -246,6 +246,8 @@ class JobTable:
     _held_ports: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _timers: list[float] = field(default_factory=list)
     _serial: int = 0
+    #: No run of a job that was forgotten has a higher number.
+    _forgotten_run: int = 0
 
     def take_facts(self) -> list[Fact]:
         facts, self.facts = self.facts, []
@@ -269,7 +271,7 @@ class JobTable:
         there."""
         before = self.jobs.get(event.spec.name)
         runs = [] if before is None else [before.first_run, *(task.run for task in before.tasks)]
-        first = max(runs, default=0)
+        first = max(runs, default=self._forgotten_run)
         self._serial += 1
         job = new_job(event, self._serial, request, constraints, first, now)
         self.jobs.pop(job.name, None)
@@ -475,6 +477,8 @@ class JobTable:
         self.ended[ended.name] = ended
         while len(self.ended) > ENDED_MAX:
             oldest = next(iter(self.ended))
+            runs = [task.run for task in self.ended[oldest].tasks]
+            self._forgotten_run = max(self._forgotten_run, *runs)
             del self.ended[oldest], self.jobs[oldest]
             self.facts.append(JobForgotten(oldest))
 
@@ -503,6 +507,7 @@ class JobTable:
         heard of."""
         for job, request, constraints in stored:
             self._serial = max(self._serial, job.serial)
+            self._forgotten_run = max(self._forgotten_run, job.first_run)
             self._recover_job(job, request, constraints, now)
 
     def _recover_job(

@@ -179,7 +179,9 @@ class MasterState:
 
     def round(self, rows: Rows, rng: np.random.Generator) -> Round:
         settings = self.settings
-        quotas = self.access.start_round(settings.resources, self.jobs)
+        quotas = self.access.start_round(
+            settings.resources, self.jobs, self.resource_manager.ledger
+        )
         return Round(
             settings.resources, settings.placement, self.jobs, rows, rng, self._now, quotas
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -11,7 +12,7 @@ from starlette.routing import Route
 
 from murmuration.base.errors import did_you_mean
 from murmuration.dashboard import files
-from murmuration.runtime.master.access import caller_of
+from murmuration.runtime.master.access import caller_of, watch_token
 from murmuration.runtime.master.front.decisions import DecisionModel, DecisionsAnswer
 from murmuration.runtime.master.front.nodes import SHOWS
 from murmuration.runtime.master.front.overview import ClusterSnapshot, HistoryAnswer, Overview
@@ -105,8 +106,9 @@ class FrontApi:
         """Server-sent events, until the session or token of who watches is good no more."""
         headers = dict(request.scope["headers"])
         by_cookie = self._sessions.identify(headers) is not None
+        is_good = watch_token(self._master, caller_of(request), time.time)
         async for snapshot in self._overview.watch():
-            if by_cookie and self._sessions.identify(headers) is None:
+            if not is_good() or (by_cookie and self._sessions.identify(headers) is None):
                 return
             yield b"data: %s\n\n" % msgspec.json.encode(snapshot)
 
