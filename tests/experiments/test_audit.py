@@ -26,8 +26,11 @@ from murmuration.base.errors import InputError
 from murmuration.experiments.audit.check import RunAudit, check_run
 from murmuration.experiments.runs import execute, read_stored_scenario
 from murmuration.experiments.specs import make_spec
+from murmuration.schedulers.queues.discipline import BUILT_IN as DISCIPLINES
+from murmuration.simulation.architectures.table import BUILT_IN as ARCHITECTURES
 from murmuration.simulation.scenarios import scenario as sc
 
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 MINUTES = 40
 USAGE = {
     "cpu": 0.7,
@@ -76,6 +79,7 @@ def cell(scheduler: Tables, usage: bool = False, churn: bool = False) -> Tables:
 FAILING = {"mtbf_h": 0.5, "repair_h": 0.1, "shape": 0.8}
 FAILING_NODES = {"nodes": 8, "cpu": 4, "memory": "16G", "failures": FAILING, "costs": {}}
 PREEMPTING = {"queue": "priority-easy", "queue_settings": {"preempt": "requeue"}}
+SUSPENDING = {"queue": "priority", "queue_settings": {"preempt": "suspend"}}
 GUARANTEED = {"framework": {"service": {"guaranteed": 0.5}}, "timeout_s": 2.0}
 SHORT = {"short_share": 0.5, "short_max_s": 5.0, "framework": {"batch": {"short": True}}}
 CELLS: dict[str, Tables] = {
@@ -90,6 +94,10 @@ CELLS: dict[str, Tables] = {
     "genetic-usage": cell({"kind": "genetic"}, usage=True),
     "monolithic-failures": cell({"kind": "monolithic"}) | {"cluster": FAILING_NODES},
     "queue-failures": cell(PREEMPTING) | {"cluster": FAILING_NODES},
+    **{f"queue-{name}": cell({"queue": name}) for name in DISCIPLINES},
+    "partitioned-queue": cell({"kind": "partitioned", "queue": "easy"}),
+    "shared-state-queue": cell({"kind": "shared-state", "queue": "easy"}),
+    "queue-suspend": cell(SUSPENDING),
 }
 RANDOM: dict[str, list[Tables]] = {
     "monolithic": MONOLITHIC,
@@ -99,13 +107,21 @@ RANDOM: dict[str, list[Tables]] = {
     "guaranteed": [{"kind": "offers", "offers": GUARANTEED}],
     "short": [{"kind": "offers", "offers": SHORT}],
     "batched": [{"kind": "offers", "offers": {"batch_s": 1.0}}],
+    "optimistic": [{"kind": "offers", "offers": {"optimistic": True}}],
+    "double-booked": [{"kind": "offers", "offers": {"double_booked": True}}],
 }
 PRESETS: dict[str, Tables] = {
     "omega-a": {"days": 0.004},
     "omega-b": {"days": 0.004},
     "omega-c": {"days": 0.004},
     "masb-12k": {"days": 0.003, "cluster.keep": 0.02},
+    "masb-25k": {"days": 0.003, "cluster.keep": 0.01},
+    "masb-50k": {"days": 0.003, "cluster.keep": 0.005},
+    "masb-100k": {"days": 0.003, "cluster.keep": 0.0025},
+    "masb-google": {"days": 0.003, "cluster.keep": 0.02, "workload.multiply": 0.02},
 }
+#: What `murmur simulate` does not run: its nodes scale themselves and serve requests, not tasks.
+AUTOSCALED = {"depas"}
 
 
 def record(tables: Tables, folder: Path) -> RunAudit:
@@ -132,8 +148,20 @@ def test_small_random_scenarios(kind: str, tmp_path: Path) -> None:
             assert "no job can ever run" in str(error)
 
 
+def test_every_architecture_discipline_and_preset_is_checked() -> None:
+    checked = [*CELLS.values(), *(tables for kind in RANDOM.values() for tables in kind)]
+    kinds = {tables.get("scheduler", tables).get("kind", "monolithic") for tables in checked}
+    assert kinds == set(ARCHITECTURES)
+    assert {f"queue-{name}" for name in DISCIPLINES} <= set(CELLS)
+    assert set(PRESETS) == set(sc.preset_names()) - AUTOSCALED
+
+
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets(name: str, tmp_path: Path) -> None:
+def test_presets(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "masb-google":
+        if not (DATA / "google2011").exists():
+            pytest.skip("Google's cluster data of 2011 are not there")
+        monkeypatch.setenv(sc.DATA_FOLDER, str(DATA))
     must_hold(record(dict(sc.override(sc.load(name), preset_changes(name))), tmp_path / "run"))
 
 
@@ -142,7 +170,7 @@ def preset_changes(name: str) -> Tables:
     changes = dict(PRESETS[name])
     keep = changes.get("cluster.keep", 1.0)
     for workload, table in sc.load(name)["workload"].items():
-        if keep < 1.0 and isinstance(table, dict):
+        if keep < 1.0 and isinstance(table, dict) and "arrivals_per_s" in table:
             changes[f"workload.{workload}.initial"] = int(table.get("initial", 0) * keep)
             changes[f"workload.{workload}.arrivals_per_s"] = table["arrivals_per_s"] * keep
     return changes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from murmuration.base import files
-from murmuration.experiments.catalogue import EXPERIMENTS
+from murmuration.experiments.catalogue import EXPERIMENTS, PART, SIXTH
 from murmuration.experiments.pages.reproductions import (
     annotate,
     count_causes,
@@ -18,6 +18,7 @@ from murmuration.experiments.pages.reproductions import (
     to_markdown,
 )
 from murmuration.experiments.papers.claims import BASES, CLAIMS, UNKNOWN, classify, find_paper
+from murmuration.experiments.papers.masb import google, optimum, tables
 from murmuration.reports.page import render
 
 SAVED = Path(__file__).parents[2] / "docs" / "reproductions"
@@ -94,6 +95,21 @@ def test_a_quick_form_says_how_much_of_the_whole_it_is() -> None:
     assert describe_length(length) == "quick form, a sixth of the cell, 2.4 hours of each day"
     assert describe_length({**length, "quick": False, "days": 0.1}) == "0.1 days"
     assert describe_length({**length, "quick": False}) == "full length"
+
+
+def test_how_much_a_quick_form_is_is_said_as_it_is_run() -> None:
+    hours = f"{24 * tables.QUICK_DAYS:g} hours"
+    assert f"{tables.QUICK_SHARE:.0%}".replace("%", " %") + f" of the cell, {hours}" == PART
+    assert f"{24 * google.QUICK_LENGTH:g} hours of each day" in SIXTH
+    assert round(1 / google.QUICK_SHARE) == 6
+    assert EXPERIMENTS["masb-scalability"].quick == PART.replace("cell", "two smaller cells")
+    assert EXPERIMENTS["masb-optimum"].quick.startswith(SIXTH.split(",")[0])
+    assert optimum.QUICK_MINUTES == 4
+
+
+def test_every_quick_form_in_the_docs_says_how_much_it_is() -> None:
+    lengths = [describe_length(files.read_json(path)) for path in sorted(SAVED.glob("*.json"))]
+    assert len(lengths) > 20 and "quick form" not in lengths
 
 
 def test_the_page_shows_failures_and_what_was_not_run() -> None:

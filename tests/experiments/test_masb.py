@@ -60,6 +60,26 @@ def test_growth_is_the_papers_and_not_that_of_half_a_node(
     assert masb.is_like_growth(highest, lowest, 25.0, 1500.0) is holds
 
 
+@pytest.mark.parametrize(
+    ("share", "first", "holds"),
+    [
+        (0.79, 0.765, True),
+        (0.80, 0.765, False),
+        (0.73, 0.765, False),
+        (0.015, 0.012, True),
+        (0.017, 0.012, False),
+        (0.0004, 0.0002, True),
+        (0.0010, 0.0002, False),
+        (0.0004, 0.0, False),
+    ],
+)
+def test_a_share_that_grows_with_the_cell_is_not_flat(
+    share: float, first: float, holds: bool
+) -> None:
+    """Large shares, middle ones, small ones and none."""
+    assert masb.is_flat(share, first) is holds
+
+
 def test_volumes_of_the_paper_hold_and_others_do_not() -> None:
     """The sum of what is placed and moved is judged, and the factor between moves alone."""
     moved = {label: cost / 10 for label, cost in volume.COSTS.items()}

@@ -11,6 +11,7 @@ import pytest
 from tests.simulation.reference_batch import Cluster, UserJob
 
 from murmuration.base.errors import InputError
+from murmuration.schedulers.queues.shares import add_use, fair_factor, multifactor
 from murmuration.simulation.engine import run as engine
 from murmuration.simulation.results.invariants import check
 from murmuration.simulation.results.summary import summary
@@ -121,6 +122,58 @@ def test_reservations_are_kept(seed: int, tmp_path: Path) -> None:
         assert not any(s < 130.0 and s + j.lasts > 100.0 for s, j in zip(starts, jobs, strict=True))
 
 
+@pytest.mark.parametrize(("lasts", "start"), [(30.0, 30.0), (31.0, 60.0)])
+def test_a_job_must_end_within_the_reservation_it_uses(
+    lasts: float, start: float, tmp_path: Path
+) -> None:
+    """All is kept for a user from 20 to 60. Who would run beyond that waits until it is over."""
+    path = write(tmp_path, [UserJob(30, PROCESSORS, lasts, "a")])
+    kept = {"from_s": 20.0, "until_s": 60.0, "share": 1.0, "users": ["a"]}
+    assert last_starts(simulate(path, "fcfs", {"reservation": [kept]})) == [start]
+
+
+@pytest.mark.parametrize(("half_life_s", "first"), [(604_800.0, "b"), (60.0, "a")])
+def test_past_use_is_forgotten(half_life_s: float, first: str, tmp_path: Path) -> None:
+    """User a has used the cluster for 100 s a quarter of an hour ago, b for 20 s just now."""
+    jobs = [
+        UserJob(0, PROCESSORS, 100, "a"),
+        UserJob(1000, PROCESSORS, 20, "b"),
+        UserJob(1001, PROCESSORS, 10, "a"),
+        UserJob(1002, PROCESSORS, 10, "b"),
+    ]
+    run = simulate(write(tmp_path, jobs), "fair-share", half_life_s=half_life_s)
+    assert last_starts(run)[2:] == ([1020.0, 1030.0] if first == "a" else [1030.0, 1020.0])
+
+
+def test_recent_use_is_the_integral_of_what_was_used_each_second_halved_since() -> None:
+    """In one step, in many, and by a sum over small pieces of time."""
+    using, half_life_s, seconds = np.array([3.0, 0.0]), 50.0, 130.0
+    once, often = np.array([7.0, 7.0]), np.array([7.0, 7.0])
+    add_use(once, using, seconds, half_life_s)
+    for _ in range(13):
+        add_use(often, using, seconds / 13, half_life_s)
+    ago = (np.arange(130_000) + 0.5) / 1000.0
+    summed = using * np.sum(0.5 ** (ago / half_life_s)) / 1000.0
+    expected = 7.0 * 0.5 ** (seconds / half_life_s) + summed
+    np.testing.assert_allclose(once, expected, rtol=1e-6)
+    np.testing.assert_allclose(often, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("promised", "first"), [(1.0, "b"), (3.0, "a")])
+def test_use_counts_against_what_was_promised(promised: float, first: str, tmp_path: Path) -> None:
+    """User a has used twice as much as b: too much for the same share, not for three times it."""
+    jobs = [
+        UserJob(0, PROCESSORS, 200, "a"),
+        UserJob(200, PROCESSORS, 100, "b"),
+        UserJob(250, PROCESSORS, 10, "a"),
+        UserJob(251, PROCESSORS, 10, "b"),
+    ]
+    path = write(tmp_path, jobs)
+    for queue in ("fair-share", "multifactor"):
+        run = simulate(path, queue, shares={"a": promised, "b": 1.0})
+        assert last_starts(run)[2:] == ([300.0, 310.0] if first == "a" else [310.0, 300.0])
+
+
 def test_multifactor_priorities(tmp_path: Path) -> None:
     """Jobs that need the whole cluster. User a has used it for 100 s, so b goes first; when age
     weighs more than fair share, the older job does."""
@@ -138,8 +191,6 @@ def test_multifactor_priorities(tmp_path: Path) -> None:
 
 def test_multifactor_is_the_sum_that_slurm_documents() -> None:
     """Age in full, a quarter of the cluster, and half of all use where a quarter was promised."""
-    from murmuration.schedulers.queues.shares import fair_factor, multifactor
-
     weights = np.array([100.0, 40.0, 1000.0, 2.0, 3600.0])
     fairness = fair_factor(0.5, 0.25)
     assert fairness == 2.0**-2

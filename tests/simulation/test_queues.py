@@ -149,7 +149,7 @@ def test_priority_ages(tmp_path: Path) -> None:
 
 def test_fair_share_prefers_who_used_less(tmp_path: Path) -> None:
     """Two workloads, one processor: the one that has just used it waits for the other, though it
-    came first; a year later its use is forgotten."""
+    came first."""
     path = tmp_path / "jobs.csv"
     header = "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task\n"
     path.write_text(header + "a,x,0,1,100,1,0\nb,x,1,1,5,1,0\nc,y,2,1,5,1,0\n")

@@ -111,3 +111,19 @@ def test_a_job_may_end_at_the_very_second_at_which_room_is_kept() -> None:
             profile.times, profile.room, profile.points, np.array((1, 1)), float(lasts)
         )
         assert profile.times[place] == start
+        assert backfill.fits_now(
+            profile.times, profile.room, profile.points, np.array((1, 1)), float(lasts)
+        ) == (start == 0)
+
+
+def test_what_is_not_asked_for_may_be_short() -> None:
+    """More memory is promised than there is; a job that asks for none starts all the same."""
+    for need, fits in (((1, 0), True), ((1, 1), False)):
+        profile = Profile((2, 0), [])
+        profile.take_out(0, 5, (0, 3))
+        assert profile.at(0) == [2, -3]
+        assert backfill.has_room(profile.room[0], np.array(need)) == fits
+        assert (
+            backfill.fits_now(profile.times, profile.room, profile.points, np.array(need), 3.0)
+            == fits
+        )

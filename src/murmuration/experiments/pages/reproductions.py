@@ -174,7 +174,8 @@ def _markdown_intro(page: Page) -> list[str]:
         "ours; `sign`, the paper says which way and any difference that way holds; `own`, our own",
         "runs and demands, and what a generator was set to, which say nothing of the paper.",
         "The tolerance says why it is what it is. Where a row rests on runs that left jobs",
-        "unplaced it says so and is not judged.",
+        "unplaced it says so and is not judged. A quick form is a part of the cell for a part of",
+        "the time, which stands beside it: the whole takes from minutes to hours.",
     ]
 
 
