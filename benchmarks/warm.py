@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.runtime.authorities import TestAuthority
 
+from murmuration.runtime.client.links import Links
 from murmuration.runtime.master.peers import Peers
 from murmuration.runtime.master.settings import live_settings
 from murmuration.runtime.master.usage import UsageMeter
@@ -33,7 +34,7 @@ from murmuration.runtime.net.callers import Doorkeeper
 from murmuration.runtime.net.certificates import client_context, server_context
 from murmuration.runtime.net.directory import Credentials, FolderDirectory
 from murmuration.runtime.net.sockets import listen
-from murmuration.runtime.node.links import Links
+from murmuration.runtime.net.wire import Hello, HelloAnswer
 from murmuration.runtime.options import MasterOptions
 from murmuration.schedulers.central.master import CentralMaster
 
@@ -63,9 +64,17 @@ async def measure(count: int, is_warm: bool, folder: Path, is_clear: bool) -> tu
     server_tls = None if is_clear else server_context(folder / "m")
     client_tls = None if is_clear else client_context(folder / "n")
     server, address = await listen(loop, peers.make_protocol, "127.0.0.1", [0], server_tls)
-    joined: list[object] = []
+    joined: list[HelloAnswer] = []
+    hello = Hello("", "agent", waits=True)
+
+    def join(_: object, answer: HelloAnswer) -> None:
+        joined.append(answer)
+
+    def ignore(*_: object) -> None:
+        """Nothing is said, and who is lost dials again."""
+
     directory = OneMaster(address, Credentials(TOKEN, client_tls=client_tls))
-    links = [Links(directory, lambda *_: None, joined.append, lambda _: None) for _ in range(count)]
+    links = [Links(directory, hello, ignore, join, ignore, ignore) for _ in range(count)]
     tasks = [asyncio.create_task(each.keep()) for each in links] if is_warm else []
     while is_warm and sum(each.count_waiting() for each in links) < count:
         await asyncio.sleep(0.05)

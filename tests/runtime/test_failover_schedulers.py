@@ -1,4 +1,5 @@
-"""Several schedulers of one name: one acts, and when it is gone another one takes over."""
+"""Several schedulers of one name: one acts, and when it is gone another one takes over. And several
+masters: when the one that leads is gone, a scheduler goes on with the next."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.clusters import WAIT_S, live_cluster, until
+from tests.runtime.masters import many_masters
 
-from murmuration import SharedStateScheduler
+from murmuration import OfferScheduler, SharedStateScheduler
 from murmuration.base.errors import InputError
-from murmuration.schedulers.offers.messages import StatusUpdate
+from murmuration.runtime.client.line import MasterGoneError
+from murmuration.schedulers.offers.messages import ResourceOffer, StatusUpdate, Task
 
 SMALL: dict[str, str | float] = {"cpu": 0.1, "memory": "8Mi"}
 
@@ -50,3 +53,61 @@ def _take_up(scheduler: SharedStateScheduler) -> None:
     scheduler.kill_task("stays")
     until(lambda: has_ended("stays"))
     assert heard["stays"] == "killed"
+
+
+class Steady(OfferScheduler):
+    """Runs one task that stays; when another master leads, a second one."""
+
+    wanted, launched = 1, 0
+    running: tuple[str, ...] = ()
+
+    def resource_offer(self, offer: ResourceOffer) -> list[Task]:
+        if self.launched == self.wanted:
+            return []
+        name, node = f"t{self.launched}", offer.slices[0].node
+        self.launched += 1
+        return [self.new_task(name, node, ["sleep", "100000"], SMALL)]
+
+    def status_update(self, update: StatusUpdate) -> None:
+        assert update.status == "running", f"{update.task} has ended"
+        self.running = (*self.running, update.task)
+        if len(self.running) == self.wanted:
+            self.stop()
+
+    def reconnected(self) -> None:
+        self.reconcile(self.running)
+        self.wanted = 2
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["clear", "encrypted"])
+def test_a_scheduler_goes_on_with_the_next_master_without_dialling(
+    tmp_path: Path, secure: bool
+) -> None:
+    with many_masters(tmp_path, secure=secure, agent_timeout_s=60.0) as cluster:
+        leader = cluster.leader
+        standby = "m1" if leader == "m0" else "m0"
+        ports = [cluster.options(name).agents_port for name in ("m0", "m1")]
+        # A master's certificate is good for all; the folder of the standby has no leader in it.
+        folder, masters = cluster.folder / standby, [f"127.0.0.1:{port}" for port in ports]
+        with (
+            Steady("steady", folder, masters=masters) as offers,
+            SharedStateScheduler("omega", folder, masters=masters) as omega,
+        ):
+            offers.set_needs_offers(True)
+            offers.run(WAIT_S)
+            assert offers.running == ("t0",)
+            until(lambda: sorted(omega.sync().names) == ["n0", "n1"])
+            lines = [offers._line, omega._line]
+            until(lambda: [each.count_waiting() for each in lines] == [1, 1])
+            warm = [set(each._links._news) - {each._served} for each in lines]
+            cluster.kill(leader)
+            with pytest.raises(MasterGoneError):
+                omega.receive(WAIT_S)
+            offers.run(WAIT_S)
+            omega.reconnect(WAIT_S)
+            assert [{each._served} for each in lines] == warm, "nobody has dialled"
+            assert list(offers.running) == ["t0", "t1"]
+            until(lambda: sorted(omega.sync().names) == ["n0", "n1"])
+            kept = omega.new_task("kept", omega.sync().names[0], ["true"], SMALL)
+            assert omega.commit([kept]).accepted == ("kept",)
+            assert str(omega.wait_for(["kept"], WAIT_S)["kept"].status) == "finished"

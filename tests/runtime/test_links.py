@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from murmuration.runtime.client import links
+from murmuration.runtime.client.links import Links
 from murmuration.runtime.net.addresses import Address
 from murmuration.runtime.net.directory import Credentials, FolderDirectory
 from murmuration.runtime.net.sockets import listen
 from murmuration.runtime.net.transport import Connection
 from murmuration.runtime.net.wire import Hello, HelloAnswer, NowLeads
-from murmuration.runtime.node import links
-from murmuration.runtime.node.links import Links
 
 LIMIT_S = 60.0
 
@@ -88,7 +88,14 @@ def play(masters: list[FakeMaster], story: Callable[[Links, Told], Awaitable[Non
     async def run() -> None:
         addresses = [await each.listen() for each in masters]
         told = Told()
-        made = Links(Known(addresses), told.hears, told.joined.append, told.lost.append)
+        made = Links(
+            Known(addresses),
+            Hello("", "agent", waits=True),
+            told.hears,
+            lambda connection, _: told.joined.append(connection),
+            told.lost.append,
+            lambda _: None,
+        )
         keeping = asyncio.create_task(made.keep())
         try:
             await story(made, told)

@@ -9,6 +9,7 @@ own.
 from __future__ import annotations
 
 import time
+import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,18 +17,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from murmuration.base.errors import InputError
-from murmuration.runtime.client.requests import ApiClient
+from murmuration.runtime.client.line import MasterGoneError, MasterLine
+from murmuration.runtime.client.links import RefusedError
+from murmuration.runtime.client.requests import HERE, ApiClient, Reach
 from murmuration.runtime.folder import find_folder
-from murmuration.runtime.net.directory import FolderDirectory, no_cluster
-from murmuration.runtime.net.sockets import dial
-from murmuration.runtime.net.wire import (
-    FrameReader,
-    Hello,
-    HelloAnswer,
-    WireError,
-    YourTurn,
-    encode,
-)
+from murmuration.runtime.net.addresses import parse_address
+from murmuration.runtime.net.directory import FolderDirectory, JoinDirectory, no_cluster
+from murmuration.runtime.net.sockets import check_loopback
+from murmuration.runtime.net.wire import Hello, YourTurn
+from murmuration.schedulers.agent import Message
 from murmuration.schedulers.central.messages import Order
 from murmuration.schedulers.offers.messages import (
     CommitTasks,
@@ -57,11 +55,14 @@ if TYPE_CHECKING:
     from murmuration.placement.view import View
 
 ANSWER_S = 30.0
-GONE = "the master has gone; connect again"
 
 
 class OutsideScheduler:
-    """A connection to the master under a name of one's own; tasks outlive it until `unregister`."""
+    """A connection to the master under a name of one's own; tasks outlive it until `unregister`.
+
+    Where there are several, `masters` says where each listens for node agents (`HOST:PORT`):
+    connections to those that stand by are kept, and `reconnect` goes on with the next that leads.
+    Without, the master is found by the folder, also after it has started again."""
 
     def __init__(
         self,
@@ -70,32 +71,61 @@ class OutsideScheduler:
         weight: float = 1.0,
         guaranteed: float = 0.0,
         stand_by: bool = False,
+        *,
+        masters: Sequence[str] = (),
     ) -> None:
-        self.name = name
-        self._register = Register(name, weight, guaranteed)
+        self.name, self.is_acting = name, False
         self.folder = find_folder(None if folder is None else Path(folder))
-        directory = FolderDirectory(self.folder)
-        address, credentials = directory.leader().frames, directory.credentials()
-        self._reader, self._waiting = FrameReader(), deque[Any]()
+        self._waiting = deque[Any]()
+        #: What every master must be told: who this is, and what it wants.
+        self._wishes: dict[type[Message], Message] = {}
+        self._wishes[Register] = Register(name, weight, guaranteed)
+        hello = Hello("", "scheduler", name, stand_by, waits=True)
+        self._is_here = not masters
+        self._line = MasterLine(_find_directory(self.folder, masters), hello)
+        # A scheduler that is dropped without `close` does not keep its name.
+        self._end = weakref.finalize(self, self._line.close)
         try:
-            self._socket = dial(address, ANSWER_S, credentials.client_tls)
-        except OSError as error:
-            raise no_cluster(self.folder) from error
-        try:
-            self._names, self.is_acting = self._greet(credentials.token, stand_by)
-            if self.is_acting:
-                self.send(self._register)
+            self._join(is_patient=False)
+        except ConnectionError as error:
+            self.close()
+            raise (InputError(str(error)) if masters else no_cluster(self.folder)) from error
         except BaseException:
             self.close()
             raise
 
-    def _greet(self, token: str, stand_by: bool) -> tuple[tuple[str, ...], bool]:
-        """Say who this is; the names of the cluster's resources, and whether no other one acts."""
-        self.send(Hello(token, "scheduler", self.name, stand_by), request=1)
-        answer = self._await(HelloAnswer)
-        if answer.error:
-            raise InputError(f"scheduler {self.name!r}: {answer.error}")
-        return answer.resources, not answer.waits
+    def _join(self, timeout_s: float = ANSWER_S, is_patient: bool = True) -> None:
+        """Come in at the master that leads."""
+        try:
+            answer = self._line.connect(timeout_s, is_patient)
+        except RefusedError as error:
+            raise InputError(f"scheduler {self.name!r}: {error}") from error
+        except OSError as error:
+            raise ConnectionError(f"no master can be reached: {error}") from error
+        self._waiting.clear()
+        self._answer, self.is_acting = answer, False
+        if not answer.waits:
+            self._act()
+
+    def _act(self) -> None:
+        self.is_acting = True
+        for wish in self._wishes.values():
+            self.send(wish)
+
+    def _wish(self, message: Message) -> None:
+        """Say what the next master must be told, too."""
+        self._wishes[type(message)] = message
+        if self.is_acting:
+            self.send(message)
+
+    def reconnect(self, timeout_s: float = ANSWER_S) -> None:
+        """After a ConnectionError: go on with the master that leads now, or that leads in time. It
+        knows what is wanted (offers, filters); ask it what became of tasks (`reconcile`), because
+        what was said last may not have been heard. ConnectionError says why there is none."""
+        try:
+            self._join(timeout_s)
+        except InputError as error:
+            raise ConnectionError(str(error)) from error
 
     def await_turn(self, timeout_s: float = float("inf")) -> bool:
         """For one that stands by: wait until the scheduler of this name is gone, and act from then
@@ -103,16 +133,14 @@ class OutsideScheduler:
         schedulers of one name know of each other's is their own affair."""
         deadline = time.monotonic() + timeout_s
         while not self.is_acting and (left := deadline - time.monotonic()) > 0.0:
-            if isinstance(self.receive(min(left, ANSWER_S)), YourTurn):
-                self.is_acting = True
-                self.send(self._register)
+            self.receive(min(left, ANSWER_S))
         return self.is_acting
 
     @property
     def resources(self) -> Resources:
         from murmuration.base.resources import Resources
 
-        return Resources(self._names)
+        return Resources(self._answer.resources)
 
     def __enter__(self) -> Self:
         return self
@@ -123,34 +151,21 @@ class OutsideScheduler:
         self.close()
 
     def close(self) -> None:
-        self._socket.close()
+        self._end()
 
     # Messages.
 
-    def send(self, message: Any, request: int = 0) -> None:
-        try:
-            self._socket.sendall(encode(message, request=request))
-        except OSError as error:
-            raise ConnectionError(GONE) from error
+    def send(self, message: Message) -> None:
+        self._line.send(message)
 
     def receive(self, timeout_s: float = ANSWER_S) -> Any:
-        """The next message, or None if none came in time."""
-        deadline = time.monotonic() + timeout_s
-        while not self._waiting:
-            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-            try:
-                data = self._socket.recv(65536)
-            except TimeoutError:
-                return None
-            except OSError as error:
-                raise ConnectionError(GONE) from error
-            if not data:
-                raise ConnectionError(GONE)
-            try:
-                self._waiting.extend(message for _, _, message in self._reader.feed(data))
-            except WireError as error:
-                raise ConnectionError(str(error)) from error
-        return self._waiting.popleft()
+        """The next message, or None if none came in time. ConnectionError if the master is gone."""
+        if self._waiting:
+            return self._waiting.popleft()
+        message = self._line.receive(timeout_s)
+        if isinstance(message, YourTurn):
+            self._act()
+        return message
 
     def _await(self, kind: type) -> Any:
         """The next message of a kind; what came before it waits its turn."""
@@ -161,6 +176,11 @@ class OutsideScheduler:
             passed.append(message)
         self._waiting.extendleft(reversed(passed))
         return message
+
+    def _ask_api(self, *path: str) -> Any:
+        """What the API of the master that is served says."""
+        reach = HERE if self._is_here else Reach((self._answer.api,))
+        return ApiClient(self.folder, reach).get(*path)
 
     # Actions of both kinds of schedulers.
 
@@ -192,6 +212,21 @@ class OutsideScheduler:
         self.send(Unregister(self.name))
 
 
+def _find_directory(folder: Path, masters: Sequence[str]) -> FolderDirectory:
+    if not masters:
+        return FolderDirectory(folder)
+    try:
+        addresses = [parse_address(text) for text in masters]
+    except ValueError as error:
+        raise InputError(f"masters: expected HOST:PORT, {error}") from error
+    directory = JoinDirectory(folder, addresses)
+    if directory.credentials().client_tls is None:
+        # A token is never sent over a network in clear text.
+        for address in addresses:
+            check_loopback(address.host)
+    return directory
+
+
 class OfferScheduler(OutsideScheduler):
     """A framework scheduler: override the callbacks, then `run`. `resource_offer` answers with the
     tasks to launch."""
@@ -208,15 +243,19 @@ class OfferScheduler(OutsideScheduler):
     def node_lost(self, node: str) -> None:
         """A node has gone; updates on its tasks come too."""
 
+    def reconnected(self) -> None:
+        """Another master leads, and knows this scheduler: ask it for tasks in doubt
+        (`reconcile`)."""
+
     def set_needs_offers(self, needs: bool) -> None:
-        self.send(SetNeedsOffers(self.name, needs))
+        self._wish(SetNeedsOffers(self.name, needs))
 
     def set_filters(
         self, nodes: Sequence[str] | None = None, at_least: Mapping[str, str | float] | None = None
     ) -> None:
         """Be offered only these nodes, only nodes with so much free."""
         amount = tuple(int(a) for a in self.resources.vector(at_least)) if at_least else ()
-        self.send(
+        self._wish(
             SetFilters(self.name, Filters(None if nodes is None else frozenset(nodes), amount))
         )
 
@@ -227,12 +266,21 @@ class OfferScheduler(OutsideScheduler):
         return share.amount
 
     def run(self, seconds: float = float("inf")) -> None:
-        """Handle messages for so long, or until `stop` is called in a callback."""
+        """Handle messages for so long, or until `stop` is called in a callback. If the master is
+        gone, go on with the next; ConnectionError if none leads within 30 s."""
         self._stopped, deadline = False, time.monotonic() + seconds
         while not self._stopped and (left := deadline - time.monotonic()) > 0.0:
-            message = self.receive(min(left, 1.0))
-            if message is not None:
-                self.handle(message)
+            try:
+                message = self.receive(min(left, 1.0))
+                if message is not None:
+                    self.handle(message)
+            except MasterGoneError:
+                self._resume(deadline)
+
+    def _resume(self, deadline: float) -> None:
+        self.reconnect()
+        if self.await_turn(deadline - time.monotonic()):
+            self.reconnected()
 
     def stop(self) -> None:
         self._stopped = True
@@ -264,12 +312,10 @@ class SharedStateScheduler(OutsideScheduler):
 
         self.send(SyncTable(self.name))
         table = self._await(Table)
-        attributes = {
-            row["node"]: row["attributes"] for row in ApiClient(self.folder).get("nodes")["nodes"]
-        }
+        attributes = {row["node"]: row["attributes"] for row in self._ask_api("nodes")["nodes"]}
         self._seen = {row.node: row.sequence for row in table.rows}
         names = tuple(row.node for row in table.rows)
-        shape = (len(names), len(self._names))
+        shape = (len(names), len(self._answer.resources))
         return View(
             self.resources,
             names,

@@ -117,10 +117,11 @@ class Peers:
         #: Those that wait until this master leads, and its term from then on.
         self._waiting: dict[Connection, None] = {}
         self._term: int | None = None
+        self._api = ""
 
-    def lead(self, term: int) -> None:
-        """This master leads: those that have waited for it may come in."""
-        self._term = term
+    def lead(self, term: int, api: str = "") -> None:
+        """This master leads, with its API at a URL: those that have waited for it may come in."""
+        self._term, self._api = term, api
         waiting, self._waiting = self._waiting, {}
         for connection in waiting:
             connection.send(NowLeads())
@@ -174,8 +175,9 @@ class Peers:
             return
         waits = not error and hello.role == "scheduler" and hello.name in self._frameworks
         names = self._master.settings.resources.names
-        term = self._term or 0
-        connection.answer(HelloAnswer(error, names, waits, term=term), "", request)
+        is_standby, term = self._term is None, self._term or 0
+        answer = HelloAnswer(error, names, waits, is_standby, term, "" if error else self._api)
+        connection.answer(answer, "", request)
         if error:
             connection.close()
             return
@@ -192,7 +194,8 @@ class Peers:
     def _let_wait(self, connection: Connection, hello: Hello, request: int) -> None:
         """Keep a connection for the moment when this master leads: then nobody has to dial."""
         if not hello.waits:
-            connection.answer(HelloAnswer("this master stands by for another one"), "", request)
+            error = "this master stands by for another one"
+            connection.answer(HelloAnswer(error, is_standby=True), "", request)
             connection.close()
             return
         self._strangers.pop(connection, None)

@@ -159,7 +159,7 @@ class MasterProcess:
         try:
             servers = await self._listen(http, peers)
             front.url = self._reading.url
-            peers.lead(first.epoch)
+            peers.lead(first.epoch, self._reading.url)
             await _first(driver.run(), stop.wait(), self._await_deposition(), overview.run())
         finally:
             for server in servers:

@@ -89,10 +89,13 @@ class Connection(asyncio.Protocol):
         self._lose(self)
 
     def send(self, message: Message, node: str = "", request: int = 0) -> None:
+        self.send_frame(encode(message, node, request))
+
+    def send_frame(self, frame: bytes) -> None:
         """Queue a frame; all frames of one turn of the loop go out in one write."""
         if self._transport is None or self._transport.is_closing():
             return
-        self._frames.append(encode(message, node, request))
+        self._frames.append(frame)
         if len(self._frames) == 1:
             asyncio.get_running_loop().call_soon(self._flush)
 

@@ -63,6 +63,8 @@ class HelloAnswer(WireMessage, frozen=True):
     is_standby: bool = False
     #: The term of a master that leads; 0: it does not say.
     term: int = 0
+    #: The URL of its API.
+    api: str = ""
 
 
 class NowLeads(WireMessage, frozen=True):

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from murmuration.base.errors import InputError
+from murmuration.runtime.client.links import Links
 from murmuration.runtime.drive import LiveDriver
 from murmuration.runtime.folder import NODES
 from murmuration.runtime.locks import hold
@@ -46,6 +47,8 @@ from murmuration.runtime.net.directory import FolderDirectory, JoinDirectory
 from murmuration.runtime.net.transport import Connection
 from murmuration.runtime.net.wire import (
     BeginSession,
+    Hello,
+    HelloAnswer,
     ReadOutput,
     SessionBegun,
     SessionPart,
@@ -56,7 +59,6 @@ from murmuration.runtime.node.emulated import EmulatedExecutor
 from murmuration.runtime.node.executor import Executor
 from murmuration.runtime.node.host import NodeHost, ThisHost
 from murmuration.runtime.node.images.library import open_library
-from murmuration.runtime.node.links import Links
 from murmuration.runtime.node.watchdog import AGENT_LOCK, FencedRuns, Lease
 from murmuration.runtime.options import AgentOptions, EmulatedNode
 from murmuration.schedulers.agent import (
@@ -292,7 +294,14 @@ class AgentProcess:
         hosted = [Hosted(self, options, node) for node in nodes]
         self._hosted = {one.agent.node: one for one in hosted}
         self._connection: Connection | None = None
-        self._links = Links(self._directory, self._receive, self._join, self._lose)
+        self._links = Links(
+            self._directory,
+            Hello("", "agent", waits=True),
+            self._receive,
+            self._join,
+            self._lose,
+            lambda error: log.warning("no master: %s", str(error) or type(error).__name__),
+        )
         self._error = ""
         self._leaving = asyncio.Event()
         self._session = 0
@@ -363,7 +372,7 @@ class AgentProcess:
 
     # The connection.
 
-    def _join(self, connection: Connection) -> None:
+    def _join(self, connection: Connection, _: HelloAnswer) -> None:
         self._connection = connection
         self._session = self._next_session()
         for hosted in self._hosted.values():

@@ -1,5 +1,5 @@
-"""The connections of a node agent to masters: one to the master that leads, and one to each that
-stands by, so that a fail-over does not begin with dialling.
+"""The connections of a node agent or a scheduler to masters: one to the master that leads, and one
+to each that stands by, so that a fail-over does not begin with dialling.
 
 ```
  dial ──▶ hello ──▶ it stands by: wait ──▶ it leads now: hello again ──▶ serve it until it is lost
@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from murmuration.base.errors import InputError
 from murmuration.runtime.net.addresses import Address
@@ -32,27 +33,35 @@ CONNECT_S = 5.0
 #: How often a connection that waits is looked at: one whose other side has vanished says nothing.
 LOOK_S = 10.0
 
-log = logging.getLogger("murmuration.agent")
 Receive = Callable[[Connection, int, str, Any], None]
 
 
+class RefusedError(InputError):
+    """The master that leads does not let one in."""
+
+
 class Links:
-    """All connections of one process to masters. `join` is told of the one to be served, `lose`
-    when it is no more."""
+    """All connections of a node agent's process or of a scheduler to masters, each opened with the
+    same hello. `join` is told of the one to be served and of the answer it gave, `lose` when it is
+    no more, `fail` why a master cannot be reached: once for each reason."""
 
     def __init__(
         self,
         directory: FolderDirectory,
+        hello: Hello,
         receive: Receive,
-        join: Callable[[Connection], None],
+        join: Callable[[Connection, HelloAnswer], None],
         lose: Callable[[Connection], None],
+        fail: Callable[[Exception], None],
     ) -> None:
-        self._directory, self._hear, self._join, self._leave = directory, receive, join, lose
+        self._directory, self._hello, self._fail = directory, hello, fail
+        self._hear, self._join, self._leave = receive, join, lose
         self._leader: Connection | None = None
         self._term = 0
         #: Set when there is news for a connection: it is lost, or its master may lead.
         self._news: dict[Connection, asyncio.Event] = {}
-        self._reasons: dict[int, str] = {}
+        #: Why each master that cannot be reached cannot.
+        self._errors: dict[int, Exception] = {}
 
     async def keep(self) -> None:
         """Keep connections to all masters, until it is cancelled."""
@@ -68,6 +77,12 @@ class Links:
         """Connections to masters that stand by."""
         return len(self._news) - (self._leader is not None)
 
+    def find_errors(self) -> list[Exception]:
+        """Why no master is there: of all of them, or of the one that leads; none if one may be."""
+        errors = list(self._errors.values())
+        refused: list[Exception] = [each for each in errors if isinstance(each, RefusedError)]
+        return refused or (errors if len(errors) == len(self._directory.list_masters()) else [])
+
     async def _keep_one(self, number: int, find: Callable[[], Address]) -> None:
         delay = RECONNECT_S
         while True:
@@ -75,15 +90,15 @@ class Links:
                 await self._serve(number, find())
                 delay = RECONNECT_S
             except (OSError, InputError, TimeoutError) as error:
-                self._complain(number, str(error) or type(error).__name__)
+                self._complain(number, error)
             await asyncio.sleep(delay)
             delay = min(2 * delay, RECONNECT_MAX_S)
 
-    def _complain(self, number: int, reason: str) -> None:
+    def _complain(self, number: int, error: Exception) -> None:
         """Once for each reason: an operator wants to read of a refused certificate."""
-        if self._reasons.get(number) != reason:
-            log.warning("no master: %s", reason)
-            self._reasons[number] = reason
+        before, self._errors[number] = self._errors.get(number), error
+        if repr(before) != repr(error):
+            self._fail(error)
 
     async def _serve(self, number: int, address: Address) -> None:
         """Connect to a master, and stay until the connection is lost."""
@@ -100,10 +115,11 @@ class Links:
         news = self._news[connection] = asyncio.Event()
         try:
             while not self._take(connection, await self._greet(connection, credentials.token)):
+                self._errors.pop(number, None)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(news.wait(), LOOK_S)
                 news.clear()
-            self._reasons.pop(number, None)
+            self._errors.pop(number, None)
             while connection in self._news:
                 await news.wait()
                 news.clear()
@@ -112,13 +128,14 @@ class Links:
             connection.close()
 
     async def _greet(self, connection: Connection, token: str) -> HelloAnswer:
-        answer = await connection.ask(Hello(token, "agent", waits=True), timeout_s=CONNECT_S)
-        if not isinstance(answer, HelloAnswer) or answer.error:
-            connection.abort()
-            raise InputError(
-                answer.error if isinstance(answer, HelloAnswer) else "that is no master"
-            )
-        return answer
+        hello = msgspec.structs.replace(self._hello, token=token)
+        answer = await connection.ask(hello, timeout_s=CONNECT_S)
+        if isinstance(answer, HelloAnswer) and not answer.error:
+            return answer
+        connection.abort()
+        if not isinstance(answer, HelloAnswer):
+            raise InputError("that is no master")
+        raise (InputError if answer.is_standby else RefusedError)(answer.error)
 
     def _take(self, connection: Connection, answer: HelloAnswer) -> bool:
         """Serve the master behind a connection, if it leads and nobody later does."""
@@ -133,7 +150,7 @@ class Links:
         if before is not None:
             self._leave(before)
             before.abort()
-        self._join(connection)
+        self._join(connection, answer)
         return True
 
     def _receive(self, connection: Connection, request: int, node: str, message: Any) -> None:
