@@ -108,6 +108,7 @@ export interface QueueRow {
   user: string;
   priority: number;
   waiting: number;
+  suspended: number;
   count: number;
   request: Record<string, number>;
   waited_s: number;

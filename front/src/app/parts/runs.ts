@@ -7,13 +7,18 @@ export function runsOf(facts: EventRow[], now: number): Run[] {
   for (const { kind, at_s, fact } of facts) {
     const key = `${fact.job}.${fact.index}.${fact.run}`;
     if (kind === "TaskPlaced") {
-      runs.set(key, { task: `${fact.job}.${fact.index}`, index: fact.index, run: fact.run, node: fact.node, from: at_s, start: null, until: null, status: "", reason: "" });
+      runs.set(key, { task: `${fact.job}.${fact.index}`, index: fact.index, run: fact.run, node: fact.node, from: at_s, start: null, until: null, status: "", reason: "", pauses: [] });
       continue;
     }
     const run = runs.get(key);
     if (!run) continue;
     if (kind === "TaskStarted") run.start = at_s;
     if (kind === "TaskStopping") run.reason = fact.reason;
+    if (kind === "TaskSuspended") run.pauses.push({ from: at_s, until: null });
+    if (kind === "TaskWentOn" || kind === "TaskEnded") {
+      const pause = run.pauses.at(-1);
+      if (pause) pause.until ??= at_s;
+    }
     if (kind === "TaskEnded") {
       run.until = Math.min(at_s, Math.max(now, at_s));
       run.status = fact.status;

@@ -12,7 +12,9 @@ from murmuration.schedulers.central.explain import explain as explain_job
 from murmuration.schedulers.central.explain import waiting_reason
 from murmuration.schedulers.central.jobs import JobRecord
 from murmuration.schedulers.central.master import CentralMaster
+from murmuration.schedulers.central.queue.suspension import missing, since_s
 from murmuration.schedulers.offers.ledger import LedgerRow
+from murmuration.schedulers.offers.messages import Vector
 
 #: Jobs whose reason is worked out, and jobs that are listed.
 EXPLAINED_MAX, LISTED_MAX = 20, 500
@@ -29,6 +31,8 @@ class QueueRow(msgspec.Struct):
     user: str
     priority: int
     waiting: int
+    #: Of those that wait: they have their node and lack their CPU. Counted where there is a reason.
+    suspended: int
     count: int
     request: dict[str, float]
     waited_s: float
@@ -46,6 +50,7 @@ class QueueReason(msgspec.Struct, frozen=True):
     unblock: tuple[str, ...] = ()
     wakes_on: str = ""
     start_s: float | None = None
+    suspended: int = 0
 
 
 class QueueAnswer(msgspec.Struct):
@@ -84,9 +89,10 @@ class QueueModel:
         decision = explain_job(self._master, job, now)
         tier, reason, wakes_on = waiting_reason(self._master, job, now, decision)
         start_s = self._forecast(job, now)
-        self._known[job.name] = QueueReason(
-            tier, reason, tuple(decision.unblock), wakes_on, start_s
-        )
+        suspended = sum(job.tasks[index].is_suspended for index in job.waiting)
+        # Nothing is to be decided about tasks that have their nodes.
+        unblock = () if suspended == len(job.waiting) else tuple(decision.unblock)
+        self._known[job.name] = QueueReason(tier, reason, unblock, wakes_on, start_s, suspended)
 
     def _row(self, position: int, job: JobRecord, now: float) -> QueueRow:
         why = self._known.get(job.name, QueueReason())
@@ -96,6 +102,7 @@ class QueueModel:
             user=job.spec.user,
             priority=job.spec.priority,
             waiting=len(job.waiting),
+            suspended=why.suspended,
             count=job.spec.count,
             request=natural(self._master.settings.resources, job.request),
             waited_s=max(0.0, now - job.submit_s),
@@ -112,23 +119,32 @@ class QueueModel:
         rows = self._master.resource_manager.ledger.nodes
         if len(rows) > FORECAST_NODES_MAX:
             return None
-        starts = (self._fits_s(row, job, now) for row in rows.values() if row.open)
+        wanted: dict[str, Vector] = {}
+        tasks = [job.tasks[index] for index in job.waiting]
+        if not all(task.is_suspended for task in tasks):
+            wanted = {name: job.request for name, row in rows.items() if row.open}
+        # One that is suspended can go on only where it is, and needs less.
+        wanted |= {task.node: missing(job, task) for task in tasks if task.is_suspended}
+        starts = (self._fits_s(rows[name], want, now) for name, want in wanted.items())
         soonest = min(starts, default=NEVER_S)
         return soonest if soonest < NEVER_S else None
 
-    def _fits_s(self, row: LedgerRow, job: JobRecord, now: float) -> float:
-        """When one task of the job fits on a node by the limits of what runs there."""
+    def _fits_s(self, row: LedgerRow, wanted: Vector, now: float) -> float:
+        """When so much is free on a node by the limits of what runs there."""
         free = list(row.available)
         ends = sorted((self._ends_s(key[1], now), held.cost) for key, held in row.tasks.items())
         for end_s, cost in ends:
             free = [have + more for have, more in zip(free, cost, strict=False)]
-            if all(have >= want for have, want in zip(free, job.request, strict=False)):
+            if all(have >= want for have, want in zip(free, wanted, strict=False)):
                 return end_s
         return NEVER_S
 
     def _ends_s(self, run: str, now: float) -> float:
+        """When a run has had its time. That of one that is suspended stands still."""
         job, task = self._master.jobs.runs.get(run, (None, None))
-        if job is None or task is None:
+        if job is None or task is None or task.is_suspended:
             return NEVER_S
         limit_s = job.duration_s or job.spec.time_limit_s
-        return NEVER_S if limit_s is None else (task.started_s or now) + limit_s
+        if limit_s is None:
+            return NEVER_S
+        return (since_s(task) if task.started_s else now) + limit_s - task.done_s
