@@ -40,8 +40,8 @@ class Users:
         ):
             self.issue(name, role)
 
-    def issue(self, name: str, role: str, user: str = "") -> str:
-        order = {"name": name, "role": role, "user": user, "days": 1}
+    def issue(self, name: str, role: str, user: str = "", days: float = 1) -> str:
+        order = {"name": name, "role": role, "user": user, "days": days}
         token = str(self.cluster.client.post("tokens", body=order)["token"])
         file = self.folder / f"{name}.token"
         file.touch(mode=0o600)
@@ -239,16 +239,27 @@ def test_a_stream_ends_with_the_token_that_opened_it(users: Users, path: str) ->
     users.client("olga").delete("tokens", "watching")
 
 
-def test_a_scheduler_comes_in_with_a_token_until_it_is_revoked(users: Users) -> None:
-    def folder_of(name: str) -> Path:
-        folder = users.folder / f"folder-{name}"
-        token = (users.folder / f"{name}.token").read_text()
-        FolderDirectory(folder).create(token)
-        shutil.copy(users.cluster.folder / API, folder / API)
-        return folder
+def _folder_of(users: Users, name: str) -> Path:
+    folder = users.folder / f"folder-{name}"
+    token = (users.folder / f"{name}.token").read_text()
+    FolderDirectory(folder).create(token)
+    shutil.copy(users.cluster.folder / API, folder / API)
+    return folder
 
+
+def test_a_scheduler_stays_no_longer_than_its_token_is_good(users: Users) -> None:
+    users.issue("brief", "submitter", days=6 / 86400)
+    scheduler = SharedStateScheduler("briefly", _folder_of(users, "brief"))
+    scheduler.sync()
+    with pytest.raises(ConnectionError):
+        while scheduler.receive(60.0) is not None:
+            pass
+    scheduler.close()
+
+
+def test_a_scheduler_comes_in_with_a_token_until_it_is_revoked(users: Users) -> None:
     users.issue("outside", "submitter")
-    scheduler = SharedStateScheduler("mine", folder_of("outside"))
+    scheduler = SharedStateScheduler("mine", _folder_of(users, "outside"))
     scheduler.sync()
     task = scheduler.new_task("t", "n1", ["sleep", "600"], {"cpu": 0.1, "memory": "16Mi"})
     assert scheduler.commit([task]).accepted == ("t",)
@@ -258,9 +269,9 @@ def test_a_scheduler_comes_in_with_a_token_until_it_is_revoked(users: Users) -> 
             scheduler.sync()
     scheduler.close()
     with pytest.raises(InputError, match="another user's"):
-        OfferScheduler("mine", folder_of("bob"))
+        OfferScheduler("mine", _folder_of(users, "bob"))
     with pytest.raises(InputError, match="expected the cluster's token or a certificate"):
-        OfferScheduler("looks", folder_of("vera"))
+        OfferScheduler("looks", _folder_of(users, "vera"))
 
 
 def test_what_is_over_its_quota_waits_or_is_refused(users: Users) -> None:

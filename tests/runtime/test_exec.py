@@ -25,7 +25,8 @@ from murmuration.runtime.node.isolation import container
 
 #: Namespaces and control groups of who asks.
 WHERE = "{ readlink /proc/self/ns/user /proc/self/ns/pid /proc/self/ns/mnt /proc/self/ns/net \\\n"
-WHERE += "/proc/self/ns/ipc /proc/self/ns/uts; cat /proc/self/cgroup; }"
+WHERE += "/proc/self/ns/ipc /proc/self/ns/uts; cat /proc/self/cgroup; \\\n"
+WHERE += "grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp)' /proc/self/status; }"
 LOOP = ("sh", "-c", f"{WHERE} > where; echo run $MURMUR_RUN; while :; do sleep 0.1; done")
 
 
@@ -74,7 +75,9 @@ def test_a_command_runs_as_its_task_does(cluster: LiveCluster) -> None:
     assert beside.stdout == b"web.0 blue\nwhere\n" and beside.stderr == b"oops\n"
 
 
-def test_it_is_in_the_same_namespaces_and_groups(cluster: LiveCluster) -> None:
+def test_it_is_in_the_same_namespaces_and_groups_and_has_no_more_powers(
+    cluster: LiveCluster,
+) -> None:
     """As the kernel says of the task, which has written it down, and of the command."""
     beside = Conversation(cluster, "sh", "-c", f"{WHERE} > mine; cmp mine where; wc -l < mine")
     assert beside.end() == 0, beside.stdout

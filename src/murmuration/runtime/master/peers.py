@@ -89,6 +89,8 @@ class Peer:
     identity: Identity | None = None
     caller: Caller = OWNER
     sessions: dict[str, int] = field(default_factory=dict)
+    #: When the time of the token that let it in is over.
+    end: asyncio.TimerHandle | None = None
 
 
 class Peers:
@@ -184,12 +186,21 @@ class Peers:
         connection.trust()
         self._strangers.pop(connection, None)
         assert caller is not None, "who is not known was refused"
-        connection.peer = Peer(hello.role, hello.name, identity, caller)
+        end = self._end_with_token(connection, caller)
+        connection.peer = Peer(hello.role, hello.name, identity, caller, end=end)
         if waits:
             self._standbys.setdefault(hello.name, deque()).append(connection)
         elif hello.role == "scheduler":
             self._frameworks[hello.name] = connection
             self._owners[hello.name] = caller
+
+    def _end_with_token(self, connection: Connection, caller: Caller) -> asyncio.TimerHandle | None:
+        """Nobody stays longer than the token is good that let it in."""
+        token = self._master.access.tokens.get(caller.token)
+        if token is None or token.lasts_s is None:
+            return None
+        left_s = token.issued_s + token.lasts_s - self._clock()
+        return asyncio.get_running_loop().call_later(left_s, connection.abort)
 
     def _let_wait(self, connection: Connection, hello: Hello, request: int) -> None:
         """Keep a connection for the moment when this master leads: then nobody has to dial."""
@@ -301,6 +312,8 @@ class Peers:
             # Nobody without the token shall fill a log.
             log.debug("a connection without a hello ended: %s", connection.error)
             return
+        if peer.end is not None:
+            peer.end.cancel()
         if peer.role == "scheduler":
             self._lose_scheduler(connection, peer.name)
         for node, session in list(peer.sessions.items()):
