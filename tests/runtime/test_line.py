@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -126,31 +127,40 @@ def test_one_that_was_replaced_is_left_even_if_it_still_speaks(tmp_path: Path) -
         assert mine.receive() == lost("new")
 
 
-def test_run_goes_on_with_the_next_master(tmp_path: Path) -> None:
+def test_run_goes_on_with_the_next_master_and_the_one_after_it(tmp_path: Path) -> None:
+    """The second is gone while the scheduler asks it about its tasks."""
+    first, second, third = masters = Master(term=1), Master(), Master()
     told: list[str] = []
+
+    def replace(old: Master, new: Master, term: int) -> None:
+        run.call(old.vanish)
+        run.call(new.lead, term)
 
     class Mine(OfferScheduler):
         def node_lost(self, node: str) -> None:
             told.append(node)
             if node == "first":
-                run.call(first.vanish)
-                run.call(second.lead, 2)
+                replace(first, second, 2)
             else:
                 self.stop()
 
         def reconnected(self) -> None:
             told.append("reconnected")
-            run.call(second.accepted[0].send, lost("second"))
+            if not third.term:
+                replace(second, third, 3)
+                while True:  # until it is noticed
+                    self.reconcile(["t"])
+                    time.sleep(0.01)
+            run.call(third.accepted[0].send, lost("third"))
 
-    first, second = Master(term=1), Master()
     with (
-        running(tmp_path / "x", first, second) as run,
+        running(tmp_path / "x", *masters) as run,
         Mine("mine", run.folder, masters=run.masters) as mine,
     ):
-        until(lambda: mine._line.count_waiting() == 1)
+        until(lambda: mine._line.count_waiting() == 2)
         run.call(first.accepted[0].send, lost("first"))
         mine.run()
-        assert told == ["first", "reconnected", "second"]
+        assert told == ["first", "reconnected", "reconnected", "third"]
 
 
 def test_why_nobody_lets_one_in(tmp_path: Path) -> None:

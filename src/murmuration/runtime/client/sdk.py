@@ -268,17 +268,21 @@ class OfferScheduler(OutsideScheduler):
     def run(self, seconds: float = float("inf")) -> None:
         """Handle messages for so long, or until `stop` is called in a callback. If the master is
         gone, go on with the next; ConnectionError if none leads within 30 s."""
-        self._stopped, deadline = False, time.monotonic() + seconds
+        self._stopped, deadline, is_gone = False, time.monotonic() + seconds, False
         while not self._stopped and (left := deadline - time.monotonic()) > 0.0:
             try:
-                message = self.receive(min(left, 1.0))
-                if message is not None:
+                if is_gone:
+                    self._resume(left)
+                    is_gone = False
+                elif (message := self.receive(min(left, 1.0))) is not None:
                     self.handle(message)
             except MasterGoneError:
-                self._resume(deadline)
+                # Also of the next one, while it was told what it must know.
+                is_gone = True
 
-    def _resume(self, deadline: float) -> None:
-        self.reconnect()
+    def _resume(self, left: float) -> None:
+        deadline = time.monotonic() + left
+        self.reconnect(min(left, ANSWER_S))
         if self.await_turn(deadline - time.monotonic()):
             self.reconnected()
 
