@@ -157,6 +157,103 @@ def test_slurm_that_makes_no_sense(old: str, new: str, sentence: str, tmp_path: 
         open_trace(tmp_path / "jobs.txt")
 
 
+SACCT = {
+    "JobID": "7",
+    "User": "ann",
+    "Partition": "batch",
+    "Submit": "2026-01-05T10:00:00",
+    "Start": "2026-01-05T10:00:00",
+    "End": "2026-01-05T10:01:00",
+    "Elapsed": "00:01:00",
+    "Timelimit": "UNLIMITED",
+    "State": "COMPLETED",
+    "NNodes": "2",
+    "NCPUS": "4",
+    "ReqMem": "4G",
+}
+
+
+def sacct(*rows: dict[str, str], end: str = "") -> str:
+    """What sacct prints of jobs that differ from the usual one in these fields."""
+    lines = [list(SACCT), *([(SACCT | row)[name] for name in SACCT] for row in rows)]
+    return "".join("|".join(line) + end + "\n" for line in lines)
+
+
+def open_text(folder: Path, text: str) -> Trace:
+    (folder / "export").write_text(text)
+    return open_trace(folder / "export")
+
+
+@pytest.mark.parametrize(
+    ("memory", "bytes_per_node"),
+    # Of two nodes with two CPUs each: for the job, for each node, for each CPU.
+    [("4G", 2 * GIB), ("4Gn", 4 * GIB), ("4Gc", 8 * GIB), ("4000M", 2000 * MIB), ("0n", 0)],
+)
+def test_slurm_memory_of_a_job_a_node_or_a_cpu(
+    memory: str, bytes_per_node: int, tmp_path: Path
+) -> None:
+    job = row(jobs_of(open_text(tmp_path, sacct({"ReqMem": memory}))), "7")
+    assert (job["tasks"], job["request"]["memory"]) == (2, bytes_per_node)
+
+
+def test_slurm_steps_arrays_and_limits(tmp_path: Path) -> None:
+    """Steps belong to their job, an array that waits is no job yet, and where there is no limit a
+    job that runs is known to run for as long as it has."""
+    never = {"State": "PENDING", "Elapsed": "00:00:00", "Start": "Unknown", "End": "Unknown"}
+    rows = (
+        {"JobID": "123_[1-5]", **never},
+        {"JobID": "123_6"},
+        {"JobID": "123_6.batch"},
+        {"JobID": "8+0", "State": "RUNNING", "End": "Unknown"},
+        {"JobID": "9", "State": " ", "Timelimit": "Partition_Limit"},
+    )
+    trace = open_text(tmp_path, sacct(*rows))
+    assert jobs_of(trace).job_id.tolist() == ["123_6", "8+0", "9"]
+    assert jobs_of(trace).duration_s.tolist() == [60.0, 60.0, 60.0]
+    assert trace.skipped == ("1 jobs that never ran",)
+    assert "or for as long as they had run" in trace.assumptions[-1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        sacct({}, end="|"),
+        "\ufeff" + sacct({}),
+        "\n" + sacct({}).replace("\n", "\n\n"),
+        sacct({}).replace("\n", "\r\n"),
+    ],
+    ids=["-p", "byte order mark", "blank lines", "carriage returns"],
+)
+def test_slurm_however_it_was_kept(text: str, tmp_path: Path) -> None:
+    jobs = jobs_of(open_text(tmp_path, text))
+    expected = {"cpu": 2_000_000, "memory": 2 * GIB}
+    assert len(jobs) == 1 and row(jobs, "7")["request"] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (sacct({"User": "a|b"}), r"line 2: expected 12 fields, got 13; is \| part of a name"),
+        (sacct({"ReqMem": "1.2.3G"}), "line 2: ReqMem: expected something such as 16G"),
+        (sacct({"NNodes": "1e30"}), "job 7: expected 1 to 1,000,000 tasks"),
+        (sacct({"Elapsed": "", "End": "2025-01-05T10:00:00"}), "job 7: it ended before it started"),
+        ("JobID|Submit|State\n7|2026-01-05T10:00:00|COMPLETED\n", "expected the column Elapsed"),
+        ("JobID    JobName\n-------- ---------\n7        etl\n", r"separated by \|, as from sacct"),
+    ],
+)
+def test_odd_slurm_is_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=sentence):
+        open_text(tmp_path, text)
+
+
+def test_slurm_nodes_in_one_line_each(tmp_path: Path) -> None:
+    """`scontrol show nodes -o` says the same as without `-o`."""
+    folded = "\n".join(" ".join(node.split()) for node in NODES.split("\n\n")) + "\n"
+    one, many = nodes_of(open_text(tmp_path, folded)), nodes_of(open_text(tmp_path, NODES))
+    assert one.names == many.names and one.attributes == many.attributes
+    assert one.total.tolist() == many.total.tolist()
+
+
 NOMAD_NODES: list[dict[str, Any]] = [
     {
         "ID": "7c3e",
@@ -255,6 +352,58 @@ def test_nomad_jobs_where_nothing_else_is_known(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps(spec))
     job = row(jobs_of(open_trace(tmp_path / "job.json")), "api.g")
     assert (job["tasks"], job["request"]) == (3, {"cpu": 250_000, "memory": 128 * MIB})
+
+
+def test_a_nomad_group_of_none_is_no_job(tmp_path: Path) -> None:
+    groups = [{"Name": "off", "Count": 0}, {"Name": "one"}]
+    jobs = jobs_of(open_text(tmp_path, json.dumps({"ID": "api", "TaskGroups": groups})))
+    assert jobs.job_id.tolist() == ["api.one"] and jobs.tasks.tolist() == [1]
+
+
+def changed(thing: dict[str, Any], path: str, value: object) -> str:
+    """A list of one document with one value replaced."""
+    copy = json.loads(json.dumps(thing))
+    *outer, last = path.split(".")
+    inner = copy
+    for key in outer:
+        inner = inner[key]
+    inner[last] = value
+    return json.dumps([copy])
+
+
+NOMAD_JOB = {"ID": "api", "TaskGroups": [{"Name": "g", "Count": 1, "Tasks": []}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            changed(NOMAD_NODES[0], "NodeResources.Cpu", 4),
+            "entry 1: NodeResources.Cpu: expected a table or nothing, got a whole number",
+        ),
+        (
+            changed(NOMAD_NODES[0], "NodeResources.Cpu.CpuShares", "fast"),
+            "NodeResources.Cpu.CpuShares: expected a number or nothing, got text",
+        ),
+        (changed(NOMAD_NODES[0], "NodeResources.Devices", ["gpu"]), r"Devices\[0\]: expected a t"),
+        (changed(NOMAD_NODES[0], "Attributes", []), "Attributes: expected a table or nothing"),
+        (changed(NOMAD_ALLOCATIONS[1], "TaskStates", ["run"]), "TaskStates: expected a table"),
+        (changed(NOMAD_ALLOCATIONS[1], "CreateTime", "noon"), "CreateTime: expected a whole"),
+        (
+            changed(NOMAD_ALLOCATIONS[1], "TaskStates.run.FinishedAt", "2025-01-05T10:00:00Z"),
+            "it ended before it started",
+        ),
+        (changed(NOMAD_JOB, "TaskGroups", "g"), "TaskGroups: expected a list or nothing, got text"),
+        (changed(NOMAD_JOB, "TaskGroups", [{"Count": "two"}]), r"TaskGroups\[0\].Count: expected"),
+        (
+            changed(NOMAD_JOB, "TaskGroups", [{"Tasks": [{"Resources": {"CPU": -1}}]}]),
+            "cpu: expected a number from 0, got -0.001",
+        ),
+    ],
+)
+def test_odd_nomad_is_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=sentence):
+        open_text(tmp_path, text)
 
 
 def pod(name: str, owner: tuple[str, str] | None, **more: Any) -> dict[str, Any]:

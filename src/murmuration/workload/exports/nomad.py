@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from murmuration.base.documents import JsonObject
 from murmuration.base.errors import InputError
+from murmuration.workload.exports.nomad_shapes import check_allocations, check_jobs, check_nodes
 from murmuration.workload.exports.rows import (
     ENDLESS_S,
     ExportedJob,
@@ -49,6 +50,7 @@ def _job_of(thing: Thing) -> Thing:
 
 def read_nodes(things: Sequence[Thing], where: str) -> Trace:
     """The nodes that are ready and eligible; what is reserved for their systems is left out."""
+    check_nodes(things, where)
     usable = [
         thing
         for thing in things
@@ -91,6 +93,7 @@ def _inner(table: Thing, outer: str, inner: str) -> float:
 def read_allocations(things: Sequence[Thing], where: str) -> Trace:
     """Each allocation is a job of one task: services run on, batch allocations for as long as they
     did."""
+    check_allocations(things, where)
     started = [thing for thing in things if _span(thing, where) is not None]
     jobs = [_allocation(thing, where) for thing in started]
     skipped = count_skipped((len(things) - len(started), "allocations that never started"))
@@ -147,9 +150,9 @@ def _allocation(thing: Thing, where: str) -> ExportedJob:
 
 def read_jobs(things: Sequence[Thing], where: str) -> Trace:
     """Jobs as they are specified: each task group is a job that is there at time 0 and runs on."""
-    jobs = [
-        job for thing in things for job in _groups(_job_of(thing)) if not _job_of(thing).get("Stop")
-    ]
+    specs = [_job_of(thing) for thing in things]
+    check_jobs(specs, where)
+    jobs = [job for spec in specs if not spec.get("Stop") for job in _groups(spec)]
     assumptions = (ASSUMED, "specifications do not say when jobs came: all are there at time 0")
     return Trace("nomad jobs", len(things), jobs_of(jobs, where), assumptions=assumptions)
 
@@ -157,6 +160,9 @@ def read_jobs(things: Sequence[Thing], where: str) -> Trace:
 def _groups(job: Thing) -> list[ExportedJob]:
     groups = []
     for group in job.get("TaskGroups") or ():
+        count = group.get("Count")
+        if count == 0:  # Scaled down to nothing; without a count it is one.
+            continue
         resources = [task.get("Resources") or {} for task in group.get("Tasks") or ()]
         request = {
             "cpu": sum(float(each.get("CPU") or 0.0) for each in resources) / MHZ,
@@ -167,7 +173,7 @@ def _groups(job: Thing) -> list[ExportedJob]:
                 name=f"{job.get('ID')}.{group.get('Name')}",
                 workload=str(job.get("Type") or "service"),
                 submit_s=0.0,
-                tasks=int(group.get("Count") or 1),
+                tasks=1 if count is None else count,
                 duration_s=ENDLESS_S,
                 request=request,
                 priority=int(job.get("Priority") or 0),

@@ -33,6 +33,11 @@ def open_export(source: SourceFile, options: TraceOptions) -> Trace | None:
         return slurm.read_nodes(source, options)
     if slurm.is_jobs(line):
         return slurm.read_jobs(source, options)
+    if slurm.is_for_people(line):
+        raise InputError(
+            f"{source.path}: expected fields separated by |, as from {slurm.COMMAND}; got columns "
+            "for reading, in which long values are cut"
+        )
     return _open_json(source) if line[:1] in ("{", "[") else None
 
 

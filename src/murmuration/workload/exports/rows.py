@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +13,7 @@ from murmuration.base.errors import InputError
 from murmuration.base.resources import Resources
 from murmuration.cluster.constraints import Attributes, Constraint, parse_constraint
 from murmuration.workload.formats.sizes import amounts
-from murmuration.workload.jobs import JobList, job_list
+from murmuration.workload.jobs import TASKS_MAX, JobList, job_list
 from murmuration.workload.nodes import NodeTable
 
 #: Tasks that nobody expects to end: ten years.
@@ -63,6 +64,8 @@ def jobs_of(jobs: Sequence[ExportedJob], where: str) -> JobList:
     """The jobs, with the first submission as time 0."""
     if not jobs:
         raise InputError(f"{where}: expected jobs that have run, run or wait; found none")
+    for job in jobs:
+        _check(job, where)
     names = _resource_names([job.request for job in jobs])
     columns = [np.array([job.request.get(name, 0.0) for job in jobs]) for name in names]
     workloads = sorted({job.workload for job in jobs})
@@ -87,6 +90,21 @@ def jobs_of(jobs: Sequence[ExportedJob], where: str) -> JobList:
         users=users,
         requested_s=np.array([job.requested_s for job in jobs]),
     )
+
+
+def _check(job: ExportedJob, where: str) -> None:
+    """One sentence about the first figure that no cluster can have written."""
+    if not 1 <= job.tasks <= TASKS_MAX:
+        raise InputError(
+            f"{where}: job {job.name}: expected 1 to {TASKS_MAX:,} tasks, got {job.tasks:,}"
+        )
+    if not 0.0 <= job.duration_s < math.inf:
+        raise InputError(f"{where}: job {job.name}: it ended before it started")
+    for name, amount in job.request.items():
+        if not 0.0 <= amount < math.inf:
+            raise InputError(
+                f"{where}: job {job.name}: {name}: expected a number from 0, got {amount:g}"
+            )
 
 
 def _constraint_sets(

@@ -25,6 +25,8 @@ UNITS = {"": MIB, "K": 2.0**10, "M": MIB, "G": 2.0**30, "T": 2.0**40, "P": 2.0**
 CLOSED = ("DOWN", "DRAIN", "FAIL", "MAINT", "POWER", "FUTURE", "UNKNOWN", "NOT_RESPONDING")
 #: What sacct must print.
 NEEDED = ("JobID", "Submit", "State")
+#: One of these must be among the columns: how long jobs ran.
+TIMES = ("ElapsedRaw", "Elapsed", "End")
 COMMAND = "sacct -a -P -o JobID,User,Partition,Submit,Start,End,Elapsed,State,NNodes,NCPUS,ReqMem"
 Row = Mapping[str, str]
 
@@ -35,6 +37,11 @@ def is_nodes(line: str) -> bool:
 
 def is_jobs(line: str) -> bool:
     return "|" in line and "JobID" in line.split("|")
+
+
+def is_for_people(line: str) -> bool:
+    """Columns of blanks, in which sacct cuts what is long."""
+    return "|" not in line and line.split()[:1] == ["JobID"]
 
 
 def read_nodes(source: SourceFile, options: TraceOptions) -> Trace:
@@ -100,7 +107,7 @@ def read_jobs(source: SourceFile, options: TraceOptions) -> Trace:
         if not seconds:
             never += 1
             continue
-        state = row["State"].split()[0] if row["State"] else ""
+        state = row["State"].partition(" ")[0]
         running += state == "RUNNING"
         limit = _limit(row, where)
         ran = max(limit, seconds) if state == "RUNNING" else seconds
@@ -109,7 +116,10 @@ def read_jobs(source: SourceFile, options: TraceOptions) -> Trace:
         "a job is one task for each of its nodes, all started together; partitions are workloads"
     ]
     if running:
-        assumptions.append(f"{running:,} jobs still ran: they run for their time limit")
+        assumptions.append(
+            f"{running:,} jobs still ran: they run for their time limit, or for as long as they "
+            "had run if there is none"
+        )
     skipped = count_skipped((never, "jobs that never ran"))
     return Trace(
         "slurm jobs",
@@ -121,19 +131,26 @@ def read_jobs(source: SourceFile, options: TraceOptions) -> Trace:
 
 
 def _rows(source: SourceFile) -> Iterator[tuple[int, dict[str, str]]]:
-    lines = source.data.decode("utf-8", errors="replace").splitlines()
-    names = lines[0].rstrip("|").split("|")
+    lines = enumerate(source.data.decode("utf-8-sig", errors="replace").splitlines(), 1)
+    filled = ((number, line) for number, line in lines if line.strip())
+    _, heading = next(filled)
+    names = heading.strip().rstrip("|").split("|")
     missing = [name for name in NEEDED if name not in names]
+    if not set(TIMES) & set(names):
+        missing.append("Elapsed")
     if missing:
         raise InputError(f"{source.path}: expected the column {missing[0]}, as from {COMMAND}")
-    for number, line in enumerate(lines[1:], 2):
-        if line.strip():
-            fields = line.split("|")
-            if len(fields) < len(names):
-                raise InputError(
-                    f"{source.path}, line {number}: expected {len(names)} fields, got {len(fields)}"
-                )
-            yield number, dict(zip(names, fields, strict=False))
+    # With `-p` every line ends in a separator, with `-P` none does.
+    ends = int(heading.rstrip().endswith("|"))
+    for number, line in filled:
+        fields = line.split("|")
+        if len(fields) != len(names) + ends:
+            got = len(fields) - ends
+            why = "; is | part of a name?" if got > len(names) else ""
+            raise InputError(
+                f"{source.path}, line {number}: expected {len(names)} fields, got {got}{why}"
+            )
+        yield number, dict(zip(names, fields, strict=False))
 
 
 def _job(row: Row, seconds: float, limit: float, where: str) -> ExportedJob:
@@ -174,7 +191,7 @@ def _tres(row: Row) -> dict[str, float]:
 
 
 def _size(text: str) -> float:
-    match = re.fullmatch(r"([\d.]+)([KMGTP]?)", text)
+    match = re.fullmatch(r"(\d+\.?\d*)([KMGTP]?)", text)
     if match is None:
         return 0.0
     number, unit = float(match[1]), match[2]
@@ -184,7 +201,7 @@ def _size(text: str) -> float:
 def _memory(text: str, cpus: float, nodes: int, where: str) -> float:
     """`4000Mc` is for each CPU, `16Gn` for each node, `64G` (as newer versions print) for the
     job."""
-    match = re.fullmatch(r"([\d.]+)([KMGTP]?)([cn]?)", text)
+    match = re.fullmatch(r"(\d+\.?\d*)([KMGTP]?)([cn]?)", text)
     if match is None:
         if text in ("", "0"):
             return 0.0
