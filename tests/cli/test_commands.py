@@ -401,19 +401,12 @@ def test_a_generated_list_replays_as_the_same_run(
     made = murmur("trace", "generate", "mixed.toml", f"jobs.{suffix}", "--seed", "5")
     assert made.code == 0 and f"jobs.{suffix}: " in made.err and made.out == ""
     for kind in KINDS:
-        murmur("simulate", "mixed.toml", "-s", kind, "--seed", "5", "--out", "drawn")
-        murmur(
-            "simulate",
-            "mixed.toml",
-            "-s",
-            kind,
-            "--seed",
-            "5",
-            "--out",
-            "read",
-            "--set",
-            f"workload.trace=jobs.{suffix}",
-        )
+        command = ("simulate", "mixed.toml", "-s", kind, "--seed", "5")
+        for answer in (
+            murmur(*command, "--out", "drawn"),
+            murmur(*command, "--out", "read", "--set", f"workload.trace=jobs.{suffix}"),
+        ):
+            assert answer.code == 0, answer.err
         drawn, read = results(tmp_path / "drawn"), results(tmp_path / "read")
         for name in ("summary.json", "jobs.parquet", "series.parquet"):
             assert drawn[name] == read[name], kind

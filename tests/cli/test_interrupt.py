@@ -168,6 +168,33 @@ def test_a_sweep_keeps_what_is_finished(
     )
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_search_for_a_size_shows_the_sizes_that_are_finished(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path, number: signal.Signals
+) -> None:
+    # The first size runs through, the second waits to be stopped.
+    first = "Path('walk/shared-state-100-seed3/summary.json')"
+    slow = SLOW.replace("PAUSE", f"600 * {first}.exists()").replace(
+        'Path("begun").touch()', f'{first}.exists() and Path("begun").touch()'
+    )
+    (tmp_path / "slow.py").write_text(slow)
+    policy = ("--set", "scheduler.placement=slow:Slow", "--days", "0.005")
+    command = ("compact", "small.toml", *policy, "--step", "0.4", "--jobs", "1", "--out", "walk")
+    process = start(*command)
+    until((tmp_path / "begun").exists, process)
+    os.kill(process.pid, number)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 128 + number, err
+    assert "100 %" in out and "60 %" not in out
+    sentences = [line for line in err.splitlines() if line]
+    assert sentences == ["sizes finished: 1; --resume goes on from there", "murmur: stopped"]
+    (tmp_path / "slow.py").write_text(SLOW.replace("PAUSE", "0"))
+    process = start(*command, "--resume")
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, err
+    assert "60 %" in out and "report: " in err
+
+
 def test_workers_end_when_their_parent_is_killed(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

@@ -169,20 +169,29 @@ def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) 
     folder = common.study_folder(how.out, how.as_json, name, specs, how.changes)
     if how.on is None:
         compile_kernels(specs, how.workers)
-    walks = [_walk(spec, question, how, folder) for spec in specs]
+    walks: list[Walk] = []
+    for spec in specs:
+        walks.append(_walk(spec, question, how, folder, walks))
     if folder is not None:
         write_walks(folder, study.name, question, walks)
     _print(question, walks, folder, how.as_json)
 
 
-def _walk(spec: Spec, question: CapacityQuestion, how: How, folder: Path | None) -> Walk:
+def _walk(
+    spec: Spec,
+    question: CapacityQuestion,
+    how: How,
+    folder: Path | None,
+    before: Sequence[Walk],
+) -> Walk:
     """The search with one scheduler, behind a line that says how far it is: nobody knows where it
-    ends."""
+    ends. When the command is stopped, its steps and those of the walks before are shown."""
     from rich.console import Console
 
     from murmuration.experiments import capacity, parallel
 
     ahead = how.workers or common.cores()
+    so_far: list[Walk] = []
     with Console(stderr=True).status(f"{spec.label}: 100 %") as status:
 
         def done(index: int, summary: Summary) -> None:
@@ -191,8 +200,23 @@ def _walk(spec: Spec, question: CapacityQuestion, how: How, folder: Path | None)
         def run_all(specs: Sequence[Spec]) -> list[Summary]:
             return parallel.run_all(specs, ahead, how.on, how.resume, done)
 
-        walk = capacity.walk(spec, question, run_all, ahead, folder)
-        return replace(walk, is_replica=how.replicas > 1)
+        try:
+            walk = capacity.walk(spec, question, run_all, ahead, folder, so_far.append)
+            return replace(walk, is_replica=how.replicas > 1)
+        except KeyboardInterrupt as error:
+            stop = error
+    _print_finished([*before, *so_far[-1:]])
+    raise stop
+
+
+def _print_finished(walks: Sequence[Walk]) -> None:
+    from murmuration.experiments.pages.capacity import table
+    from murmuration.reports.terminal import comparison_table
+
+    if walks:
+        common.print_table(comparison_table(*table(walks)))
+    count = sum(len(walk.steps) for walk in walks)
+    common.say(f"sizes finished: {count}; --resume goes on from there")
 
 
 def _print(

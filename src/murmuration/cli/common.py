@@ -305,8 +305,19 @@ def print_sentences(sentences: Sequence[str]) -> None:
 
 
 def say(text: str) -> None:
-    """Tell a person something that is no result."""
-    print(text, file=sys.stderr)
+    """Tell a person something that is no result; a terminal gets it in lines of whole words."""
+    print(fold(text) if sys.stderr.isatty() else text, file=sys.stderr)
+
+
+def fold(text: str) -> str:
+    """A sentence in lines as wide as the terminal. Paths and commands stay whole."""
+    import shutil
+    import textwrap
+
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        text, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+    )
 
 
 def say_report(folder: Path | None) -> None:

@@ -184,8 +184,10 @@ def _losses_and_costs(cluster: dict[str, Any]) -> list[str]:
 
 def _nodes_and_moves(cluster: dict[str, Any]) -> str:
     """How the nodes are filled, and what was moved for it."""
+    from murmuration.experiments.pages.parts import kind_label
+
     types = ", ".join(
-        f"{name.upper() if len(name) < 4 else name} {count / cluster['nodes_mean']:.2%}"
+        f"{kind_label(name)} {count / cluster['nodes_mean']:.2%}"
         for name, count in cluster["allocation_types"].items()
     )
     gigabytes = cluster["migrated_mb_per_min"] / 1000.0

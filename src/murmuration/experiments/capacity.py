@@ -112,8 +112,10 @@ def walk(
     run_all: RunAll,
     ahead: int = 1,
     folder: Path | None = None,
+    tell: Callable[[Walk], None] = lambda so_far: None,
 ) -> Walk:
-    """Step outwards until two sizes in a row fail; `ahead` sizes run side by side."""
+    """Step outwards until two sizes in a row fail; `ahead` sizes run side by side, and after them
+    the walk so far is told."""
     start = _start(spec, question)
     sizes = list(question.sizes(start))
     steps: list[CapacityStep] = []
@@ -132,6 +134,7 @@ def walk(
                 steps.append(judge(size, outcome, first, question))
             if len(steps) >= FAILURES and not any(step.holds for step in steps[-FAILURES:]):
                 return Walk(spec.label, tuple(steps), spec.scenario.seed)
+        tell(Walk(spec.label, tuple(steps), spec.scenario.seed))
     return Walk(spec.label, tuple(steps), spec.scenario.seed)
 
 

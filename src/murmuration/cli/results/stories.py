@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import click
 
 from murmuration.base.documents import Document
 from murmuration.base.errors import InputError
+from murmuration.cli import common
 from murmuration.cli.live import common as live
 
 #: Lines of a list that are shown; of a longer one the first and the last.
@@ -67,10 +69,15 @@ def _stored_moves(run: Path, job: str) -> list[Document] | None:
     return [{key: row[key] for key in keys} for row in stays.fill_nan(None).iter_rows(named=True)]
 
 
+def _tell(sentence: str) -> None:
+    """Print a sentence; a terminal gets it in lines of whole words."""
+    click.echo(common.fold(sentence) if sys.stdout.isatty() else sentence)
+
+
 def print_simulated(document: Document) -> None:
     story = document["story"]
     if story is not None:
-        click.echo(_life(document["job"], story))
+        _tell(_life(document["job"], story))
     if document["attempts"]:
         rows = [
             [
@@ -159,21 +166,19 @@ def _history(folder: Path, job: str) -> Document:
 
 def print_live(answer: Document) -> None:
     tasks = ", ".join(f"{count} {state}" for state, count in answer["tasks"].items())
-    click.echo(f"{answer['job']} is {answer['state']} ({tasks})")
+    _tell(f"{answer['job']} is {answer['state']} ({tasks})")
     if answer["reason"]:
-        click.echo(f"{answer['tier']}: {answer['reason']}" if answer["tier"] else answer["reason"])
+        _tell(f"{answer['tier']}: {answer['reason']}" if answer["tier"] else answer["reason"])
     if answer["position"]:
         ahead = f", behind {', '.join(answer['ahead'])}" if answer["ahead"] else ""
-        click.echo(
-            f"position {answer['position']} in the queue{ahead}; wakes when {answer['wakes_on']}"
-        )
+        _tell(f"position {answer['position']} in the queue{ahead}; wakes when {answer['wakes_on']}")
     for reason, count in answer["closed"].items():
-        click.echo(f"  {count:>8,}  {reason}")
+        _tell(f"  {count:>8,}  {reason}")
     _print_history(answer)
     if answer["decision"] is not None:
         print_decision(answer["decision"])
     elif placed := [each for each in answer["decisions"] if each["placed"]]:
-        click.echo(_describe_decision(placed[-1], answer["attempts"]))
+        _tell(_describe_decision(placed[-1], answer["attempts"]))
         print_decision(placed[-1])
 
 
@@ -195,7 +200,7 @@ def _print_history(answer: Document) -> None:
         ]
         live.print_rows(("at", "task", "what"), few(rows))
     if answer["history_note"]:
-        click.echo(f"note: {answer['history_note']}")
+        _tell(f"note: {answer['history_note']}")
 
 
 def print_decision(decision: Document, attempt: int = 0) -> None:
@@ -204,24 +209,24 @@ def print_decision(decision: Document, attempt: int = 0) -> None:
     if attempt:
         head += f", attempt {attempt} at {decision['at_s']:,.3f} s"
     tasks = f"{decision['tasks']} task{'' if decision['tasks'] == 1 else 's'}"
-    click.echo(f"{head}: {tasks} of {decision['request']}")
+    _tell(f"{head}: {tasks} of {decision['request']}")
     nodes = f"{decision['considered']:,} node{'' if decision['considered'] == 1 else 's'}"
-    click.echo(f"{nodes} considered, {decision['feasible']:,} could take a task")
+    _tell(f"{nodes} considered, {decision['feasible']:,} could take a task")
     for reason, count in decision["filtered"].items():
-        click.echo(f"  {count:>8,}  {reason}")
+        _tell(f"  {count:>8,}  {reason}")
     for note in decision.get("notes", ()):
-        click.echo(note)
+        _tell(note)
     if decision.get("how") and decision["chosen"]:
-        click.echo(f"chosen: {decision['how']}")
+        _tell(f"chosen: {decision['how']}")
     scored = any(node["score"] is not None for node in decision["best"])
     if scored:
         _print_best(decision)
     _print_chosen(decision)
     if decision["verdict"] is not None:
         word = "waits" if "wakes_on" in decision["verdict"] else "never"
-        click.echo(f"{word}: {decision['verdict']['reason']}")
+        _tell(f"{word}: {decision['verdict']['reason']}")
     for hint in decision["unblock"]:
-        click.echo(f"  would help: {hint}")
+        _tell(f"  would help: {hint}")
 
 
 def _print_best(decision: Document) -> None:
@@ -232,7 +237,7 @@ def _print_best(decision: Document) -> None:
 def _print_chosen(decision: Document) -> None:
     if not decision["chosen"]:
         return
-    click.echo(f"placed {decision['placed']} of {decision['tasks']}:")
+    _tell(f"placed {decision['placed']} of {decision['tasks']}:")
     picked = decision.get("picked") or [
         {"node": node, "tasks": count, "free": "", "score": None, "rank": None}
         for node, count in decision["chosen"]
@@ -250,4 +255,4 @@ def _print_chosen(decision: Document) -> None:
     live.print_rows(("node", "tasks", "free before", "score", "rank"), rows[:SHOWN])
     more = len(decision["chosen"]) - min(len(rows), SHOWN)
     if more > 0:
-        click.echo(f"and {more} more nodes")
+        _tell(f"and {more} more nodes")
