@@ -29,21 +29,21 @@ class Device(TypedDict, total=False):
     DeviceIDs: list[str] | None
 
 
-class Parts(TypedDict, total=False):
+class ResourceParts(TypedDict, total=False):
     Cpu: CpuPart | None
     Memory: MemoryPart | None
     Devices: list[Device] | None
 
 
 class ListedNode(TypedDict, total=False):
-    NodeResources: Parts | None
-    ReservedResources: Parts | None
+    NodeResources: ResourceParts | None
+    ReservedResources: ResourceParts | None
     Attributes: dict[str, object] | None
     Meta: dict[str, object] | None
 
 
 class AllocatedParts(TypedDict, total=False):
-    Tasks: dict[str, Parts] | None
+    Tasks: dict[str, ResourceParts] | None
 
 
 class TaskTimes(TypedDict, total=False):
