@@ -473,6 +473,9 @@ def test_reproduce_quickly(murmur: Murmur, tmp_path: Path) -> None:
         figures = {"quantity", "paper", "measured", "low", "high", "holds"}
         assert set(row) == figures | {"where", "basis", "tolerance"}
     assert {path.name for path in (tmp_path / "fig").iterdir()} >= {"report.html", "rows.json"}
+    verdicts = [row["holds"] for row in document["rows"] if row["holds"] is not None]
+    headline = f"{verdicts.count(True)} of {len(verdicts)} claims hold."
+    assert headline in (tmp_path / "fig" / "report.html").read_text()
 
 
 def test_why(murmur: Murmur) -> None:

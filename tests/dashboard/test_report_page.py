@@ -271,6 +271,35 @@ def test_it_can_be_read(page: Page, scheme: str, width: int) -> None:
     assert page.evaluate(TOO_WIDE) <= 0
 
 
+#: Names below bars, and how far any of them reaches out of its picture.
+BELOW = """() => [...document.querySelectorAll('figure svg text[transform]')].map((name) => {
+  const [a, b] = [name, name.closest('svg')].map((e) => e.getBoundingClientRect());
+  return [name.textContent, Math.max(b.left - a.left, a.bottom - b.bottom, a.right - b.right)];
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_names_of_bars_are_whole_and_lines_without_one_have_no_legend(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    names = ("monolithic-single", *(f"shared-state-machine-atom-{k}" for k in range(7)))
+    bars = Bars("Waits", "s", names, (("batch", tuple(map(float, range(8)))),))
+    lines = (Series("model", [0.0, 1.0], [0.0, 1.0]), Series("", [0.0, 1.0], [1.0, 0.0]))
+    figures = (bars, Chart("Load", "hours", "jobs", lines))
+    report = Report("long", "", (), (Section("One", figures=figures),), "")
+    (tmp_path / "report.html").write_text(render(report))
+    address = (tmp_path / "report.html").as_uri()
+    page, wrong = open_page(browser, address, viewport={"width": width, "height": 900})
+    page.locator("figure svg text[transform]").nth(7).wait_for()
+    found = page.evaluate(BELOW)
+    assert max(out for _, out in found) <= 1, found
+    if width == 1280:
+        assert [name for name, _ in found] == list(names)
+    assert figure_of(page, "Load").locator("ul.legend li").all_inner_texts() == ["model"]
+    page.context.close()
+    assert not wrong
+
+
 def test_a_zoom_into_a_page_that_is_served_shows_every_point(browser: Browser) -> None:
     with PageServer(long_page(), 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -206,9 +206,11 @@ def _write(folder: Path, result: Reproduction, document: dict[str, Any]) -> None
     table = verdict_table(
         document["rows"], "What the paper says, what was measured here, and whether the claim holds"
     )
+    verdicts = [row["holds"] for row in document["rows"] if row["holds"] is not None]
+    headline = f"{sum(map(bool, verdicts))} of {len(verdicts)} claims hold." if verdicts else ""
     footer = f"{FOOTER} Made by: {shlex.join(['murmur', *sys.argv[1:]])}"
     sections = (
-        Section("Verdict", text="\n\n".join(result.notes), tables=(table,)),
+        Section("Verdict", text="\n\n".join((headline, *result.notes)), tables=(table,)),
         Section("Figures", figures=result.figures),
     )
     page = Page(result.title, find_paper(result.experiment), (), sections, footer)
