@@ -45,6 +45,10 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
             "requests that find",
             "Jobs of the generated cell are small: few tasks ask at the same time.",
         ),
+        (
+            r"above kubernetes \(",
+            "Not known: least allocated fills nodes as evenly, and overloads ten times as many.",
+        ),
         ("", TOO_EVEN),
     ),
     "masb-performance": (
