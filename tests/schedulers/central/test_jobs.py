@@ -26,6 +26,7 @@ from murmuration.schedulers.central.messages import (
     TaskEnded,
     TaskStopping,
 )
+from murmuration.schedulers.central.queue.bounds import explain_full
 from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import Restart
 
@@ -144,7 +145,7 @@ def test_a_job_of_the_same_name_numbers_its_runs_on() -> None:
 
 
 def test_a_bounded_number_of_ended_jobs_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("murmuration.schedulers.central.jobs.ENDED_MAX", 2)
+    monkeypatch.setattr("murmuration.schedulers.central.queue.bounds.ENDED_MAX", 2)
     cluster = Cluster(nodes=1)
     cluster.submit(spec("stays"))
     forgotten = []
@@ -156,11 +157,34 @@ def test_a_bounded_number_of_ended_jobs_is_kept(monkeypatch: pytest.MonkeyPatch)
     assert set(cluster.master.jobs.jobs) == {"stays", "c", "d"}
 
 
+def test_a_bounded_number_of_tasks_of_ended_jobs_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("murmuration.schedulers.central.queue.bounds.ENDED_TASKS_MAX", 5)
+    cluster = Cluster(nodes=1)
+    forgotten = []
+    for name, count in (("a", 2), ("b", 2), ("c", 3), ("d", 9)):
+        cluster.submit(spec(name, count=count))
+        forgotten += [fact.job for fact in facts(cluster.tell(KillJob(name)), JobForgotten)]
+        for run in [run for run in cluster.master.jobs.runs if run.startswith(f"{name}.")]:
+            forgotten += [fact.job for fact in facts(cluster.end(run), JobForgotten)]
+    assert forgotten == ["a", "b", "c"]
+    assert set(cluster.master.jobs.jobs) == {"d"}, "the last to end stays, whatever its size"
+
+
+def test_a_queue_is_full_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("murmuration.schedulers.central.queue.bounds.WAITING_MAX", 10)
+    cluster = Cluster(nodes=0)
+    cluster.submit(spec("a", count=4))
+    cluster.submit(spec("b", count=3))
+    queue = cluster.master.jobs.queue
+    assert not explain_full(queue, 3)
+    assert explain_full(queue, 4) == "7 tasks wait, and with 4 more there would be over 10"
+
+
 def test_a_name_that_was_forgotten_is_taken_with_numbers_no_run_has_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What a node keeps of a run is found by its number: it may be another user's."""
-    monkeypatch.setattr("murmuration.schedulers.central.jobs.ENDED_MAX", 1)
+    monkeypatch.setattr("murmuration.schedulers.central.queue.bounds.ENDED_MAX", 1)
     cluster, memory = Cluster(nodes=1), MasterMemory()
     said: list[Any] = []
     for name in ("a", "a", "b", "c"):

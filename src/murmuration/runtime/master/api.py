@@ -58,6 +58,7 @@ from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import ACTIVE
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import Drain, KillJob, SubmitJob
+from murmuration.schedulers.central.queue.bounds import explain_full
 from murmuration.schedulers.central.queue.dependencies import check_after
 from murmuration.workload.job_spec import FieldError, JobSpec, job_from_tables
 
@@ -198,6 +199,8 @@ class Api:
                 f"job {spec.name!r} is {job_state(before)} already; kill it first or choose "
                 "another name",
             )
+        if full := explain_full(master.jobs.queue, spec.count):
+            return refuse(429, f"the queue is full: {full}")
         trouble = await self._orders.probe(2 * size + 4096)
         if trouble:
             return refuse(507, f"{trouble}; the job was not taken")

@@ -25,6 +25,7 @@ from murmuration.runtime.net.wire import (
 from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import MOVABLE, CentralTaskState
 from murmuration.schedulers.central.messages import MoveTask, RollBackJob, ScaleJob
+from murmuration.schedulers.central.queue.bounds import explain_full
 from murmuration.workload.job_spec import COUNT_MAX
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ async def scale(api: Api, request: Request, names: dict[str, str]) -> Response:
         raise Refusal(409, f"job {job.name!r} is {job_state(job)}, and cannot be scaled")
     if job.spec.gang:
         raise Refusal(409, f"job {job.name!r} is a gang, whose tasks start together")
+    if full := explain_full(api.master.jobs.queue, order.count):
+        raise Refusal(429, f"the queue is full: {full}")
     index = await api.tell(ScaleJob(job.name, order.count))
     return reply(Submitted(job.name, order.count, index), 202)
 

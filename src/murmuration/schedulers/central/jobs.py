@@ -50,6 +50,7 @@ from murmuration.schedulers.central.messages import (
     TaskStarted,
     TaskStopping,
 )
+from murmuration.schedulers.central.queue.bounds import EndedJobs
 from murmuration.schedulers.offers.messages import Status, Vector
 from murmuration.workload.job_spec import JobSpec
 
@@ -78,8 +79,6 @@ KILLED_CODE = 143
 KILLED = "killed"
 #: What a run is stopped for whose task the job has no longer.
 SCALED = "scaled down"
-#: Ended jobs that are kept.
-ENDED_MAX = 10_000
 
 
 @dataclass(slots=True)
@@ -237,7 +236,7 @@ class JobTable:
     rolling: dict[str, JobRecord] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)
     #: Jobs that have ended and whose names are still theirs, in the order of their ends.
-    ended: dict[str, JobRecord] = field(default_factory=dict)
+    ended: EndedJobs = field(default_factory=EndedJobs)
     #: Who wants to know how long a run held its place: the job, from when, until when.
     on_release: Callable[[JobRecord, float, float], None] | None = None
     #: Who wants to know that a job has ended.
@@ -275,7 +274,7 @@ class JobTable:
         self._serial += 1
         job = new_job(event, self._serial, request, constraints, first, now)
         self.jobs.pop(job.name, None)
-        self.ended.pop(job.name, None)
+        self.ended.discard(job.name)
         self.jobs[job.name] = self.queue[job.name] = job
         self.facts.append(JobSubmitted(job.name, job.serial, first, event.spec, event.duration_s))
         return job
@@ -473,13 +472,10 @@ class JobTable:
             self._forget_oldest(job)
 
     def _forget_oldest(self, ended: JobRecord) -> None:
-        """Keep a bounded number of ended jobs."""
-        self.ended[ended.name] = ended
-        while len(self.ended) > ENDED_MAX:
-            oldest = next(iter(self.ended))
-            runs = [task.run for task in self.ended[oldest].tasks]
+        self.ended.add(ended.name, len(ended.tasks))
+        for oldest in self.ended.forget_oldest():
+            runs = [task.run for task in self.jobs.pop(oldest).tasks]
             self._forgotten_run = max(self._forgotten_run, *runs)
-            del self.ended[oldest], self.jobs[oldest]
             self.facts.append(JobForgotten(oldest))
 
     def _hold(self, job: JobRecord, task: TaskRecord) -> None:
@@ -559,7 +555,7 @@ class JobTable:
         if job.open_tasks == 0:
             job.status, job.code = job_outcome(job)
             job.ended_s = max((task.ended_s for task in tasks), default=stored.submit_s)
-            self.ended[job.name] = job
+            self.ended.add(job.name, len(job.tasks))
 
 
 def _fill(task: TaskRecord, run: StoredRun, spec: JobSpec, now: float) -> None:
