@@ -4,6 +4,7 @@ same files."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -494,6 +495,11 @@ def test_why(murmur: Murmur) -> None:
     assert found["story"]["attempts"] == found["attempt"] and found["story"]["start_s"] is not None
     gone = murmur("why", "batch-99999", "--in", "run")
     assert gone.code == 2 and gone.err.startswith("murmur: no job 'batch-99999'; ids run from ")
+    assert "service" not in gone.err, "the id names its workload"
+    strange = murmur("why", "nobody", "--in", "run")
+    assert strange.code == 2
+    for name in ("batch", "service"):
+        assert re.search(rf"from '{name}-0' to '{name}-\d+'", strange.err)
 
 
 def test_why_of_a_comparison_names_the_runs_below_it(murmur: Murmur) -> None:

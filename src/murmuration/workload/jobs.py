@@ -17,6 +17,8 @@ from murmuration.cluster.constraints import Constraint
 from murmuration.workload.usage import Curves, join
 
 TASKS_MAX = 1_000_000
+#: Workloads whose ids are named to whoever asks for a job that is not there.
+ENDS_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,18 @@ class JobList:
         return self.select(self.submit_s < seconds)
 
     def _ends(self, job_id: str) -> str:
-        """The first and the last id, of the workload that an id seems to name if there is one."""
+        """The first and the last id of each workload, or of the one that an id seems to name."""
         near = [code for code, name in enumerate(self.workloads) if job_id.startswith(f"{name}-")]
-        ids = self.job_id[np.isin(self.workload, near)] if near else self.job_id
-        return f"{str(ids[0])!r} to {str(ids[-1])!r}" if len(ids) else "nowhere"
+        codes = near or range(len(self.workloads))
+        lists = [self.job_id[self.workload == code] for code in codes]
+        ends = [f"from {str(ids[0])!r} to {str(ids[-1])!r}" for ids in lists if len(ids)]
+        return ", ".join(ends[:ENDS_SHOWN]) or "nowhere"
 
     def job_row(self, job_id: str) -> int:
         """The row of a job by its id."""
         rows = np.flatnonzero(self.job_id == job_id)
         if len(rows) == 0:
-            raise InputError(f"no job {job_id!r}; ids run from {self._ends(job_id)}")
+            raise InputError(f"no job {job_id!r}; ids run {self._ends(job_id)}")
         return int(rows[0])
 
 
