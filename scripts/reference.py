@@ -160,7 +160,9 @@ def api_page() -> str:
         "## Types\n",
     ]
     for struct in sorted(set(answered_structs()), key=lambda each: each.__name__):
-        parts += [f"### {struct.__name__}\n", f"{inspect.getdoc(struct) or ''}\n"]
+        # Its own words: a type without any would show those of its base.
+        words = inspect.cleandoc(vars(struct).get("__doc__") or "")
+        parts += [f"### {struct.__name__}\n", f"{words}\n"]
         parts.append(write_table(("key", "type", "default", "meaning"), fields_of(struct)))
     return "\n".join(parts)
 
