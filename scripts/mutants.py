@@ -80,6 +80,7 @@ class Bench:
 
     def __init__(self, place: Path, chosen: MutantSet) -> None:
         self._copy, self._chosen = place / "copy", chosen
+        self._sound = set[str]()
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
@@ -98,6 +99,7 @@ class Bench:
                 f"{mutant.name}: expected its text once in {file.path}, "
                 f"got it {text.count(mutant.before)} times; write the mutant anew"
             )
+        self._must_pass(suites)
         began = time.monotonic()
         path.write_text(text.replace(mutant.before, mutant.after))
         try:
@@ -105,6 +107,13 @@ class Bench:
         finally:
             path.write_text(text)
         return Outcome(mutant, noticed, time.monotonic() - began)
+
+    def _must_pass(self, suites: list[str]) -> None:
+        """A suite that fails as it is would notice every mutant."""
+        for suite in suites:
+            if suite not in self._sound and not self._passes(suite):
+                raise SystemExit(f"{suite}: expected to pass without a mutant")
+            self._sound.add(suite)
 
     def _passes(self, suite: str) -> bool:
         words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *self._chosen.suites[suite]]

@@ -11,6 +11,7 @@ import pytest
 
 from murmuration.base.errors import InputError
 from murmuration.simulation.engine import run as engine
+from murmuration.simulation.engine.usage import phase
 from murmuration.simulation.results import invariants
 from murmuration.simulation.results import summary as results
 from murmuration.simulation.scenarios import scenario as sc
@@ -85,12 +86,15 @@ def test_a_run_in_pieces_is_the_run_in_one() -> None:
         assert array.tobytes() == same[name].tobytes(), name
 
 
-def write_usage(folder: Path, shares: list[float], at: float = 0.0) -> dict[str, Any]:
-    """One task on one node, using these shares of its CPU request, ten minutes each."""
+def write_usage(
+    folder: Path, shares: list[float], at: float = 0.0, lasts: float | None = None
+) -> dict[str, Any]:
+    """One task on one node, using these shares of its CPU request, ten minutes each; it lasts as
+    long as they do, or this long."""
     jobs = folder / "jobs.csv"
     jobs.write_text(
         "job_id,workload,submit_s,tasks,duration_s,cpus_per_task,mem_gb_per_task\n"
-        f"one,w,{at},1,{600 * len(shares)},4,1\n"
+        f"one,w,{at},1,{lasts or 600 * len(shares)},4,1\n"
     )
     lines = [f"one,{600 * k},{share},1.0" for k, share in enumerate(shares)]
     usage = folder / "usage.csv"
@@ -110,6 +114,33 @@ def test_what_is_used_is_what_the_curve_says(tmp_path: Path) -> None:
     engine.finish(run)
     used = results.summary(run, "x")["cluster"]["used"]["cpu"]
     assert used == pytest.approx(4 * np.mean(shares) / 8, rel=0.02)
+
+
+def test_a_task_that_outlasts_its_curve_stays_at_its_last_point(tmp_path: Path) -> None:
+    tables = {
+        "days": 2400 / 86_400,
+        "cluster": {"nodes": 1, "cpu": 8, "memory": "8G"},
+        "workload": write_usage(tmp_path, [0.25, 1.0], lasts=2400),
+        "scheduler": {"kind": "negotiation", "usage_s": 10.0},
+    }
+    run = engine.prepare(sc.check(tables))
+    engine.finish(run)
+    used = results.summary(run, "x")["cluster"]["used"]["cpu"]
+    assert used == pytest.approx(4 * np.mean([0.25, 1.0, 1.0, 1.0]) / 8, rel=0.02)
+
+
+def test_tasks_begin_anywhere_on_a_curve_that_goes_round() -> None:
+    """Evenly over the whole of it, by Kolmogorov and Smirnov, within a job and from job to job."""
+    state = engine.prepare(sc.check(cell("negotiation"))).world.state
+    points, count = 144, 2000
+    whole = points * state["curve_s"][0]
+    # Kernels alone call it compiled.
+    plain, records = getattr(phase, "py_func", phase), state.view(np.recarray)
+    for pairs in ([(7, k) for k in range(count)], [(k, 0) for k in range(count)]):
+        with np.errstate(over="ignore"):
+            begins = np.sort([plain(records, points, *pair) / whole for pair in pairs])
+        gap = np.abs(begins - (np.arange(count) + 0.5) / count).max()
+        assert gap < 1.95 / np.sqrt(count), "one in a thousand for numbers that are even"
 
 
 @pytest.mark.parametrize("kind", ["monolithic", "shared-state"])
