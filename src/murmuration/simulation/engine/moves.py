@@ -84,9 +84,9 @@ def begin_move(c: Any, slot: int, to: int, ends: float) -> None:
     # a task may be sent back before the event comes up: an event whose number is not the slot's is
     # about a move that is over, and removing it from the middle of a heap would cost more.
     c.tasks[slot].serial += 1
-    schedule(
-        c.event_queue, c.state, ends, MIGRATION_ENDS, (c.tasks[slot].serial << SLOT_BITS) | slot
-    )
+    # Whole words, because plain Python would shift a field of four bytes out of its four bytes.
+    subject = (int(c.tasks[slot].serial) << SLOT_BITS) | int(slot)
+    schedule(c.event_queue, c.state, ends, MIGRATION_ENDS, subject)
     c.state[0].migrations += 1
     # A task that is not measured yet moves what it may use at most.
     unknown = c.task_used.shape[0] > 0 and c.tasks[slot].point < 0
