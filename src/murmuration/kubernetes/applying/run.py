@@ -251,9 +251,29 @@ class PlanRun:
         step = str(move.step)
         if step not in self.cluster.expectations:
             self.cluster.expect(step, move.to, owner=owner)
-        while not (key := self.cluster.expected_pod(step)):
+        while not (key := self.cluster.expected_pod(step) or self._find_bound(move, owner)):
             await asyncio.sleep(LOOK_S)
         return await self._ready(key, move, owner)
+
+    def _find_bound(self, move: PlannedMove, owner: str) -> str:
+        """A successor that has a node although nobody here has seen it wait: while the server did
+        not answer us our lease ended, and another scheduler bound it. It meets no expectation, so
+        it is looked for; empty if there is none."""
+        began = self.journal.began(move.step)
+        if began is None:
+            return ""
+        met = {expectation.pod for expectation in self.cluster.expectations.values()}
+        fresh = [
+            (key, record)
+            for key, record in self._pods_of(owner).items()
+            if record.node
+            and not record.assumed
+            and record.uid not in began.siblings
+            and key not in met
+        ]
+        if key := self._take_first(fresh, move.to):
+            self.cluster.stop_expecting(str(move.step))
+        return key
 
     async def _ready(self, key: str, move: PlannedMove, owner: str = "") -> str:
         """Wait until a pod is ready on the planned node. If it dies on the way, its successor is
