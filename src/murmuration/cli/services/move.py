@@ -18,7 +18,7 @@ def move(task: str, dry_run: bool, folder: Path | None, as_json: bool) -> None:
     """Run a task on another node.
 
     TASK, e.g. web.0, is told to stop and is run again where the master would place it now, but not
-    where it is. A task of a terminating job begins anew.
+    where it is. A task of a terminating job starts from the beginning.
     """
     client = live.client(folder)
     forecast = client.post("tasks", task, "move", dry_run=1)

@@ -543,7 +543,7 @@ class Master:
     def _on_wake(self, event: Wake) -> None:
         """Only now: a driver wakes after all that has arrived. However late a busy master hears a
         reply, it counts; else a master that falls behind would take back its offers, make them
-        again, and fall behind for ever."""
+        again, and never catch up."""
         self._run_timers()
 
 
