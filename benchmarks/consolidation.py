@@ -32,14 +32,17 @@ from tests.kubernetes.checker_replay import Replay, in_use
 
 from murmuration.cli.plan import plan
 
-#: Nodes, whether there are rules, number of sizes, share of all CPUs that is asked for.
-CLUSTERS: dict[str, tuple[int, bool, int, float]] = {
+#: Nodes, whether there are rules, number of sizes, share of all CPUs that is asked for, and whether
+#: some nodes have GPUs that some pods ask for.
+CLUSTERS: dict[str, tuple[int, bool, int, float] | tuple[int, bool, int, float, bool]] = {
     "20": (20, False, 1, 0.63),
     "20 rules": (20, True, 1, 0.63),
     "30": (30, False, 1, 0.63),
     "30 rules": (30, True, 1, 0.63),
     "50 rules": (50, True, 1, 0.63),
     "40 of three sizes, rules": (40, True, 3, 0.75),
+    "30 with GPUs": (30, False, 3, 0.45, True),
+    "40 with GPUs, rules": (40, True, 3, 0.45, True),
 }
 QUESTIONS = {
     "nodes": ("--objective", "nodes"),

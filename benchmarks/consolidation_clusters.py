@@ -6,13 +6,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-#: What nodes of one family give to pods: thousandths of a CPU, MiB, pods.
-LARGE, XLARGE, DOUBLE = (1930, 7050, 29), (3920, 14600, 58), (7910, 30100, 58)
+GPU = "nvidia.com/gpu"
+#: Thousandths of a CPU, MiB, pods, GPUs.
+Amounts = tuple[int, int, int, int]
+#: What nodes of one family give to pods, and nodes with GPUs.
+LARGE, XLARGE, DOUBLE = (1930, 7050, 29, 0), (3920, 14600, 58, 0), (7910, 30100, 58, 0)
+TWO_GPUS, FOUR_GPUS = (7910, 30100, 58, 2), (15890, 59500, 110, 4)
 #: Daemon sets of every node: name, thousandths of a CPU, MiB.
 DAEMONS = (("proxy", 100, 128), ("logs", 150, 256))
 APART, SPREAD, ZONAL, FREE = "apart", "spread", "zonal", "free"
@@ -28,13 +32,18 @@ class App:
     replicas: int
     rule: str
     zone: str = ""
+    gpus: int = 0
+
+    @property
+    def amounts(self) -> Amounts:
+        return self.cpu, self.memory, 1, self.gpus
 
 
 @dataclass
 class Model:
     """Nodes and applications; `counts[app][node]` replicas lie there."""
 
-    sizes: list[tuple[int, int, int]]
+    sizes: list[Amounts]
     zones: list[str]
     apps: list[App]
     counts: list[Counter[int]] = field(default_factory=list)
@@ -42,14 +51,15 @@ class Model:
     def copy(self) -> Model:
         return Model(self.sizes, self.zones, self.apps, [Counter(c) for c in self.counts])
 
-    def room(self, node: int) -> tuple[int, int, int]:
+    def room(self, node: int) -> Amounts:
         """What is left of a node beside its daemon sets and pods."""
-        cpu, memory, pods = self.sizes[node]
+        cpu, memory, pods, gpus = self.sizes[node]
         for _, more_cpu, more_memory in DAEMONS:
             cpu, memory, pods = cpu - more_cpu, memory - more_memory, pods - 1
         for app, count in self.on(node):
             cpu, memory, pods = cpu - app.cpu * count, memory - app.memory * count, pods - count
-        return cpu, memory, pods
+            gpus -= app.gpus * count
+        return cpu, memory, pods, gpus
 
     def on(self, node: int) -> Iterator[tuple[App, int]]:
         for app, counts in zip(self.apps, self.counts, strict=True):
@@ -68,7 +78,7 @@ class Model:
     def takes(self, app: int, node: int) -> bool:
         """Whether one more replica may come to a node: room, and the rule of its application."""
         wanted, left = self.apps[app], self.room(node)
-        if wanted.cpu > left[0] or wanted.memory > left[1] or left[2] < 1:
+        if any(asked > free for asked, free in zip(wanted.amounts, left, strict=True)):
             return False
         if wanted.rule == APART:
             return not self.counts[app][node]
@@ -78,10 +88,11 @@ class Model:
         return wanted.rule != SPREAD or counts[self.zones[node]] < min(counts.values()) + 1
 
 
-def made(seed: int, count: int, rules: bool, sizes: int, load: float) -> Model:
+def made(seed: int, count: int, rules: bool, sizes: int, load: float, gpus: bool = False) -> Model:
     """A cluster after some time of coming and going: pods lie anywhere they may."""
     rng = random.Random(f"{count} {seed} {rules} {sizes}")
     kinds = (XLARGE,) if sizes == 1 else (LARGE, XLARGE, DOUBLE)
+    kinds = (XLARGE, TWO_GPUS, FOUR_GPUS) if gpus else kinds
     model = Model(
         [kinds[k % len(kinds)] for k in range(count)], ["abc"[k % 3] for k in range(count)], []
     )
@@ -90,6 +101,8 @@ def made(seed: int, count: int, rules: bool, sizes: int, load: float) -> Model:
     used = 0
     while used < load * total:
         app = _app(rng, len(model.apps), rules)
+        if gpus and rng.random() < 0.35:
+            app = replace(app, gpus=rng.choice((1, 1, 2, 4)), replicas=rng.randint(1, 3))
         model.apps.append(app)
         model.counts.append(Counter())
         used += app.cpu * _scattered(model, len(model.apps) - 1, rng)
@@ -120,23 +133,22 @@ def objects(model: Model) -> list[dict[str, Any]]:
     found = [_node(k, model) for k in range(len(model.sizes))]
     for node in range(len(model.sizes)):
         for name, cpu, memory in DAEMONS:
-            found.append(_pod(name, f"{name}-{node}", node, cpu, memory, "DaemonSet", {}))
+            daemon = App(name, cpu, memory, 1, FREE)
+            found.append(_pod(daemon, f"{name}-{node}", node, "DaemonSet"))
     for app, counts in zip(model.apps, model.counts, strict=True):
         homes = [node for node in sorted(counts) for _ in range(counts[node])]
         for k, node in enumerate(homes):
-            body = _rule(app)
-            found.append(
-                _pod(app.name, f"{app.name}-{k}", node, app.cpu, app.memory, "ReplicaSet", body)
-            )
+            found.append(_pod(app, f"{app.name}-{k}", node, "ReplicaSet"))
         if len(homes) > 1:
             found.append(_budget(app.name))
     return found
 
 
 def _node(k: int, model: Model) -> dict[str, Any]:
-    cpu, memory, pods = model.sizes[k]
+    cpu, memory, pods, gpus = model.sizes[k]
     labels = {HOST: f"n{k}", ZONE: model.zones[k]}
     given = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": str(pods)}
+    given |= {GPU: str(gpus)} if gpus else {}
     ready = [{"type": "Ready", "status": "True"}]
     return {
         "apiVersion": "v1",
@@ -147,23 +159,22 @@ def _node(k: int, model: Model) -> dict[str, Any]:
     }
 
 
-def _pod(
-    app: str, name: str, node: int, cpu: int, memory: int, owner: str, more: dict[str, Any]
-) -> dict[str, Any]:
-    asked = {"requests": {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}}
+def _pod(app: App, name: str, node: int, owner: str) -> dict[str, Any]:
+    requests = {"cpu": f"{app.cpu}m", "memory": f"{app.memory}Mi"}
+    asked = {"requests": requests | ({GPU: str(app.gpus)} if app.gpus else {})}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
             "namespace": "shop",
-            "labels": {"app": app},
-            "ownerReferences": [{"kind": owner, "name": app, "controller": True}],
+            "labels": {"app": app.name},
+            "ownerReferences": [{"kind": owner, "name": app.name, "controller": True}],
         },
         "spec": {
             "nodeName": f"n{node}",
             "containers": [{"name": "main", "resources": asked}],
-            **more,
+            **_rule(app),
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
@@ -303,10 +314,8 @@ def _capacities(cp: Any, model: Model, used: list[Any], rows: list[dict[int, Any
     empty = Model(model.sizes, model.zones, model.apps, [Counter() for _ in model.apps])
     for n in range(len(model.sizes)):
         there = [(a, row[n]) for a, row in enumerate(rows) if n in row]
-        cpu, memory, pods = empty.room(n)
-        cp.add(sum(model.apps[a].cpu * v for a, v in there) <= cpu * used[n])
-        cp.add(sum(model.apps[a].memory * v for a, v in there) <= memory * used[n])
-        cp.add(sum(v for _, v in there) <= pods * used[n])
+        for k, room in enumerate(empty.room(n)):
+            cp.add(sum(model.apps[a].amounts[k] * v for a, v in there) <= room * used[n])
 
 
 def _gone(cp: Any, model: Model, count: list[dict[int, Any]]) -> Iterator[Any]:

@@ -4,11 +4,13 @@ snapshot."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.checkouts import ROOT
 from tests.cli.conftest import Murmur
 from tests.cli.test_bad_input import check
 from tests.kubernetes.objects import apart, budget, node, pod, write
@@ -199,6 +201,8 @@ replicas = 2
 """
     (tmp_path / "own.toml").write_text(text)
     told = json.loads(murmur("plan", "own.toml", "--evaluations", "200", "--json").out)
+    Path("out").mkdir()
+    Path("out/moves.sh").write_text("that of another plan")
     answer = murmur("plan", "own.toml", "--evaluations", "20", "--out", "out")
     # There is no kubectl for it, so there is no script of it either.
     assert sorted(path.name for path in Path("out").iterdir()) == ["plan.json", "report.html"]
@@ -286,3 +290,9 @@ def test_a_pod_without_requests_is_counted_and_said(murmur: Murmur, tmp_path: Pa
     snapshot = write(tmp_path / "c.json", node("a"), thing)
     told = json.loads(murmur("plan", str(snapshot), "--evaluations", "20", "--json").out)
     assert any("1 of 1 pods request neither CPU nor memory" in note for note in told["notes"])
+
+
+def test_one_is_one_and_percents_are_written_alike(murmur: Murmur) -> None:
+    answer = murmur("plan", str(ROOT / "examples" / "cluster.toml"), "--out", "planned")
+    assert "1 is placed" in answer.err and "0 find no node" in answer.err
+    assert not re.search(r"\b1 (tasks|moves|nodes|steps|waves|are)\b|\d%", answer.out + answer.err)

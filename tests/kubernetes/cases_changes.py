@@ -83,6 +83,22 @@ def budgets_over_everything(seed: int) -> Case:
 
 
 @theme
+def two_budgets_one_of_them_lenient(seed: int) -> Case:
+    """Pods that are not ready may go by one budget; under a second the API refuses them, too."""
+    m = Made(seed)
+    names = m.nodes(5)
+    for name in names:
+        m.pod("stuck", name, "300m", is_ready=False)
+        m.pod("fresh", name, "300m")["status"]["phase"] = "Pending"
+    always = {"unhealthyPodEvictionPolicy": "AlwaysAllow"}
+    for app in ("stuck", "fresh"):
+        m.budget(f"{app}-1", app_is(app), maxUnavailable=1, **always)
+        m.budget(f"{app}-2", app_is(app), maxUnavailable=1, **always)
+    m.counted()
+    return Case(m.items, (NODES, removing("n0")), steps=1)
+
+
+@theme
 def unready_pods(seed: int) -> Case:
     """What may go when some pods are not ready depends on the policy."""
     m = Made(seed)

@@ -250,15 +250,20 @@ def draw_questions(m: Made, count: int) -> tuple[Question, ...]:
     return PLAIN, NODES, removing(f"n{first}"), m.rng.choice(some)
 
 
-@theme
-def everything(seed: int) -> Case:
-    m, count = Made(seed), 10
+def draw_world(m: Made, count: int) -> None:
+    """Namespaces, a class of volumes, nodes, and a daemon set on each."""
     for name, team in (("data", "core"), ("test", "none"), ("shop", "core")):
         m.add("Namespace", name, metadata={"labels": {"team": team}})
     waits = {"volumeBindingMode": "WaitForFirstConsumer", "provisioner": DISK}
     m.add("StorageClass", "late", version="storage.k8s.io/v1", **waits)
     draw_nodes(m, count)
     m.daemons([f"n{k}" for k in range(count)], container={"ports": [{"hostPort": 9100}]})
+
+
+@theme
+def everything(seed: int) -> Case:
+    m, count = Made(seed), 10
+    draw_world(m, count)
     for app in APPS:
         scatter(m, app, draw_app(m, app))
         if m.rng.random() < 0.4:

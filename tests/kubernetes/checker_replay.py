@@ -16,6 +16,7 @@ from typing import Any
 from tests.kubernetes.checker import refusals, takers
 from tests.kubernetes.checker_cluster import (
     HOSTNAME,
+    REQUIRED,
     Cluster,
     Object,
     Thing,
@@ -29,8 +30,9 @@ from tests.kubernetes.checker_cluster import (
     terminating,
 )
 from tests.kubernetes.checker_eviction import eviction_refusals
+from tests.kubernetes.checker_nodes import node_refusals
 from tests.kubernetes.checker_resources import resource_refusals
-from tests.kubernetes.checker_volumes import SELECTED, claims_of
+from tests.kubernetes.checker_volumes import bind
 
 MIRROR = "kubernetes.io/config.mirror"
 #: Marks by which somebody asks that a pod be left alone, and the value that means it.
@@ -79,7 +81,12 @@ class Replay:
     now: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Nodes that go are closed first, as `kubectl drain` does."""
+        """Nodes that go are closed first, as `kubectl drain` does. What comes with new pods and
+        makes none is there before them."""
+        for thing in self.makers:
+            kind = str(thing["kind"])
+            if not template_of(thing) and kind != "Pod":
+                self.cluster.kinds.setdefault(kind, []).append(copy.deepcopy(thing))
         for name in self.removed:
             self.cluster.nodes[name].setdefault("spec", {})["unschedulable"] = True
 
@@ -105,11 +112,21 @@ class Replay:
         space, _, name = task.rpartition("/")
         for maker in self.makers:
             mine = namespace_of(maker) == space and name.startswith(name_of(maker))
-            if mine and template_of(maker):
-                made = made_pod(maker, name)
+            if mine and (template_of(maker) or maker["kind"] == "Pod"):
+                made = admit(self.cluster, made_pod(maker, name))
+                self._claim(maker, made)
                 self.cluster.pods[key_of(made)] = made
                 return made
         return None
+
+    def _claim(self, maker: Thing, pod: Object) -> None:
+        """A stateful set makes a claim of each template for each of its pods."""
+        for claim in spec_of(maker).get("volumeClaimTemplates") or ():
+            meta = {"name": f"{name_of(claim)}-{name_of(pod)}", "namespace": namespace_of(pod)}
+            made = {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim["spec"]}
+            self.cluster.kinds.setdefault("PersistentVolumeClaim", []).append(made)
+            using = {"persistentVolumeClaim": {"claimName": meta["name"]}, "name": name_of(claim)}
+            pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or ()), using]
 
     def node(self, name: str) -> Object | None:
         """A node; one that is added comes to be, with its daemon sets, when a step names it."""
@@ -123,6 +140,11 @@ class Replay:
         node = copy.deepcopy(like)
         node["metadata"]["name"] = name
         node["metadata"].setdefault("labels", {})[HOSTNAME] = name
+        # A new machine is open and ready, whatever has become of the one it is like.
+        node["spec"] = {
+            "taints": [t for t in spec_of(node).get("taints") or () if not _of_state(t)]
+        }
+        node.setdefault("status", {})["conditions"] = [{"type": "Ready", "status": "True"}]
         self.cluster.nodes[name] = node
         for pod in daemons(self.cluster):
             pod["metadata"]["name"] += f"-{name}"
@@ -145,6 +167,9 @@ class Replay:
             self.say(step, *untouchable(pod), *eviction_refusals(self.cluster, pod))
             del self.cluster.pods[key_of(pod)]
             pod = replacement(pod)
+        elif of_node(pod):
+            self.say(step, *node_refusals(pod, node))
+            _bind_daemon(pod, node)
         self.say(step, *refusals(self.cluster, pod, node))
         self.put(str(step["task"]), pod, node)
 
@@ -152,9 +177,7 @@ class Replay:
         """The new pod runs; claims that waited for it now belong to its node."""
         pod["spec"]["nodeName"] = name_of(node)
         pod["status"]["phase"] = "Running"
-        for _, claim in claims_of(self.cluster, pod):
-            if claim is not None and not spec_of(claim).get("volumeName"):
-                claim["metadata"].setdefault("annotations", {}).setdefault(SELECTED, name_of(node))
+        bind(self.cluster, pod, node)
         self.cluster.pods[key_of(pod)] = pod
         self.now[task] = key_of(pod)
 
@@ -182,6 +205,18 @@ class Replay:
             during.pods[key_of(new)] = new
 
 
+def _bind_daemon(pod: Object, node: Thing) -> None:
+    """The daemon set controller asks for the node by name, in place of what its template asks of
+    nodes; a spread then knows of that node alone."""
+    here = {"key": "metadata.name", "operator": "In", "values": [name_of(node)]}
+    required = {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [here]}]}}
+    pod["spec"]["affinity"] = {**(spec_of(pod).get("affinity") or {}), "nodeAffinity": required}
+
+
+def _of_state(taint: Thing) -> bool:
+    return str(taint.get("key")).startswith("node.kubernetes.io/")
+
+
 def daemons(cluster: Cluster) -> list[Object]:
     """One pod of each daemon set, without its node."""
     found: dict[tuple[str, str], Object] = {}
@@ -199,8 +234,12 @@ def template_of(maker: Thing) -> Object:
 
 
 def made_pod(maker: Thing, name: str) -> Object:
-    """A pod of a template, as a controller would make it."""
+    """A pod of a template, as a controller would make it, or one that comes as it is."""
+    if maker["kind"] == "Pod":
+        return {**copy.deepcopy(dict(maker)), "status": {"phase": "Pending"}}
     template = copy.deepcopy(template_of(maker))
+    if maker["kind"] == "DaemonSet":
+        template["spec"].setdefault("tolerations", []).extend(DAEMONS_TOLERATE)
     owner = {"kind": maker["kind"], "name": name_of(maker), "controller": True}
     meta = {
         **(template.get("metadata") or {}),
@@ -210,6 +249,42 @@ def made_pod(maker: Thing, name: str) -> Object:
     }
     status = {"phase": "Pending"}
     return {"kind": "Pod", "metadata": meta, "spec": template.get("spec") or {}, "status": status}
+
+
+#: What the daemon set controller adds to its pods.
+DAEMONS_TOLERATE = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoSchedule"}
+    for key in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+]
+
+
+def admit(cluster: Cluster, pod: Object) -> Object:
+    """What admission adds to a new pod: of its runtime class the overhead and where it may run, of
+    the limit ranges of its namespace what its containers ask for."""
+    spec = pod["spec"]
+    if runtime := cluster.named("RuntimeClass", str(spec.get("runtimeClassName"))):
+        if fixed := (runtime.get("overhead") or {}).get("podFixed"):
+            spec["overhead"] = fixed
+        scheduling = runtime.get("scheduling") or {}
+        spec["nodeSelector"] = {
+            **(spec.get("nodeSelector") or {}),
+            **(scheduling.get("nodeSelector") or {}),
+        }
+        spec.setdefault("tolerations", []).extend(scheduling.get("tolerations") or ())
+    for limits in cluster.of_kind("LimitRange"):
+        for item in spec_of(limits).get("limits") or ():
+            if namespace_of(limits) == namespace_of(pod) and item["type"] == "Container":
+                for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+                    _ask_by_default(container, item.get("defaultRequest") or {})
+    return pod
+
+
+def _ask_by_default(container: Object, defaults: Thing) -> None:
+    resources = container.setdefault("resources", {})
+    asked = resources.setdefault("requests", {})
+    for name, amount in defaults.items():
+        if name not in (resources.get("limits") or {}):
+            asked.setdefault(name, amount)
 
 
 def replacement(pod: Thing) -> Object:
@@ -230,6 +305,15 @@ def in_use(cluster: Cluster) -> set[str]:
     return {name_of(node) for pod, node in cluster.placed() if not of_node(pod)}
 
 
+def _takers(cluster: Cluster, pod: Thing) -> list[str]:
+    """Nodes that would take a pod; of a daemon set those that have none of its pods."""
+    owner, free = controller_of(pod), takers(cluster, pod)
+    if owner is None or owner["kind"] != "DaemonSet":
+        return free
+    others = [(controller_of(other), name_of(node)) for other, node in cluster.placed(pod)]
+    return [name for name in free if (owner, name) not in others]
+
+
 def claims(replay: Replay, plan: Mapping[str, Any]) -> list[str]:
     """What else a plan says that is not so: pods left out although a node takes them, pods of
     nodes called stranded."""
@@ -240,7 +324,8 @@ def claims(replay: Replay, plan: Mapping[str, Any]) -> list[str]:
         if "--only and --exclude" in entry.get("reason", ""):
             continue
         pod = replay.pod(str(entry["task"]))
-        free = takers(replay.cluster, pod) if pod is not None else []
+        free = _takers(replay.cluster, pod) if pod is not None else []
+        free = [name for name in free if name not in replay.removed]
         if free:
             found.append(f"no node for {entry['task']}, it says, but {free[0]} would take it")
     for entry in plan.get("stranded") or ():

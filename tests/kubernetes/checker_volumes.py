@@ -3,6 +3,7 @@ and DynamicResources, and what the attach controller refuses after them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tests.kubernetes.checker_cluster import (
@@ -14,6 +15,7 @@ from tests.kubernetes.checker_cluster import (
     labels_of,
     name_of,
     namespace_of,
+    selects,
     spec_of,
     status_of,
 )
@@ -84,7 +86,7 @@ def volume_refusals(cluster: Cluster, pod: Thing, node: Thing) -> list[str]:
             found += _unbound_refusals(cluster, claim, node)
         if claim is not None:
             found += _sharing_refusals(cluster, pod, claim, node)
-    return [*found, *limit_refusals(cluster, pod, node)]
+    return [*found, *disk_refusals(cluster, pod, node), *limit_refusals(cluster, pod, node)]
 
 
 def _bound_refusals(cluster: Cluster, claim: Thing, node: Thing) -> list[str]:
@@ -117,8 +119,7 @@ def zone_refusals(volume: Thing, node: Thing) -> list[str]:
 
 def _unbound_refusals(cluster: Cluster, claim: Thing, node: Thing) -> list[str]:
     """Only claims of a class that waits for its first consumer can be bound by the scheduler."""
-    wanted = str(spec_of(claim).get("storageClassName") or "")
-    kind = cluster.named("StorageClass", wanted)
+    kind = class_of(cluster, claim)
     if kind is None or kind.get("volumeBindingMode") != "WaitForFirstConsumer":
         return [f"claim {name_of(claim)} is not bound and waits for nobody"]
     chosen = annotations_of(claim).get(SELECTED)
@@ -128,7 +129,32 @@ def _unbound_refusals(cluster: Cluster, claim: Thing, node: Thing) -> list[str]:
         return []
     if kind.get("provisioner") == "kubernetes.io/no-provisioner":
         return [f"no free volume for claim {name_of(claim)} on {name_of(node)}"]
-    return _topology_refusals(kind, node)
+    return [*_topology_refusals(kind, node), *_capacity_refusals(cluster, kind, claim, node)]
+
+
+def class_of(cluster: Cluster, claim: Thing) -> Object | None:
+    """The class a claim names; the default class where it names none (retroactive since 1.28)."""
+    if (named := spec_of(claim).get("storageClassName")) is not None:
+        return cluster.named("StorageClass", str(named))
+    mark = "storageclass.kubernetes.io/is-default-class"
+    return next(
+        (k for k in cluster.of_kind("StorageClass") if annotations_of(k).get(mark) == "true"), None
+    )
+
+
+def _capacity_refusals(cluster: Cluster, kind: Thing, claim: Thing, node: Thing) -> list[str]:
+    """A driver that publishes its capacity (stable in 1.24) must have enough of it in one piece."""
+    driver = cluster.named("CSIDriver", str(kind.get("provisioner")))
+    if driver is None or not spec_of(driver).get("storageCapacity"):
+        return []
+    size = ((spec_of(claim).get("resources") or {}).get("requests") or {}).get("storage", 0)
+    for told in cluster.of_kind("CSIStorageCapacity"):
+        here = selects(told.get("nodeTopology"), labels_of(node))
+        room = told.get("maximumVolumeSize") or told.get("capacity") or 0
+        mine = told.get("storageClassName") == name_of(kind)
+        if here and mine and quantity(room) >= quantity(size):
+            return []
+    return [f"{kind.get('provisioner')} has no room for claim {name_of(claim)} at {name_of(node)}"]
 
 
 def _topology_refusals(kind: Thing, node: Thing) -> list[str]:
@@ -149,13 +175,61 @@ def _serves(volume: Thing, claim: Thing, node: Thing) -> bool:
     size = ((wanted.get("resources") or {}).get("requests") or {}).get("storage", 0)
     required = (spec.get("nodeAffinity") or {}).get("required")
     return (
-        not spec.get("claimRef")
+        _free_for(spec.get("claimRef"), claim)
+        and spec.get("volumeMode", "Filesystem") == wanted.get("volumeMode", "Filesystem")
+        and selects(wanted.get("selector") or {}, labels_of(volume))
         and spec.get("storageClassName") == wanted.get("storageClassName")
         and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
         and quantity((spec.get("capacity") or {}).get("storage", 0)) >= quantity(size)
         and (required is None or selector_matches(required, node))
         and not zone_refusals(volume, node)
     )
+
+
+def _free_for(promised: Thing | None, claim: Thing) -> bool:
+    mine = name_of(claim), namespace_of(claim)
+    return promised is None or (promised.get("name"), promised.get("namespace")) == mine
+
+
+def bind(cluster: Cluster, pod: Thing, node: Thing) -> None:
+    """What the scheduler does to claims that wait: the smallest free volume within reach is theirs,
+    else one is being made for the node."""
+    for _, claim in claims_of(cluster, pod):
+        if claim is None or spec_of(claim).get("volumeName"):
+            continue
+        fitting = [v for v in cluster.of_kind("PersistentVolume") if _serves(v, claim, node)]
+        if fitting:
+            volume = min(fitting, key=lambda v: quantity(spec_of(v)["capacity"]["storage"]))
+            volume["spec"]["claimRef"] = {"name": name_of(claim), "namespace": namespace_of(pod)}
+            claim["spec"]["volumeName"] = name_of(volume)
+        else:
+            claim["metadata"].setdefault("annotations", {}).setdefault(SELECTED, name_of(node))
+
+
+#: Disks that pods name themselves, and whether two readers may share a node.
+INLINE = {
+    "awsElasticBlockStore": ("volumeID", False),
+    "gcePersistentDisk": ("pdName", True),
+    "iscsi": ("iqn", True),
+}
+
+
+def disk_refusals(cluster: Cluster, pod: Thing, node: Thing) -> list[str]:
+    """VolumeRestrictions: no disk twice on a node, unless both only read it."""
+    mine, found = _inline_disks(pod), []
+    for other in cluster.on(node, pod):
+        for kind, disk in _inline_disks(other):
+            key, shared = INLINE[kind]
+            for own_kind, own in mine:
+                reading = shared and own.get("readOnly") and disk.get("readOnly")
+                if own_kind == kind and own[key] == disk[key] and not reading:
+                    found.append(f"{key_of(other)} on {name_of(node)} has the disk {disk[key]}")
+    return found
+
+
+def _inline_disks(pod: Thing) -> list[tuple[str, Object]]:
+    volumes = spec_of(pod).get("volumes") or ()
+    return [(kind, volume[kind]) for volume in volumes for kind in INLINE if kind in volume]
 
 
 def _sharing_refusals(cluster: Cluster, pod: Thing, claim: Thing, node: Thing) -> list[str]:
@@ -190,7 +264,7 @@ def attachments(cluster: Cluster, pod: Thing) -> set[tuple[str, str]]:
         volume = volume_of(cluster, claim)
         if volume is not None:
             found |= _handle(spec_of(volume))
-        elif kind := cluster.named("StorageClass", str(spec_of(claim).get("storageClassName"))):
+        elif kind := class_of(cluster, claim):
             found.add((str(kind.get("provisioner")), f"{namespace_of(pod)}/{name}"))
     for listed in spec_of(pod).get("volumes") or ():
         found |= {h for h in _handle(listed) if "csi" not in listed}
@@ -225,7 +299,7 @@ def device_refusals(cluster: Cluster, pod: Thing, node: Thing) -> list[str]:
     """Resource claims (stable in 1.34): an allocated one holds its pods where its devices are.
 
     A claim made from a template goes with its pod, so a new pod needs as many free devices of the
-    same driver on its new node.
+    same driver on its new node; a claim without devices gets them where its first pod goes.
     """
     found = []
     for entry in spec_of(pod).get("resourceClaims") or ():
@@ -233,8 +307,10 @@ def device_refusals(cluster: Cluster, pod: Thing, node: Thing) -> list[str]:
         claim = cluster.named("ResourceClaim", str(name), namespace_of(pod)) if name else None
         if name and claim is None:
             found.append(f"resource claim {name} is not there")
-        elif claim is not None:
+        elif claim is not None and status_of(claim).get("allocation"):
             found += _allocated_refusals(claim, node)
+        elif claim is not None:
+            found += _unallocated_refusals(cluster, pod, claim, node)
         else:
             found += _template_refusals(cluster, pod, entry, node)
     return found
@@ -248,29 +324,88 @@ def _allocated_refusals(claim: Thing, node: Thing) -> list[str]:
     return []
 
 
+def _users_of_resource(cluster: Cluster, pod: Thing, name: str) -> list[Object]:
+    return [
+        node
+        for other, node in cluster.placed(pod)
+        if namespace_of(other) == namespace_of(pod)
+        and any(
+            e.get("resourceClaimName") == name for e in spec_of(other).get("resourceClaims") or ()
+        )
+    ]
+
+
+def _unallocated_refusals(cluster: Cluster, pod: Thing, claim: Thing, node: Thing) -> list[str]:
+    """Whoever comes after the first must come to the same node."""
+    there = _users_of_resource(cluster, pod, name_of(claim))
+    if there:
+        same = all(name_of(other) == name_of(node) for other in there)
+        return [] if same else [f"resource claim {name_of(claim)} has its devices elsewhere"]
+    return _lacking(cluster, pod, wanted_devices(cluster, spec_of(claim)), node, name_of(claim))
+
+
 def _template_refusals(cluster: Cluster, pod: Thing, entry: Thing, node: Thing) -> list[str]:
-    """Devices are told apart by node alone, as many as the template's requests count."""
     name = str(entry.get("resourceClaimTemplateName"))
     template = cluster.named("ResourceClaimTemplate", name, namespace_of(pod))
     if template is None:
         return [f"resource claim template {name} is not there"]
-    wanted = _devices(template)
-    there = sum(
-        len(spec_of(s).get("devices") or ())
-        for s in cluster.of_kind("ResourceSlice")
-        if spec_of(s).get("nodeName") == name_of(node)
+    wanted = wanted_devices(cluster, spec_of(template).get("spec") or {})
+    return _lacking(cluster, pod, wanted, node, name)
+
+
+def _lacking(
+    cluster: Cluster, pod: Thing, wanted: Counter[str], node: Thing, name: str
+) -> list[str]:
+    """Devices are told apart by node and driver alone."""
+    there: Counter[str] = Counter()
+    for each in cluster.of_kind("ResourceSlice"):
+        if spec_of(each).get("nodeName") == name_of(node):
+            there[str(spec_of(each).get("driver"))] += len(spec_of(each).get("devices") or ())
+    for claim in cluster.of_kind("ResourceClaim"):
+        devices = (status_of(claim).get("allocation") or {}).get("devices") or {}
+        of_pod = any(o.get("kind") == "Pod" for o in claim["metadata"].get("ownerReferences") or ())
+        for result in () if of_pod else devices.get("results") or ():
+            if result.get("pool") == name_of(node):
+                there[str(result.get("driver"))] -= 1
+    taken: Counter[str] = Counter()
+    shared: set[str] = set()
+    for other in cluster.on(node, pod):
+        for entry in spec_of(other).get("resourceClaims") or ():
+            taken += _taken(cluster, other, entry, shared)
+    return [
+        f"{name_of(node)} has no free device of {driver or 'any driver'} for {name}"
+        for driver, count in wanted.items()
+        if count
+        > (there[driver] - taken[driver] if driver else sum(there.values()) - taken.total())
+    ]
+
+
+def wanted_devices(cluster: Cluster, body: Thing) -> Counter[str]:
+    """How many devices of each driver a claim asks for; the class says which driver."""
+    found: Counter[str] = Counter()
+    for request in (body.get("devices") or {}).get("requests") or ():
+        exactly = request.get("exactly") or request
+        kind = cluster.named("DeviceClass", str(exactly.get("deviceClassName")))
+        words = str((spec_of(kind).get("selectors") if kind else None) or "")
+        driver = words.partition("device.driver == ")[2].strip("'\"").partition('"')[0]
+        found[driver] += int(exactly.get("count", 1))
+    return found
+
+
+def _taken(cluster: Cluster, pod: Thing, entry: Thing, shared: set[str]) -> Counter[str]:
+    """What an entry of a pod has taken; a claim that several share is counted once."""
+    space = namespace_of(pod)
+    if name := entry.get("resourceClaimName"):
+        claim = cluster.named("ResourceClaim", str(name), space)
+        if claim is None or status_of(claim).get("allocation") or f"{space}/{name}" in shared:
+            return Counter()
+        shared.add(f"{space}/{name}")
+        return wanted_devices(cluster, spec_of(claim))
+    template = cluster.named(
+        "ResourceClaimTemplate", str(entry.get("resourceClaimTemplateName")), space
     )
-    taken = sum(_taken(cluster, other) for other in cluster.on(node, pod))
-    return [] if wanted <= there - taken else [f"{name_of(node)} has no free device for {name}"]
-
-
-def _devices(template: Thing) -> int:
-    devices = (spec_of(template).get("spec") or {}).get("devices") or {}
-    listed = devices.get("requests") or ()
-    return sum(int((r.get("exactly") or r).get("count", 1)) for r in listed)
-
-
-def _taken(cluster: Cluster, pod: Thing) -> int:
-    names = [e.get("resourceClaimTemplateName") for e in spec_of(pod).get("resourceClaims") or ()]
-    found = (cluster.named("ResourceClaimTemplate", str(n), namespace_of(pod)) for n in names if n)
-    return sum(_devices(template) for template in found if template is not None)
+    return (
+        Counter()
+        if template is None
+        else wanted_devices(cluster, spec_of(template).get("spec") or {})
+    )

@@ -116,6 +116,22 @@ def test_what_must_not_move_is_pinned(tmp_path: Path) -> None:
     assert any("its job would begin again" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("lenient", [(True, False), (False, True), (True, True), (False, False)])
+def test_a_pod_of_two_budgets_is_pinned_however_lenient_they_are(
+    tmp_path: Path, lenient: tuple[bool, bool]
+) -> None:
+    """The eviction API refuses it before it asks either budget."""
+    unready = pod("stuck", "a", labels={"app": "web"})
+    unready["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    policies = [{"unhealthyPodEvictionPolicy": "AlwaysAllow"} if yes else {} for yes in lenient]
+    both = [
+        budget(f"b{k}", {"app": "web"}, minAvailable=0, **more) for k, more in enumerate(policies)
+    ]
+    found = problem(tmp_path, node("a"), unready, *both)
+    assert not found.movable.any()
+    assert any("two disruption budgets select it" in note for note in found.notes)
+
+
 def test_daemon_sets_take_from_their_node_and_leave_it_empty(tmp_path: Path) -> None:
     found = problem(
         tmp_path,

@@ -16,8 +16,10 @@ from tests.kubernetes import (
     cases_changes,
     cases_enemies,
     cases_everything,
+    cases_manifests,
     cases_random,
     cases_rooms,
+    cases_strangers,
     cases_volumes,
 )
 from tests.kubernetes.cases import BUILDERS
@@ -31,14 +33,17 @@ MODULES = (
     cases_changes,
     cases_enemies,
     cases_everything,
+    cases_manifests,
     cases_random,
     cases_rooms,
+    cases_strangers,
     cases_volumes,
 )
 USUAL = (1, 2)
 #: Seeds of themes that leave much to chance.
 SEEDS = {"mixed": (1, 3, 5), "anything": (2, 6, 10), "everything": (2, 13, 16, 22)}
-SEEDS |= dict.fromkeys(cases_enemies.ENEMIES, (1,))
+SEEDS |= {"everything-and-manifests": (3, 23, 93, 146)}
+SEEDS |= dict.fromkeys((*cases_enemies.ENEMIES, *cases_strangers.STRANGERS), (1,))
 EVALUATIONS = ("--evaluations", "1000")
 
 #: Themes that fail, and why.
@@ -105,4 +110,5 @@ def test_there_are_many_themes() -> None:
     """The modules of cases are imported for the themes they add."""
     assert all(module.__doc__ for module in MODULES)
     assert len(BUILDERS) >= 90 and len(cases_enemies.ENEMIES) >= 30
+    assert len(cases_strangers.STRANGERS) >= 15
     assert set(FAILING) <= set(BUILDERS)

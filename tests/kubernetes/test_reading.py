@@ -80,9 +80,14 @@ def test_manifests_bring_the_pods_their_controllers_would_make(tmp_path: Path) -
         maker("DaemonSet", "agent", {"template": template}),
     )
     problem = open_snapshot(cluster, manifests)
-    assert sorted(problem.tasks) == ["shop/agent-new-0", "shop/nightly-new-0", "shop/nightly-new-1"]
-    agent = problem.tasks.index("shop/agent-new-0")
-    assert problem.may_use(agent).tolist() == [True, False, False]
+    names = ("agent-new-0", "agent-new-1", "nightly-new-0", "nightly-new-1")
+    assert sorted(problem.tasks) == [f"shop/{name}" for name in names]
+    # A cordon keeps no daemon away, another's taint does.
+    for name, nodes in (
+        ("agent-new-0", [True, False, False]),
+        ("agent-new-1", [False, True, False]),
+    ):
+        assert problem.may_use(problem.tasks.index(f"shop/{name}")).tolist() == nodes
     with pytest.raises(InputError, match="got Service"):
         open_snapshot(cluster, write(tmp_path / "none.json", maker("Service", "web", {})))
 

@@ -99,6 +99,18 @@ def test_the_reason_is_the_snapshots_where_it_has_one() -> None:
     assert gone.problem.source is not None and gone.problem.source.services == ("c",)
 
 
+def test_a_new_pod_of_a_daemon_set_is_not_asked_for_on_a_node_that_goes() -> None:
+    """It was meant for that node alone; a new pod of anything else looks for another node."""
+    only_first = np.array([[True, False]] * 2)
+    problem = problem_of(
+        [[10, 10]] * 2, [[1, 1]] * 2, [-1, -1], allowed=only_first, class_of=[0, 1]
+    )
+    daemon = SnapshotDetails("kubernetes", ("a", "b"), ("", ""), (True, False))
+    removed = remove_nodes(replace(problem, source=daemon), ["node-0"])
+    assert removed.problem.tasks == ("task-1",) and not removed.stranded
+    assert remove_nodes(replace(problem, source=daemon), ["node-1"]).problem.tasks == problem.tasks
+
+
 def test_a_budget_that_allows_nothing_strands_its_tasks() -> None:
     problem = problem_of([[10, 10]] * 2, [[1, 1]] * 2, [0, 1], budget_of=[0, 0], budget=[0])
     assert remove_nodes(problem, ["node-0"]).stranded == {

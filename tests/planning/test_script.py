@@ -23,7 +23,9 @@ from murmuration.assignment.moves import MoveOrder, MoveStep
 from murmuration.assignment.snapshots.builder import problem_from
 from murmuration.kubernetes.marks import mark_for_execution
 from murmuration.kubernetes.snapshot import snapshot_of
-from murmuration.planning.plan import Plan
+from murmuration.planning.changes import remove_nodes
+from murmuration.planning.nodes import list_emptied
+from murmuration.planning.plan import Options, Plan, make_plan
 from murmuration.planning.rehearsal import rehearse
 from murmuration.planning.script import can_be_scripted, script, script_notes
 
@@ -449,6 +451,21 @@ def test_a_pod_that_tolerates_closed_nodes_is_left_out_with_who_needs_its_room()
     assert [line for line in lines if line.startswith("move ")] == [
         "move 2 shop api-1 ReplicaSet/api b"
     ]
+
+
+def test_who_is_left_out_keeps_nobody_else_on_a_node_that_goes() -> None:
+    """`web` tolerates closed nodes and is left out; the others on its node are moved all the
+    same."""
+    things = [node(name) for name in NODES]
+    for name in ("web-1", "api-1", "api-2"):
+        more: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]} if name == "web-1" else {}
+        things.append(pod(name, "a", owner=f"ReplicaSet/{owner(name)}", cpu="1", **more))
+    rest = remove_nodes(problem_from(mark_for_execution(snapshot_of(things), things)), ["a"])
+    options = Options(only_place=True, displaced=rest.displaced, exact_effort=0.0)
+    plan = make_plan(rest.problem, options)
+    moved = [line.split()[3] for line in script(plan, "").splitlines() if line.startswith("move ")]
+    assert sorted(moved) == ["api-1", "api-2"]
+    assert list_emptied(plan.problem, plan.order.node_of) == ["a"]
 
 
 def test_what_is_not_in_the_cluster_is_left_out() -> None:

@@ -38,6 +38,7 @@ def problem(tmp_path: Path) -> Problem:
     ("text", "names"),
     [
         ("n3", "n3"),
+        ("n3, n1", "n3 n1"),
         ("zone=a", "n0 n3"),
         ("topology.kubernetes.io/zone==a", "n0 n3"),
         ("zone!=a,pool=spot", "n1"),

@@ -31,6 +31,7 @@ from murmuration.assignment.state import (
     new_state,
     place_task,
     remove_task,
+    takes,
     whole,
 )
 from murmuration.base.arrays import Flags, Indices, Integers
@@ -166,11 +167,15 @@ def shift(p: Packed, s: PlacementState, t: int, n: int) -> None:
 
 @loop_kernel
 def find_node(p: Packed, s: PlacementState, t: int) -> int:
-    """The first node that takes a task now, other than its own; −1 if none does."""
+    """A node other than its own that takes a task now, one where no other's rule is made worse if
+    there is any; −1 if none does."""
+    found = -1
     for n in range(p.total.shape[0]):
-        if n != s.x[t] and legal(p, s, t, n):
-            return n
-    return -1
+        if n != s.x[t] and takes(p, s, t, n):
+            if legal(p, s, t, n):
+                return n
+            found = n if found < 0 else found
+    return found
 
 
 @loop_kernel

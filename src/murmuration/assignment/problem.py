@@ -48,12 +48,15 @@ class Rule:
     targets: Indices
     domain_of: Indices
     limit: int = 0
-    #: Domains that have no node, and so hold nothing.
-    extra: int = 0
+    #: A spread over fewer domains than this counts one more, which has no node and holds nothing.
+    domains_min: int = 0
+    #: Whether a spread leaves out the nodes that are closed, and what lies on them.
+    only_open: bool = False
 
     @property
     def domains(self) -> int:
-        return int(self.domain_of.max(initial=-1)) + 1 + self.extra
+        there = int(self.domain_of.max(initial=-1)) + 1
+        return there + (there < self.domains_min)
 
     @cached_property
     def members(self) -> Indices:
@@ -65,6 +68,11 @@ class Rule:
         """Targets, holders that are no targets, and those that are both."""
         both = np.intersect1d(self.holders, self.targets)
         return self.targets, np.setdiff1d(self.holders, both), both
+
+    def without_nodes(self, gone: Flags) -> Rule:
+        """The same rule where these nodes are in no domain; the domains left are numbered anew."""
+        left, numbers = np.unique(np.where(gone, -1, self.domain_of), return_inverse=True)
+        return replace(self, domain_of=numbers - int(left[0] < 0))
 
     def subset(self, keep: Flags) -> Rule:
         """The same rule over some of the tasks, by their new numbers."""
@@ -353,22 +361,34 @@ def new_broken(
     """The rules among them; one that speaks of none of the tasks that moved is as broken as it was.
 
     A task that must lie together with others does not become lonely by what happens in other
-    domains: a domain that kept its tasks is left out, as Kubernetes does. Where a single task
-    moved, its arrival is judged too.
+    domains: a domain that kept its tasks is left out, as Kubernetes does. Nor does it ask a spread
+    about tasks that had no node, or whose node goes, unless they hold it themselves: those are
+    judged when they arrive. Where a single task moved, its arrival is judged here.
     """
     rules = problem.rules_of(moved)
     after = _check_rules(problem, node_of, rules)
+    homeless = moved[problem.node_of[moved] < 0]
     more = _find_greater(after, _check_rules(problem, before, {v.subject for v in after}))
-    worse = [
-        v
-        for v in more
-        if v.kind != TOGETHER or _is_touched(problem.rules[v.subject], v.domain, before, node_of)
-    ]
+    settled = before.copy()
+    settled[homeless] = node_of[homeless]
+    worse = [v for v in more if _is_blamed(problem.rules[v.subject], v, before, settled, node_of)]
     if worse or len(moved) != 1:
         return worse
     task = int(moved[0])
     refused = [k for k in rules if refuses_arrival(problem.rules[k], task, node_of)]
     return [Violation(problem.rules[k].kind, k, -1, 1) for k in refused]
+
+
+def _is_blamed(
+    rule: Rule, violation: Violation, before: Integers, settled: Integers, after: Integers
+) -> bool:
+    """Whether a broken rule counts: `settled` is the placement before, with those who had no node
+    where they are after."""
+    if rule.kind == TOGETHER:
+        return _is_touched(rule, violation.domain, before, after)
+    if rule.kind == SPREAD:
+        return violation.amount > find_broken(rule, settled).get(violation.domain, 0)
+    return True
 
 
 def refuses_arrival(rule: Rule, task: int, node_of: Integers) -> bool:

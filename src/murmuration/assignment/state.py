@@ -391,6 +391,33 @@ def obeys(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     return ok
 
 
+@helper
+def takes(p: Packed, s: PlacementState, t: int, n: int) -> bool:
+    """Whether Kubernetes' scheduler would put a task that has no node, or leaves one that goes, on
+    a node: it asks the task's own rules, and of those of others only who must be apart."""
+    ok = fits(p, s, t, n) and may_use(p, t, n)
+    origin = whole(s.x[t])
+    for k in range(p.rule_first[t], p.rule_first[t + 1]):
+        if not ok:
+            break
+        rule, role = p.rule_list[k], p.rule_role[k]
+        key = p.rule_key[rule]
+        to = p.domain_of[key, n]
+        come = p.domain_of[key, origin] if origin >= 0 else -1
+        kind = p.rule_kind[rule]
+        if kind == APART:
+            ok = to < 0 or apart_allows(p, s, rule, role, to, flag(origin < 0 or to != come))
+        elif kind != TOGETHER:
+            ok = spread_takes(p, s, rule, role, come, to)
+        elif role & HOLDER:
+            mine = 1 if role & TARGET else 0
+            total = s.rule_total[rule] + (0 if origin >= 0 else mine)
+            others = count_in_domain(p, s, rule, to)[0] if to >= 0 else 0
+            others -= mine if origin >= 0 and to == come else 0
+            ok = to >= 0 and (others > 0 or (mine > 0 and total == 1))
+    return bool(ok)
+
+
 @inlined
 def breaks_rule(p: Packed, s: PlacementState, t: int, n: int) -> bool:
     """Whether a rule keeps a task from a node: expensive where there are many, so it is asked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
@@ -38,12 +39,15 @@ class Budgets:
         the budget of the tasks each selects, and pins those that two select."""
         budgets: list[int] = []
         notes = []
-        for thing in self.things:
-            where = f"PodDisruptionBudget {name_of(thing)}"
-            mine = self._find_covered(thing, where)
-            allowed = self._count_allowed(thing, mine, where)
-            for task in mine:
-                hold_to(task, thing, len(budgets))
+        covered = [self._find_covered(thing) for thing in self.things]
+        counts = Counter(id(task) for mine in covered for task in mine)
+        for thing, mine in zip(self.things, covered, strict=True):
+            where = _describe(thing)
+            allowed, is_kept = self._count_allowed(thing, mine, where), None
+            for task in filter(_has_begun, mine):
+                if is_kept is None and not is_ready(task):
+                    is_kept = self._is_kept(thing, mine, where)
+                hold_to(task, thing, len(budgets), bool(is_kept), counts[id(task)] > 1)
             budgets.append(allowed)
             held = sum(
                 bool(task.node) and not task.pinned and task.budget == len(budgets) - 1
@@ -53,11 +57,11 @@ class Budgets:
                 notes.append(f"{held} pods stay where they are: {where} allows no disruption now")
         return budgets, notes
 
-    def _find_covered(self, thing: Object, where: str) -> list[TaskEntry]:
+    def _find_covered(self, thing: Object) -> list[TaskEntry]:
         selector = selector_of(thing)
         if selector is None:
             return []
-        chosen = self.index.select(selector, [namespace_of(thing)], where)
+        chosen = self.index.select(selector, [namespace_of(thing)], _describe(thing))
         return [self.tasks[k] for k in chosen.tolist()]
 
     def _count_allowed(self, thing: Object, mine: Sequence[TaskEntry], where: str) -> int:
@@ -66,8 +70,15 @@ class Budgets:
         reported = reported_allowance(thing)
         if reported is not None:
             return reported
-        healthy = sum(is_ready(task) and not _is_leaving(task) for task in mine)
-        return max(healthy - self._count_desired(thing, mine, where), 0)
+        return max(_count_healthy(mine) - self._count_desired(thing, mine, where), 0)
+
+    def _is_kept(self, thing: Object, mine: Sequence[TaskEntry], where: str) -> bool:
+        """Whether as many pods are ready as the budget wants, and it wants any."""
+        status = thing.get("status") or {}
+        wanted, healthy = status.get("desiredHealthy"), status.get("currentHealthy")
+        if not (isinstance(wanted, int) and isinstance(healthy, int)):
+            wanted, healthy = self._count_desired(thing, mine, where), _count_healthy(mine)
+        return healthy >= wanted > 0
 
     def _count_desired(self, thing: Object, mine: Sequence[TaskEntry], where: str) -> int:
         """How many must be ready: percentages and maxUnavailable are of what controllers want."""
@@ -95,6 +106,10 @@ class Budgets:
         return total
 
 
+def _describe(thing: Object) -> str:
+    return f"PodDisruptionBudget {name_of(thing)}"
+
+
 def selector_of(thing: Object) -> Object | None:
     """The selector of a budget; None for one that covers nobody."""
     selector: Object | None = (thing.get("spec") or {}).get("selector")
@@ -116,15 +131,24 @@ def reported_allowance(thing: Object) -> int | None:
     return max(reported, 0)
 
 
-def hold_to(task: TaskEntry, thing: Object, number: int) -> None:
-    """Let a task count against a budget that covers it."""
-    lenient = (thing.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
-    if task.budget >= 0:
-        # The eviction API refuses a pod that two budgets select.
+def hold_to(
+    task: TaskEntry, thing: Object, number: int, is_kept: bool = False, is_shared: bool = False
+) -> None:
+    """Let a task count against a budget that covers it; `is_kept` says that as many are ready as
+    the budget wants, `is_shared` that another budget covers the task as well."""
+    policy = (thing.get("spec") or {}).get("unhealthyPodEvictionPolicy")
+    if is_shared:
+        # The eviction API refuses a pod that two budgets select, however lenient they are.
         task.pinned = task.pinned or "two disruption budgets select it"
-    # Pods that are not ready may go at any time if the budget says so.
-    if not lenient or is_ready(task) or task.budget >= 0:
+    # Pods that are not ready may go while the others are enough, or always if the budget says so.
+    lenient = is_kept or policy == "AlwaysAllow"
+    if not lenient or is_ready(task):
         task.budget = number
+
+
+def _has_begun(task: TaskEntry) -> bool:
+    """The eviction API asks no budget about a pod that has not begun."""
+    return (task.source.get("status") or {}).get("phase") != "Pending"
 
 
 def is_ready(task: TaskEntry) -> bool:
@@ -134,6 +158,10 @@ def is_ready(task: TaskEntry) -> bool:
     if not told:
         return status.get("phase") == "Running" and bool(task.node)
     return all(condition.get("status") == "True" for condition in told)
+
+
+def _count_healthy(tasks: Sequence[TaskEntry]) -> int:
+    return sum(is_ready(task) and not _is_leaving(task) for task in tasks)
 
 
 def _is_leaving(task: TaskEntry) -> bool:

@@ -7,12 +7,13 @@ from collections.abc import Hashable, Mapping, Sequence
 import msgspec
 
 from murmuration.assignment.snapshots.builder import NodeEntry
-from murmuration.kubernetes.nodes import CORDON, is_open, taints_of
+from murmuration.kubernetes.nodes import CORDON, is_open, is_ready, taints_of
 from murmuration.kubernetes.objects import Object
 from murmuration.kubernetes.selectors import requirement, tolerated
 
 #: The least that makes a node selector readable: no more of its terms than this are written out.
 TERMS_SHOWN = 3
+CLOSED = "closed by a cordon"
 
 
 class Exclusions:
@@ -24,18 +25,18 @@ class Exclusions:
     def __call__(self, wants: Hashable, node: int) -> str:
         """The first objection of a node to pods that want this; empty if it has none."""
         thing, entry = self._things[node], self._nodes[node]
-        if (thing.get("spec") or {}).get("unschedulable"):
-            return "closed by a cordon"
-        if not is_open(thing):
+        if not is_ready(thing):
             return "not ready"
         if not entry.amounts:
             return "not saying yet what it has"
         # A rule that needs labels adds them to what a pod wants.
         asked, *labels = wants if isinstance(wants, tuple) else (wants,)
         try:
-            selector, affinity, tolerations, volumes = msgspec.json.decode(str(asked))
+            selector, affinity, tolerations, volumes, closed = msgspec.json.decode(str(asked))
         except (msgspec.DecodeError, ValueError):
-            return ""
+            return "" if is_open(thing) else CLOSED
+        if not closed and not is_open(thing):
+            return CLOSED
         missing = [key for key in labels if key not in entry.labels]
         if missing:
             return f"without the label {missing[0]}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from murmuration.base.errors import InputError
+from murmuration.kubernetes.admission import PodAdmission
 from murmuration.kubernetes.nodes import NodeMasks, node_entry
 from murmuration.kubernetes.objects import Object, controller_of, listed, name_of, namespace_of
 
@@ -40,7 +41,8 @@ DAEMON_TOLERATIONS = [
 
 
 def pods_to_place(manifests: Sequence[Object], cluster: Sequence[Object]) -> list[Object]:
-    """New pods: pods as they are, without a node, and those a Deployment or the like would make."""
+    """New pods as the API server would store them, without a node: those listed, and those that a
+    Deployment or the like would make."""
     pods: list[Object] = []
     for thing in manifests:
         if thing["kind"] == "Pod":
@@ -54,7 +56,8 @@ def pods_to_place(manifests: Sequence[Object], cluster: Sequence[Object]) -> lis
         raise InputError(
             f"--place: expected pods or what makes them ({', '.join(MAKERS)}), got {kinds}"
         )
-    return pods
+    admission = PodAdmission([*cluster, *manifests])
+    return [admission.admit(pod) for pod in pods]
 
 
 def _without_node(pod: Object) -> Object:
@@ -93,7 +96,7 @@ def _replicas(maker: Object) -> list[Object]:
 
 
 def _daemons(maker: Object, cluster: Sequence[Object]) -> list[Object]:
-    """One pod for each open node that the daemon set selects and tolerates, and no other node."""
+    """One pod for each ready node that the daemon set selects and tolerates, closed ones too."""
     template, _ = _template(maker)
     things = [thing for thing in cluster if thing["kind"] == "Node"]
     entries = [node_entry(thing) for thing in things]
@@ -101,7 +104,7 @@ def _daemons(maker: Object, cluster: Sequence[Object]) -> list[Object]:
     spec = dict(template.get("spec") or {})
     tolerations = [*(spec.get("tolerations") or ()), *DAEMON_TOLERATIONS]
     where = f"DaemonSet {name_of(maker)}"
-    open_nodes = masks.open & masks.tolerated(tolerations) & masks.affinity(spec, where)
+    open_nodes = masks.ready & masks.tolerated(tolerations) & masks.affinity(spec, where)
     pods: list[Object] = []
     for node, is_open in zip(entries, open_nodes.tolist(), strict=True):
         if is_open:

@@ -21,6 +21,8 @@ TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 HOST = "kubernetes.io/hostname"
 #: Labels or annotations of a node by which its owner tells what it costs and draws.
 PRICE, IDLE, PEAK = "murmuration/price", "murmuration/idle-watts", "murmuration/peak-watts"
+#: Taints that controllers write for a cordon or a condition.
+STATE = "node.kubernetes.io/"
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 #: The taints that controllers write for the conditions of a node.
 CONDITIONS = {
@@ -73,13 +75,22 @@ def taints_of(thing: Object) -> list[Object]:
     return taints
 
 
+def taints_for_good(thing: Object) -> list[Object]:
+    """The taints of a node that a new one like it has too: not those that tell of its state."""
+    written = (thing.get("spec") or {}).get("taints") or ()
+    return [t for t in written if not str(t.get("key")).startswith(STATE)]
+
+
 def is_open(thing: Object) -> bool:
-    """Whether a plan may put anything on a node: it is ready, not cordoned, and says what it has.
+    """Whether a plan may send tasks to a node: it is ready and not cordoned.
 
     Kubernetes lets pods that tolerate everything go to closed and lost nodes; a plan does not.
     """
-    if (thing.get("spec") or {}).get("unschedulable"):
-        return False
+    return is_ready(thing) and not (thing.get("spec") or {}).get("unschedulable")
+
+
+def is_ready(thing: Object) -> bool:
+    """Whether the node says so, or says nothing about it."""
     conditions = (thing.get("status") or {}).get("conditions") or ()
     ready = [condition for condition in conditions if condition.get("type") == "Ready"]
     return all(condition.get("status") == "True" for condition in ready)
@@ -109,6 +120,7 @@ class NodeMasks:
         self.everywhere: Flags = np.ones(len(nodes), dtype=np.bool_)
         #: The nodes that say what they have.
         self.given: Flags = np.array([bool(node.amounts) for node in nodes], dtype=np.bool_)
+        self.ready: Flags = np.array([is_ready(t) for t in things], dtype=np.bool_) & self.given
         self.open: Flags = np.array([is_open(t) for t in things], dtype=np.bool_) & self.given
         self.row_of = {node.name: row for row, node in enumerate(nodes)}
         #: Every distinct list of taints, and which of them each node has.
@@ -127,6 +139,7 @@ class NodeMasks:
         self.nodes[row] = node
         self.everywhere[row] = True
         self.given[row] = bool(node.amounts)
+        self.ready[row] = is_ready(thing) and self.given[row]
         self.open[row] = is_open(thing) and self.given[row]
         self._taints_of[row] = self._mark(thing)
         for known in self._known.values():
@@ -142,7 +155,8 @@ class NodeMasks:
     def _resize(self, gone: int | None) -> None:
         """Make room for one more row, or take one away."""
         self.everywhere, self.given = resize(self.everywhere, gone), resize(self.given, gone)
-        self.open, self._taints_of = resize(self.open, gone), resize(self._taints_of, gone)
+        self.open, self.ready = resize(self.open, gone), resize(self.ready, gone)
+        self._taints_of = resize(self._taints_of, gone)
         for known in self._known.values():
             known.nodes = resize(known.nodes, gone)
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from murmuration.base.errors import InputError
+from murmuration.base.extras import install_hint
 from murmuration.workload.formats.source import SourceFile
 
 Object = Mapping[str, Any]
@@ -78,8 +79,8 @@ def _yaml(source: SourceFile, text: bytes) -> list[Any]:
         import yaml
     except ImportError:
         raise InputError(
-            f"{source.path}: reading YAML needs PyYAML: pip install 'murmuration[plan]', or "
-            "write it with -o json"
+            f"{source.path}: reading YAML needs PyYAML; write it with -o json, or "
+            f"{install_hint('plan')}"
         ) from None
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -10,8 +10,8 @@ from murmuration.assignment.problem import APART, Rule
 from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.kubernetes.objects import Object, listed
 
-#: Addresses that stand for every address of the node.
-EVERYWHERE = ("", "0.0.0.0", "::")
+#: What stands for every address of the node; to the scheduler `::` is one address among others.
+EVERYWHERE = ("", "0.0.0.0")
 
 
 def host_ports(spec: Object, where: str) -> set[tuple[str, str, int]]:

@@ -15,9 +15,9 @@ from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Flags, Indices
 from murmuration.base.errors import InputError
 from murmuration.kubernetes.labels import LabelIndex, Namespaces
-from murmuration.kubernetes.nodes import NodeMasks
+from murmuration.kubernetes.nodes import CORDON, NodeMasks
 from murmuration.kubernetes.objects import Object, namespace_of
-from murmuration.kubernetes.selectors import requirements_of
+from murmuration.kubernetes.selectors import requirements_of, tolerated
 
 #: One affinity term or spread constraint, as Kubernetes writes it.
 Term = Object
@@ -165,13 +165,19 @@ class RuleMaker:
             self._keep_to(holders, each)
         counted = counted_nodes(self.nodes, first, term, where)
         domains = self._domains(key, counted)
-        # With fewer domains than it wants, the emptiest counts as empty: as if there were one more.
-        extra = 1 if int(domains.max(initial=-1)) + 1 < (term.get("minDomains") or 0) else 0
         selected = self.index.select(selector_of(first, term), [namespace_of(first.source)], where)
         stay = [k for k in selected.tolist() if not _is_leaving(self.tasks[k])]
         targets = np.array(stay, dtype=np.int64)
-        skew = int(term.get("maxSkew", 1))
-        return Rule(SPREAD, f"{where} by {key}", np.array(holders), targets, domains, skew, extra)
+        return Rule(
+            SPREAD,
+            f"{where} by {key}",
+            np.array(holders),
+            targets,
+            domains,
+            limit=int(term.get("maxSkew", 1)),
+            domains_min=term.get("minDomains") or 0,
+            only_open=leaves_out_closed(term, first),
+        )
 
     def preferences(self) -> Preferences | None:
         """What the pods would rather have; None if nobody says."""
@@ -268,6 +274,13 @@ def counted_nodes(nodes: NodeMasks, task: TaskEntry, term: Term, where: str) -> 
     if (term.get("nodeTaintsPolicy") or "Ignore") == "Honor":
         counted &= nodes.tolerated(spec.get("tolerations") or [])
     return counted
+
+
+def leaves_out_closed(term: Term, task: TaskEntry) -> bool:
+    """Whether a spread does not count closed nodes: a cordon is a taint that the pod must tolerate
+    where taints are honoured."""
+    tolerations = (task.source.get("spec") or {}).get("tolerations") or []
+    return term.get("nodeTaintsPolicy") == "Honor" and not tolerated([CORDON], tolerations)
 
 
 def domains_by(nodes: NodeMasks, key: str, counted: Flags | None = None) -> Indices:

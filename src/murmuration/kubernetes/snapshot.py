@@ -2,9 +2,10 @@
 would see them.
 
 Fields that are not known are left alone, so objects of later versions load. What a plan must not
-touch is pinned: pods of daemon sets, static pods, pods nobody would make again, pods of jobs, pods
-marked to be left alone, and pods on volumes the snapshot does not show. One odd object does not
-keep the rest from being planned: it is pinned or left without a node, and a note says so.
+touch is pinned: pods of daemon sets, static pods, pods that no controller would create again, pods
+of jobs, pods marked to be left alone, and pods on volumes the snapshot does not show. One odd
+object does not keep the rest from being planned: it is pinned or left without a node, and a note
+says so.
 """
 
 from __future__ import annotations
@@ -20,13 +21,21 @@ from murmuration.assignment.snapshots.builder import NodeEntry, Snapshot, TaskEn
 from murmuration.base.arrays import Flags
 from murmuration.base.errors import InputError
 from murmuration.kubernetes.amounts import requests
-from murmuration.kubernetes.devices import Devices
+from murmuration.kubernetes.claims.devices import Devices
+from murmuration.kubernetes.claims.free_volumes import share_free_volumes
+from murmuration.kubernetes.claims.volumes import Needs, Volumes, attach_limits
 from murmuration.kubernetes.disruption import Budgets
 from murmuration.kubernetes.exclusions import Exclusions
 from murmuration.kubernetes.labels import LabelIndex, Namespaces
 from murmuration.kubernetes.making import on_node
 from murmuration.kubernetes.marks import seconds_until_ready
-from murmuration.kubernetes.nodes import NodeMasks, allocatable, node_entry
+from murmuration.kubernetes.nodes import (
+    CORDON,
+    NodeMasks,
+    allocatable,
+    node_entry,
+    taints_for_good,
+)
 from murmuration.kubernetes.objects import (
     Object,
     check_node,
@@ -37,7 +46,7 @@ from murmuration.kubernetes.objects import (
 )
 from murmuration.kubernetes.ports import port_rules
 from murmuration.kubernetes.rules import RuleMaker
-from murmuration.kubernetes.volumes import Needs, Volumes, attach_limits
+from murmuration.kubernetes.selectors import tolerated
 
 MIRROR = "kubernetes.io/config.mirror"
 #: Annotations by which somebody asks that a pod be left alone, and what they say then.
@@ -74,6 +83,7 @@ def snapshot_of(
     pods += reader.daemons_of_added(pods)
     every = [reader.task(pod) for pod in pods]
     _distinct("pod", [task.name for task in every])
+    share_free_volumes(reader.volumes, every, reader.nodes, reader.node_masks)
     weighed = _weigh(every, usage) if usage is not None else []
     budgets, blocked = Budgets(kinds, every, LabelIndex(every)).apply()
     # A pod whose node is not in the list counts for its budget alone.
@@ -81,6 +91,7 @@ def snapshot_of(
     tasks = [task for task in every if not task.node or task.node in names]
     index = LabelIndex(tasks)
     rules = reader.volumes.sharing_rules(tasks, len(reader.nodes))
+    rules += reader.devices.sharing_rules(tasks, len(reader.nodes))
     masks = reader.masks(tasks)
     namespaces = Namespaces(kinds.get("Namespace", ()), index.spaces)
     maker = RuleMaker(tasks, reader.node_masks, masks, index, namespaces)
@@ -187,13 +198,14 @@ class Reader:
         for task in tasks:
             if task.wants in masks:
                 continue
-            selector, required, tolerations, volumes = msgspec.json.decode(str(task.wants))
+            selector, required, tolerations, volumes, closed = msgspec.json.decode(str(task.wants))
             spec = {
                 "nodeSelector": selector,
                 "affinity": {"nodeAffinity": {REQUIRED: required}},
             }
             where = f"pod {task.name}: node affinity"
-            mask = self.node_masks.open & self.node_masks.tolerated(tolerations)
+            mask = self.node_masks.ready if closed else self.node_masks.open
+            mask = mask & self.node_masks.tolerated(tolerations)
             mask &= self.node_masks.affinity(spec, where)
             for each in volumes:
                 mask &= self.node_masks.required(each, where)
@@ -209,8 +221,9 @@ def make_reader(kinds: dict[str, list[Object]], add: Sequence[Added] = ()) -> Re
     nodes = [node_entry(thing) for thing in things]
     added: list[NodeEntry] = []
     for entry, like in new_nodes(add, nodes):
-        spec = {} if like is None else things[like].get("spec") or {}
-        things.append({"kind": "Node", "metadata": {"name": entry.name}, "spec": spec})
+        taints = [] if like is None else taints_for_good(things[like])
+        metadata = {"name": entry.name}
+        things.append({"kind": "Node", "metadata": metadata, "spec": {"taints": taints}})
         added.append(entry)
     nodes += added
     _distinct("node", [node.name for node in nodes])
@@ -222,13 +235,19 @@ def make_reader(kinds: dict[str, list[Object]], add: Sequence[Added] = ()) -> Re
 
 
 def _wants(spec: Object, needs: Needs) -> str:
-    """What decides which nodes a pod may use; pods that ask the same share it."""
+    """What decides which nodes a pod may use; pods that ask the same share it.
+
+    A pod that waits and tolerates closed nodes is put there by Kubernetes, whoever plans; nobody
+    who runs is sent there.
+    """
+    tolerations = spec.get("tolerations") or []
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
     parts = [
         spec.get("nodeSelector") or {},
         affinity,
-        spec.get("tolerations") or [],
+        tolerations,
         needs.selectors,
+        not spec.get("nodeName") and tolerated([CORDON], tolerations),
     ]
     return msgspec.json.encode(parts, order="deterministic").decode()
 

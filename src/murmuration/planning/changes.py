@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from murmuration.assignment.problem import TOGETHER, Problem, Rule
-from murmuration.base.arrays import Amounts, Flags
+from murmuration.base.arrays import Amounts, Flags, Indices
 from murmuration.base.errors import InputError
 from murmuration.planning.selectors import select_nodes
 
@@ -46,30 +46,42 @@ def remove_nodes(problem: Problem, texts: Sequence[str], failed: bool = False) -
     fixed = affected & np.array([bool(reason) for reason in reasons], dtype=np.bool_)
     # Whoever is stranded is still there and counts for rules until somebody ends it. What belongs
     # to its node, or was on one that failed, is gone.
-    keep = ~(fixed & (goes_with | failed))
+    keep = ~(fixed & (goes_with | failed)) & ~(goes_with & _waits_for(problem, gone))
     rest = problem.subset(keep)
     moving = (affected & ~fixed)[keep]
     displaced = {int(t): problem.nodes[rest.node_of[t]] for t in np.flatnonzero(moving)}
     # The nodes stay in the arrays, so that numbers and names keep their meaning, and the tasks on
     # them are there until they have left; but nobody may come.
+    leaves = np.where(moving, rest.node_of, -1)
     changed = replace(
         rest,
         node_of=np.where(moving, -1, rest.node_of),
-        leaves=np.where(moving, rest.node_of, -1),
+        leaves=leaves,
         allowed=rest.allowed & ~gone,
         pinned=rest.pinned & ~moving,
-        rules=tuple(_leave_alone(rule, gone) for rule in rest.rules),
+        rules=tuple(_leave_alone(rule, gone, leaves) for rule in rest.rules),
     )
     return Removed(changed, displaced, stranded, sorted(names))
 
 
-def _leave_alone(rule: Rule, gone: Flags) -> Rule:
-    """Whoever wants company on a node that goes has it there no longer, and holds nobody back: all
-    have to leave, one after the other, and each finds company where it comes to. Kubernetes asks
-    for affinity only where a pod is placed, too."""
-    if rule.kind != TOGETHER:
-        return rule
-    return replace(rule, domain_of=np.where(gone, -1, rule.domain_of))
+def _leave_alone(rule: Rule, gone: Flags, left: Indices) -> Rule:
+    """Company on a node that some of it leave is company no longer, and holds nobody back: all have
+    to leave, one after the other, and each finds company where it comes to. Kubernetes asks for
+    affinity only where a pod is placed, too. `left` is the node each task leaves, −1 if it stays.
+    To a spread that counts open nodes alone, a node that goes is closed."""
+    if rule.kind == TOGETHER:
+        lonely = np.isin(np.arange(len(gone)), left[rule.members])
+        return replace(rule, domain_of=np.where(lonely, -1, rule.domain_of))
+    return rule.without_nodes(gone) if rule.only_open else rule
+
+
+def _waits_for(problem: Problem, nodes: Flags) -> Flags:
+    """Tasks without a node that these nodes could take and no other: a daemon's pod that is not
+    there yet is meant for one node."""
+    usable = problem.allowed
+    only_here = np.asarray(usable.any(axis=1) & ~(usable & ~nodes).any(axis=1))
+    waits: Flags = (problem.node_of < 0) & only_here[problem.class_of]
+    return waits
 
 
 def _goes_with_node(problem: Problem) -> Flags:

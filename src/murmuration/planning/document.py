@@ -10,9 +10,11 @@ import numpy as np
 from murmuration.assignment.moves import MoveStep
 from murmuration.assignment.search.construct import LABELS
 from murmuration.base.arrays import Floats
+from murmuration.base.words import count_of
 from murmuration.planning.nodes import list_emptied
 from murmuration.planning.plan import LABEL, Plan
 from murmuration.planning.rehearsal import MoveRehearsal
+from murmuration.reports.formats import format_change, percent
 
 #: What becomes JSON.
 Document = dict[str, Any]
@@ -43,7 +45,6 @@ def document(plan: Plan, name: str, extra: Document | None = None) -> Document:
         "nodes_in_use": [kept._asdict() for kept in plan.kept_nodes],
         "rehearsal": describe_rehearsal(plan.rehearsal),
         **_describe_fewest(plan),
-        "impossible": [problem.tasks[t] for t in plan.order.blocked],
         "unplaced": [{"task": task, "reason": reason} for task, reason in plan.unplaced.items()],
         "evaluations": plan.evaluations,
         "notes": [*problem.notes, *plan.notes],
@@ -78,7 +79,7 @@ def describe_gain(plan: Plan) -> Document:
 
 def format_share(share: float) -> str:
     """A share that may be small, with two digits that say something."""
-    return f"{float(f'{100 * share:.2g}'):g} %"
+    return f"{float(f'{100 * share:.2g}'):g}\u00a0%"
 
 
 def gain_sentence(document: Document) -> str:
@@ -88,19 +89,23 @@ def gain_sentence(document: Document) -> str:
     if gain["mean"] == 0.0:
         sentences.append("gain: none by the objectives asked for")
     elif gain["mean"] is not None:
-        each = f"{format_share(gain['per_move'])} for each of {document['moved']} moves"
-        sentences.append(f"gain: {gain['mean']:.1%} on average, {each}")
+        each = f", {format_share(gain['per_move'])} for each of {document['moved']:,} moves"
+        several = each if document["moved"] > 1 else ""
+        sentences.append(f"gain: {percent(gain['mean'])} on average{several}".replace("-", "−"))
     emptied = document["emptied_nodes"]
     if emptied:
         shown = ", ".join(emptied[:20]) + (" …" if len(emptied) > 20 else "")
-        sentences.append(f"{len(emptied)} nodes become empty: {shown}")
+        sentences.append(f"{count_of(len(emptied), 'node', 'become')} empty: {shown}")
     return "\n".join(sentences)
 
 
 def explain_kept(document: Document, shown: int = 5) -> list[str]:
     """Why the nodes with the fewest tasks stay in use."""
     listed = document["nodes_in_use"][:shown]
-    return [f"{kept['node']} keeps {kept['tasks']} tasks: {kept['reason']}" for kept in listed]
+    return [
+        f"{kept['node']} keeps {count_of(kept['tasks'], 'task')}: {kept['reason']}"
+        for kept in listed
+    ]
 
 
 def _name_values(plan: Plan, values: Floats) -> dict[str, float]:
@@ -172,16 +177,16 @@ def rehearsal_sentence(rehearsal: MoveRehearsal) -> str:
     if rehearsal.overfull:
         above = f"{rehearsal.above or 'none'} of {rehearsal.overfull} overfull nodes got fuller"
     loads = (
-        f"the fullest node was at {rehearsal.load_before:.0%} and on the way at "
-        f"{rehearsal.load:.0%}, {above}"
+        f"the fullest node was at {percent(rehearsal.load_before, 0)} and on the way at "
+        f"{percent(rehearsal.load, 0)}, {above}"
     )
     if rehearsal.restarts:
         each = rehearsal.one_by_one / rehearsal.restarts
         return (
-            f"rehearsed with restarts: {_duration(rehearsal.seconds)} for {rehearsal.restarts} "
-            f"restarts of {_duration(each)} each on average until ready "
-            f"({_duration(rehearsal.one_by_one)} one by one), at most {rehearsal.at_once} at once; "
-            f"{loads}"
+            f"rehearsed with restarts: {_duration(rehearsal.seconds)} for "
+            f"{count_of(rehearsal.restarts, 'restart')} of {_duration(each)} each on average "
+            f"until ready ({_duration(rehearsal.one_by_one)} one by one), at most "
+            f"{rehearsal.at_once} at once; {loads}"
         )
     if rehearsal.rate is None or not rehearsal.megabytes:
         done = "restarted" if rehearsal.rate is None else "copied"
@@ -214,15 +219,10 @@ def table(plan: Plan, only: Sequence[str] = ()) -> tuple[list[str], list[list[ob
     for k, name in enumerate(plan.names):
         values = [plan.before[k], *(plan.baselines[n][k] for n in baselines), plan.values[k]]
         change = _row(plan, k)["change"]
-        shown = "" if change is None else _format_change(change)
+        shown = "" if change is None else format_change(change)
         mark = f"{name} *" if name in wanted else name
         rows.append([mark, *(_short(v) for v in values), shown])
     return columns, rows
-
-
-def _format_change(change: float) -> str:
-    """A change with its sign; less than half a thousandth is none."""
-    return f"{100 * change:+.1f} %".replace("-", "−") if abs(change) >= 5e-4 else "0 %"
 
 
 def _short(value: float) -> float | int:

@@ -22,6 +22,7 @@ from murmuration.assignment.search.choice import new_breaks
 from murmuration.assignment.search.consolidate import can_drain
 from murmuration.assignment.search.fewest import fewest_moves
 from murmuration.base.arrays import Flags, Indices
+from murmuration.base.words import count_of
 from murmuration.planning.changes import remove_nodes, why_fixed
 
 #: Nodes for which moves of others are looked for.
@@ -56,7 +57,7 @@ def rank_drains(
     counts = np.bincount(problem.node_of[problem.node_of >= 0], minlength=len(problem.nodes))
     order = [n for n in np.argsort(counts, kind="stable").tolist() if counts[n]]
     at_once = can_drain(work.packed, order)
-    reasons, doubtful = why_fixed(problem), in_broken_rules(problem)
+    reasons, doubtful = why_fixed(problem), in_doubtful_rules(problem)
     drains, tried, tasks_of = [], 0, list_tasks_of(problem)
     for n in order:
         tasks = tasks_of[n]
@@ -81,12 +82,12 @@ def list_tasks_of(problem: Problem) -> list[Indices]:
     return [by_node[a:b] for a, b in pairwise(first.tolist())]
 
 
-def in_broken_rules(problem: Problem) -> Flags:
-    """Tasks of rules that are broken already: what a drain may do to them depends on who else is
-    there, so it is tried as `--remove` does it."""
+def in_doubtful_rules(problem: Problem) -> Flags:
+    """Tasks of rules that are broken already, or that a closed node changes: what a drain may do to
+    them depends on who else is there, so it is tried as `--remove` does it."""
     doubtful = np.zeros(len(problem.tasks), dtype=np.bool_)
     for rule in problem.rules:
-        if list(find_broken(rule, problem.node_of)):
+        if rule.only_open or find_broken(rule, problem.node_of):
             doubtful[rule.members] = True
     return doubtful
 
@@ -146,10 +147,11 @@ def drain_sentences(drains: list[NodeDrain]) -> list[str]:
     sentences = [f"{len(can)} of {len(drains)} nodes in use can be drained by themselves"]
     for drain in can[:SHOWN]:
         others = (drain.moves or 0) - drain.tasks
-        more = f" and {others} others move" if others else ""
+        more = f" and {others} others move" if others > 1 else " and 1 other moves" * others
         waits = f", {drain.rounds} after each other for a budget" if drain.rounds > 1 else ""
         sentences.append(
-            f"{drain.node}: {drain.tasks} tasks leave{more}{waits}; {drain.price:.3f} an hour"
+            f"{drain.node}: {count_of(drain.tasks, 'task', 'leave')}{more}{waits}; "
+            f"{drain.price:.3f} an hour"
         )
     blocked = [drain for drain in drains if drain.moves is None]
     return sentences + [f"{drain.node}: not: {drain.blocked}" for drain in blocked[:SHOWN]]

@@ -12,8 +12,9 @@ from murmuration.assignment.packed import pack
 from murmuration.assignment.problem import Problem
 from murmuration.assignment.search.consolidate import can_drain
 from murmuration.assignment.search.fewest import fewest_moves
+from murmuration.base.words import count_of
 from murmuration.planning.changes import remove_nodes, why_lost
-from murmuration.planning.drains import in_broken_rules, list_tasks_of
+from murmuration.planning.drains import in_doubtful_rules, list_tasks_of
 
 NODE, ZONE = "node", "zone"
 #: Nodes that the name of a zone lists.
@@ -57,7 +58,7 @@ def _survived_at_once(problem: Problem) -> dict[str, int]:
     those are. A node that fails asks neither marks nor budgets."""
     lost = np.array([bool(reason) for reason in why_lost(problem)], dtype=np.bool_)
     asked = replace(problem, pinned=lost, budget_of=np.full(len(problem.tasks), -1))
-    tasks_of, doubtful = list_tasks_of(problem), in_broken_rules(problem)
+    tasks_of, doubtful = list_tasks_of(problem), in_doubtful_rules(problem)
     nodes = [
         n
         for n, tasks in enumerate(tasks_of)
@@ -123,7 +124,7 @@ def failure_sentences(failures: list[Failure], of: str, shown: int = 10) -> list
         return [f"any one {of} that was tried may fail; {rest}"]
     if not bad:
         room = max((failure.moves for failure in failures), default=0)
-        after = f", with at most {room} moves of others" if room else ""
+        after = f", with at most {count_of(room, 'move')} of others" if room else ""
         return [f"any one {of} may fail: everything else still fits{after}"]
     missing = f" ({untried} were not tried, for lack of time)" if untried else ""
     sentences = [
@@ -132,7 +133,7 @@ def failure_sentences(failures: list[Failure], of: str, shown: int = 10) -> list
     for failure in bad[:shown]:
         tasks = ", ".join(failure.unplaced[:3]) + (", …" if len(failure.unplaced) > 3 else "")
         sentences.append(
-            f"{failure.failed}: {len(failure.unplaced)} of {failure.displaced} tasks find no node "
-            f"({tasks})"
+            f"{failure.failed}: {len(failure.unplaced):,} of "
+            f"{count_of(failure.displaced, 'task')} find no node ({tasks})"
         )
     return sentences

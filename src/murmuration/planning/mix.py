@@ -31,6 +31,7 @@ from murmuration.base.arrays import Flags, Floats, Indices, Placement
 from murmuration.base.errors import InputError
 from murmuration.base.random import state as random_state
 from murmuration.base.resources import parse_quantity
+from murmuration.reports.formats import format_change
 
 #: The name of each node's type.
 Labels = NDArray[np.str_]
@@ -244,7 +245,7 @@ def mix_sentences(mix: Mix) -> list[str]:
         f"{b.nodes} × {b.type}{f' in {b.zone}' if b.zone else ''} at {b.price:g}"
         for b in mix.bought
     ]
-    share = f", {mix.price / mix.price_now - 1:+.1%}" if mix.price_now else ""
+    share = f", {format_change(mix.price / mix.price_now - 1)}" if mix.price_now else ""
     sentences.append(
         f"{mix.price:.3f} an hour; now {mix.price_now:.3f}{share}; no mix costs less than "
         f"{mix.bound:.3f}"

@@ -12,6 +12,9 @@ from murmuration.base.arrays import Amounts, Flags, Indices
 
 #: Nodes for which the reason is looked for.
 EXPLAINED_MAX = 50
+#: Nothing is known against it, and that is no promise: disruption budgets and the order of moves
+#: were not looked at.
+UNTRIED = "nothing that was looked at is in the way, but the search ended without it"
 
 
 class Kept(NamedTuple):
@@ -23,9 +26,11 @@ class Kept(NamedTuple):
 
 
 def list_emptied(problem: Problem, node_of: Indices) -> list[str]:
-    """The nodes that have tasks before a plan and none after it."""
+    """The nodes that have tasks before a plan and none after it; who finds no other node than one
+    that goes is still there."""
     nodes = range(len(problem.nodes))
-    before, after = _in_use(problem.node_of, len(nodes)), _in_use(node_of, len(nodes))
+    before = _in_use(problem.present, len(nodes))
+    after = _in_use(problem.with_leaving(node_of), len(nodes))
     return [problem.nodes[n] for n in nodes if before[n] and not after[n]]
 
 
@@ -62,7 +67,7 @@ def _why_not_empty(problem: Problem, node_of: Indices, node: int) -> str:
             return f"{problem.tasks[t]}: {why_unplaced(problem, placed, t, others)}"
         placed[t] = target
         free[target] -= problem.request[t]
-    return "it can be emptied"
+    return UNTRIED
 
 
 def _why_fixed(problem: Problem, task: int) -> str:

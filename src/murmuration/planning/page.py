@@ -60,14 +60,14 @@ def page(plan: Plan, document: Document) -> Page:
         sections += [*_front(plan), _search(plan)]
     if document["unplaced"] or document.get("stranded") or document["notes"]:
         sections.append(_remarks(document))
+    sections.append(_explain_names())
     bound = document["fewest_moves_bound"]
     facts = [
         ("nodes", f"{document['nodes']:,}"),
         ("tasks", f"{document['tasks']:,}"),
         (
-            "moves",
-            f"{document['moved']:,}"
-            + ("; no plan has fewer" if bound is not None and bound == document["moved"] else ""),
+            "moves, the fewest there can be" if bound == document["moved"] else "moves",
+            f"{document['moved']:,}",
         ),
         *_gain(document),
         ("nodes that become empty", f"{len(document['emptied_nodes']):,}"),
@@ -84,24 +84,37 @@ def page(plan: Plan, document: Document) -> Page:
 
 
 def _objectives(plan: Plan) -> Section:
-    columns, rows = table(plan)
-    # A figure and its unit stay on one line, however many columns there are.
-    rows = [[*row[:-1], str(row[-1]).replace(" %", "\u00a0%")] for row in rows]
+    titles, cells = table(plan)
+    # The chosen placement stands beside what is there, baselines after both.
+    order = [0, 1, len(titles) - 2, len(titles) - 1, *range(2, len(titles) - 2)]
+    columns = [titles[k] for k in order]
+    rows = [[_keep_together(row[k]) for k in order] for row in cells]
     base = "what is there" if plan.running else "Kubernetes (LeastRequested)"
-    note = f"* what the search made small; the change is against {base}."
+    searched = "* what the search made small; the" if plan.objectives else "The"
+    note = f"{searched} change is against {base}."
     if named := [LABELS[name] for name in BASELINES if name in plan.baselines]:
         note += f" {', '.join(named)}: from nothing, everything that may move is placed again."
-    meanings = ReportTable(
-        "What the names mean", ("objective", "meaning"), [[n, MEANINGS[n]] for n in of.NAMES]
-    )
-    return Section("Objectives", "", (), (ReportTable("", columns, rows, note), meanings))
+    return Section("Objectives", "", (), (ReportTable("", columns, rows, note),))
+
+
+def _keep_together(cell: object) -> object:
+    """A figure and its unit, a name and its mark stay on one line."""
+    return cell.replace(" ", "\u00a0") if isinstance(cell, str) else cell
+
+
+def _explain_names() -> Section:
+    rows = [[name, MEANINGS[name]] for name in of.NAMES]
+    table = ReportTable("", ("objective", "meaning"), rows)
+    return Section("What the names mean", tables=(table,))
 
 
 def _nodes(plan: Plan) -> Section:
     problem = plan.problem
     parts = problem.resources[:2]
-    before = np.nan_to_num(shares(problem, problem.node_of))[:, : len(parts)]
-    after = np.nan_to_num(shares(problem, plan.order.node_of))[:, : len(parts)]
+    before = np.nan_to_num(shares(problem, problem.present))[:, : len(parts)]
+    after = np.nan_to_num(shares(problem, problem.with_leaving(plan.order.node_of)))[
+        :, : len(parts)
+    ]
     changes = np.abs(after - before).max(axis=1, initial=0.0)
     shown = np.sort(np.argsort(-changes, kind="stable")[:FILLS_MAX]).tolist()
     rows = [(problem.nodes[k], before[k].tolist(), after[k].tolist()) for k in shown]
@@ -150,7 +163,7 @@ def _playback(plan: Plan) -> list[Playback]:
         shown = sorted(list(touched)[:PLAYED_NODES_MAX])
     place = {node: k for k, node in enumerate(shown)}
     parts = problem.resources[:2]
-    taken = sum_requests(problem, problem.node_of)
+    taken = sum_requests(problem, problem.present)
     nodes = [
         (problem.nodes[k], *(row[k, : len(parts)].tolist() for row in (problem.total, taken)))
         for k in shown
@@ -183,33 +196,29 @@ def _moves(plan: Plan, document: Document) -> Section:
         "Steps of one wave may run side by side; the next wave waits for it. No step "
         "overloads a node on the way."
     )
-    if document["impossible"]:
-        text += (
-            f" {len(document['impossible'])} moves wait for each other and no third node has "
-            "room: they are left out."
-        )
     note = (
         f"{MOVES_SHOWN} of {len(document['moves']):,} steps."
         if len(document["moves"]) > MOVES_SHOWN
         else ""
     )
     columns = ("step", "wave", "kind", "task", "from", "to")
-    table = ReportTable("", columns, rows, note)
+    table = ReportTable("", [str(name) for name in columns], rows, note)
     return Section("Moves", text, tuple(_playback(plan)), (table,))
 
 
 def _rehearsal(plan: Plan) -> Section:
     """How many moves are under way and how full the fullest node is, from the first to the last."""
     rehearsal = plan.rehearsal
-    at, under_way, load = _make_stairs(rehearsal)
+    at, under_way, load = _changes(rehearsal)
     note = "A move counts on both nodes until it ends."
+    moves = Series("moves", at, under_way, stepped=True)
     charts = (
-        Chart("Moves under way", "seconds", "moves", (Series("moves", at, under_way),), note=note),
+        Chart("Moves under way", "seconds", "moves", (moves,), note=note),
         Chart(
             "The fullest node",
             "seconds",
             "load",
-            (Series("load", at, load),),
+            (Series("load", at, load, stepped=True),),
             lines=(("total", 1.0),),
             y_percent=True,
         ),
@@ -220,20 +229,15 @@ def _rehearsal(plan: Plan) -> Section:
     )
 
 
-def _make_stairs(rehearsal: MoveRehearsal) -> tuple[list[float], list[float], list[float]]:
-    """Times, moves under way and the fullest node's load: of one time the last count and the
-    highest load."""
+def _changes(rehearsal: MoveRehearsal) -> tuple[list[float], list[float], list[float]]:
+    """Times, moves under way and the fullest node's load, each until the next time: of one time the
+    last count and the highest load."""
     known: dict[float, tuple[float, float]] = {0.0: (0.0, rehearsal.load_before)}
     for moment in rehearsal.moments:
         highest = max(known[moment.at][1], moment.load) if moment.at in known else moment.load
         known[moment.at] = float(moment.under_way), highest
-    corners: list[tuple[float, float, float]] = []
-    for at, (count, load) in known.items():
-        # A value holds until the next one.
-        corners += [(at, *corners[-1][1:])] if corners else []
-        corners.append((at, count, load))
-    times, counts, loads = zip(*corners, strict=True)
-    return list(times), list(counts), list(loads)
+    counts, loads = zip(*known.values(), strict=True)
+    return list(known), list(counts), list(loads)
 
 
 def _mark_placements(plan: Plan) -> list[tuple[str, Floats]]:

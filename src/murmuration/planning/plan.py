@@ -104,6 +104,7 @@ def make_plan(
     """Search, choose and order."""
     work = pack(problem, options.power_off)
     wanted = options.objectives or default_objectives(problem)
+    asked = () if options.only_place and not options.objectives else wanted
     fewest = _place_with_fewest_moves(work, options)
     if options.only_place:
         placed = problem.node_of if fewest is None else fewest.node_of
@@ -122,8 +123,8 @@ def make_plan(
     order, rehearsal, notes = _rehearse(work, order, options)
     return Plan(
         problem=problem,
-        objectives=wanted,
-        before=values_of(work, problem.node_of, wanted),
+        objectives=asked,
+        before=values_of(work, problem.present, wanted),
         baselines={name: values_of(work, node_of, wanted) for name, node_of in baselines.items()},
         front=front,
         placements=placements,
@@ -212,6 +213,7 @@ def values_of(work: Work, node_of: Indices, wanted: Sequence[Objective]) -> Floa
     users = [function(problem, node_of) for function in functions]
     built_in = of.values(problem, node_of, work.packed.power_off)
     left = (problem.present >= 0) & (problem.node_of < 0) & (node_of >= 0)
+    left &= node_of != problem.present
     built_in[of.MOVES] += left.sum()
     built_in[of.MEGABYTES] += problem.megabytes[left].sum()
     return np.append(built_in, users)

@@ -55,7 +55,7 @@ def script_notes(plan: Plan) -> list[str]:
     left_out = select_steps(plan).left_out
     sentences = [f"step {number}: {reason}" for number, reason in left_out.items()]
     if len(sentences) > NAMED_MAX:
-        sentences[NAMED_MAX:] = [f"and {len(sentences) - NAMED_MAX} steps more"]
+        sentences[NAMED_MAX:] = [f"{len(sentences) - NAMED_MAX} steps more"]
     if left_out and len(left_out) == len(plan.order.steps):
         return ["there is no moves.sh: a script can carry out no step of this plan", *sentences]
     return [f"moves.sh leaves out {sentence}" for sentence in sentences]
@@ -68,7 +68,7 @@ def select_steps(plan: Plan) -> ScriptedSteps:
     assert source is not None, "only plans of a snapshot are written as scripts"
     steps: dict[int, MoveStep] = {}
     left_out: dict[int, str] = {}
-    node_of = problem.node_of.copy()
+    node_of = problem.present.copy()
     for number, step in enumerate(plan.order.steps, 1):
         reason = _why_not(problem, source, step)
         if not reason and left_out and not _still_fits(problem, step, node_of):
@@ -132,7 +132,7 @@ def list_closed(plan: Plan, part: ScriptedSteps) -> list[str]:
     for step in plan.order.steps:
         if _is_absent(plan, step.task):
             end[step.task] = step.node
-    before, after = (set(where[own & (where >= 0)].tolist()) for where in (problem.node_of, end))
+    before, after = (set(where[own & (where >= 0)].tolist()) for where in (problem.present, end))
     removed = set(plan.displaced.values())
     return sorted({problem.nodes[n] for n in before - after} | removed)
 

@@ -87,9 +87,10 @@ def _label_sets(problem: Problem) -> tuple[Sequence[Labels], Sequence[Labels]]:
 
 
 def select_nodes(problem: Problem, text: str, where: str) -> list[str]:
-    """The nodes that a name or a selector means, at least one."""
-    if text in problem.nodes:
-        return [text]
+    """The nodes that names with commas between, or a selector, mean; at least one."""
+    names = [name.strip() for name in text.split(",")]
+    if set(names) <= set(problem.nodes):
+        return names
     if not re.search(r"[=!(,]", text):
         raise InputError(f"{where}: {unknown('node', text, problem.nodes)}")
     wants, labels = parse_selector(text, where), _label_sets(problem)[0]

@@ -109,7 +109,28 @@ def choose(
     merit = sov(values, ranked.weights)
     best = orders[int(np.lexsort((merit, bad))[0])]
     base = fewest.node_of if fewest is not None else work.problem.node_of
-    return best if _is_worth(search, ranked, best, base) else order_moves(work, base)
+    if not _is_worth(search, ranked, best, base):
+        return order_moves(work, base)
+    return _drop_in_vain(search, ranked, best, is_late)
+
+
+def _drop_in_vain(
+    search: Search, ranked: RankedFront, order: MoveOrder, is_late: Callable[[], bool]
+) -> MoveOrder:
+    """The order to where another one ends that lost moves, without those that only made room for
+    what was lost."""
+    if is_late():
+        return order
+    work = search.work
+    ended = _finish(search, work.placement(order.node_of), ranked)
+    lean = order_moves(work, ended)
+    if lean.blocked or new_breaks(work.problem, lean):
+        return order
+    (new, old), _ = search.measure(
+        np.array([work.placement(lean.node_of), work.placement(order.node_of)])
+    )
+    asked = ranked.counted & (ranked.weights > 0.0)
+    return lean if (new[asked] <= old[asked]).all() else order
 
 
 def _is_worth(search: Search, ranked: RankedFront, order: MoveOrder, base: Indices) -> bool:

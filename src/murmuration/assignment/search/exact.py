@@ -17,6 +17,7 @@ by the solver's deterministic time on one thread, so the answer repeats on any m
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from murmuration.assignment.problem import (
 )
 from murmuration.base.arrays import Indices
 from murmuration.base.errors import InputError
+from murmuration.base.extras import install_hint
 
 #: Variables, tasks × nodes, beyond which a model is not built: it would neither be solved nor fit.
 SIZE_MAX = 400_000
@@ -45,7 +47,7 @@ Solver = Any
 Expression = Any
 #: For each task and node the Boolean that says whether the task lies there.
 Variables = dict[tuple[int, int], Expression]
-EXTRA = "the exact solver is OR-Tools; install it with: pip install 'murmuration[plan]'"
+EXTRA = f"the exact solver is OR-Tools; {install_hint('plan')}"
 
 
 class Exact(NamedTuple):
@@ -149,7 +151,21 @@ def _solve(
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
-    return solver, solver.solve(model)
+    return solver, solve_stoppably(solver, model)
+
+
+def solve_stoppably(solver: Solver, model: CpModel) -> Solver:
+    """Solve such that Ctrl-C is heard: by the caller, who would otherwise wait for the solver, and
+    afterwards too, since the solver would take the signal for itself and leave nobody to hear
+    it."""
+    solver.parameters.catch_sigint_signal = False
+    with ThreadPoolExecutor(1) as thread:
+        status = thread.submit(solver.solve, model)
+        try:
+            return status.result()
+        except BaseException:
+            solver.stop_search()
+            raise
 
 
 def _read_answer(problem: Problem, lies: Variables, solver: Solver, status: Solver) -> Exact:

@@ -183,9 +183,8 @@ class ApplyTask:
         over, ready = asyncio.Event(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, moves.stop.set)
-        serving = Serving(
-            moves.client, agent, settings, make_driver, on_ready=ready.set, take_over=True
-        )
+        agent.leadership.takes_over = True
+        serving = Serving(moves.client, agent, settings, make_driver, on_ready=ready.set)
 
         def leads() -> bool:
             return agent.leadership.leads(serving.clock())

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from murmuration.base.words import count_of
 from murmuration.cli import common
 from murmuration.cli.plan.question import PlanQuestion
 
@@ -20,6 +21,7 @@ def reassign(question: PlanQuestion) -> None:
     """A challenge instance: bounded by seconds, or by evaluations, and then one seed gives one
     result."""
     from murmuration.planning import reassignment
+    from murmuration.reports.formats import format_change
 
     assert question.assignment is not None, "only with an assignment"
     stem = question.snapshot.stem
@@ -45,8 +47,9 @@ def reassign(question: PlanQuestion) -> None:
         common.print_json({**named, **reassignment.document(result), "timing": timer.timing()})
         return
     saved = 1.0 - result.cost_after / result.cost_before if result.cost_before else 0.0
-    moved = f"{result.moves} of {result.tasks} tasks move"
-    common.say(f"cost {result.cost_before:,} → {result.cost_after:,} (−{saved:.1%}); {moved}")
+    moved = f"{result.moves:,} of {count_of(result.tasks, 'task')} move"
+    change = format_change(-saved)
+    common.say(f"cost {result.cost_before:,} → {result.cost_after:,} ({change}); {moved}")
     common.say(f"no assignment costs less than {result.cost_bound:,}")
     if folder is not None:
         common.say(f"assignment: {folder / reassignment.ASSIGNMENT}")
@@ -152,6 +155,9 @@ def _write(made: Plan, answer: Document, folder: Path) -> None:
     if can_be_scripted(made):
         files.write_text(folder / "moves.sh", script(made, f"moves for {answer['snapshot']}"))
         (folder / "moves.sh").chmod(0o755)
+    else:
+        # That of an earlier plan would carry out another one.
+        (folder / "moves.sh").unlink(missing_ok=True)
     files.write_text(folder / "report.html", render(page(made, answer)))
 
 
@@ -172,11 +178,6 @@ def _print(made: Plan, answer: Document, folder: Path | None) -> None:
         common.say(f"stranded: {entry['task']}: {entry['reason']}")
     for entry in answer["unplaced"][:10]:
         common.say(f"no node for {entry['task']}: {entry['reason']}")
-    if answer["impossible"]:
-        common.say(
-            f"impossible: {len(answer['impossible'])} moves wait for each other and no third node "
-            "has room"
-        )
     common.say(summary(answer))
     for sentence in [*gain_sentence(answer).splitlines(), *explain_kept(answer)]:
         common.say(sentence)
@@ -195,8 +196,9 @@ def summary(answer: Document) -> str:
     placed = sum(move["kind"] == "place" for move in answer["moves"])
     bound = answer["fewest_moves_bound"]
     fewest = "; no plan has fewer" if bound is not None and bound == answer["moved"] else ""
+    steps = f"{count_of(len(answer['moves']), 'step')} in {count_of(waves, 'wave')}"
     return (
-        f"{answer['moved']} of {answer['placed_before']} tasks move{fewest}, {placed} are placed, "
-        f"{len(answer['unplaced'])} "
-        f"find no node; {len(answer['moves'])} steps in {waves} waves; {answer['label']}"
+        f"{answer['moved']:,} of {count_of(answer['placed_before'], 'task')} move{fewest}, "
+        f"{count_of(placed, '', 'are')} placed, {count_of(len(answer['unplaced']), '', 'find')} no "
+        f"node; {steps}; {answer['label']}"
     )

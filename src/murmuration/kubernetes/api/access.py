@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from murmuration.base.errors import InputError, unknown
+from murmuration.base.extras import install_hint
 from murmuration.base.files import why_failed
 from murmuration.kubernetes.api.credentials import ApiCredentials, Fixed, Program, TokenFile, basic
 from murmuration.kubernetes.api.http import Server
@@ -96,7 +97,7 @@ def _read(path: Path) -> Object:
         import yaml
     except ImportError:
         raise InputError(
-            f"{path}: reading a kubeconfig needs PyYAML: pip install 'murmuration[kube]'"
+            f"{path}: reading a kubeconfig needs PyYAML; {install_hint('kube')}"
         ) from None
     try:
         document = yaml.safe_load(text)

@@ -13,6 +13,7 @@ import numpy as np
 
 from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Amounts, Flags, Floats
+from murmuration.kubernetes.claims.volumes import Volumes, limit_attached, limits_of
 from murmuration.kubernetes.labels import Namespaces
 from murmuration.kubernetes.nodes import allocatable, node_entry, taints_of
 from murmuration.kubernetes.objects import Object, controller_of, name_of, namespace_of
@@ -38,7 +39,6 @@ from murmuration.kubernetes.scheduling.records import ALONE, PodRecord, needs_ot
 from murmuration.kubernetes.scheduling.shared.sharing import LEASE, Sharing
 from murmuration.kubernetes.scheduling.table import LiveTable
 from murmuration.kubernetes.snapshot import is_alive, make_reader
-from murmuration.kubernetes.volumes import Volumes, limit_attached, limits_of
 from murmuration.placement.view import View
 from murmuration.schedulers.pods.cluster import (
     PodFact,

@@ -40,13 +40,14 @@ from murmuration.kubernetes.api.client import (
     KubeClient,
 )
 from murmuration.kubernetes.api.http import UnreachableError
+from murmuration.kubernetes.claims.volumes import SELECTED
 from murmuration.kubernetes.scheduling import words
 from murmuration.kubernetes.scheduling.shared.ledgers import MEMBER, ROLE, SCHEDULER
 from murmuration.kubernetes.scheduling.shared.writer import ConflictError, LedgerWriter
 from murmuration.kubernetes.scheduling.words import split_key
-from murmuration.kubernetes.volumes import SELECTED
 from murmuration.schedulers.agent import Do, Message, Send
 from murmuration.schedulers.pods.messages import (
+    AskForLease,
     BindingEnded,
     BindPod,
     EvictionEnded,
@@ -149,6 +150,8 @@ class Hands:
                 return self._evict(act)
             case ReadLease():
                 return self._read_lease()
+            case AskForLease():
+                return self._ask_for_lease()
             case WriteLease():
                 return self._write_lease(act)
         raise AssertionError(f"nobody can do {act.key}")
@@ -319,14 +322,15 @@ class Hands:
             )
         )
 
-    async def ask_for_lease(self) -> None:
-        """Ask whoever leads to let us, if anybody does."""
+    async def _ask_for_lease(self) -> None:
         change = {"metadata": {"annotations": {words.ASKED_BY: self.settings.identity}}}
         try:
             await self.client.patch(self._lease_path(self.settings.lease), change)
         except ApiError as error:
-            if error.status != 404:
+            if error.status in (401, 403):
                 raise
+        except UnreachableError:
+            pass  # The lease is read again, and asked for again.
 
     async def _write_lease(self, act: WriteLease) -> None:
         settings = self.settings

@@ -10,10 +10,10 @@ import numpy as np
 
 from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.arrays import Flags
+from murmuration.kubernetes.claims.volumes import Volumes
 from murmuration.kubernetes.nodes import NodeMasks
 from murmuration.kubernetes.objects import namespace_of
 from murmuration.kubernetes.ports import host_ports
-from murmuration.kubernetes.volumes import Volumes
 
 ONE_POD, ONE_NODE = "ReadWriteOncePod", {"ReadWriteOnce"}
 #: Address, protocol and number; an empty address stands for all of the node's.

@@ -9,10 +9,10 @@ import numpy as np
 
 from murmuration.base.arrays import Flags
 from murmuration.base.resources import parse_quantity
+from murmuration.kubernetes.claims.volumes import Volumes, reach_of
 from murmuration.kubernetes.nodes import NodeMasks
 from murmuration.kubernetes.objects import Object
 from murmuration.kubernetes.snapshot import Reader
-from murmuration.kubernetes.volumes import Volumes, reach_of
 
 #: A claim, and the volume it gets; empty for one that its class makes.
 Pair = tuple[str, str]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from murmuration.assignment.snapshots.builder import TaskEntry
 from murmuration.base.errors import InputError
+from murmuration.kubernetes.claims.volumes import DISKS
 from murmuration.kubernetes.objects import Object, name_of
 from murmuration.kubernetes.snapshot import Reader, make_reader
-from murmuration.kubernetes.volumes import DISKS
 
 #: Reads pods that have nothing to do with other objects.
 ALONE = make_reader({"Node": []})

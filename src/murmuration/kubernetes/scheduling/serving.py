@@ -67,8 +67,6 @@ class Serving:
     clock: Callable[[], float] = time.monotonic
     #: Called when the agent has been told everything there is.
     on_ready: Callable[[], None] = lambda: None
-    #: Ask whoever leads to let us.
-    take_over: bool = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until told to stop; raises what will not go away by itself."""
@@ -78,8 +76,6 @@ class Serving:
         self._driver = self.make_driver(self.agent, self.clock, hands.carry_out)
         kinds: tuple[Kind, ...] = (*KINDS, budgets, *await group_kinds_of(self.client))
         self._unknown = {kind.name for kind in kinds}
-        if self.take_over:
-            await hands.ask_for_lease()
         self._driver.start()
         works: list[Awaitable[object]] = []
         if settings.claimant:

@@ -22,6 +22,7 @@ from murmuration.assignment.snapshots.builder import (
 )
 from murmuration.base.arrays import Amounts, Flags, Floats, resize
 from murmuration.base.resources import AMOUNT_MAX
+from murmuration.kubernetes.claims.volumes import Volumes
 from murmuration.kubernetes.labels import Namespaces
 from murmuration.kubernetes.objects import Object
 from murmuration.kubernetes.rules import PREFERRED
@@ -29,7 +30,6 @@ from murmuration.kubernetes.scheduling.between import Between, Reason
 from murmuration.kubernetes.scheduling.held import HeldThings
 from murmuration.kubernetes.scheduling.preempting.levels import Levels
 from murmuration.kubernetes.snapshot import REQUIRED, Reader
-from murmuration.kubernetes.volumes import Volumes
 from murmuration.placement.view import View
 
 #: Masks that are kept at once: pods of daemon sets each have one of their own.
@@ -161,7 +161,7 @@ class LiveTable:
         masks = self.reader.node_masks
         if task.wants == "pinned":
             return
-        selector, required, tolerations, volumes = msgspec.json.decode(str(task.wants))
+        selector, required, tolerations, volumes, _ = msgspec.json.decode(str(task.wants))
         where = f"pod {task.name}"
         spec = {"nodeSelector": selector, "affinity": {"nodeAffinity": {REQUIRED: required}}}
         yield "it does not say yet what it has", masks.given

@@ -1,7 +1,9 @@
-"""Simulated annealing in one kernel: shifts, swaps, swaps within a service, which break no rule
-between services, and swaps of two tasks that began on one node. A node that was full of a transient
-resource takes none but its own tasks back, because those that left still hold their room there; so
-these swaps are what is left to choose who stays.
+"""Simulated annealing in one kernel: shifts, swaps, swaps of two tasks alike in size, swaps within
+a service, which break no rule between services, and swaps of two tasks that began on one node. A
+node that was full of a transient resource takes none but its own tasks back, because those that
+left still hold their room there; so these swaps are what is left to choose who stays. Where most
+nodes are full of most resources only tasks alike in size can change places, and sizes differ by
+orders of magnitude: two tasks drawn at random are hardly ever alike.
 
 **Broken rules have a price.** What is not allowed in the end is only expensive on the way, and more
 so as it cools. So a large task may come to a full node before smaller ones make room, and a service
@@ -46,9 +48,9 @@ from murmuration.planning.reassignment.state import (
 
 next_double = helper(random.next_double)
 
-#: Of all steps tried: shifts of one task to any node and to its first one, swaps of any two and of
-#: two that began on one node; the rest are swaps within a service.
-SHIFTS, RETURNS, SWAPS, HOME_SWAPS = 0.35, 0.05, 0.3, 0.15
+#: Of all steps tried: shifts of one task to any node and to its first one, swaps of any two, of two
+#: that began on one node and of two alike in size; the rest are swaps within a service.
+SHIFTS, RETURNS, SWAPS, HOME_SWAPS, ALIKE = 0.3, 0.05, 0.15, 0.15, 0.25
 #: Steps that are drawn together.
 BATCH = 32
 
@@ -207,8 +209,12 @@ def _draw(p: ReassignmentProblem, pool: Indices, rng: RandomState) -> tuple[int,
     draw -= RETURNS
     if draw < HOME_SWAPS:
         return t, _pick_from(p.home_from, p.at_home, p.initial[t], rng), -1
+    draw -= HOME_SWAPS
+    if draw < ALIKE:
+        return t, _pick_alike(p, t, rng), -1
+    draw -= ALIKE
     a = p.service[t]
-    if draw >= HOME_SWAPS + SWAPS and p.member_from[a + 1] - p.member_from[a] > 1:
+    if draw >= SWAPS and p.member_from[a + 1] - p.member_from[a] > 1:
         return t, _pick_from(p.member_from, p.members, a, rng), -1
     return t, pool[_pick(rng, pool.shape[0])], -1
 
@@ -218,6 +224,17 @@ def _pick_from(begins: Indices, entries: Indices, group: int, rng: RandomState) 
     """One of a group's entries."""
     first = begins[group]
     return int(entries[first + _pick(rng, begins[group + 1] - first)])
+
+
+@inlined
+def _pick_alike(p: ReassignmentProblem, t: int, rng: RandomState) -> int:
+    """A task of about the same size: as often among the next ten in size as among the next hundred,
+    up to a quarter of all."""
+    tasks = p.by_size.shape[0]
+    apart = int((tasks // 4 + 1) ** next_double(rng))
+    if next_double(rng) < 0.5:
+        apart = -apart
+    return int(p.by_size[min(max(p.size_rank[t] + apart, 0), tasks - 1)])
 
 
 @inlined

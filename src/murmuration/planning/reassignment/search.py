@@ -100,6 +100,9 @@ class Schedule(NamedTuple):
 #: between services at any time: where there are very many of them, a breach that takes several
 #: moves to mend may last to the end, and then nothing but the start would be left.
 SCHEDULES = (Schedule(), Schedule(large_often=0.3, breach_forbidden=-1.0))
+#: From so many pairs of a task and a node on, a minute is not enough for large tasks to find their
+#: nodes: more of it goes into the hot part, and small tasks are left with the rest.
+LARGE, LARGE_COOLING = 1_000_000, ((0.0, 0.25), (0.8, 1e-2), (0.97, 1e-4), (1.0, 1e-6))
 
 
 class AnnealingChain(NamedTuple):
@@ -214,6 +217,8 @@ def make_chain(model: Model, initial: Indices, seed: int, number: int) -> Anneal
     size = (model.request * model.load_weight).sum(axis=1)
     best = Best(initial.copy(), start.totals[COST : COST + 1].copy())
     schedule, rng = SCHEDULES[number], random.state(seed, f"chain-{number}")
+    if len(model.capacity) * len(initial) >= LARGE:
+        schedule = schedule._replace(cooling=LARGE_COOLING)
     draws = make_draws(_draw_pool(size, schedule), rng)
     return AnnealingChain(schedule, p, start, best, draws, max(1.0, float(size.mean())))
 

@@ -49,6 +49,8 @@ class ReassignmentProblem(NamedTuple):
     initial: Indices
     home_from: Indices
     at_home: Indices  # tasks by their first node
+    by_size: Indices  # tasks, the smallest first
+    size_rank: Indices  # task: its place among them
     service_weight: int
     #: The most that a task saves beside its nodes if it comes to one that is nearer to its first.
     move_saving: int
@@ -89,6 +91,8 @@ def make_problem(model: Model, initial: Indices) -> ReassignmentProblem:
     tasks = np.arange(len(model.service))
     member_from, members = _group_by(model.service, tasks, services)
     home_from, at_home = _group_by(initial, tasks, len(model.capacity))
+    size = (model.request / np.maximum(1, model.safety.sum(axis=0))).sum(axis=1)
+    by_size = np.argsort(size, kind="stable")
     return ReassignmentProblem(
         transient=model.transient,
         load_weight=model.load_weight,
@@ -113,6 +117,8 @@ def make_problem(model: Model, initial: Indices) -> ReassignmentProblem:
         initial=initial.astype(np.int64),
         home_from=home_from,
         at_home=at_home,
+        by_size=by_size,
+        size_rank=np.argsort(by_size, kind="stable"),
         service_weight=int(model.weights[1]),
         move_saving=int(
             model.weights @ [model.task_move.max(), 1, model.node_move.max()],

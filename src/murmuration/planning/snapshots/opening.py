@@ -14,6 +14,7 @@ from murmuration.assignment.snapshots.builder import Snapshot, problem_from
 from murmuration.assignment.snapshots.folding import fold_bound_tasks
 from murmuration.base.errors import InputError
 from murmuration.kubernetes import snapshot as kubernetes
+from murmuration.kubernetes.admission import context_of
 from murmuration.kubernetes.making import pods_to_place
 from murmuration.kubernetes.marks import mark_for_execution
 from murmuration.kubernetes.objects import looks_like_objects, read_objects
@@ -86,6 +87,8 @@ def _snapshot(
         )
     things = cluster = read_objects(source)
     if place is not None:
-        things = [*things, *pods_to_place(read_objects(load(place)), things)]
+        manifests = read_objects(load(place))
+        context = context_of(manifests, cluster)
+        things = [*cluster, *context, *pods_to_place(manifests, cluster)]
     used = None if usage is None else read_usage(load(usage))
     return mark_for_execution(kubernetes.snapshot_of(things, add, used), cluster)

@@ -7,7 +7,9 @@ and stops after `renew_s`, which is shorter. A request is given up after `lease_
 nothing a former leader sent is under way when the next one begins: that is the fence.
 
 Somebody may ask for the lease by writing its name beside the holder's. That changes the lease, so
-the holder's next renewal is refused; it sees who asks and waits, as everybody does.
+the holder's next renewal is refused; it sees who asks and waits, as everybody does. A candidate
+that takes over asks whenever somebody else holds the lease, also after it has lost it. It does not
+ask whom it gave way to itself: two of them would take turns for ever.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ import math
 from dataclasses import dataclass
 
 from murmuration.schedulers.agent import Do, Effect
-from murmuration.schedulers.pods.messages import LeaseSeen, LeaseWritten, ReadLease, WriteLease
+from murmuration.schedulers.pods.messages import (
+    AskForLease,
+    LeaseSeen,
+    LeaseWritten,
+    ReadLease,
+    WriteLease,
+)
 
 
 @dataclass
@@ -27,6 +35,8 @@ class Leadership:
     lease_s: float = 15.0
     renew_s: float = 10.0
     retry_s: float = 2.0
+    #: Whether whoever leads is asked to let us.
+    takes_over: bool = False
     #: Counts the changes of leader; a binding carries it, so that one sees who made it.
     epoch: int = 0
     _sent_s: float = -math.inf
@@ -38,6 +48,8 @@ class Leadership:
     _seen: LeaseSeen | None = None
     _since_s: float = -math.inf
     _asked: bool = False
+    #: Who asked us for the lease when we held it last.
+    _gave_way_to: str = ""
 
     def leads_until(self) -> float:
         """Until when we lead, if nothing more is heard."""
@@ -67,11 +79,14 @@ class Leadership:
             return []
         if self._seen is None or lease != self._seen:
             self._seen, self._since_s = lease, now
+        if lease.holder == self.identity:
+            self._gave_way_to = lease.asked_by
         mine = lease.holder in ("", self.identity) and lease.asked_by in ("", self.identity)
         free = not lease.exists or mine
         if not free and now < self._since_s + self.lease_s:
             self._next_s = min(self._next_s, self._since_s + self.lease_s)
-            return []
+            asks = self.takes_over and not lease.asked_by and lease.holder != self._gave_way_to
+            return [Do(AskForLease())] if asks else []
         self._asked, self.version = True, lease.version
         changed = lease.holder != self.identity
         return self._write(now, lease.transitions + int(changed), renewal=False)

@@ -146,6 +146,10 @@ class ReadLease(PodMessage, frozen=True):
     """Read the lease that says who leads."""
 
 
+class AskForLease(PodMessage, frozen=True):
+    """Write our name beside the holder's, so that it lets us have the lease."""
+
+
 class WriteLease(PodMessage, frozen=True):
     """Write ourselves into the lease, if it still has this version (empty: there is none)."""
 

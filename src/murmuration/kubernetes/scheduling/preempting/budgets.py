@@ -33,8 +33,9 @@ class BudgetIndex:
         if not self._things:
             return NONE
         held = replace(task, budget=NONE, pinned="")
-        for number in self._covers(label_set(task)):
-            hold_to(held, self._things[number], number)
+        covering = self._covers(label_set(task))
+        for number in covering:
+            hold_to(held, self._things[number], number, is_shared=len(covering) > 1)
         return NEVER if held.pinned else held.budget
 
     def allowed(self, number: int) -> int:

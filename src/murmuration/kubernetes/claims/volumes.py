@@ -17,6 +17,7 @@ from murmuration.assignment.problem import APART, TOGETHER, Rule
 from murmuration.assignment.snapshots.builder import NodeEntry, TaskEntry
 from murmuration.base.resources import parse_quantity
 from murmuration.kubernetes.objects import Object, controller_of, listed, name_of, namespace_of
+from murmuration.kubernetes.selectors import requirements_of, selects
 
 ZONE_KEYS = (
     "topology.kubernetes.io/zone",
@@ -36,6 +37,19 @@ DISKS = {
     "gcePersistentDisk": ("pd.csi.storage.gke.io", "pdName"),
     "azureDisk": ("disk.csi.azure.com", "diskName"),
 }
+#: Disks a pod may name itself: what tells two of them apart.
+INLINE = {
+    "awsElasticBlockStore": ("volumeID",),
+    "gcePersistentDisk": ("pdName",),
+    "iscsi": ("iqn",),
+    "rbd": ("pool", "image"),
+}
+DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+FILES = "Filesystem"
+EXPRESSIONS = "matchExpressions"
 #: Volumes a node attaches whose driver tells no limit.
 NO_LIMIT = 100_000.0
 
@@ -95,6 +109,13 @@ class Volumes:
             str(v["metadata"].get("name")): v for v in kinds.get("PersistentVolume", ())
         }
         self.classes = {str(c["metadata"].get("name")): c for c in kinds.get("StorageClass", ())}
+        #: Drivers that say where they have how much room, and what they say.
+        self.measured = {
+            str(d["metadata"].get("name"))
+            for d in kinds.get("CSIDriver", ())
+            if (d.get("spec") or {}).get("storageCapacity")
+        }
+        self.capacities = kinds.get("CSIStorageCapacity", ())
         self.limited = set(limited)
         #: Volumes that are promised to claims, though nothing shows it yet.
         self.reserved = set(reserved)
@@ -150,8 +171,7 @@ class Volumes:
     def _add_unbound(self, needs: Needs, claim: Object) -> None:
         """A claim without a volume: where its class would make one, or one is free."""
         chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED)
-        wanted = str((claim.get("spec") or {}).get("storageClassName") or "")
-        kind = self.classes.get(wanted)
+        kind = self.class_of(claim)
         if kind is None and not self.classes:
             return  # The snapshot has no classes at all: nothing is known against it.
         if kind is None or kind.get("volumeBindingMode") != WAITS:
@@ -164,11 +184,36 @@ class Volumes:
             return
         terms = [term for reach in free for term in reach]
         if kind.get("provisioner") != NO_PROVISIONER:
-            topologies = kind.get("allowedTopologies") or ()
-            if not topologies:
+            provided = _all_of(self._where_made(kind, claim))
+            if not provided:
                 return
-            terms += [_topology(topology) for topology in topologies]
+            terms += provided
         needs.selectors.append(_terms(*terms))
+
+    def class_of(self, claim: Object) -> Object | None:
+        """The class of a claim: the one it names, or the default one if it says nothing."""
+        wanted = (claim.get("spec") or {}).get("storageClassName")
+        if wanted is not None:
+            return self.classes.get(str(wanted))
+        return next((kind for kind in self.classes.values() if _is_default(kind)), None)
+
+    def _where_made(self, kind: Object, claim: Object) -> list[Object]:
+        """The selectors of nodes for which a class makes a volume: its topologies, and where its
+        driver has room if it says so."""
+        topologies = kind.get("allowedTopologies") or ()
+        selectors = [_terms(*map(_topology, topologies))] if topologies else []
+        if str(kind.get("provisioner")) in self.measured:
+            name = kind["metadata"].get("name")
+            roomy = [
+                requirements_of(capacity["nodeTopology"])
+                for capacity in self.capacities
+                if capacity.get("storageClassName") == name
+                and capacity.get("nodeTopology") is not None
+                and _has_room(capacity, claim)
+            ]
+            # An empty topology is every node.
+            selectors += [] if [] in roomy else [_terms(*({EXPRESSIONS: w} for w in roomy))]
+        return selectors
 
     def free_for(self, claim: Object) -> list[tuple[str, Object]]:
         """The free volumes that would serve a claim, the smallest first."""
@@ -181,13 +226,13 @@ class Volumes:
 
     def is_made(self, claim: Object) -> bool:
         """Whether the class of a claim makes volumes where there are none."""
-        kind = self.classes.get(str((claim.get("spec") or {}).get("storageClassName") or ""))
+        kind = self.class_of(claim)
         return kind is not None and kind.get("provisioner") != NO_PROVISIONER
 
     def _handles(self, claim: Object, volume: Object | None, name: str) -> set[tuple[str, str]]:
         if volume is not None:
             return _disks(volume.get("spec") or {}) | _csi(volume.get("spec") or {})
-        kind = self.classes.get(str((claim.get("spec") or {}).get("storageClassName") or ""))
+        kind = self.class_of(claim)
         return set() if kind is None else {(str(kind.get("provisioner")), name)}
 
     def sharing_rules(self, tasks: Sequence[TaskEntry], nodes: int) -> list[Rule]:
@@ -209,7 +254,7 @@ class Volumes:
                         tasks[k].pinned, tasks[k].wants = SHARED, "pinned"
                 label = f"claim {name} is for one node"
                 rules.append(Rule(TOGETHER, label, members, members, np.arange(nodes)))
-        return rules
+        return rules + _rules_of_disks(tasks, nodes)
 
     def _users(self, tasks: Sequence[TaskEntry]) -> dict[str, list[int]]:
         users: dict[str, list[int]] = {}
@@ -224,6 +269,40 @@ class Volumes:
         volume = self.volumes.get(str((claim.get("spec") or {}).get("volumeName") or ""))
         spec = (volume or {}).get("spec") or {}
         return volume is None or "csi" in spec or any(disk in spec for disk in DISKS)
+
+
+def _rules_of_disks(tasks: Sequence[TaskEntry], nodes: int) -> list[Rule]:
+    """Pods that name the same disk themselves may not lie on one node, unless both only read it
+    (and never if it is Amazon's)."""
+    users: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+    for k, task in enumerate(tasks):
+        for volume in (task.source.get("spec") or {}).get("volumes") or ():
+            for kind in INLINE.keys() & volume.keys():
+                disk = volume[kind] or {}
+                name = ":".join(str(disk.get(key)) for key in INLINE[kind])
+                writers, everybody = users.setdefault((kind, name), ([], []))
+                everybody.append(k)
+                if kind == "awsElasticBlockStore" or not disk.get("readOnly"):
+                    writers.append(k)
+    return [
+        Rule(APART, f"the disk {name}", np.array(writers), np.array(everybody), np.arange(nodes))
+        for (_, name), (writers, everybody) in users.items()
+        if writers and len(everybody) > 1
+    ]
+
+
+def _is_default(kind: Object) -> bool:
+    annotations = kind["metadata"].get("annotations") or {}
+    return any(str(annotations.get(mark)).lower() == "true" for mark in DEFAULT_CLASS)
+
+
+def _has_room(capacity: Object, claim: Object) -> bool:
+    """Whether a driver has room for a claim where this says so."""
+    size = (((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}).get("storage")
+    room = capacity.get("maximumVolumeSize", capacity.get("capacity"))
+    if room is None:
+        return False
+    return parse_quantity(size or 0, "storage") <= parse_quantity(room, "storage")
 
 
 def _terms(*terms: Object) -> Object:
@@ -277,16 +356,26 @@ def _all_of(selectors: Sequence[Object]) -> list[Object]:
 
 
 def serves(volume: Object, claim: Object) -> bool:
-    """A free volume of the class, large enough and with the modes wanted."""
+    """A free volume of the class, large enough and with the modes and labels wanted; one that was
+    promised to the claim is free for it."""
     spec, wanted = volume.get("spec") or {}, claim.get("spec") or {}
+    labels = volume["metadata"].get("labels") or {}
+    selector = wanted.get("selector") or {}
     size = ((wanted.get("resources") or {}).get("requests") or {}).get("storage", 0)
     has = (spec.get("capacity") or {}).get("storage", 0)
     return (
-        not spec.get("claimRef")
+        _is_free_for(claim, spec.get("claimRef"))
+        and (spec.get("volumeMode") or FILES) == (wanted.get("volumeMode") or FILES)
+        and selects(selector, labels, "a claim's selector")
         and spec.get("storageClassName") == wanted.get("storageClassName")
         and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
         and parse_quantity(has, "storage") >= parse_quantity(size, "storage")
     )
+
+
+def _is_free_for(claim: Object, promised: Object | None) -> bool:
+    named = claim["metadata"].get("name"), namespace_of(claim)
+    return not promised or (promised.get("name"), promised.get("namespace")) == named
 
 
 def _size(volume: Object) -> float:

@@ -1,0 +1,1 @@
+"""What pods claim beside room on a node: volumes and devices."""
