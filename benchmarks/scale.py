@@ -1,8 +1,8 @@
 """Many node agents on one master: how much later than its ten seconds a task ends, when every slot
 is taken (the paper's 5.5.6, figure 5.10).
 
-    python benchmarks/scale.py [--nodes 1000 10000 50000] [--frameworks 200] [--plot F.svg]
-        [--keep RESULTS.json] [--table] [--virtual]
+    python benchmarks/scale.py [--nodes 1000 10000 50000] [--frameworks 200] [--interval 0]
+        [--plot F.svg] [--keep RESULTS.json] [--table] [--virtual]
 
 A master in a process of its own, with its store in SQLite on the disk, and real connections: node
 agents share some, every framework has its own, at most 500 in all. The other end of all of them is
@@ -12,6 +12,8 @@ included, to the news of the end.
 
 With `--virtual` there are no sockets, and time is the CPU time of the master (`scale_virtual.py`):
 the figures of a master with a core of its own, on a machine that has none to spare.
+
+`--interval` is the master's `--allocation-interval`: offers are made together so often.
 
 `--keep` adds the results to a file; whatever it has of other sizes is drawn and tabled too.
 `--table` prints the rows of the table in `docs/performance.md`.
@@ -71,11 +73,13 @@ class RealMaster(NamedTuple):
 
 
 @contextmanager
-def real_master(folder: Path) -> Iterator[RealMaster]:
+def real_master(folder: Path, interval_s: float) -> Iterator[RealMaster]:
     """A master of its own, as it ships."""
     directory = FolderDirectory(folder)
     directory.create()
-    options = MasterOptions(folder=str(folder), agent_timeout_s=LEASE_S)
+    options = MasterOptions(
+        folder=str(folder), agent_timeout_s=LEASE_S, allocation_interval_s=interval_s
+    )
     text = msgspec.json.encode(options).decode()
     command = [sys.executable, "-m", "murmuration.runtime.master.process", text]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -117,16 +121,20 @@ def run_load(master: RealMaster, load: Load) -> tuple[Outcome, float, float]:
         process.wait()
 
 
-def measure(nodes: int, frameworks: int, probes: int, seed: int) -> Results:
+def measure(nodes: int, frameworks: int, probes: int, seed: int, interval_s: float) -> Results:
     connections = min(CONNECTIONS, nodes)
     load = Load(nodes, connections, frameworks, probes, seed, LEASE_S / 12)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as base, real_master(Path(base) / "cluster") as master:
+    with (
+        tempfile.TemporaryDirectory() as base,
+        real_master(Path(base) / "cluster", interval_s) as master,
+    ):
         outcome, cpu_s, seconds = run_load(master, load)
         memory_gb = peak_gb(master.pid)
     assert not outcome.lost, f"{outcome.lost} tasks were lost"
     return {
         "nodes": nodes,
+        "interval_s": interval_s,
         "connections": connections + frameworks,
         "median_s": statistics.median(outcome.delays_s),
         "largest_s": max(outcome.delays_s),
@@ -164,16 +172,19 @@ def keep(results: list[Results], path: Path | None) -> list[Results]:
 
 
 def draw(results: list[Results], path: Path) -> None:
-    xs = [each["nodes"] for each in results]
-    series = (
-        Series("median", xs, [each["median_s"] for each in results], markers=True),
-        Series("largest", xs, [each["largest_s"] for each in results], markers=True, dotted=True),
-    )
+    series = []
+    for is_virtual, of in ((False, ""), (True, ", a core of its own, no sockets")):
+        some = [each for each in results if ("virtual" in each) == is_virtual]
+        xs = [each["nodes"] for each in some]
+        for name, is_dotted in (("median", False), ("largest", True)):
+            ys = [each[f"{name}_s"] for each in some]
+            if ys:
+                series.append(Series(f"{name}{of}", xs, ys, markers=True, dotted=is_dotted))
     chart = Chart(
         "Extra delay of a task of ten seconds",
         "node agents, every slot taken",
         "seconds",
-        series,
+        tuple(series),
         x_log=True,
         y_log=True,
         lines=(("the paper, at most", PAPER_S), ("goal", GOAL_S)),
@@ -198,6 +209,7 @@ def main() -> None:
     parser.add_argument("--frameworks", type=int, default=200)
     parser.add_argument("--probes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--interval", type=float, default=0.0)
     parser.add_argument("--virtual", action="store_true")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--table", action="store_true")
@@ -208,7 +220,9 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f}; {how}")
     for nodes in options.nodes:
         run = scale_virtual.measure if options.virtual else measure
-        results.append(run(nodes, options.frameworks, options.probes, options.seed))
+        results.append(
+            run(nodes, options.frameworks, options.probes, options.seed, options.interval)
+        )
         gc.collect()
         tell(results[-1])
     results = keep(results, options.keep)

@@ -27,6 +27,7 @@ import numpy as np
 
 from murmuration.base.resources import Resources
 from murmuration.placement.registry import resolve
+from murmuration.runtime.master.process import examine_rarely
 from murmuration.runtime.master.vetting import find_fault, tidy
 from murmuration.runtime.net.wire import decode, encode
 from murmuration.runtime.store.interface import Entry
@@ -78,13 +79,15 @@ def clock_cost_s() -> float:
 class Paced:
     """A master whose CPU time is the time."""
 
-    def __init__(self, folder: Path, nodes: int, frameworks: int, seed: int) -> None:
+    def __init__(
+        self, folder: Path, nodes: int, frameworks: int, seed: int, interval_s: float
+    ) -> None:
         self.now, self.cpu_s = 0.0, 0.0
         self.rng = np.random.default_rng(seed)
         settings = CentralSettings(
             Resources(),
             resolve("first-fit"),
-            Rules(timeout_s=5.0, revoke_after_s=10.0),
+            Rules(period_s=interval_s, timeout_s=5.0, revoke_after_s=10.0),
             agent_timeout_s=LEASE_S,
             margin_s=60.0,
         )
@@ -252,9 +255,12 @@ class Paced:
         return [self.ended[name] - at - PROBE_S for name, at in began.items()]
 
 
-def measure(nodes: int, frameworks: int, probes: int, seed: int) -> dict[str, float]:
+def measure(
+    nodes: int, frameworks: int, probes: int, seed: int, interval_s: float
+) -> dict[str, float]:
+    examine_rarely()
     with tempfile.TemporaryDirectory() as folder:
-        paced = Paced(Path(folder), nodes, frameworks, seed)
+        paced = Paced(Path(folder), nodes, frameworks, seed, interval_s)
         wall = time.monotonic()
         paced.fill()
         launched, began, cpu_s = paced.launched, paced.now, paced.cpu_s
@@ -265,6 +271,8 @@ def measure(nodes: int, frameworks: int, probes: int, seed: int) -> dict[str, fl
         memory_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         result = {
             "nodes": nodes,
+            "interval_s": interval_s,
+            "virtual": 1.0,
             "median_s": statistics.median(delays),
             "largest_s": max(delays),
             "tasks_per_s": rate,

@@ -124,5 +124,5 @@ def test_without_the_library_the_command_says_what_to_install(tmp_path: Path) ->
         check=False,
         env={"PYTHONPATH": ":".join(sys.path), "PATH": str(shutil.which("env"))},
     )
-    assert ran.returncode == 2 and "pip install 'murmuration[hosts]'" in ran.stderr
+    assert ran.returncode == 2 and "pip install '.[hosts]'" in ran.stderr
     assert not (tmp_path / "ca").exists()

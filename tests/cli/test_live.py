@@ -114,6 +114,13 @@ def test_every_listing_is_one_json_document(live: Murmur, command: tuple[str, ..
     assert json.loads(live(*command, "--json").out)
 
 
+def test_the_status_says_how_nodes_run_tasks(live: Murmur, tmp_path: Path) -> None:
+    """And a job can ask for nodes that run it in containers, of which there are none here."""
+    assert "isolation = process" in live("status").out
+    (tmp_path / "boxed.toml").write_text('constraints = ["isolation = runc"]\n' + HELLO)
+    assert "isolation" in live("run", "--dry-run", "boxed.toml").out
+
+
 def test_the_exit_code_of_a_job_is_that_of_wait(live: Murmur, tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text('name = "bad"\ncommand = ["sh", "-c", "exit 9"]\n')
     answer = live("run", "bad.toml", "--wait")

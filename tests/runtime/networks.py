@@ -14,7 +14,7 @@ CLONE_NEWNET = 0x40000000
 
 
 class Host:
-    """A network namespace with one link to a bridge, which can be cut."""
+    """A network namespace with one link to a bridge, which can be cut or made slow."""
 
     def __init__(self, number: int, network: str) -> None:
         self.address, self._link = f"{network}.{number}", f"host{number}"
@@ -35,8 +35,18 @@ class Host:
     def cut(self) -> None:
         run("ip", "link", "set", self._link, "down")
 
+    def slow(self, kilobits: int) -> None:
+        """So much per second both ways, and a queue of a second before that."""
+        shape = ["root", "tbf", "rate", f"{kilobits}kbit", "burst", "16kb", "latency", "1s"]
+        run("tc", "qdisc", "replace", "dev", self._link, *shape)
+        run(*self.prefix, "tc", "qdisc", "replace", "dev", "eth0", *shape)
+
     def heal(self) -> None:
+        """Neither cut nor slow."""
         run("ip", "link", "set", self._link, "up")
+        for prefix, link in (([], self._link), (self.prefix, "eth0")):
+            words = [*prefix, "tc", "qdisc", "delete", "dev", link, "root"]
+            subprocess.run(words, check=False, capture_output=True)
 
     def end(self) -> None:
         self._holder.kill()

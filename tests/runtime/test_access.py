@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from tests.runtime.clusters import LiveCluster, live_cluster, until
@@ -23,6 +24,7 @@ from murmuration.runtime.master.api import ROUTES
 from murmuration.runtime.master.front.routes import FRONT_ROUTES
 from murmuration.runtime.net.callers import Caller, check_role
 from murmuration.runtime.net.directory import FolderDirectory
+from murmuration.schedulers.central.messages import Order
 
 SECRET = "swordfish-4711"
 
@@ -332,3 +334,20 @@ def test_a_token_leaves_this_host_only_by_tls(users: Users, tmp_path: Path) -> N
     loose.chmod(0o644)
     with pytest.raises(InputError, match="expected mode 600"):
         ApiClient(tmp_path, Reach(("127.0.0.1:1",), loose))
+
+
+def test_the_network_of_a_node_is_for_operators(users: Users) -> None:
+    """What listens on a node's loopback trusts everybody there. Neither a job nor a scheduler of a
+    user without that role gets in."""
+    job = {"name": "inside", "command": ["true"], "network": "host"}
+    with pytest.raises(AnswerError, match="network: expected an operator for 'host', got anna"):
+        users.client("anna").post("jobs", body=job)
+    users.client("olga").post("jobs", body={**job, "name": "by-olga"})
+    users.issue("sly", "submitter")
+    with SharedStateScheduler("sly", _folder_of(users, "sly")) as scheduler:
+        node = scheduler.sync().names[0]
+        task = scheduler.new_task("t", node, ["true"], {"cpu": 0.1})
+        assert isinstance(task.payload, Order)
+        inside = msgspec.structs.replace(task.payload, host_network=True)
+        with pytest.raises(ConnectionError):
+            scheduler.commit([msgspec.structs.replace(task, payload=inside)])

@@ -128,8 +128,9 @@ def test_a_cluster_of_one_host_moves_to_etcd(tmp_path: Path, members: Members) -
     with live_cluster(tmp_path / "one", agents=1) as cluster:
         cluster.submit("done", "true")
         cluster.wait("done")
-        made = murmur_store("backup", str(tmp_path / "b.db"), "--dir", str(tmp_path / "one"))
-        assert made.exit_code == 0
+    # A master answers from memory, moments before the disk has it; one that has ended left it all.
+    made = murmur_store("backup", str(tmp_path / "b.db"), "--dir", str(tmp_path / "one"))
+    assert made.exit_code == 0
     url = ("--store", members.url, "--cluster", "moved")
     assert murmur_store("restore", str(tmp_path / "b.db"), *url).exit_code == 0
     store = EtcdStore(members.client(), "moved")

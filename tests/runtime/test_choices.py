@@ -31,6 +31,15 @@ def test_a_policy_of_ones_own_runs_live_and_replays(tmp_path: Path) -> None:
         assert replay_log(cluster.folder).agrees
 
 
+def test_offers_are_made_together_where_an_operator_says_so(tmp_path: Path) -> None:
+    """Slices of several nodes come in one offer, once in an interval, and tasks run as ever."""
+    rules = live_settings(MasterOptions(folder="", allocation_interval_s=0.5))[0].rules
+    assert rules.period_s == 0.5
+    with live_cluster(tmp_path / "c", 2, scheduler="offers", allocation_interval_s=0.1) as cluster:
+        cluster.submit("shared", "true", count=4)
+        assert cluster.wait("shared")["code"] == 0
+
+
 def test_sharing_by_offers(tmp_path: Path) -> None:
     with live_cluster(tmp_path / "c", scheduler="offers", placement="best-fit") as cluster:
         cluster.submit("batch", "true", count=40)

@@ -257,7 +257,7 @@ def find_references(node: Any) -> list[str]:
         ("GET", "/v1/jobs/nobody", b"", 404, "no job 'nobody'"),
         ("GET", "/v1/tasks/..%2F..%2Fetc%2Fpasswd/output", b"", 404, "no task"),
         ("GET", "/v1/tasks/hello.99/output", b"", 404, "tasks 0 to"),
-        ("GET", "/v1/tasks/hello.0/output?stream=../x", b"", 400, "stdout or stderr"),
+        ("GET", "/v1/tasks/hello.0/output?stream=../x", b"", 400, "stdout, stderr or health"),
         ("GET", "/v1/tasks/hello.0/output?offset=-1", b"", 400, "offset"),
         ("GET", "/v1/tasks/hello.0/output?run=999", b"", 404, "no output"),
         ("POST", "/v1/nodes/n9/drain", b"{}", 404, "no node"),

@@ -3,6 +3,7 @@ direction; and nothing of them stays when the task has ended."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
@@ -13,7 +14,9 @@ import struct
 import sys
 import termios
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +24,8 @@ from tests.runtime.clusters import LiveCluster, live_cluster, until
 from tests.runtime.networks import private_network
 
 from murmuration.runtime.client.requests import AnswerError
+from murmuration.runtime.net.wire import BeginSession
+from murmuration.runtime.node import beside
 from murmuration.runtime.node.isolation import container
 
 #: Namespaces and control groups of who asks.
@@ -256,3 +261,39 @@ def test_the_command_passes_a_terminal_on(cluster: LiveCluster) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os.close(keyboard)
     assert code == 9, shown
+
+
+class Quiet:
+    """A command beside a task that does nothing."""
+
+    def __init__(self, *_: object) -> None:
+        self.is_killed = False
+
+    def kill(self) -> None:
+        self.is_killed = True
+
+
+def test_nobody_keeps_the_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One user has half of the sessions at most; where all are taken, who comes with fewer gets one
+    of who has the most."""
+    monkeypatch.setattr(beside, "Companion", Quiet)
+
+    async def tell() -> None:
+        isolation = SimpleNamespace(enter=lambda *_: None)
+        sessions = beside.ExecSessions(isolation, lambda run: SimpleNamespace())  # type: ignore[arg-type,return-value]
+
+        def begin(user: str) -> str:
+            return sessions.begin(BeginSession("r", ("x",), 60.0, user=user)).error
+
+        half = beside.OF_USER_MAX
+        assert [begin("anna") for _ in range(half)] == [""] * half
+        assert begin("anna") == f"{half} commands of yours run beside tasks here already"
+        assert [begin("ben") for _ in range(half)] == [""] * half
+        assert [begin("carl") for _ in range(half)] == [""] * 10 + [
+            "32 commands run beside tasks here already"
+        ] * 6
+        held = Counter(each.user for each in sessions._sessions.values())
+        assert held == {"anna": 11, "ben": 11, "carl": 10}
+        sessions.close()
+
+    asyncio.run(tell())

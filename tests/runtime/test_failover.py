@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.authorities import TestAuthority
 from tests.runtime.clusters import until
 from tests.runtime.masters import ManyMasters, many_masters
 from tests.runtime.test_many import SMALL, WITNESS
 
 from murmuration.runtime.client.requests import ApiClient
+from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, put
+from murmuration.runtime.net.etcd_directory import EtcdDirectory
 
 KILLS = 10
+NO_CLIENT: Any = None
 
 
 def submit(cluster: ManyMasters, name: str, *command: str, **fields: Any) -> None:
@@ -175,3 +180,35 @@ def test_a_store_of_another_version_is_a_sentence(tmp_path: Path) -> None:
         assert cluster.parts[leader].wait() == 2
         assert "expected a store of version 3 or older, got 7" in cluster.log(leader)
         assert "Traceback" not in cluster.log(leader)
+
+
+def test_two_clusters_of_one_name_are_not_mixed(tmp_path: Path) -> None:
+    """A master with another token does not stand by for a cluster whose nodes would not trust it;
+    the cluster goes on."""
+    with many_masters(tmp_path, masters=2, agents=1) as cluster:
+        leader = cluster.leader
+        other = "m1" if leader == "m0" else "m0"
+        cluster.kill(other)
+        (cluster.folder / other / "token").write_text("that-of-another-cluster-in-this-etcd")
+        cluster.start(other)
+        assert cluster.parts[other].wait() == 2
+        assert "etcd has another cluster named 'murmuration'" in cluster.log(other)
+        assert "Traceback" not in cluster.log(other)
+        submit(cluster, "on", "true")
+        cluster.wait("on")
+
+
+def test_clusters_are_told_apart_by_whom_they_trust(tmp_path: Path) -> None:
+    """By their authority where there are certificates, whatever tokens lie in the folders."""
+
+    def digest(name: str, authority: TestAuthority | None, token: str) -> str:
+        FolderDirectory(tmp_path / name).create(token)
+        if authority is not None:
+            shutil.copytree(authority.issue(name, "master"), tmp_path / name / "tls")
+        return EtcdDirectory(tmp_path / name, NO_CLIENT, "c", 3)._digest()
+
+    ours, theirs = TestAuthority(tmp_path / "ours"), TestAuthority(tmp_path / "theirs")
+    token, another = "a" * 40, "b" * 40
+    assert digest("m1", ours, token) == digest("m2", ours, another) != digest("m3", theirs, token)
+    assert digest("m4", None, token) == digest("m5", None, token) != digest("m6", None, another)
+    assert token not in digest("m7", None, token)

@@ -4,14 +4,21 @@ masters: when the one that leads is gone, a scheduler goes on with the next."""
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.runtime.clusters import WAIT_S, live_cluster, until
 from tests.runtime.masters import many_masters
+from tests.schedulers.central.clusters import Cluster
 
 from murmuration import OfferScheduler, SharedStateScheduler
 from murmuration.base.errors import InputError
 from murmuration.runtime.client.line import MasterGoneError
+from murmuration.runtime.folder import write_private
+from murmuration.runtime.master.peers import STRANGERS_MAX, Peers
+from murmuration.runtime.net.callers import OWNER
+from murmuration.runtime.net.wire import Hello, HelloAnswer
 from murmuration.schedulers.offers.messages import ResourceOffer, StatusUpdate, Task
 
 SMALL: dict[str, str | float] = {"cpu": 0.1, "memory": "8Mi"}
@@ -79,16 +86,23 @@ class Steady(OfferScheduler):
         self.wanted = 2
 
 
-@pytest.mark.parametrize("secure", [False, True], ids=["clear", "encrypted"])
+@pytest.mark.parametrize("shown", ["token", "issued token", "certificate"])
 def test_a_scheduler_goes_on_with_the_next_master_without_dialling(
-    tmp_path: Path, secure: bool
+    tmp_path: Path, shown: str
 ) -> None:
+    """Whatever it shows of itself; a master that stands by cannot know issued tokens yet."""
+    secure = shown == "certificate"
     with many_masters(tmp_path, secure=secure, agent_timeout_s=60.0) as cluster:
         leader = cluster.leader
         standby = "m1" if leader == "m0" else "m0"
         ports = [cluster.options(name).agents_port for name in ("m0", "m1")]
         # A master's certificate is good for all; the folder of the standby has no leader in it.
         folder, masters = cluster.folder / standby, [f"127.0.0.1:{port}" for port in ports]
+        if shown == "issued token":
+            folder = tmp_path / "hers"
+            folder.mkdir(mode=0o700)
+            order = {"name": "hers", "role": "submitter", "user": "anna", "days": 1}
+            write_private(folder / "token", cluster.client.post("tokens", body=order)["token"])
         with (
             Steady("steady", folder, masters=masters) as offers,
             SharedStateScheduler("omega", folder, masters=masters) as omega,
@@ -111,3 +125,38 @@ def test_a_scheduler_goes_on_with_the_next_master_without_dialling(
             kept = omega.new_task("kept", omega.sync().names[0], ["true"], SMALL)
             assert omega.commit([kept]).accepted == ("kept",)
             assert str(omega.wait_for(["kept"], WAIT_S)["kept"].status) == "finished"
+
+
+class Listener:
+    """The other side of a connection that nobody reads."""
+
+    def __init__(self) -> None:
+        self.answers: list[HelloAnswer] = []
+        self.is_aborted = False
+
+    def answer(self, message: HelloAnswer, node: str, request: int) -> None:
+        self.answers.append(message)
+
+    def identify(self) -> None:
+        return None
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    close = abort
+
+
+def test_few_of_those_that_nobody_knows_may_wait_at_a_standby() -> None:
+    """Their tokens may be good or not: the oldest makes room, and those that are known stay."""
+    keeper = SimpleNamespace(find=lambda token: OWNER if token == b"good" else None)
+    peers = Peers(Cluster().master, Any, Any, keeper, Any)  # type: ignore[arg-type]
+    known, *strangers = (Listener() for _ in range(STRANGERS_MAX + 6))
+    peers._greet(known, Hello("good", "agent", "", waits=True), 1)  # type: ignore[arg-type]
+    for each in strangers:
+        hello = Hello("whatever", "scheduler", "s", waits=True)
+        peers._greet(each, hello, 1)  # type: ignore[arg-type]
+    assert [each.is_aborted for each in strangers] == [True] * 5 + [False] * STRANGERS_MAX
+    assert not known.is_aborted and known.answers[0].is_standby
+    agent = Listener()
+    peers._greet(agent, Hello("bad", "agent", "", waits=True), 1)  # type: ignore[arg-type]
+    assert agent.is_aborted and "token" in agent.answers[0].error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from contextlib import closing
 from pathlib import Path
 
 from tests.runtime.clusters import until
@@ -18,10 +19,11 @@ def find_leader(etcd: Members, but: int = -1) -> int:
     """The member that leads, as the members say; not this one."""
 
     def is_leading(address: Address) -> bool:
-        connection = http.client.HTTPConnection(address.host, address.port, timeout=5.0)
-        connection.request("POST", "/v3/maintenance/status", b"{}")
-        status = json.loads(connection.getresponse().read())
-        connection.close()
+        with closing(
+            http.client.HTTPConnection(address.host, address.port, timeout=5.0)
+        ) as connection:
+            connection.request("POST", "/v3/maintenance/status", b"{}")
+            status = json.loads(connection.getresponse().read())
         return bool(status["leader"] == status["header"]["member_id"])
 
     def leading() -> list[int]:

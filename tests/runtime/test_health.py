@@ -71,8 +71,13 @@ def test_a_command_in_the_isolation_of_the_task(cluster: LiveCluster) -> None:
     cluster.submit("one", "sh", "-c", script, kind="service", health=check, restart=RESTART)
     healthy(cluster, "one")
     enter(cluster, "one.0", "rm", "ok")
-    assert unhealthy(cluster, "one").startswith("unhealthy: the check ended with code 3: ")
+    assert unhealthy(cluster, "one") == "unhealthy: the check ended with code 3"
     assert healthy(cluster, "one")["run"] == 2
+    # What it wrote is for those who may read the task's output, and nowhere else.
+    asked = {"stream": "health", "number": 1}
+    assert "No such file" in cluster.client.get("tasks", "one.0", "output", **asked)["text"]
+    assert "No such file" not in str(cluster.client.get("events"))
+    assert "No such file" not in str(cluster.client.get("tasks", job="one"))
     cluster.client.delete("jobs", "one")
 
 

@@ -57,5 +57,58 @@ def test_the_host_of_a_node_is_cut_off(tmp_path: Path, hosts: dict[str, Host]) -
         hosts["n0"].cut()
         until(lambda: {row["node"] for row in cluster.running("web", 4)} == {"n1"})
         hosts["n0"].heal()
-        until(lambda: {n["state"] for n in cluster.client.get("nodes")["nodes"]} == {"up"})
+        until(lambda: [n["state"] for n in cluster.client.get("nodes")["nodes"]] == ["up"] * 2)
+        assert not (tmp_path / "seen" / "twice").exists()
+
+
+def test_the_link_of_a_node_is_slow(tmp_path: Path, hosts: dict[str, Host]) -> None:
+    """A few kilobytes a second, all of them taken by an output that somebody reads: heartbeats come
+    through, nothing is moved, and the output is whole."""
+    if shutil.which("tc") is None:
+        pytest.skip("slow links need tc")
+    with many_masters(tmp_path, secure=True, hosts=hosts, agent_timeout_s=60.0) as cluster:
+        start_services(cluster, tmp_path / "seen")
+        submit(cluster, "loud", "sh", "-c", "seq 100000", constraints=["host = h0"])
+        cluster.wait("loud")
+        before = {(row["task"], row["run"], row["node"]) for row in cluster.running("web", 4)}
+        hosts["n0"].slow(256)
+        text, at = "", 0
+        while not text.endswith("100000\n"):
+            part = cluster.client.get("tasks", "loud.0", "output", offset=at)
+            text, at = text + part["text"], part["next"]
+        assert text == "".join(f"{k}\n" for k in range(1, 100_001))
+        submit(cluster, "there", "true", constraints=["host = h0"])
+        cluster.wait("there")
+        hosts["n0"].heal()
+        after = {(row["task"], row["run"], row["node"]) for row in cluster.running("web", 4)}
+        assert after == before and not (tmp_path / "seen" / "twice").exists()
+
+
+def test_half_of_the_nodes_are_cut_off(tmp_path: Path) -> None:
+    """Both at once, from the master and from each other: the other half takes their tasks over when
+    their leases have ended, and not before; healed, all four serve again."""
+    if os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root, nsenter and ip")
+    nodes = [f"n{k}" for k in range(4)]
+    with (
+        joined_hosts(("m0", *nodes)) as hosts,
+        many_masters(
+            tmp_path, masters=1, agents=4, secure=True, hosts=hosts, agent_timeout_s=LEASE_S
+        ) as cluster,
+    ):
+        until(lambda: len(cluster.client.get("nodes")["nodes"]) == 4)
+        (tmp_path / "seen").mkdir()
+        words = ("sh", "-c", WITNESS, "sh", str(tmp_path / "seen"))
+        submit(cluster, "web", *words, kind="service", count=8, spread="node")
+        assert {row["node"] for row in cluster.running("web", 8)} == set(nodes)
+        for name in nodes[:2]:
+            hosts[name].cut()
+        until(lambda: {row["node"] for row in cluster.running("web", 8)} == set(nodes[2:]))
+        submit(cluster, "meanwhile", "true", count=4)
+        cluster.wait("meanwhile")
+        for name in nodes[:2]:
+            hosts[name].heal()
+        until(lambda: [n["state"] for n in cluster.client.get("nodes")["nodes"]] == ["up"] * 4)
+        submit(cluster, "after", "sleep", "100000", kind="service", count=4, spread="node")
+        assert {row["node"] for row in cluster.running("after", 4)} == set(nodes)
         assert not (tmp_path / "seen" / "twice").exists()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.runtime.clusters import CPU, LiveCluster, live_cluster
 
 from murmuration.runtime.master import vetting
+from murmuration.runtime.master.peers import ReadPace
 from murmuration.runtime.net.directory import FolderDirectory
 from murmuration.runtime.net.sockets import connect
 from murmuration.runtime.net.transport import Connection
@@ -149,3 +150,18 @@ def test_whatever_an_end_says_can_be_shown(reason: str, code: int | None) -> Non
     assert (shown.code is None) == (code is None)
     if reason.isprintable() and len(reason) <= vetting.REASON_MAX:
         assert shown.reason == reason
+
+
+def test_outputs_are_read_as_fast_as_a_link_carries_them() -> None:
+    """A link of 32 KiB a second: within a few parts each comes in about a second; a quick one soon
+    brings a whole mebibyte at once."""
+
+    async def settle(bytes_per_s: float) -> int:
+        pace = ReadPace()
+        for _ in range(20):
+            pace.note(pace.size / bytes_per_s)
+        return pace.size
+
+    assert asyncio.run(settle(32 * 2**10)) in (2**14, 2**15)
+    assert asyncio.run(settle(1e9)) == 2**20
+    assert asyncio.run(settle(1.0)) == 2**13

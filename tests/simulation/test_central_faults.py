@@ -22,6 +22,7 @@ from murmuration.schedulers.central.master import CentralMaster, CentralSettings
 from murmuration.schedulers.central.messages import EndRecorded, KillJob, Launch, Recover
 from murmuration.schedulers.central.node_agent import CentralNodeAgent
 from murmuration.schedulers.offers.messages import MASTER
+from murmuration.schedulers.queues.discipline import QueueSettings
 from murmuration.simulation.messages.central import (
     WRITE_S,
     CentralCluster,
@@ -123,6 +124,37 @@ def test_orders_under_way_when_a_connection_breaks(seed: int, late: float) -> No
                 driver.at(at + float(later), cluster.connections.break_all, name)
     driver.run(150.0)
     driver.finish()
+
+
+@pytest.mark.parametrize("late", [0.0, 1.0])
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_suspensions_under_way_when_a_connection_breaks(seed: int, late: float) -> None:
+    """Jobs of high priority come and go on full nodes, and connections break just then: what is to
+    stand still or to go on is told the agent when it has joined again."""
+    rng = generator(seed, "suspensions")
+    settings = CentralSettings(
+        Resources(),
+        resolve("first-fit"),
+        agent_timeout_s=10.0,
+        margin_s=2.0,
+        queue_settings=QueueSettings(preempt="suspend"),
+    )
+    nodes = {f"n{k}": {"cpu": 1_000_000, "memory": 8 * 10**9} for k in range(3)}
+    cluster = CentralCluster(settings, nodes, seed, rng, FaultSettings(late=late, end_s=120.0))
+    driver = cluster.driver
+    driver.checkers += [check(cluster) for check in CHECKERS]
+    low = JobSpec(name="low", command=["x"], count=3, resources={"cpu": 0.9})
+    driver.at(1.0, cluster.submit_surely, low, 60.0)
+    for k in range(6):
+        at, lasts_s = 15.0 + 16.0 * k, 8.0
+        high = JobSpec(name=f"high-{k}", command=["x"], count=3, resources={"cpu": 0.9}, priority=5)
+        driver.at(at, cluster.submit, high, lasts_s)
+        for name in nodes:
+            for later in (0.08 * rng.random(), lasts_s + 0.4 * rng.random()):
+                driver.at(at + float(later), cluster.connections.break_all, name)
+    driver.run(250.0)
+    driver.finish()
+    assert cluster.preempted > 3
 
 
 class Digest(Checker):

@@ -6,3 +6,5 @@ from __future__ import annotations
 #: Containers where they work and plain processes elsewhere, or one of the two.
 AUTO, PROCESS, RUNC = "auto", "process", "runc"
 ISOLATIONS = (AUTO, PROCESS, RUNC)
+#: The attribute of a node that says which one it uses.
+ISOLATION = "isolation"

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from murmuration.base.resources import Resources
-from murmuration.runtime.options import AgentOptions, MasterOptions
+from murmuration.base.resources import Resources, parse_quantity
+from murmuration.runtime.options import AgentOptions, MasterOptions, NodeVolume
 from murmuration.runtime.supervisor import Parts
 
 #: Of the host's memory, what the nodes have together unless it is said.
@@ -37,7 +37,7 @@ def local_parts(
     agents: int,
     amounts: Mapping[str, int],
     attributes: Mapping[str, str | float],
-    volumes: Mapping[str, tuple[str, bool]] | None = None,
+    volumes: Mapping[str, NodeVolume] | None = None,
     images: Mapping[str, str] | None = None,
 ) -> Parts:
     """A master and so many node agents, all alike but for their name."""
@@ -53,6 +53,7 @@ def local_parts(
                 isolation=master.isolation,
                 volumes=dict(volumes or {}),
                 images=dict(images or {}),
+                disk_bytes_max=int(parse_quantity(master.disk_max or 0, "--disk-max")),
                 log_format=master.log_format,
             )
             for name in names

@@ -6,11 +6,14 @@ from __future__ import annotations
 import msgspec
 
 from murmuration.runtime.isolations import AUTO
+from murmuration.workload.job_spec import DISK
 
 #: How long an authority and a certificate are valid if nobody says otherwise, and at most.
 AUTHORITY_DAYS, CERTIFICATE_DAYS, DAYS_MAX = 3650, 365, 36500
 #: What unpacked images may take on disk before those that nobody uses make room.
 IMAGE_BYTES = 20 * 2**30
+#: What the folders of runs that have ended may take before the oldest are removed.
+KEPT_BYTES = 20 * 2**30
 #: Lines of a part's log for people, or for programs.
 LOG_FORMATS = TEXT_LINES, JSON_LINES = ("text", "json")
 
@@ -30,6 +33,8 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     queue: str = ""
     #: Settings of the queue by the keys of a scenario: `scheduler.queue_settings.preempt=requeue`.
     settings: list[str] = []
+    #: Offers are made together so often; 0: each as soon as there is something to offer.
+    allocation_interval_s: float = 0.0
     resources: list[str] = []
     seed: int = 1
     agent_timeout_s: float = 60.0
@@ -46,7 +51,19 @@ class MasterOptions(msgspec.Struct, kw_only=True):
     leader_timeout_s: int = 3
     #: Requests per second that each user may make of the API.
     rate_limit: float = 100.0
+    #: What a task may have on disk if its job says nothing, and the most that a job may say.
+    disk: str = DISK
+    disk_max: str = ""
     log_format: str = TEXT_LINES
+
+
+class NodeVolume(msgspec.Struct, frozen=True):
+    """A folder of a node that tasks may use."""
+
+    path: str
+    is_read_only: bool = False
+    #: Tasks act in it as the account of their user on the node, if it has one.
+    is_by_account: bool = False
 
 
 class EmulatedNode(msgspec.Struct):
@@ -70,11 +87,15 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     join: list[str] = []
     #: A file with the cluster's token; without it the token is in the folder.
     token_file: str = ""
-    #: Folders of the node that tasks may use, by name: the path, and whether it is only read.
-    volumes: dict[str, tuple[str, bool]] = {}
+    #: Folders of the node that tasks may use, by name.
+    volumes: dict[str, NodeVolume] = {}
     #: Images that tasks may have as their root, by name, and what those unpacked may take on disk.
     images: dict[str, str] = {}
     image_bytes_max: int = IMAGE_BYTES
+    #: The most that a task may have on disk, whoever ordered it; 0 is no bound.
+    disk_bytes_max: int = 0
+    #: What folders of runs that have ended may take on disk.
+    kept_bytes_max: int = KEPT_BYTES
     #: These node agents instead, all on one connection.
     emulated: list[EmulatedNode] = []
     log_format: str = TEXT_LINES

@@ -25,6 +25,8 @@ from murmuration.workload.service_spec import (
 )
 
 COUNT_MAX = 100_000
+#: What a task may have on disk where neither its job nor an operator says how much.
+DISK, DISK_MAX = "10Gi", 2**53
 GRACE_S, GRACE_MAX_S = 5.0, 3600.0
 TASK = re.compile(r"(.+)(?:\.([0-9]{1,9})|\[([0-9]{1,9})\])")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
@@ -86,8 +88,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ports: list[int] = []
     #: In a container: a network of its own with a way out, or the node's.
     network: Literal["own", "host"] = "own"
-    #: What a task may have on disk; 0 is no bound.
-    disk: str | int | float = "10Gi"
+    #: What a task may have on disk; 0 is no bound. Unless it is said, what the operator has set.
+    disk: str | int | float = ""
     #: A task that runs longer is ended; backfilling plans with it.
     time_limit_s: float | None = None
     #: What a task that is told to stop (SIGTERM) has until it is killed (SIGKILL).
@@ -222,7 +224,8 @@ def _find_errors(spec: JobSpec) -> Any:
             "grace_s", f"expected seconds from 0 to {GRACE_MAX_S:g}, got {spec.grace_s:g}"
         )
     try:
-        parse_quantity(spec.disk, "disk")
+        if parse_quantity(spec.disk or 0, "disk") > DISK_MAX:
+            yield FieldError("disk", f"expected at most {DISK_MAX} bytes, got {spec.disk!r}")
     except InputError as error:
         yield FieldError("disk", str(error).removeprefix("disk: "))
     yield from _restart_problems(spec.restart)

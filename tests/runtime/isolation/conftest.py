@@ -83,7 +83,7 @@ def until(holds: Callable[[], bool], seconds: float = LIMIT_S) -> None:
 
 
 def left_behind(base: Path) -> list[str]:
-    """Processes, mounts and control groups of the tasks in a folder."""
+    """Processes, mounts, loop devices and control groups of the tasks in a folder."""
     marks = [(processes.mark(folder), container.group_name(folder)) for folder in base.iterdir()]
     pids = [
         pid
@@ -94,11 +94,21 @@ def left_behind(base: Path) -> list[str]:
     mounts = [
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(base) in line
     ]
+    mounts += [name for name in list_loop_files() if name.startswith(str(base))]
     names = {name for _, name in marks}
     groups = [
         place for place, below, _ in os.walk("/sys/fs/cgroup") for name in below if name in names
     ]
     return [f"process {pid}" for pid in pids + adopted] + mounts + groups + networks(base)
+
+
+def list_loop_files() -> list[str]:
+    """Files behind the node's loop devices."""
+    names = []
+    for place in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):
+            names.append(place.read_text().strip())
+    return names
 
 
 def networks(base: Path) -> list[str]:

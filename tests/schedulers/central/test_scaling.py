@@ -134,6 +134,21 @@ class Crashing(Cluster):
         return False
 
 
+def test_a_task_that_came_back_and_waits_is_not_forgotten_by_a_restart() -> None:
+    """On disk it has ended, taken away; the job's count alone says that it is wanted again."""
+    cluster = Crashing(nodes=1)
+    cluster.submit(spec(count=2, kind="service"))
+    cluster.tell(ScaleJob("job", 1))
+    cluster.end("job.1.1", code=143, status=Status.KILLED, reason=SCALED)
+    cluster.up.discard("job.1.1")
+    cluster.submit(spec("filler", count=1))
+    assert not sent(cluster.tell(ScaleJob("job", 2)), Launch)
+    cluster.crash()
+    assert cluster.job().open_tasks == 2
+    assert cluster.states()[1] is CentralTaskState.WAITING
+    assert [launch.run for launch in sent(cluster.end("filler.0.1"), Launch)] == ["job.1.2"]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_any_story_comes_to_the_count_that_was_asked_for_last(seed: int) -> None:
     """Scaled at random, with runs that end in any order and masters that crash: in the end there

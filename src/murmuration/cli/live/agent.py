@@ -38,6 +38,14 @@ from murmuration.cli.live.up import node_resources, parse_attributes
     show_default=True,
     help="What unpacked images may take on disk before unused ones are removed.",
 )
+@live.TASK_DISK_MAX
+@click.option(
+    "--output-room",
+    metavar="SIZE",
+    default="20Gi",
+    show_default=True,
+    help="What ended tasks may leave on disk before the oldest of it is removed.",
+)
 @click.option(
     "--join",
     multiple=True,
@@ -74,6 +82,8 @@ def agent(
     volumes: tuple[str, ...],
     images: tuple[str, ...],
     image_room: str,
+    disk_max: str,
+    output_room: str,
     join: tuple[str, ...],
     token_file: str,
     isolation: str,
@@ -111,6 +121,8 @@ def agent(
             volumes=folders,
             images=roots,
             image_bytes_max=int(parse_quantity(image_room, "--image-room")),
+            disk_bytes_max=int(parse_quantity(disk_max or 0, "--disk-max")),
+            kept_bytes_max=int(parse_quantity(output_room, "--output-room")),
             join=list(join),
             token_file=token_file,
             isolation=isolation,

@@ -15,9 +15,11 @@ from murmuration.base.errors import InputError
 from murmuration.cli import common
 from murmuration.runtime.isolations import ISOLATIONS
 from murmuration.runtime.options import LOG_FORMATS as FORMATS
+from murmuration.workload.job_spec import DISK
 
 if TYPE_CHECKING:
     from murmuration.runtime.client.requests import ApiClient
+    from murmuration.runtime.options import NodeVolume
 
 DIR = click.option(
     "--dir",
@@ -112,6 +114,19 @@ RATE_LIMIT = click.option(
     show_default=True,
     help="Requests per second that each user may make of the API.",
 )
+TASK_DISK = click.option(
+    "--disk",
+    metavar="SIZE",
+    default=DISK,
+    show_default=True,
+    help="What a task may have on disk if its job does not say.",
+)
+TASK_DISK_MAX = click.option(
+    "--disk-max",
+    metavar="SIZE",
+    default="",
+    help="The most that a task may have on disk, whatever its job says.",
+)
 LOG_FORMAT = click.option(
     "--log-format",
     type=click.Choice(FORMATS),
@@ -123,8 +138,9 @@ VOLUME = click.option(
     "--volume",
     "volumes",
     multiple=True,
-    metavar="NAME=PATH[:ro]",
-    help="A folder that tasks in containers may use by this name.",
+    metavar="NAME=PATH[:ro][:accounts]",
+    help="A folder that tasks in containers may use by this name; with accounts, as the account "
+    "of their user on the node.",
 )
 IMAGE = click.option(
     "--image",
@@ -162,32 +178,42 @@ _COLOURS = {
 }
 
 
-def parse_volumes(texts: Sequence[str]) -> dict[str, tuple[str, bool]]:
-    """Folders of this host by name; whether each is only read."""
+def check_size(text: str, flag: str) -> str:
+    """An amount of bytes, or none, that the option can have."""
+    from murmuration.base.resources import parse_quantity
+
+    parse_quantity(text or 0, flag)
+    return text
+
+
+def parse_volumes(texts: Sequence[str]) -> dict[str, NodeVolume]:
+    """Folders of this host by name."""
+    from murmuration.runtime.options import NodeVolume
     from murmuration.workload.service_spec import VOLUME as NAME
 
-    volumes: dict[str, tuple[str, bool]] = {}
+    volumes: dict[str, NodeVolume] = {}
     for text in texts:
         name, _, path = text.partition("=")
-        is_read = path.endswith(":ro")
-        place = Path(path.removesuffix(":ro"))
+        path, is_by_account = path.removesuffix(":accounts"), path.endswith(":accounts")
+        path, is_read = path.removesuffix(":ro"), path.endswith(":ro")
+        place = Path(path)
         if not NAME.fullmatch(name) or not path:
-            raise InputError(f"--volume: expected NAME=PATH or NAME=PATH:ro, got {text!r}")
+            raise InputError(f"--volume: expected NAME=PATH[:ro][:accounts], got {text!r}")
         if not place.is_absolute() or not place.is_dir():
             raise InputError(f"--volume: expected a folder by its whole path, got {str(place)!r}")
         if name in volumes:
             raise InputError(f"--volume: expected each name once, got {name!r} twice")
-        volumes[name] = str(place.resolve()), is_read
+        volumes[name] = NodeVolume(str(place.resolve()), is_read, is_by_account)
     return volumes
 
 
-def volume_attributes(volumes: dict[str, tuple[str, bool]]) -> dict[str, str | float]:
+def volume_attributes(volumes: dict[str, NodeVolume]) -> dict[str, str | float]:
     """What a node says of its volumes."""
     from murmuration.workload.service_spec import VOLUME_ATTRIBUTE
 
     return {
-        f"{VOLUME_ATTRIBUTE}{name}": "ro" if is_read else "rw"
-        for name, (_, is_read) in volumes.items()
+        f"{VOLUME_ATTRIBUTE}{name}": "ro" if volume.is_read_only else "rw"
+        for name, volume in volumes.items()
     }
 
 

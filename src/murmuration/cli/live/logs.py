@@ -24,6 +24,7 @@ FOLLOW_S = 0.2
 @click.argument("task")
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the task ends.")
 @click.option("--stderr", is_flag=True, help="Print standard error instead of standard output.")
+@click.option("--health", is_flag=True, help="Print what the last health check that failed wrote.")
 @click.option(
     "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each task."
 )
@@ -40,6 +41,7 @@ def logs(
     task: str,
     follow: bool,
     stderr: bool,
+    health: bool,
     tail: int | None,
     previous: bool,
     number: int | None,
@@ -59,7 +61,10 @@ def logs(
         raise InputError("--follow: expected without --previous and --run, whose runs have ended")
     if previous and number:
         raise InputError("--previous: expected without --run")
-    query: dict[str, object] = {"stream": "stderr" if stderr else "stdout"}
+    if health and (follow or stderr):
+        raise InputError("--health: expected without --stderr and --follow")
+    stream = "health" if health else "stderr" if stderr else "stdout"
+    query: dict[str, object] = {"stream": stream}
     query |= {"back": 1} if previous else {"number": number} if number else {}
     if follow:
         for text, _ in _parts(client, names[0], query, follow=True):

@@ -64,7 +64,17 @@ from murmuration.cli.live import common as live
     show_default=True,
     help="Seconds after which a leader that is gone is replaced.",
 )
+@click.option(
+    "--allocation-interval",
+    "allocation_interval_s",
+    type=click.FloatRange(0, 60),
+    default=0.0,
+    show_default=True,
+    help="Seconds between rounds of offers; 0: as soon as there is something to offer.",
+)
 @live.RATE_LIMIT
+@live.TASK_DISK
+@live.TASK_DISK_MAX
 @live.LOG_FORMAT
 @common.SEED
 def master(
@@ -84,7 +94,10 @@ def master(
     cluster: str,
     agents_port: int,
     leader_timeout_s: int,
+    allocation_interval_s: float,
     rate_limit: float,
+    disk: str,
+    disk_max: str,
     log_format: str,
     seed: int | None,
 ) -> None:
@@ -114,7 +127,10 @@ def master(
             cluster=cluster,
             agents_port=agents_port,
             leader_timeout_s=leader_timeout_s,
+            allocation_interval_s=allocation_interval_s,
             rate_limit=rate_limit,
+            disk=live.check_size(disk, "--disk"),
+            disk_max=live.check_size(disk_max, "--disk-max"),
             log_format=log_format,
             seed=1 if seed is None else seed,
         )

@@ -21,7 +21,7 @@ def status(folder: Path | None, as_json: bool) -> None:
         return
     click.echo(
         f"{cluster['api']}, up {live.duration(cluster['uptime_s'])}; {cluster['scheduler']} "
-        f"scheduling, {cluster['placement']}; isolation {cluster['isolation']}"
+        f"scheduling, {cluster['placement']}"
     )
     for what in ("jobs", "tasks"):
         counts = ", ".join(f"{count} {state}" for state, count in cluster[what].items())

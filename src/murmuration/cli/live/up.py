@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -51,6 +52,8 @@ from murmuration.cli.live import common as live
 @click.option("--isolation", default="auto", show_default=True, help=live.ISOLATION_HELP)
 @live.AGENT_TIMEOUT
 @live.RATE_LIMIT
+@live.TASK_DISK
+@live.TASK_DISK_MAX
 @live.LOG_FORMAT
 @common.with_options(common.SEED, common.JSON)
 def up(
@@ -72,6 +75,8 @@ def up(
     isolation: str,
     agent_timeout_s: float,
     rate_limit: float,
+    disk: str,
+    disk_max: str,
     log_format: str,
     seed: int | None,
     as_json: bool,
@@ -82,14 +87,9 @@ def up(
     """
     from murmuration.runtime import supervisor
     from murmuration.runtime.folder import find_folder
-    from murmuration.runtime.isolations import ISOLATIONS, PROCESS
     from murmuration.runtime.local import local_parts
     from murmuration.runtime.options import MasterOptions
 
-    if isolation not in ISOLATIONS:
-        from murmuration.base.errors import unknown
-
-        raise unknown("isolation", isolation, ISOLATIONS)
     place = find_folder(folder)
     amounts = node_resources(agents, cpu, memory, extra)
     folders = live.parse_volumes(volumes)
@@ -99,9 +99,7 @@ def up(
         **live.volume_attributes(folders),
         **live.image_attributes(roots),
     }
-    for flag, given in (("--volume", folders), ("--image", roots)):
-        if given and isolation == PROCESS:
-            raise InputError(f"{flag}: expected only with containers (--isolation runc)")
+    check_isolation(isolation, {"--volume": folders, "--image": roots})
     master = MasterOptions(
         folder=str(place),
         port=port,
@@ -115,6 +113,8 @@ def up(
         agent_timeout_s=agent_timeout_s,
         isolation=isolation,
         rate_limit=rate_limit,
+        disk=live.check_size(disk, "--disk"),
+        disk_max=live.check_size(disk_max, "--disk-max"),
         log_format=log_format,
     )
     parts = local_parts(master, agents, amounts, attributes, folders, roots)
@@ -122,6 +122,17 @@ def up(
         _print_ready(supervisor.start_detached(parts), place, agents, as_json)
     else:
         supervisor.run_attached(parts, lambda url: _print_ready(url, place, agents, as_json))
+
+
+def check_isolation(isolation: str, given: Mapping[str, object]) -> None:
+    """InputError if there is no such isolation, or what needs containers is given without."""
+    from murmuration.base.errors import unknown
+    from murmuration.runtime.isolations import ISOLATIONS, PROCESS
+
+    if isolation not in ISOLATIONS:
+        raise unknown("isolation", isolation, ISOLATIONS)
+    for flag in (flag for flag, value in given.items() if value and isolation == PROCESS):
+        raise InputError(f"{flag}: expected only with containers (--isolation runc)")
 
 
 def _print_ready(url: str, folder: Path, agents: int, as_json: bool) -> None:

@@ -138,6 +138,9 @@ def claim(event: SubmitJob, caller: Caller, master: CentralMaster) -> SubmitJob:
     user = event.spec.user or caller.user
     if not caller.owns(user):
         raise Refusal(403, f"user: expected {caller.user!r} or none, got {user!r}")
+    if event.spec.network == "host" and not caller.is_operator:
+        # On its loopback listens what trusts everybody on the host: an etcd, say.
+        raise Refusal(403, f"network: expected an operator for 'host', got {caller}")
     before = master.jobs.jobs.get(event.spec.name)
     if before is not None and not caller.owns(before.spec.user):
         raise Refusal(409, f"job {event.spec.name!r} is another user's; choose another name")

@@ -58,6 +58,7 @@ from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import ACTIVE
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.messages import Drain, KillJob, SubmitJob
+from murmuration.schedulers.central.orders import bound_disk
 from murmuration.schedulers.central.queue.bounds import explain_full
 from murmuration.schedulers.central.queue.dependencies import check_after
 from murmuration.workload.job_spec import FieldError, JobSpec, job_from_tables
@@ -109,7 +110,10 @@ class Api:
         reading: ReadModel,
         orders: Orders,
         clock: Callable[[], float] = time.time,
+        disk: tuple[str, str] = ("", ""),
     ) -> None:
+        #: What a task may have on disk if its job says nothing, and at most.
+        self._disk = disk
         self.master, self.reading, self._orders, self.now = master, reading, orders, clock
         self.log = reading.log
         #: Requests that were answered, by method and status.
@@ -172,6 +176,7 @@ class Api:
             spec = job_from_tables(msgspec.json.decode(body))
         except UNREADABLE as error:
             raise Refusal(400, f"expected a job as JSON: {error}") from error
+        spec = bound_disk(spec, *self._disk)
         event = SubmitJob(spec, _number(request, "duration_s", 0.0) or None)
         event = claim(event, caller_of(request), self.master)
         if request.query_params.get("dry_run") == "1":
@@ -239,8 +244,8 @@ class Api:
             run = self.reading.earlier_run(job, task, task.run - job.first_run - back)
         offset = int(_number(request, "offset", 0))
         stream = request.query_params.get("stream", "stdout")
-        if stream not in ("stdout", "stderr"):
-            raise Refusal(400, f"expected stream=stdout or stderr, got {stream[:20]!r}")
+        if stream not in ("stdout", "stderr", "health"):
+            raise Refusal(400, f"expected stream=stdout, stderr or health, got {stream[:20]!r}")
         if task.run == job.first_run:
             return reply(an.OutputAnswer(names["task"], 0, "", 0, bool(job.status)))
         # Asked before the file is read: what was written before an end is then not missed.
@@ -337,7 +342,7 @@ _TASK_QUERY = (
     ("limit", "so many rows at most"),
 )
 _OUTPUT_QUERY = (
-    ("stream", "stdout or stderr"),
+    ("stream", "stdout, stderr, or health: what the last check that failed wrote"),
     ("offset", "bytes to skip"),
     ("run", "an earlier run, by its number in the cluster"),
     ("number", "an earlier run, the first of the job is 1"),

@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from murmuration.runtime.master.access import caller_of
 from murmuration.runtime.master.answers import MoveAnswer, Submitted, render_explanation
 from murmuration.runtime.master.openapi import ApiRoute
 from murmuration.runtime.net.http import Refusal, decode_body, read_body, reply
@@ -138,7 +139,8 @@ async def begin_exec(api: Api, request: Request, names: dict[str, str]) -> Respo
         raise Refusal(409, f"{names['task']} is {task.state}; only a task that runs can be entered")
     run = f"{job.name}.{task.index}.{task.run}"
     size = read_size(order)
-    begin = BeginSession(run, tuple(words), order.timeout_s, order.input or size is not None, size)
+    takes_input, user = order.input or size is not None, caller_of(request).user
+    begin = BeginSession(run, tuple(words), order.timeout_s, takes_input, size, user)
     answer = await api.ask_node(task.node, begin)
     assert isinstance(answer, SessionBegun)
     if answer.error:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -73,6 +74,10 @@ FROM_AGENT, TO_AGENT = frozenset(get_args(FromAgent)), frozenset(get_args(ToAgen
 CERTIFIED = {"agent": ("agent", "master"), "scheduler": ("submitter", "operator", "master")}
 #: Connections without a hello; the oldest makes room for the next.
 STRANGERS_MAX = 64
+#: Bytes of an output that are asked for at once, at first and within bounds; what is quick, and
+#: what is slow.
+PART_FIRST, PART_MIN, PART_MAX = 2**16, 2**13, 2**20
+QUICK_S, SLOW_S = 0.1, 1.0
 
 log = logging.getLogger("murmuration.master")
 Tell = Callable[[Message], None]
@@ -93,6 +98,20 @@ class Peer:
     end: asyncio.TimerHandle | None = None
 
 
+class ReadPace:
+    """How much of an output is asked of a node at once: more while that comes quickly, less when it
+    does not."""
+
+    def __init__(self) -> None:
+        self.turn, self.size = asyncio.Lock(), PART_FIRST
+
+    def note(self, seconds: float) -> None:
+        if seconds < QUICK_S:
+            self.size = min(2 * self.size, PART_MAX)
+        elif seconds > SLOW_S:
+            self.size = max(self.size // 2, PART_MIN)
+
+
 class Peers:
     """All connections of a master. `tell` gives the master an event."""
 
@@ -111,13 +130,16 @@ class Peers:
         self._agents: dict[str, Connection] = {}
         self._sessions: dict[tuple[str, int], Connection] = {}
         self._frameworks: dict[str, Connection] = {}
+        #: How the outputs on each node are read.
+        self._paces: dict[str, ReadPace] = {}
         #: Schedulers that stand by for the one of their name, in the order in which they came.
         self._standbys: dict[str, deque[Connection]] = {}
         #: Whose the scheduler of each name is: its tasks are killed by that user alone.
         self._owners: dict[str, Caller] = {}
         self._strangers: dict[Connection, None] = {}
-        #: Those that wait until this master leads, and its term from then on.
-        self._waiting: dict[Connection, None] = {}
+        #: Those that wait until this master leads, whether nobody knows who they are, and its term
+        #: from then on.
+        self._waiting: dict[Connection, bool] = {}
         self._term: int | None = None
         self._api = ""
 
@@ -161,7 +183,7 @@ class Peers:
             and self._frameworks.get(peer.name) is connection
             and isinstance(message, FromFramework)
             and speaker_of(message) == peer.name
-            and _has_orders(message)
+            and _may_order(message, peer.caller)
         ):
             self._tell(message)
         else:
@@ -172,8 +194,9 @@ class Peers:
         identity = connection.identify()
         caller = self._find_caller(hello, identity)
         error = self._check_hello(hello, identity, caller)
-        if not error and self._term is None:
-            self._let_wait(connection, hello, request)
+        is_unknown = caller is None and identity is None
+        if self._term is None and (not error or (is_unknown and _may_be_issued(hello))):
+            self._let_wait(connection, hello, request, is_unknown)
             return
         waits = not error and hello.role == "scheduler" and hello.name in self._frameworks
         names = self._master.settings.resources.names
@@ -202,15 +225,23 @@ class Peers:
         left_s = token.issued_s + token.lasts_s - self._clock()
         return asyncio.get_running_loop().call_later(left_s, connection.abort)
 
-    def _let_wait(self, connection: Connection, hello: Hello, request: int) -> None:
-        """Keep a connection for the moment when this master leads: then nobody has to dial."""
+    def _let_wait(
+        self, connection: Connection, hello: Hello, request: int, is_unknown: bool
+    ) -> None:
+        """Keep a connection for the moment when this master leads: then nobody has to dial. Issued
+        tokens are in the store of who leads, so who shows one is unknown until then: a few of those
+        may wait, and the oldest makes room for the next."""
         if not hello.waits:
             error = "this master stands by for another one"
             connection.answer(HelloAnswer(error, is_standby=True), "", request)
             connection.close()
             return
         self._strangers.pop(connection, None)
-        self._waiting[connection] = None
+        self._waiting[connection] = is_unknown
+        unknown = [each for each, is_unknown in self._waiting.items() if is_unknown]
+        for each in unknown[:-STRANGERS_MAX]:
+            del self._waiting[each]
+            each.abort()
         connection.answer(HelloAnswer(is_standby=True), "", request)
 
     def _find_caller(self, hello: object, identity: Identity | None) -> Caller | None:
@@ -303,6 +334,7 @@ class Peers:
         self._meter.disconnect(node)
         if self._agents.get(node) is connection:
             del self._agents[node]
+            self._paces.pop(node, None)
 
     def _lose(self, connection: Connection) -> None:
         peer = connection.peer
@@ -364,8 +396,15 @@ class Peers:
             self._forget_session(connection, node)
 
     async def read_output(self, node: str, run: str, stream: str, offset: int, size: int) -> Output:
-        """A part of what a run has written, from the node it ran on."""
-        part = await self.ask(node, ReadOutput(run, stream, offset, size))
+        """A part of what a run has written, from the node it ran on. One part of a node at a time,
+        and as large as comes in a moment: its heartbeats share the link."""
+        pace = self._paces.setdefault(node, ReadPace())
+        async with pace.turn:
+            began, size = time.monotonic(), min(size, pace.size)
+            try:
+                part = await self.ask(node, ReadOutput(run, stream, offset, size))
+            finally:
+                pace.note(time.monotonic() - began)
         assert isinstance(part, Output)
         if part.error:
             raise Refusal(404, part.error)
@@ -390,6 +429,11 @@ def _is_to_agent(message: Message) -> TypeGuard[ToAgent]:
     return type(message) in TO_AGENT
 
 
+def _may_be_issued(hello: object) -> bool:
+    """Whether a hello may be that of a scheduler with a token of its own."""
+    return isinstance(hello, Hello) and hello.role == "scheduler" and bool(hello.token)
+
+
 def _check_name(identity: Identity | None, node: str) -> str:
     """A certificate speaks for the node of its name, and for those that are counted after it
     (`n1-1`, `n1-2` …)."""
@@ -400,11 +444,14 @@ def _check_name(identity: Identity | None, node: str) -> str:
     return f"expected a node named as the certificate of {identity}, got {node!r}"
 
 
-def _has_orders(message: Any) -> bool:
-    """Whether every task a scheduler wants to launch says what to run."""
+def _may_order(message: Any, caller: Caller) -> bool:
+    """Whether every task a scheduler wants to launch says what to run, and is its user's to run:
+    the network of a node is for operators."""
     for task in message.tasks if isinstance(message, ReplyToOffer | CommitTasks) else ():
         try:
-            msgspec.convert(task.payload, Order)
+            order = msgspec.convert(task.payload, Order)
         except msgspec.ValidationError:
+            return False
+        if order.host_network and not caller.is_operator:
             return False
     return True

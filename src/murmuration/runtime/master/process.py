@@ -44,6 +44,9 @@ from murmuration.schedulers.central.master import CentralMaster
 
 #: Hosts that stand for all addresses of this one.
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
+#: When the collector of cycles looks: at what is new, after so many objects more than went; at what
+#: it has seen once, after so many times; at everything, after so many of those.
+EXAMINE = (50_000, 20, 100)
 
 log = logging.getLogger("murmuration.master")
 
@@ -150,7 +153,8 @@ class MasterProcess:
             # Before it listens: what it starts from comes before anything that others say.
             driver.start(first)
         orders = Orders(driver.ask, notes.probe, peers.read_output, peers.ask, peers.list_connected)
-        api = Api(self._master, self._reading, orders, self._clock)
+        disk = self._options.disk, self._options.disk_max
+        api = Api(self._master, self._reading, orders, self._clock, disk)
         overview = Overview(self._master, self._facts, self._meter, self._clock)
         overview.epoch = first.epoch
         front = FrontApi(self._master, overview, sessions)
@@ -215,6 +219,13 @@ def find_advertised(host: str, given: str) -> str:
     return given or host
 
 
+def examine_rarely() -> None:
+    """Let the collector of cycles look at less: a master keeps millions of objects for as long as
+    their tasks run and makes hardly a cycle, and by default looking at them again and again takes
+    up to half of its time, with pauses of a second."""
+    gc.set_threshold(*EXAMINE)
+
+
 @contextlib.contextmanager
 def unexamined_memory() -> Iterator[None]:
     """What is made in here is not looked at by the collector of cycles, now or later: a master that
@@ -261,6 +272,7 @@ def choose_store(
 def main(options: MasterOptions) -> None:
     set_up_logs(options.log_format, "master", socket.gethostname())
     os.umask(0o077)  # a job's environment is in the store
+    examine_rarely()
     folder = Path(options.folder)
     directory, open_ = choose_store(options, folder)
     directory.create()

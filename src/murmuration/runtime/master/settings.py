@@ -43,7 +43,12 @@ def live_settings(options: MasterOptions) -> tuple[CentralSettings, str, str]:
         raise InputError(f"scheduler {kind!r}: expected {known} or module:Class for a live cluster")
     if options.allocator not in ALLOCATORS:
         raise InputError(f"allocator {options.allocator!r}: expected {', '.join(ALLOCATORS)}")
-    rules = Rules(allocator=ALLOCATORS[options.allocator], timeout_s=5.0, revoke_after_s=10.0)
+    rules = Rules(
+        allocator=ALLOCATORS[options.allocator],
+        period_s=options.allocation_interval_s,
+        timeout_s=5.0,
+        revoke_after_s=10.0,
+    )
     queue = read_queue(options.queue, options.settings)
     if LIVE_KINDS[kind].by_offers:
         _refuse_queue(queue, kind)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from murmuration.base.errors import InputError, unknown
+from murmuration.base.extras import install_hint
 from murmuration.runtime.folder import check_own, check_secret, write_private
 from murmuration.runtime.locks import hold
 from murmuration.runtime.net.certificates import (
@@ -45,8 +46,7 @@ try:
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError as error:
     raise InputError(
-        "certificates are made with the package cryptography; install it with: pip install "
-        "'murmuration[hosts]'"
+        f"certificates are made with the package cryptography; {install_hint('hosts')}"
     ) from error
 
 AUTHORITY_KEY, ISSUED, LOCK = "authority.key", "issued", "lock"

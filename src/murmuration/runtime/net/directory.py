@@ -45,6 +45,9 @@ class Leader(msgspec.Struct, frozen=True):
     frames: Address
     #: Its process; of use on the leader's own host only.
     pid: int
+    #: A digest of what its members trust, by which masters of two clusters notice that they share a
+    #: name.
+    cluster: str = ""
 
 
 class Credentials(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ from typing import TypeVar
 import msgspec
 
 from murmuration.base.errors import InputError
+from murmuration.runtime.folder import TLS
+from murmuration.runtime.net.certificates import AUTHORITY
 from murmuration.runtime.net.directory import FolderDirectory, Leader
 from murmuration.runtime.net.etcd_client import EtcdClient, EtcdError, is_absent, put
 from murmuration.schedulers.central.leader_lease import RENEWALS, LeaderLease
@@ -52,7 +55,7 @@ class EtcdDirectory(FolderDirectory):
 
     def __init__(self, folder: Path, client: EtcdClient, name: str, lease_s: int) -> None:
         super().__init__(folder)
-        self._client, self._lease_s = client, lease_s
+        self._client, self._lease_s, self._name = client, lease_s, name
         self._key = f"/murmuration/{name}/leader"
         self._lease, self._is_away = 0, False
         self._leadership = LeaderLease()
@@ -89,11 +92,25 @@ class EtcdDirectory(FolderDirectory):
         return True
 
     async def _follow(self) -> None:
-        """Write down who leads, for the commands on this host."""
+        """Write down who leads, for the commands on this host. InputError if that is the master of
+        another cluster: whoever stood by for it would lead nodes that do not trust it."""
         with contextlib.suppress(EtcdError, msgspec.DecodeError):
             stored = await self._call(lambda: self._client.get(self._key))
             if stored is not None and stored.value:
-                await super().announce(msgspec.json.decode(stored.value, type=Leader))
+                leader = msgspec.json.decode(stored.value, type=Leader)
+                if leader.cluster not in ("", self._digest()):
+                    raise InputError(
+                        f"etcd has another cluster named {self._name!r}, led from "
+                        f"{leader.api.host}, whose token or authority is not that of "
+                        f"{self.folder}; give this one a name of its own (--cluster)"
+                    )
+                await super().announce(leader)
+
+    def _digest(self) -> str:
+        """Of the authority that members trust, or of the token that they share."""
+        authority = self.folder / TLS / AUTHORITY
+        trusted = authority.read_bytes() if authority.exists() else self._read_token().encode()
+        return hashlib.sha256(trusted).hexdigest()[:32]
 
     async def _renew(self) -> None:
         """Until the lease is over."""
@@ -112,6 +129,7 @@ class EtcdDirectory(FolderDirectory):
         await asyncio.shield(self._renewing)
 
     async def announce(self, leader: Leader) -> None:
+        leader = msgspec.structs.replace(leader, cluster=self._digest())
         value = msgspec.json.encode(leader)
         try:
             await self._call(lambda: self._client.commit([], [put(self._key, value, self._lease)]))

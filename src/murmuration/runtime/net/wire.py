@@ -101,6 +101,8 @@ class BeginSession(WireMessage, frozen=True):
     takes_input: bool = False
     #: Rows and columns of the terminal it shall have, if it shall.
     size: tuple[int, int] | None = None
+    #: Who asks, so that nobody keeps the others out.
+    user: str = ""
 
 
 class SessionBegun(WireMessage, frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,7 +22,8 @@ from murmuration.runtime.net.wire import (
 from murmuration.runtime.node.companion import STDERR, STDOUT, Companion
 from murmuration.runtime.node.isolation import Handle, Isolation, StartFailed
 
-SESSIONS_MAX = 32
+#: How many there are on a node, and of one user.
+SESSIONS_MAX, OF_USER_MAX = 32, 16
 #: A session that nobody asks for is ended after this; one that has a limit, after that.
 IDLE_S = 30.0
 LIMIT_MAX_S = 86_400.0
@@ -33,6 +35,7 @@ TOO_LONG = "its time was over"
 @dataclass
 class ExecSession:
     run: str
+    user: str
     companion: Companion
     timers: dict[str, asyncio.TimerHandle]
     reason: str = ""
@@ -51,8 +54,8 @@ class ExecSessions:
         handle = self._find(run)
         if handle is None:
             return SessionBegun(error=f"{run} does not run here")
-        if len(self._sessions) >= SESSIONS_MAX:
-            return SessionBegun(error=f"{SESSIONS_MAX} commands run beside tasks here already")
+        if full := self._make_room(asked.user):
+            return SessionBegun(error=full)
         try:
             inside = self._isolation.enter(handle, asked.command, asked.size is not None)
             companion = Companion(inside, self._isolation, asked.takes_input, asked.size)
@@ -60,9 +63,26 @@ class ExecSessions:
             return SessionBegun(error=str(error))
         name, loop = secrets.token_hex(16), asyncio.get_running_loop()
         limit = loop.call_later(min(asked.limit_s, LIMIT_MAX_S), self._stop, name, TOO_LONG)
-        self._sessions[name] = ExecSession(run, companion, {"limit": limit})
+        self._sessions[name] = ExecSession(run, asked.user, companion, {"limit": limit})
         self._touch(name)
         return SessionBegun(name)
+
+    def _make_room(self, user: str) -> str:
+        """Why a user can have no session more; empty if one can be had. Where there are as many as
+        can be, whoever has the most gives the latest of them to who has fewer, by two at least: no
+        user can lock another one out."""
+        counts = Counter(session.user for session in self._sessions.values())
+        if counts[user] >= OF_USER_MAX:
+            return f"{OF_USER_MAX} commands of yours run beside tasks here already"
+        if len(self._sessions) < SESSIONS_MAX:
+            return ""
+        greediest, most = counts.most_common(1)[0]
+        if most < counts[user] + 2:
+            return f"{SESSIONS_MAX} commands run beside tasks here already"
+        theirs = [name for name, each in self._sessions.items() if each.user == greediest]
+        self._sessions[theirs[-1]].companion.kill()
+        self._forget(theirs[-1])
+        return ""
 
     async def talk(self, asked: TalkToSession) -> SessionPart:
         """Give a session input, and fetch what it has written since the last time, as soon as it

@@ -23,7 +23,7 @@ import contextlib
 import logging
 import math
 import os
-from collections import deque
+import pwd
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,7 +34,9 @@ import msgspec
 from murmuration.base.errors import InputError
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.net.wire import Output
-from murmuration.runtime.node.disk import TOO_MUCH_DISK
+from murmuration.runtime.node.disks.kept import KeptRuns
+from murmuration.runtime.node.disks.own_disk import has_own
+from murmuration.runtime.node.disks.watch import TOO_MUCH_DISK
 from murmuration.runtime.node.host import NodeHost, ThisHost
 from murmuration.runtime.node.images.library import ImageLibrary
 from murmuration.runtime.node.images.settings import dress
@@ -46,11 +48,19 @@ from murmuration.runtime.node.isolation import (
     StartFailed,
     task_folder,
 )
-from murmuration.runtime.node.isolation.folder import STDERR, STDOUT, is_locked, open_plain
-from murmuration.runtime.node.isolation.interface import Exit
+from murmuration.runtime.node.isolation.folder import (
+    STDERR,
+    STDOUT,
+    STREAMS,
+    is_locked,
+    open_plain,
+)
+from murmuration.runtime.node.isolation.interface import Exit, RunVolume
+from murmuration.runtime.node.isolation.roots import NOBODY, USER_ID_MIN
 from murmuration.runtime.node.journal import Begun, Journal, Over, Settled, Stopping
 from murmuration.runtime.node.probes import probe
-from murmuration.schedulers.central.messages import JOBS, Ended, Order
+from murmuration.runtime.options import KEPT_BYTES, NodeVolume
+from murmuration.schedulers.central.messages import JOBS, Ended, Launch, Order
 from murmuration.schedulers.central.node_agent import (
     Exited,
     Found,
@@ -66,15 +76,19 @@ from murmuration.schedulers.offers.messages import Status
 from murmuration.workload.job_spec import GRACE_S
 from murmuration.workload.service_spec import HealthCheck, VolumeMount
 
-#: Folders of ended runs that are kept for their output.
-KEEP = 500
 #: Bytes that a run may write to its outputs; looked at once a second.
 OUTPUT_MAX = 2**30
 TOO_MUCH_OUTPUT = "too much output"
 PIDS_MAX = 4096
+#: When a run is looked at again whose end is not fully known.
+AGAIN_S = 0.05
+#: How soon after a run has ended its folder is counted among those that are kept.
+ROOM_S = 1.0
 #: Runs that are looked at side by side.
 LOOKS_MAX = 8
 MICRO = 1_000_000
+#: What a run of another scheduler may have on disk if that says nothing.
+DISK_BYTES = 10 * 2**30
 AWAY = "its node agent was away for too long"
 NEVER_STARTED = "it was never started"
 #: What is left of the time of a run that has no limit, in the journal.
@@ -88,6 +102,21 @@ def folder_name(framework: str, run: str) -> str:
     """Runs of the job manager are called by their names; those of other schedulers have theirs in
     front."""
     return run if framework == JOBS else f"{framework}+{run}"
+
+
+class DiskBounds(msgspec.Struct, frozen=True):
+    """What a run may have on disk here, whoever ordered it, and runs that have ended together; 0 is
+    no bound."""
+
+    run_max: int = 0
+    kept_max: int = KEPT_BYTES
+
+    def bound(self, launch: Launch) -> int:
+        """Bytes for a run. Jobs say what they mean; other schedulers may not know of it."""
+        asked = launch.order.disk
+        if not asked and launch.framework != JOBS:
+            asked = DISK_BYTES
+        return min(asked or self.run_max, self.run_max) if self.run_max else asked
 
 
 class HeldLease:
@@ -125,8 +154,9 @@ class Executor:
         fenced: Callable[[], set[str]],
         tell: Tell,
         host: NodeHost | None = None,
-        volumes: Mapping[str, tuple[str, bool]] | None = None,
+        volumes: Mapping[str, NodeVolume] | None = None,
         images: ImageLibrary | None = None,
+        bounds: DiskBounds | None = None,
     ) -> None:
         self.folder, self.isolation, self._tell = folder, isolation, tell
         self._host: NodeHost = host or ThisHost()
@@ -138,7 +168,10 @@ class Executor:
         self._looks = asyncio.Semaphore(LOOKS_MAX)
         self._handles: dict[str, Handle] = {}
         self._folders: dict[str, Path] = {}
-        self._done: deque[Path] = deque()
+        self._bounds = bounds or DiskBounds()
+        self._disk = self._host.watch_disk(lambda run: self.kill(run, TOO_MUCH_DISK, now=False))
+        self._kept = KeptRuns(self._bounds.kept_max if self._disk is not None else 0)
+        self._makes_room = False
         # A process starts in a millisecond, a container in a tenth of a second: that must not hold
         # up heartbeats.
         self._threads = ThreadPoolExecutor(4, "start") if isolation.is_slow else None
@@ -146,7 +179,6 @@ class Executor:
         self._unpacking = ThreadPoolExecutor(4, "image") if images else None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._journal = Journal(folder.parent / "journal")
-        self._disk = self._host.watch_disk(lambda run: self.kill(run, TOO_MUCH_DISK, now=False))
 
     # Another agent was here before.
 
@@ -160,7 +192,7 @@ class Executor:
         for folder in sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime):
             begun = open_folders.pop(folder.name, None)
             if begun is None:
-                self._done.append(folder)
+                self._kept.add(folder)
                 continue
             self._folders[begun.run] = folder
             if begun.run in self._journal.over:
@@ -249,7 +281,8 @@ class Executor:
             self._note_health(begun, launch.order.health, given)
             folder.mkdir(mode=0o700)
             environment = {**launch.order.environment, **name_ports(given)}
-            volumes = tuple(map(self._find_volume, launch.order.volumes))
+            user = launch.order.user
+            volumes = tuple(self._find_volume(each, user) for each in launch.order.volumes)
         except (OSError, StartFailed, InputError) as error:
             # Nothing of the task was looked at yet, so that it cannot be its fault.
             sentence = _sentence(error)
@@ -261,7 +294,7 @@ class Executor:
             launch.run,
             list(launch.order.command),
             environment,
-            RunLimits(cpu, memory, PIDS_MAX, launch.order.disk),
+            RunLimits(cpu, memory, PIDS_MAX, self._bounds.bound(launch)),
             folder,
             tuple(given),
             launch.order.host_network,
@@ -274,15 +307,17 @@ class Executor:
         else:
             self._later(self._start_slowly(launch.run, spec, command.until_s))
 
-    def _find_volume(self, wanted: VolumeMount) -> tuple[Path, str, bool]:
+    def _find_volume(self, wanted: VolumeMount, user: str) -> RunVolume:
         """A volume as the operator has allowed it. The master knows what there is; what is gone
         since is the node's fault."""
         if wanted.name not in self._volumes:
             raise InputError(f"there is no volume {wanted.name!r} here")
-        path, is_read = self._volumes[wanted.name]
-        if not Path(path).is_dir():
-            raise InputError(f"volume {wanted.name!r}: {path} is no folder any more")
-        return Path(path), wanted.at, is_read or wanted.read_only
+        volume = self._volumes[wanted.name]
+        if not Path(volume.path).is_dir():
+            raise InputError(f"volume {wanted.name!r}: {volume.path} is no folder any more")
+        is_read_only = volume.is_read_only or wanted.read_only
+        account = find_account(user) if volume.is_by_account else None
+        return RunVolume(Path(volume.path), wanted.at, is_read_only, account)
 
     def _note_health(self, begun: Begun, check: HealthCheck | None, ports: Sequence[int]) -> None:
         """Keep how a run is looked at, now that its ports are known."""
@@ -412,7 +447,8 @@ class Executor:
             asyncio.get_running_loop().remove_reader(handle.pidfd)
         end = self.isolation.poll(handle)
         if end is None:
-            # The descriptor became readable before the exit code was written; `poll` looks again.
+            # The descriptor became readable before all was known of the end.
+            asyncio.get_running_loop().call_later(AGAIN_S, self._on_exited, run)
             return
         del self._handles[run]
         handle.close()
@@ -446,7 +482,7 @@ class Executor:
         for run, handle in list(self._handles.items()):
             if self._handles.get(run) is not handle:
                 continue
-            if handle.order is None and output_size(handle.folder) > OUTPUT_MAX:
+            if handle.order is None and output_size(handle.folder) > output_max(handle):
                 self.isolation.kill(handle, self._grace_s(run), TOO_MUCH_OUTPUT)
             begun = self._journal.begun.get(run)
             if begun is not None and begun.left_s is not None:
@@ -462,7 +498,7 @@ class Executor:
                 {
                     run: (handle.folder, handle.limits.disk)
                     for run, handle in self._handles.items()
-                    if handle.limits.disk and handle.order is None
+                    if handle.limits.disk and handle.order is None and not has_own(handle.folder)
                 }
             )
 
@@ -483,9 +519,16 @@ class Executor:
             self._journal.write(Settled(run))
         folder = self._folders.pop(run, None)
         if folder is not None:
-            self._done.append(folder)
-        if len(self._done) > KEEP:
-            asyncio.get_running_loop().run_in_executor(None, remove_tree, self._done.popleft())
+            self._kept.add(folder)
+            if self._kept.has_to_look and not self._makes_room:
+                self._makes_room = True
+                asyncio.get_running_loop().call_later(ROOM_S, self._make_room)
+
+    def _make_room(self) -> None:
+        """Look at what has ended meanwhile all at once: a thread for each end would cost more than
+        the look."""
+        self._makes_room = False
+        asyncio.get_running_loop().run_in_executor(None, self._kept.make_room)
 
     # Looking.
 
@@ -501,7 +544,7 @@ class Executor:
     def read(self, run: str, stream: str, offset: int, size: int) -> Output:
         """A part of a run's output; never through a link, never outside the folder."""
         try:
-            path = task_folder(self.folder, run) / ("stderr" if stream == "stderr" else "stdout")
+            path = task_folder(self.folder, run) / (stream if stream in STREAMS else STDOUT)
             with open_plain(path) as file:
                 data = os.pread(file.fileno(), max(0, min(size, 2**20)), offset)
                 return Output(data, os.fstat(file.fileno()).st_size)
@@ -517,6 +560,23 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'starting it'}: {error.strerror.lower()}"
     return str(error)
+
+
+def find_account(user: str) -> tuple[int, int] | None:
+    """The account of a user on this node, by its numbers. Those of the system are nobody's to
+    become."""
+    try:
+        known = pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        return None
+    is_person = all(USER_ID_MIN <= number < NOBODY for number in (known.pw_uid, known.pw_gid))
+    return (known.pw_uid, known.pw_gid) if is_person else None
+
+
+def output_max(handle: Handle) -> int:
+    """What a run may write to its outputs, which are not on a disk of its own."""
+    is_bounded = handle.limits.disk and has_own(handle.folder)
+    return min(OUTPUT_MAX, handle.limits.disk) if is_bounded else OUTPUT_MAX
 
 
 def output_size(folder: Path) -> int:

@@ -15,7 +15,7 @@ from typing import Protocol
 from murmuration.base.errors import InputError
 from murmuration.runtime.net.sockets import find_ports
 from murmuration.runtime.node import watchdog
-from murmuration.runtime.node.disk import DiskWatch
+from murmuration.runtime.node.disks.watch import DiskWatch
 from murmuration.runtime.node.isolation import Isolation, network
 from murmuration.runtime.node.isolation.choose import choose
 from murmuration.runtime.node.isolation.plain import PlainProcess

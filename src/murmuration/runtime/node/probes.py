@@ -10,15 +10,17 @@ import os
 from murmuration.runtime.net.sockets import open_in_network
 from murmuration.runtime.node.companion import STDERR, STDOUT, Companion
 from murmuration.runtime.node.isolation import Handle, Isolation, StartFailed
+from murmuration.runtime.node.isolation.folder import keep_output
 from murmuration.workload.service_spec import HealthCheck
 
-#: What is shown of a check's output, and read of a page.
-SHOWN, HEAD_MAX = 200, 4096
+#: What is kept of a check's output, and read of a page.
+KEPT, HEAD_MAX = 4096, 4096
 WELL = range(200, 400)
 
 
 async def probe(check: HealthCheck, handle: Handle, isolation: Isolation) -> str:
-    """Why a task is not well; empty if it is."""
+    """Why a task is not well; empty if it is. Everybody sees that, so what a command wrote is not
+    in it: that is kept beside the task's outputs, for those who may read them."""
     try:
         async with asyncio.timeout(check.timeout_s):
             if check.command:
@@ -39,13 +41,14 @@ async def _run(check: HealthCheck, handle: Handle, isolation: Isolation) -> str:
     try:
         while not companion.is_done:
             await companion.wait(check.timeout_s)
-            shown = (shown + companion.take(STDOUT) + companion.take(STDERR))[-SHOWN:]
+            shown = (shown + companion.take(STDOUT) + companion.take(STDERR))[-KEPT:]
     finally:
         companion.kill()
     if companion.code == 0:
         return ""
-    words = " ".join(shown.decode(errors="replace").split())
-    return f"the check ended with code {companion.code}{f': {words}' if words else ''}"
+    with contextlib.suppress(OSError):
+        keep_output(handle.folder, shown)
+    return f"the check ended with code {companion.code}"
 
 
 async def _connect(check: HealthCheck, handle: Handle, isolation: Isolation) -> str:

@@ -40,6 +40,7 @@ from murmuration.base.errors import InputError
 from murmuration.runtime.client.links import Links
 from murmuration.runtime.drive import LiveDriver
 from murmuration.runtime.folder import NODES
+from murmuration.runtime.isolations import ISOLATION
 from murmuration.runtime.locks import hold
 from murmuration.runtime.logs import set_term, set_up_logs
 from murmuration.runtime.net.addresses import parse_address
@@ -56,7 +57,7 @@ from murmuration.runtime.net.wire import (
 )
 from murmuration.runtime.node.beside import ExecSessions
 from murmuration.runtime.node.emulated import EmulatedExecutor
-from murmuration.runtime.node.executor import Executor
+from murmuration.runtime.node.executor import DiskBounds, Executor
 from murmuration.runtime.node.host import NodeHost, ThisHost
 from murmuration.runtime.node.images.library import open_library
 from murmuration.runtime.node.watchdog import AGENT_LOCK, FencedRuns, Lease
@@ -140,7 +141,8 @@ class Hosted:
         self.folder = Path(options.folder) / NODES / options.name
         identity = secrets.token_hex(8) if node is not None else self._take_folder()
         about = options if node is None else node
-        self.agent = CentralNodeAgent(about.name, identity, about.resources, about.attributes)
+        attributes = dict(about.attributes)
+        self.agent = CentralNodeAgent(about.name, identity, about.resources, attributes)
         #: What comes by the connection and what the executor sees is told to it.
         self.driver = LiveDriver(
             self.agent, self._host.monotonic, JournalNotes(self), self._carry_out
@@ -162,12 +164,15 @@ class Hosted:
     def _make_executor(self, options: AgentOptions) -> None:
         """An executor on what earlier agents have left in the folder, and a watchdog beside it."""
         isolation, host, folder = self._host.isolate(options), self._host, self.folder
+        self.agent.attributes[ISOLATION] = isolation.name
         self._lease = Lease(folder)
         fenced = FencedRuns(folder)
         tasks = folder / "tasks"
         images = open_library(folder, tasks, options)
+        bounds = DiskBounds(options.disk_bytes_max, options.kept_bytes_max)
+        tell = self.driver.tell
         self.executor = Executor(
-            tasks, isolation, fenced.read, self.driver.tell, host, options.volumes, images
+            tasks, isolation, fenced.read, tell, host, options.volumes, images, bounds
         )
         self.sessions = ExecSessions(isolation, self.executor.running)
         # What an earlier agent left may run for as long as its lease says, and not a lease longer

@@ -11,7 +11,6 @@ from itertools import islice
 import msgspec
 
 from murmuration.runtime.store.interface import Entry, Store, StoredLine
-from murmuration.runtime.store.lines import decode_value
 
 #: Facts that are kept in memory; older ones are read from the store.
 RECENT = 10_000
@@ -58,13 +57,6 @@ class FactLog:
     def lines(self, after: int, limit: int) -> list[StoredLine]:
         """Lines of the log, events included, after a number; from the store alone."""
         return [] if self._store is None else list(self._store.lines(after, limit))
-
-    def entries(self, limit: int) -> list[Entry]:
-        """The first lines of the log, events included, as what they say."""
-        return [
-            Entry(number, at_s, side, decode_value(kind, body))
-            for number, at_s, side, kind, body in self.lines(0, limit)
-        ]
 
     async def wait(self, timeout_s: float) -> bool:
         """Until a fact is new; False if none was in time."""

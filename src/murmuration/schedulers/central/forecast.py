@@ -52,6 +52,8 @@ def forecast_move(
 ) -> MoveForecast:
     """Where a running task would go: as one that waits and is wanted off its node."""
     decision = explain_placing(_round_without(master, task.node), job, [task.index], now)
+    # Who chooses at random chooses anew among other rows: what is told is the choice below.
+    decision = replace(decision, chosen=(), picked=())
     round_ = _copy_round(master, master.rows())
     waiting = replace(task, state=CentralTaskState.WAITING, stopped_for=f"{MOVED_OFF}{task.node}")
     found = round_.place(job, [waiting])

@@ -232,6 +232,8 @@ class JobTable:
     ports: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     #: Jobs with waiting tasks.
     queue: dict[str, JobRecord] = field(default_factory=dict)
+    #: Tasks among those that wait that have their place, by job and index.
+    suspended: set[tuple[str, int]] = field(default_factory=set)
     #: Services that are being updated.
     rolling: dict[str, JobRecord] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)
@@ -450,9 +452,12 @@ class JobTable:
         """A task waits: for a place, or for what it gave away of the place it has."""
         job.waiting[task.index] = None
         self.queue[job.name] = job
+        change = self.suspended.add if task.is_suspended else self.suspended.discard
+        change((job.name, task.index))
 
     def unwait(self, job: JobRecord, task: TaskRecord) -> None:
         job.waiting.pop(task.index, None)
+        self.suspended.discard((job.name, task.index))
         if not job.waiting:
             self.queue.pop(job.name, None)
 

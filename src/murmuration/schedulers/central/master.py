@@ -482,6 +482,8 @@ class CentralMaster(MasterState):
             self.jobs.place(*self._proposed.pop(task.task), self._now)
         # What came over a wire or out of a log is not typed yet: payloads belong to the frameworks.
         typed = order if isinstance(order, Order) else msgspec.convert(order, Order)
+        if typed.user and message.framework != JOBS:
+            typed = msgspec.structs.replace(typed, user="")
         self._send(task.node, Launch, message.framework, task.task, task.request, typed)
 
     def _stop(self, message: StopTask) -> None:

@@ -58,6 +58,8 @@ class Order(msgspec.Struct, frozen=True):
     image: str = ""
     #: The command is only what follows the entry point of the image.
     is_after_entrypoint: bool = False
+    #: Whose job it is of. Schedulers outside speak for nobody.
+    user: str = ""
 
 
 class Rollout(msgspec.Struct, frozen=True):

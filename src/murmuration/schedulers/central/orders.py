@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
+
 from murmuration.base.errors import InputError, did_you_mean
 from murmuration.base.resources import Resources, parse_quantity
 from murmuration.cluster.constraints import Constraint, parse_constraint
 from murmuration.schedulers.central.jobs import JobRecord
 from murmuration.schedulers.central.messages import Order
 from murmuration.schedulers.offers.messages import Vector
-from murmuration.workload.job_spec import FieldError, JobSpec, task_name
+from murmuration.workload.job_spec import DISK, FieldError, JobSpec, task_name
 from murmuration.workload.service_spec import (
     IMAGE,
     IMAGE_ATTRIBUTE,
@@ -43,13 +45,30 @@ def make_order(job: JobRecord, index: int, run: int, node: str) -> Order:
         tuple(spec.ports),
         job.duration_s,
         spec.network == "host",
-        int(parse_quantity(spec.disk, "disk")),
+        find_disk(spec),
         grace_s=spec.grace_s,
         health=spec.health,
         volumes=tuple(spec.volumes),
         image=spec.image,
         is_after_entrypoint=not spec.command,
+        user=spec.user,
     )
+
+
+def find_disk(spec: JobSpec) -> int:
+    """Bytes that each task of a job may have on disk; 0 is no bound."""
+    return int(parse_quantity(DISK if spec.disk == "" else spec.disk, "disk"))
+
+
+def bound_disk(spec: JobSpec, default: str, most: str) -> JobSpec:
+    """The job with the disk that an operator gives it, or refused if it wants more than that."""
+    if spec.disk == "":
+        spec = msgspec.structs.replace(spec, disk=default or DISK)
+    asked = find_disk(spec)
+    if most and not 0 < asked <= parse_quantity(most, "disk"):
+        sentence = f"expected a bound of at most {most}, as the operator has set, got {spec.disk!r}"
+        raise FieldError("disk", sentence)
+    return spec
 
 
 def requirements(resources: Resources, spec: JobSpec) -> tuple[Vector, tuple[Constraint, ...]]:

@@ -8,9 +8,10 @@ ends; but the log has the fact that it did (`NodeIsLost`), and the replay tells 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,10 @@ class _Replayer:
     result: Replay = field(default_factory=Replay)
     master: CentralMaster | None = None
     #: Facts that were noted and are not met in the log yet.
-    out: list[Any] = field(default_factory=list)
+    out: deque[Any] = field(default_factory=deque)
 
     def begin(self, master: CentralMaster) -> None:
-        self.master, self.out = master, []
+        self.master, self.out = master, deque()
         master.leases.agent_timeout_s = math.inf
 
     def event(self, number: int, at_s: float, event: Any, lost: list[str]) -> None:
@@ -60,19 +61,19 @@ class _Replayer:
             self._differ(number, None, self.out[0])
         self.result.events += 1
         ended = [] if isinstance(event, LeaseEnded) else [LeaseEnded(node) for node in lost]
-        self.out = [
+        self.out = deque(
             effect.fact
             for message in [*ended, event]
             for effect in self.master.handle(message, at_s)
             if isinstance(effect, Note)
-        ]
+        )
 
     def fact(self, number: int, fact: Any) -> None:
         if self.master is None:
             return
         self.result.facts += 1
         self.result.decisions += isinstance(fact, TaskPlaced)
-        noted = self.out.pop(0) if self.out else None
+        noted = self.out.popleft() if self.out else None
         if noted == fact:
             self.result.same += 1
         else:
@@ -110,7 +111,9 @@ def replay(
 
 def _lost_with(lines: list[Line], k: int) -> list[str]:
     """The nodes whose loss is a fact of the event in this line."""
-    facts = takewhile(lambda line: line[2] == "fact", islice(lines, k + 1, None))
+    # By number: an iterator over the rest of the log would begin at its start for every event.
+    rest = map(lines.__getitem__, range(k + 1, len(lines)))
+    facts = takewhile(lambda line: line[2] == "fact", rest)
     return [value.node for *_, value in facts if isinstance(value, NodeIsLost)]
 
 

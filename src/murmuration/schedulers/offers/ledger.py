@@ -66,6 +66,8 @@ class Ledger:
     #: The sums of both, and the dominant share of each framework; None when the total has changed.
     _taken: NDArray[np.int64] = field(init=False)
     _shares: NDArray[np.float64] | None = None
+    #: The total as of those shares.
+    _totals: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.total = np.zeros(self.resources, dtype=np.int64)
@@ -86,6 +88,7 @@ class Ledger:
         """The dominant share of each framework, offers included."""
         if self._shares is None:
             self._shares = find_shares(self._taken, self.total)
+            self._totals = [float(total) for total in self.total.tolist()]
         return self._shares
 
     def add_framework(self, framework: str) -> None:
@@ -212,9 +215,11 @@ class Ledger:
         self._taken[at] = taken
         if self._shares is not None:
             # As `find_shares` does it, for one row.
-            parts = zip(taken, self.total.tolist(), strict=True)
-            shares = [float(amount) / float(total) for amount, total in parts if total > 0]
-            self._shares[at] = max(shares, default=0.0)
+            share = 0.0
+            for held, total in zip(taken, self._totals, strict=True):
+                if total > 0.0 and held / total > share:
+                    share = held / total
+            self._shares[at] = share
 
 
 def _add(row: list[int], amount: Vector, sign: int) -> None:

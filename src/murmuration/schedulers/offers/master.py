@@ -250,7 +250,8 @@ class Master:
         for task in accepted:
             self.ledger.start(event.framework, task)
         names = tuple(task.task for task in accepted)
-        refused = tuple(task.task for task in event.tasks if task.task not in set(names))
+        taken = set(names)
+        refused = tuple(task.task for task in event.tasks if task.task not in taken)
         self._call_back(Committed(event.framework, event.transaction, names, refused))
         for task in accepted:
             self._out.append(Send(task.node, LaunchTask(event.framework, task)))

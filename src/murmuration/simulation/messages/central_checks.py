@@ -5,7 +5,7 @@ end everything that is not in use is free."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from murmuration.schedulers.agent import Effect, Message, Note
 from murmuration.schedulers.central.jobs import CentralTaskState, JobRecord
@@ -16,9 +16,13 @@ from murmuration.schedulers.central.messages import (
     TaskStopping,
     TaskSuspended,
 )
+from murmuration.schedulers.central.node_agent import RunPhase
 from murmuration.schedulers.central.queue.preemption import PREEMPTED
 from murmuration.simulation.messages.central import CODE, CentralCluster, Span
 from murmuration.simulation.messages.drive import BrokenError, Checker, VirtualDriver
+
+#: An order takes no longer than this to be written, sent and carried out.
+SETTLE_S = 2.0
 
 
 class ClusterChecker(Checker):
@@ -237,8 +241,51 @@ class SuspendedAsDecided(ClusterChecker):
             raise BrokenError(f"suspended are {sorted(frozen)}, decided was {sorted(decided)}")
 
 
+class SuspensionsArrive(ClusterChecker):
+    """While master and agent are connected, what the agent suspends is what the master has decided,
+    but for the moment that orders take: an order that was lost with a connection is said again on
+    the next one."""
+
+    def __init__(self, cluster: CentralCluster) -> None:
+        super().__init__(cluster)
+        self._seen_s = 0.0
+        #: Runs that are not as decided: since which connection and decision, and for how long.
+        self._wrong: dict[str, tuple[tuple[int, bool], float]] = {}
+
+    def after(
+        self, driver: VirtualDriver, name: str, event: Message, effects: Sequence[Effect]
+    ) -> None:
+        # A party may have been paused since the last event, which nobody was told of.
+        passed_s, self._seen_s = min(driver.now - self._seen_s, SETTLE_S / 4), driver.now
+        before, self._wrong = self._wrong, {}
+        for run, state in self._differences(driver):
+            known, for_s = before.get(run, (state, 0.0))
+            for_s = for_s + passed_s if known == state else 0.0
+            self._wrong[run] = state, for_s
+            if for_s > SETTLE_S:
+                decided = "suspended" if state[1] else "not suspended"
+                raise BrokenError(f"{run} is decided to be {decided}, and its agent never heard")
+
+    def _differences(self, driver: VirtualDriver) -> Iterator[tuple[str, tuple[int, bool]]]:
+        master, leader = self.cluster.master, self.cluster.leader
+        if master is None or driver.is_paused(leader):
+            return
+        for node, host in self.cluster.hosts.items():
+            line, agent = driver.network.line(leader, node), driver.agent(node)
+            if line < 0 or agent is None or driver.is_paused(node):
+                continue
+            for run in host.processes.keys() & master.jobs.runs.keys():
+                task, record = master.jobs.runs[run][1], agent.runs.get(run)
+                is_wrong = task.is_suspended != (run in host.frozen)
+                is_under_way = task.state in (CentralTaskState.RUNNING, CentralTaskState.SUSPENDED)
+                is_known = record is not None and record.phase is RunPhase.RUNNING
+                if is_wrong and is_under_way and is_known and task.node == node:
+                    yield run, (line, task.is_suspended)
+
+
 CHECKERS = (
     SuspendedAsDecided,
+    SuspensionsArrive,
     OnlyLowerPrioritiesMakeWay,
     NoTaskRunsTwice,
     OrderedRunIsOnDisk,

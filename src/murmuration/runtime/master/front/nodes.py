@@ -20,7 +20,7 @@ from murmuration.runtime.master.usage import UsageMeter
 from murmuration.schedulers.central.master import CentralMaster
 
 #: Rows that are looked at again at every tick though nothing is known to have happened to them.
-SLICE = 2000
+SLICE = 1000
 STATES = ("up", "draining", "unreachable", "unwell")
 #: Bytes of a picture: 0 to 100 % in steps of half a percent, and what is above.
 SHARE_FULL, SHARE_MAX = 200, 254
@@ -48,11 +48,12 @@ class NodeColumns:
         self._allocate(0)
 
     def _allocate(self, count: int) -> None:
+        # One column after the other in memory: sums and pictures go through columns.
         shape = count, len(self._resources)
-        self.total = np.zeros(shape)
-        self.required = np.zeros(shape)
-        self.guaranteed = np.zeros(shape)
-        self.used = np.zeros(shape)
+        self.total = np.zeros(shape, order="F")
+        self.required = np.zeros(shape, order="F")
+        self.guaranteed = np.zeros(shape, order="F")
+        self.used = np.zeros(shape, order="F")
         self.tasks = np.zeros(count, np.int64)
         self.state = np.zeros(count, np.uint8)
 
@@ -105,19 +106,22 @@ class NodeColumns:
         """Take over what the master knows of these nodes."""
         if not names:
             return
+        count, on_node = len(self._resources), self._master.jobs.on_node
         rows = [self._row[name] for name in names]
-        nodes, count = self._master.nodes, len(self._resources)
+        nodes = [self._master.nodes[name] for name in names]
         ledger = self._master.resource_manager.ledger.nodes
-        total = np.array([nodes[name].total for name in names], float)
-        free = [ledger[n].available[:count] if n in ledger else nodes[n].total for n in names]
+        held = [ledger.get(name) for name in names]
+        total = np.array([node.total for node in nodes], float)
+        free = [h.available[:count] if h else n.total for h, n in zip(held, nodes, strict=True)]
         self.total[rows] = total
         self.required[rows] = total - np.array(free, float)
-        self.tasks[rows] = [len(ledger[n].tasks) if n in ledger else 0 for n in names]
-        self.state[rows] = [self._state_of(name, nodes[name].up) for name in names]
+        self.tasks[rows] = [len(row.tasks) if row else 0 for row in held]
+        self.state[rows] = [
+            self._state_of(name, node.up) for name, node in zip(names, nodes, strict=True)
+        ]
         self.guaranteed[rows] = 0.0
-        for name, row in zip(names, rows, strict=True):
-            if name in self._master.jobs.on_node:
-                self._add_guaranteed(name, row)
+        for name in on_node.keys() & set(names):
+            self._add_guaranteed(name, self._row[name])
 
     def _add_guaranteed(self, name: str, row: int) -> None:
         jobs = self._master.jobs

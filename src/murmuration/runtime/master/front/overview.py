@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
@@ -15,7 +15,6 @@ from murmuration.cluster.allocation_types import NAMES as TYPES
 from murmuration.runtime.master.front.nodes import STATES, NodeColumns
 from murmuration.runtime.master.usage import UsageMeter
 from murmuration.runtime.store.log import FactLog
-from murmuration.schedulers.central.explain import job_state
 from murmuration.schedulers.central.jobs import JobRecord
 from murmuration.schedulers.central.master import CentralMaster
 
@@ -40,8 +39,7 @@ class ClusterSnapshot(msgspec.Struct):
     nodes: dict[str, int]
     types: dict[str, int]
     resources: dict[str, list[float]]
-    jobs: dict[str, int]
-    #: Active, waiting.
+    #: On nodes, suspended there, waiting for a node; each task is one of them.
     tasks: dict[str, int]
 
 
@@ -53,6 +51,7 @@ class HistoryAnswer(msgspec.Struct):
     used: dict[str, list[float]]
     waiting: list[int]
     active: list[int]
+    suspended: list[int]
     users: dict[str, list[float]]
     frameworks: dict[str, list[float]]
 
@@ -63,6 +62,7 @@ class Sample(msgspec.Struct):
     used: dict[str, float]
     waiting: int
     active: int
+    suspended: int
     users: dict[str, float]
     frameworks: dict[str, float]
 
@@ -133,8 +133,6 @@ class Overview:
         columns = self.columns
         states = np.bincount(columns.state, minlength=len(STATES))
         types = np.bincount(columns.types(), minlength=len(TYPES))
-        jobs = Counter(job.status or job_state(job) for job in self._master.jobs.jobs.values())
-        waiting, active = self._tasks()
         return ClusterSnapshot(
             index=self.facts.index,
             at_s=self._clock(),
@@ -144,21 +142,25 @@ class Overview:
             nodes=dict(zip(STATES, states.tolist(), strict=True)),
             types=dict(zip(TYPES, types.tolist(), strict=True)),
             resources=columns.totals(),
-            jobs=dict(jobs),
-            tasks={"active": active, "waiting": waiting},
+            tasks=self._tasks(),
         )
 
     def _open_jobs(self) -> list[JobRecord]:
         return [job for job in self._master.jobs.jobs.values() if not job.status]
 
-    def _tasks(self) -> tuple[int, int]:
-        waiting = sum(len(job.waiting) for job in self._master.jobs.queue.values())
-        return waiting, len(self._master.jobs.runs)
+    def _tasks(self) -> dict[str, int]:
+        jobs = self._master.jobs
+        suspended = len(jobs.suspended)
+        waiting = sum(len(job.waiting) for job in jobs.queue.values())
+        return {
+            "active": len(jobs.runs) - suspended,
+            "waiting": waiting - suspended,
+            "suspended": suspended,
+        }
 
     # Samples.
 
     def sample(self) -> Sample:
-        waiting, active = self._tasks()
         totals = {
             name: (parts[1] / parts[0], parts[3] / parts[0]) if parts[0] else (0.0, 0.0)
             for name, parts in self.columns.totals().items()
@@ -167,8 +169,7 @@ class Overview:
             at_s=self._clock(),
             required={name: shares[0] for name, shares in totals.items()},
             used={name: shares[1] for name, shares in totals.items()},
-            waiting=waiting,
-            active=active,
+            **self._tasks(),
             users=self._user_shares(),
             frameworks=self._framework_shares(),
         )
@@ -202,6 +203,7 @@ class Overview:
             used=_series([sample.used for sample in samples]),
             waiting=[sample.waiting for sample in samples],
             active=[sample.active for sample in samples],
+            suspended=[sample.suspended for sample in samples],
             users=_series([sample.users for sample in samples]),
             frameworks=_series([sample.frameworks for sample in samples]),
         )

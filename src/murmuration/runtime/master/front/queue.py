@@ -8,19 +8,22 @@ import msgspec
 
 from murmuration.runtime.master.answers import natural
 from murmuration.runtime.master.front.overview import ClusterSnapshot
+from murmuration.runtime.master.front.starts import LIMITS, ExpectedStart, StartModel
+from murmuration.schedulers.central.explain import (
+    CONSTRAINT,
+    DEPENDENCY,
+    POLICY,
+    QUOTA,
+    waiting_reason,
+)
 from murmuration.schedulers.central.explain import explain as explain_job
-from murmuration.schedulers.central.explain import waiting_reason
 from murmuration.schedulers.central.jobs import JobRecord
 from murmuration.schedulers.central.master import CentralMaster
-from murmuration.schedulers.central.queue.suspension import missing, since_s
-from murmuration.schedulers.offers.ledger import LedgerRow
-from murmuration.schedulers.offers.messages import Vector
 
 #: Jobs whose reason is worked out, and jobs that are listed.
 EXPLAINED_MAX, LISTED_MAX = 20, 500
-#: Beyond so many nodes an expected start would cost more than it tells.
-FORECAST_NODES_MAX = 5000
-NEVER_S = float("inf")
+#: What no end of a run helps against.
+HELD_BACK = (POLICY, CONSTRAINT, QUOTA, DEPENDENCY)
 
 
 class QueueRow(msgspec.Struct):
@@ -40,8 +43,14 @@ class QueueRow(msgspec.Struct):
     reason: str
     unblock: list[str]
     wakes_on: str
-    #: Seconds until enough of what runs must have ended, where time limits say so.
+    #: Seconds until enough of what runs will have ended: the middle of what is expected, early and
+    #: late; `start_ground` says what that is known from, or why nothing is.
     start_in_s: float | None
+    start_early_s: float | None = None
+    start_late_s: float | None = None
+    start_ground: str = ""
+    #: Whether it is a bound that time limits give, and no estimate.
+    start_is_latest: bool = False
 
 
 class QueueReason(msgspec.Struct, frozen=True):
@@ -49,7 +58,7 @@ class QueueReason(msgspec.Struct, frozen=True):
     reason: str = ""
     unblock: tuple[str, ...] = ()
     wakes_on: str = ""
-    start_s: float | None = None
+    start: ExpectedStart = ExpectedStart("")
     suspended: int = 0
 
 
@@ -64,6 +73,7 @@ class QueueModel:
 
     def __init__(self, master: CentralMaster) -> None:
         self._master = master
+        self._starts = StartModel(master)
         self._known: dict[str, QueueReason] = {}
         self._index = -1
         self._turn = asyncio.Lock()
@@ -88,14 +98,19 @@ class QueueModel:
             return
         decision = explain_job(self._master, job, now)
         tier, reason, wakes_on = waiting_reason(self._master, job, now, decision)
-        start_s = self._forecast(job, now)
+        start = (
+            ExpectedStart(f"it starts when {wakes_on}")
+            if tier in HELD_BACK
+            else self._starts.expect(job, now)
+        )
         suspended = sum(job.tasks[index].is_suspended for index in job.waiting)
         # Nothing is to be decided about tasks that have their nodes.
         unblock = () if suspended == len(job.waiting) else tuple(decision.unblock)
-        self._known[job.name] = QueueReason(tier, reason, unblock, wakes_on, start_s, suspended)
+        self._known[job.name] = QueueReason(tier, reason, unblock, wakes_on, start, suspended)
 
     def _row(self, position: int, job: JobRecord, now: float) -> QueueRow:
         why = self._known.get(job.name, QueueReason())
+        start = why.start
         return QueueRow(
             position=position,
             job=job.name,
@@ -110,41 +125,13 @@ class QueueModel:
             reason=why.reason,
             unblock=list(why.unblock),
             wakes_on=why.wakes_on,
-            start_in_s=None if why.start_s is None else max(0.0, why.start_s - now),
+            start_in_s=_until(start.at_s, now),
+            start_early_s=_until(start.early_s, now),
+            start_late_s=_until(start.late_s, now),
+            start_ground=start.ground,
+            start_is_latest=start.ground == LIMITS,
         )
 
-    def _forecast(self, job: JobRecord, now: float) -> float | None:
-        """When the first waiting task fits at the latest, if every run lasts until its time limit
-        and nobody goes before it. None where no limits say so."""
-        rows = self._master.resource_manager.ledger.nodes
-        if len(rows) > FORECAST_NODES_MAX:
-            return None
-        wanted: dict[str, Vector] = {}
-        tasks = [job.tasks[index] for index in job.waiting]
-        if not all(task.is_suspended for task in tasks):
-            wanted = {name: job.request for name, row in rows.items() if row.open}
-        # One that is suspended can go on only where it is, and needs less.
-        wanted |= {task.node: missing(job, task) for task in tasks if task.is_suspended}
-        starts = (self._fits_s(rows[name], want, now) for name, want in wanted.items())
-        soonest = min(starts, default=NEVER_S)
-        return soonest if soonest < NEVER_S else None
 
-    def _fits_s(self, row: LedgerRow, wanted: Vector, now: float) -> float:
-        """When so much is free on a node by the limits of what runs there."""
-        free = list(row.available)
-        ends = sorted((self._ends_s(key[1], now), held.cost) for key, held in row.tasks.items())
-        for end_s, cost in ends:
-            free = [have + more for have, more in zip(free, cost, strict=False)]
-            if all(have >= want for have, want in zip(free, wanted, strict=False)):
-                return end_s
-        return NEVER_S
-
-    def _ends_s(self, run: str, now: float) -> float:
-        """When a run has had its time. That of one that is suspended stands still."""
-        job, task = self._master.jobs.runs.get(run, (None, None))
-        if job is None or task is None or task.is_suspended:
-            return NEVER_S
-        limit_s = job.duration_s or job.spec.time_limit_s
-        if limit_s is None:
-            return NEVER_S
-        return (since_s(task) if task.started_s else now) + limit_s - task.done_s
+def _until(at_s: float | None, now: float) -> float | None:
+    return None if at_s is None else max(0.0, at_s - now)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 
 from murmuration.runtime.folder import remove_tree
+from murmuration.runtime.node.disks import idmap, own_disk
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation import network, roots, seccomp, shim
 from murmuration.runtime.node.isolation.interface import (
@@ -29,16 +31,11 @@ from murmuration.runtime.node.isolation.interface import (
 )
 from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH
 
-#: Under the task's folder: the bundle, and in it the layers of the overlay.
-BUNDLE, ROOT, UPPER, SCRATCH, TMP, RUNC, LOG = (
-    "container",
-    "root",
-    "upper",
-    "scratch",
-    "tmp",
-    "runc",
-    "log",
-)
+#: Under the task's folder: the bundle, and in it what the task writes: the layers of the overlay,
+#: its /tmp, and its folder of work if it has a disk of its own.
+BUNDLE, ROOT, OWN, RUNC, LOG = "container", "root", "own", "runc", "log"
+VOLUMES = "volumes"
+UPPER, SCRATCH, TMP, OWN_WORK = "own/upper", "own/scratch", "own/tmp", "own/work"
 #: In the bundle: which image it is of.
 IMAGE = "image"
 #: Where a task finds its folder of work.
@@ -67,6 +64,8 @@ MASKED = [
     "/proc/sched_debug",
     "/proc/scsi",
     "/sys/firmware",
+    # Whose disks there are on this node, by the names of their tasks.
+    "/sys/devices/virtual/block",
 ]
 READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 #: Arguments: where the root is mounted for those who launched it, runc's folder, the process, where
@@ -84,8 +83,10 @@ def write(
     place.mkdir(mode=0o700)
     if spec.image is not None:
         (place / IMAGE).write_text(spec.image.key)
-    for name in (UPPER, SCRATCH, TMP):
+    for name in (OWN, UPPER, SCRATCH, TMP, OWN_WORK, VOLUMES):
         (place / name).mkdir()
+    for k in range(len(spec.volumes)):
+        (place / VOLUMES / str(k)).mkdir()
     first_id = roots.choose_ids(spec.folder, lower)
     # Only in the node's root lies what the node hides.
     private = roots.list_private([spec.folder, *hidden]) if lower == Path("/") else []
@@ -94,10 +95,39 @@ def write(
     (place / TMP).chmod(0o1777)
     for path in (place / UPPER, place / TMP):
         os.chown(path, first_id, first_id, follow_symlinks=False)
-    os.chown(spec.folder / files.WORK, *find_owner(spec, lower), follow_symlinks=False)
+    for path in (place / OWN_WORK, spec.folder / files.WORK):
+        os.chown(path, *find_owner(spec, lower), follow_symlinks=False)
     config = configuration(spec, environment, cgroup, lower)
     (place / "config.json").write_bytes(msgspec.json.encode(config))
     return place
+
+
+def find_sources(spec: RunSpec) -> list[Path]:
+    """Where each volume is mounted from: its folder, or the place at which its users are mapped."""
+    mapped = spec.folder / BUNDLE / VOLUMES
+    return [
+        volume.path if volume.account is None else mapped / str(k)
+        for k, volume in enumerate(spec.volumes)
+    ]
+
+
+def map_volumes(spec: RunSpec, lower: Path) -> list[str]:
+    """The program that maps the users of volumes, with its arguments; nothing if none are to be.
+    All tasks of a run act as one account."""
+    pairs = zip(spec.volumes, find_sources(spec), strict=True)
+    mapped = [(volume, place) for volume, place in pairs if volume.account is not None]
+    if not mapped:
+        return []
+    account = mapped[0][0].account or (0, 0)
+    words = [sys.executable, "-I", "-S", idmap.__file__]
+    first_id = roots.choose_ids(spec.folder, lower)
+    words += map(str, (first_id, roots.IDS, *account, *find_owner(spec, lower)))
+    return words + [str(path) for volume, place in mapped for path in (volume.path, place)]
+
+
+def has_own_disk(spec: RunSpec) -> bool:
+    """Whether what the task writes goes to a disk of its own."""
+    return spec.limits.disk > 0 and not own_disk.missing()
 
 
 def find_owner(spec: RunSpec, lower: Path) -> tuple[int, int]:
@@ -202,7 +232,8 @@ def resources(limits: RunLimits) -> dict[str, Any]:
 
 def mounts(spec: RunSpec) -> list[dict[str, Any]]:
     place = spec.folder / BUNDLE
-    quiet = ["nosuid", "noexec", "nodev"]
+    work = place / OWN_WORK if has_own_disk(spec) else spec.folder / files.WORK
+    quiet, open_ = ["nosuid", "noexec", "nodev"], ["bind", "nosuid", "nodev"]
     # A sysfs shows a network and is mounted by its owner only: the node's is the node's.
     system = ("bind", "/sys", ["rbind"]) if spec.host_network else ("sysfs", "sysfs", [])
     return [
@@ -219,13 +250,11 @@ def mounts(spec: RunSpec) -> list[dict[str, Any]]:
         mount("/sys", system[0], system[1], [*system[2], *quiet, "ro"]),
         # Programs read their own limits here to size themselves.
         mount("/sys/fs/cgroup", "cgroup", "cgroup", [*quiet, "relatime", "ro"]),
-        mount("/tmp", "bind", str(place / TMP), ["bind", "nosuid", "nodev"]),
-        mount(
-            WORK_IN_CONTAINER, "bind", str(spec.folder / files.WORK), ["bind", "nosuid", "nodev"]
-        ),
+        mount("/tmp", "bind", str(place / TMP), open_),
+        mount(WORK_IN_CONTAINER, "bind", str(work), open_),
         *(
-            mount(at, "bind", str(source), ["bind", "nosuid", "nodev", "ro" if is_read else "rw"])
-            for source, at, is_read in spec.volumes
+            mount(volume.at, "bind", str(source), [*open_, "ro" if volume.is_read_only else "rw"])
+            for source, volume in zip(find_sources(spec), spec.volumes, strict=True)
         ),
     ]
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from murmuration.runtime.folder import remove_tree
 from murmuration.runtime.isolations import RUNC
+from murmuration.runtime.node.disks import own_disk
 from murmuration.runtime.node.isolation import bundle, cgroups, network, processes, shim
 from murmuration.runtime.node.isolation import folder as files
 from murmuration.runtime.node.isolation.ending import Ending, has_ended
@@ -42,6 +43,8 @@ LAUNCH_S = 60.0
 REPORT_S = 5.0
 ENDING_S = 30.0
 REAP_S = 0.5
+#: How long the disk of a task that has ended is waited for.
+RELEASE_S = 5.0
 #: What runc and its helpers say when the node lacks something, the network of the hook included.
 NODE_FAULTS = (
     "no space left on device",
@@ -52,11 +55,13 @@ NODE_FAULTS = (
     "running hook",
 )
 USER_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
-#: Arguments: the bundle, options of the overlay, where to mount it. Descriptor 3, the lock, goes on
-#: to the container.
+#: Arguments: the bundle, options of the overlay, where to mount it, bytes of a disk of its own or
+#: nothing, and a program that maps users of volumes, if it is there. Descriptor 3, the lock, goes
+#: on to the container.
 LAUNCH = f"""umask 022; cd "$1" || exit 1
-{{ mount -t tmpfs -o mode=755,size=64k murmur "${{3%/*}}" && mkdir "$3" &&
-mount -t overlay overlay -o "$2" "$3"; }} 2>{bundle.LOG} || exit 1
+{{ if [ "$4" ]; then {own_disk.MAKE}; fi &&
+mount -t tmpfs -o mode=755,size=64k murmur "${{3%/*}}" && mkdir "$3" &&
+mount -t overlay overlay -o "$2" "$3" && shift 4 && "$@"; }} 2>{bundle.LOG} || exit 1
 exec runc --root {bundle.RUNC} --log {bundle.LOG} --log-format json \\
   run --detach --preserve-fds 1 task"""
 
@@ -117,7 +122,7 @@ class Container(Ending):
                 place = bundle.write(spec, environment, path, lower, self._hidden)
                 prepare_network(spec)
                 give_outputs(opened, *bundle.find_owner(spec, lower))
-                code = launch(place, opened, lower, spec.image.shell_layer if spec.image else None)
+                code = launch(spec, place, opened, lower)
             report = await_shim(spec.folder) if code == 0 else files.state(spec.folder)
             if code != 0 or report.pid is None:
                 raise explain_failure(spec, code, report)
@@ -141,7 +146,7 @@ class Container(Ending):
     def poll(self, handle: Handle) -> Exit | None:
         self._reap()
         if handle.ended is None and has_ended(handle):
-            handle.ended = self._finish(handle)
+            handle.ended = None if self._is_undecided(handle) else self._finish(handle)
         elif handle.ended is None:
             self._carry_on(handle)
         return handle.ended
@@ -178,6 +183,8 @@ class Container(Ending):
             cgroups.end(groups)
         cgroups.end(groups)
         cgroups.remove(groups)
+        while own_disk.is_mounted(folder) and time.monotonic() < deadline:
+            time.sleep(0.002)
         if record is not None and record.ports:
             network.release(folder)
         remove_tree(folder / bundle.BUNDLE)
@@ -212,6 +219,8 @@ class Container(Ending):
                     handle.fileno()
                     return handle
             time.sleep(0.002)
+        while self._is_undecided(handle):
+            time.sleep(0.002)
         handle.ended = self._finish(handle)
         return handle
 
@@ -221,12 +230,26 @@ class Container(Ending):
                 os.waitpid(handle.pid, os.WNOHANG)
         handle.used = (self._cgroups.usage(handle.cgroups)[0], 0)
         ended = files.exit_of(handle.folder, handle.order)
-        if handle.order is None and ended.code != 0 and self._cgroups.oom_kills(handle.cgroups):
+        if handle.order is None and ended.code != 0 and (reason := self._find_reason(handle)):
             # Noted, since the group that knows is about to go.
-            handle.order = EndOrder(OUT_OF_MEMORY, 0.0)
+            handle.order = EndOrder(reason, 0.0)
             files.give_order(handle.folder, handle.order)
             ended = files.exit_of(handle.folder, handle.order)
         return ended
+
+    def _is_undecided(self, handle: Handle) -> bool:
+        """Whether it will be known in a moment that a task failed for want of disk."""
+        if handle.order is not None or files.state(handle.folder).code == 0:
+            return False
+        handle.watched = handle.watched or time.monotonic()
+        is_late = time.monotonic() > handle.watched + RELEASE_S
+        return own_disk.is_mounted(handle.folder) and not is_late
+
+    def _find_reason(self, handle: Handle) -> str:
+        """What the kernel refused to a task that did not end well."""
+        if self._cgroups.oom_kills(handle.cgroups):
+            return OUT_OF_MEMORY
+        return own_disk.DISK_FULL if own_disk.is_full(handle.folder) else ""
 
 
 def group_name(folder: Path) -> str:
@@ -253,24 +276,16 @@ def give_outputs(opened: files.Files, user: int, group: int) -> None:
         os.fchown(descriptor, user, group)
 
 
-def launch(place: Path, opened: files.Files, lower: Path, above: Path | None = None) -> int:
-    """Start the container and wait for the launch, not for the task; `above` is a layer over the
-    root. Killed before that, we leave it to finish."""
-    layers = f"{above}:{lower}" if above else lower
+def launch(spec: RunSpec, place: Path, opened: files.Files, lower: Path) -> int:
+    """Start the container and wait for the launch, not for the task. Killed before that, we leave
+    it to finish."""
+    layers = f"{spec.image.shell_layer}:{lower}" if spec.image else lower
     options = f"lowerdir={layers},upperdir={bundle.UPPER},workdir={bundle.SCRATCH}"
-    words = [
-        "unshare",
-        "--mount",
-        "--propagation",
-        "private",
-        "sh",
-        "-c",
-        LAUNCH,
-        "murmur-launch",
-        str(place),
-        options,
-        bundle.meeting_point(place.parent, lower),
-    ]
+    disk = str(own_disk.find_size(spec.limits.disk, place)) if bundle.has_own_disk(spec) else ""
+    meeting_point = bundle.meeting_point(place.parent, lower)
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", LAUNCH, "murmur-launch"]
+    words += [str(place), options, meeting_point, disk]
+    words += bundle.map_volumes(spec, lower)
     environment = {"PATH": os.environ.get("PATH", DEFAULT_PATH), "MURMUR_FOLDER": str(place.parent)}
     # A group of its own, so that no terminal interrupts it; the agent's session, so that nobody
     # else waits for it.

@@ -39,6 +39,10 @@ from murmuration.runtime.node.isolation.interface import (
 
 STDOUT, STDERR, STATE, ORDER, WORK = "stdout", "stderr", "state", "order", "work"
 RECORD = "record"
+#: What the last check of its health wrote that did not go well.
+HEALTH = "health"
+#: What can be read of a run by those who may.
+STREAMS = (STDOUT, STDERR, HEALTH)
 #: Room kept for what the shim will write, so that a full disk takes no exit code.
 SHIM_BYTES = 512
 READ_BYTES_MAX = 2**16
@@ -122,9 +126,16 @@ def _open(path: Path, flags: int) -> int:
 
 
 def _write(path: Path, content: bytes) -> None:
-    fd = _open(path, os.O_WRONLY | os.O_TRUNC)
+    """Write a file; a pipe that a task has put in its place is an OSError, and nobody's to wait
+    for."""
+    fd = _open(path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK)
     with os.fdopen(fd, "wb") as file:
         file.write(content)
+
+
+def keep_output(folder: Path, output: bytes) -> None:
+    """Keep what a check of the task's health wrote."""
+    _write(folder / HEALTH, output)
 
 
 def read_bytes(path: Path, size_max: int = READ_BYTES_MAX) -> bytes:

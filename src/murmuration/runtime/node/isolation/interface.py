@@ -53,6 +53,16 @@ class RootImage(msgspec.Struct, frozen=True):
     folder: str = ""
 
 
+class RunVolume(msgspec.Struct, frozen=True):
+    """A folder of the node, where the task finds it, and whether it may only read."""
+
+    path: Path
+    at: str
+    is_read_only: bool = False
+    #: The user and group of the node that the task's are in there; None: nobody.
+    account: tuple[int, int] | None = None
+
+
 class RunUser(msgspec.Struct, frozen=True):
     """A user of a container, by the numbers inside it."""
 
@@ -74,8 +84,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     ports: tuple[int, ...] = ()
     #: The network of the node, not one of its own. Plain processes have no other.
     host_network: bool = False
-    #: Folders of the node, where the task finds them, and whether it may only read.
-    volumes: tuple[tuple[Path, str, bool], ...] = ()
+    volumes: tuple[RunVolume, ...] = ()
     #: Without it, the root is the node's own.
     image: RootImage | None = None
     user: RunUser = RunUser()

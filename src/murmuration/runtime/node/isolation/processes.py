@@ -56,11 +56,22 @@ def may(capability: int) -> bool:
     return bool(int(effective, 16) >> capability & 1)
 
 
+def _read(path: str) -> bytes:
+    """A file of /proc, several of which are read at the end of every task: a quarter of the system
+    calls that a file object makes of it."""
+    parts, descriptor = list[bytes](), os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)
+
+
 def stat(pid: int) -> Stat | None:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name of the program comes second, in brackets, and may hold anything.
-            words = file.read().rpartition(b") ")[2].split()
+        # The name of the program comes second, in brackets, and may hold anything.
+        words = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
     except OSError:
         return None
     ticks = sum(int(word) for word in words[11:15])
@@ -88,8 +99,7 @@ def list_children(pid: int) -> list[int]:
     pids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                pids += [int(word) for word in file.read().split()]
+            pids += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
     except OSError:  # it ended while we looked
         pass
     return pids
@@ -126,8 +136,7 @@ def is_outside(pid: int) -> bool:
 def command_line(pid: int) -> bytes:
     """Words ended by NUL; empty for what has ended."""
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read()
+        return _read(f"/proc/{pid}/cmdline")
     except OSError:
         return b""
 
@@ -197,8 +206,7 @@ def await_ends(pids: Iterable[int]) -> bool:
 def marks_of(pid: int) -> set[bytes]:
     """The environment a process was started with, as `name=value`."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return set(file.read().split(b"\0"))
+        return set(_read(f"/proc/{pid}/environ").split(b"\0"))
     except OSError:
         return set()
 

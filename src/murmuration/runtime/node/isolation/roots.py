@@ -34,7 +34,7 @@ RESOLVER = "/etc/resolv.conf"
 NETWORK_FILES = ("/etc/hosts", RESOLVER)
 #: Where systemd names the servers behind its own.
 RESOLVED = Path("/run/systemd/resolve/resolv.conf")
-USER_ID_MIN = 1000
+USER_ID_MIN, NOBODY = 1000, 65_534
 OPAQUE = "trusted.overlay.opaque"
 
 

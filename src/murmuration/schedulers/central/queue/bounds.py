@@ -42,6 +42,9 @@ class EndedJobs:
     def __iter__(self) -> Iterator[str]:
         return iter(self._tasks)
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._tasks)
+
     def add(self, job: str, tasks: int) -> None:
         assert job not in self._tasks, f"{job} has ended already"
         self._tasks[job] = tasks
