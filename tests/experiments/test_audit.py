@@ -23,7 +23,7 @@ from tests.simulation.scenarios import (
 
 from murmuration.base import files
 from murmuration.base.errors import InputError
-from murmuration.experiments.audit.check import RunAudit, check_run
+from murmuration.experiments.audit.check import RunAudit, check_folder, check_run
 from murmuration.experiments.runs import execute, read_stored_scenario
 from murmuration.experiments.specs import make_spec
 from murmuration.schedulers.queues.discipline import BUILT_IN as DISCIPLINES
@@ -120,7 +120,8 @@ PRESETS: dict[str, Tables] = {
     "masb-100k": {"days": 0.003, "cluster.keep": 0.0025},
     "masb-google": {"days": 0.003, "cluster.keep": 0.02, "workload.multiply": 0.02},
 }
-#: What `murmur simulate` does not run: its nodes scale themselves and serve requests, not tasks.
+#: What `murmur simulate` does not run: its nodes scale themselves and serve requests, not tasks
+#: (`test_audit_scaling.py`).
 AUTOSCALED = {"depas"}
 
 
@@ -216,7 +217,7 @@ def falsify(recorded: Path, folder: Path, name: str, change: Callable[[Any], Any
         files.write_json(folder / name, change(files.read_json(folder / name)))
     else:
         change(pl.read_parquet(folder / name)).write_parquet(folder / name)
-    return check_run(folder, read_stored_scenario(folder))
+    return check_folder(folder)
 
 
 def first_row(**values: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:

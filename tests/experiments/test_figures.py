@@ -57,6 +57,20 @@ def half_width(values: list[float]) -> float:
     return T2 * statistics.stdev(values) / math.sqrt(len(values))
 
 
+def test_a_workload_without_jobs_is_left_out(groups: dict[str, list[RunInFolder]]) -> None:
+    for runs in groups.values():
+        for each in runs:
+            each.summary["workloads"]["service"]["wait_s_mean"] = None
+    groups["offers"][0].summary["workloads"]["batch"]["wait_s_mean"] = None
+    (curve,) = FIGURES["waits"](groups).curves
+    # Of offers two seeds are left, with waits of 2 and 6.
+    assert curve.name == "batch" and curve.y.tolist() == [4.0, 1.0]
+    for each in [run for runs in groups.values() for run in runs]:
+        each.summary["workloads"]["batch"]["wait_s_mean"] = None
+    with pytest.raises(InputError, match="no run has a job"):
+        FIGURES["waits"](groups)
+
+
 def test_waits_have_students_interval(groups: dict[str, list[RunInFolder]]) -> None:
     figure = FIGURES["waits"](groups)
     assert figure.categories == ("offers", "shared-state") and figure.log_y
@@ -70,7 +84,7 @@ def test_waits_have_students_interval(groups: dict[str, list[RunInFolder]]) -> N
 def test_curves_over_time_have_a_band(groups: dict[str, list[RunInFolder]]) -> None:
     figure = FIGURES["cpu"](groups)
     offers = figure.curves[0]
-    assert figure.x_label == "time (h)" and offers.x.tolist() == [0.0, 4.0]
+    assert figure.x_label == "time (hours)" and offers.x.tolist() == [0.0, 4.0]
     assert offers.y[1] == pytest.approx(0.53) and offers.high is not None
     assert offers.high[1] - offers.y[1] == pytest.approx(half_width([0.01, 0.02, 0.06]))
 

@@ -22,16 +22,19 @@ def summary(queued: int, refused: int, tasks_left: int, saturated: bool = False)
     [
         (summary(0, 0, 0), ""),
         (summary(10, 0, 50), ""),
-        (summary(11, 0, 50), "11 of 1,000 jobs of batch not placed (1% of its tasks)"),
+        (summary(11, 0, 50), "11 of 1,000 jobs of batch not placed (1\u00a0% of its tasks)"),
         (
             summary(4, 7, 100),
-            "11 of 1,000 jobs of batch not placed (2% of its tasks), 7 of them refused",
+            "11 of 1,000 jobs of batch not placed (2\u00a0% of its tasks), 7 of them refused",
         ),
-        (summary(6, 0, 6, saturated=True), "6 of 1,000 jobs of batch not placed (0% of its tasks)"),
+        (
+            summary(6, 0, 6, saturated=True),
+            "6 of 1,000 jobs of batch not placed (0\u00a0% of its tasks)",
+        ),
         # Seven jobs in a thousand, but they are most of the work.
         (
             summary(0, 7, 3600),
-            "7 of 1,000 jobs of batch not placed (72% of its tasks), 7 of them refused",
+            "7 of 1,000 jobs of batch not placed (72\u00a0% of its tasks), 7 of them refused",
         ),
     ],
 )

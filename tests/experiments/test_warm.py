@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from murmuration.base.kernel_cache import kernel_folder
 from murmuration.experiments.execution import warm
 from murmuration.experiments.specs import make_study, variant_specs
 from murmuration.simulation.scenarios import scenario as sc
@@ -24,9 +25,9 @@ TABLES = {
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("MURMUR_CACHE", str(tmp_path))
     monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
-    return tmp_path / "cache"
+    return kernel_folder()
 
 
 def test_what_is_compiled_is_not_compiled_again(cache: Path) -> None:
@@ -47,7 +48,7 @@ def test_a_cache_that_cannot_be_kept_is_not_filled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("MURMUR_CACHE", str(tmp_path / "file"))
     assert warm.missing_kernels(variant_specs(make_study(TABLES), ["offers"])) == []
 
 

@@ -146,6 +146,22 @@ def test_a_partition_that_is_too_small_is_never(tmp_path: Path) -> None:
     assert Asked(tmp_path, "shared-state", job, OTHER).why("j").placed == 8
 
 
+def test_nodes_of_another_partition_are_no_matter_of_constraints(tmp_path: Path) -> None:
+    """Of three nodes with room one belongs to the job's own scheduler, and it is full."""
+    asked = Asked(
+        tmp_path,
+        "partitioned",
+        "first,w,0,1,50,4,1,false,",
+        "j,w,1,1,5,1,1,false,",
+        "other,x,60,1,5,1,1,false,",
+    )
+    asked.tables["scheduler"]["partition"] = {"w": 0.34}
+    found = asked.why("j")
+    assert found.filtered == {"in another scheduler's partition": 2, "too little cpu free": 1}
+    assert found.unblock[0] == "in other partitions 2 nodes have room"
+    assert not any("constraints" in hint for hint in found.unblock)
+
+
 def test_what_is_in_the_way_and_what_would_help(tmp_path: Path) -> None:
     """Zone a is taken and zone b not allowed: all three tasks wait."""
     asked = Asked(

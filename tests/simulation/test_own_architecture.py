@@ -89,7 +89,7 @@ def test_its_decisions_are_explained() -> None:
     names = run.setup.nodes.names
     assert explanation.chosen and explanation.considered == 9
     assert {names.index(node) % 3 for node, _ in explanation.chosen} == {4 % 3}
-    assert explanation.filtered == {"not allowed by its constraints": 6}
+    assert explanation.filtered == {"in another scheduler's partition": 6}
 
 
 def test_its_state_is_part_of_a_snapshot(tmp_path: Path) -> None:

@@ -74,6 +74,21 @@ def test_resources_add_up_while_usage_changes_and_nodes_come_and_go(kind: str) -
     assert run.world.state["tasks_lost"][0] > 0
 
 
+def test_a_task_under_way_uses_what_it_uses_on_both_nodes() -> None:
+    """Over a slow network tasks are under way for minutes, in which what they use changes; what is
+    free on a node is what all its tasks leave, those that come and those that go."""
+    run = engine.prepare(sc.check(cell("negotiation", negotiation={"mb_per_s": 1.0})))
+    changed, before = 0, dict[int, int]()
+    for minute in range(1, 100):
+        engine.advance(run, 60.0 * minute)
+        invariants.check(run)
+        moving = np.flatnonzero((run.world.tasks["job"] >= 0) & (run.world.tasks["source"] >= 0))
+        now = {slot: int(run.world.task_used[slot, 0]) for slot in moving.tolist()}
+        changed += sum(before.get(slot, used) != used for slot, used in now.items())
+        before = now
+    assert changed > 5
+
+
 def test_a_run_in_pieces_is_the_run_in_one() -> None:
     whole, pieces = (engine.prepare(sc.check(cell("negotiation"))) for _ in range(2))
     engine.advance(whole)

@@ -20,6 +20,7 @@ from murmuration.experiments.parallel import RunKind
 from murmuration.experiments.runs import Summary, read_stored_tables
 from murmuration.experiments.specs import REPLICAS_MAX, Tables
 from murmuration.simulation.autoscale import build, results
+from murmuration.simulation.autoscale.detail import FILES
 from murmuration.simulation.autoscale.scenario import (
     AutoscaleScenario,
     check,
@@ -28,6 +29,7 @@ from murmuration.simulation.autoscale.scenario import (
 )
 from murmuration.simulation.autoscale.world import KINDS
 from murmuration.simulation.results import snapshots
+from murmuration.simulation.results.parts import PartFiles
 from murmuration.simulation.scenarios import scenario as sc
 
 Columns = Mapping[str, NDArray[np.float64]]
@@ -50,6 +52,8 @@ class AutoscaleSpec:
     #: The file or preset, to be named when something is wrong.
     source: str
     folder: str | None = None
+    #: Whether every request and every node is written to the folder.
+    detail: bool = False
 
     @property
     def label(self) -> str:
@@ -105,10 +109,25 @@ def compute(
 ) -> AutoscaleOutcome:
     """Run one scenario without writing anything."""
     wall, cpu = time.perf_counter(), time.process_time()
-    run = build.finish(build.prepare(spec.scenario, spec.source), progress)
+    run = build.prepare(spec.scenario, spec.source)
+    parts = _record_detail(spec, run)
+    build.finish(run, progress)
+    if parts is not None:
+        parts.join()
     summary = results.summary(run)
     timing = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
     return AutoscaleOutcome({**summary, "timing": timing}, results.series(run))
+
+
+def _record_detail(spec: AutoscaleSpec, run: build.AutoscaleRun) -> PartFiles | None:
+    """Let the requests and nodes of a run be written to its folder, if that is wanted."""
+    if not spec.detail:
+        return None
+    assert spec.folder is not None, "what is recorded has a folder to go to"
+    parts = PartFiles(files.ready_folder(Path(spec.folder)), FILES)
+    parts.clear()
+    build.record(run, parts.write)
+    return parts
 
 
 def write(folder: Path, spec: AutoscaleSpec, outcome: AutoscaleOutcome) -> None:
@@ -127,6 +146,8 @@ def read_stored(spec: AutoscaleSpec) -> Summary | None:
     """The summary of a run that is in its folder already, if it is of the same scenario."""
     folder = None if spec.folder is None else Path(spec.folder)
     if folder is None or not (folder / snapshots.SUMMARY).exists():
+        return None
+    if spec.detail and not all((folder / name).exists() for name in FILES):
         return None
     if read_stored_tables(folder) != {"label": spec.label, "tables": dict(spec.tables)}:
         return None

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.base.random import generator
+from murmuration.experiments.execution.workers import Workers
 from murmuration.experiments.live import ask_for_times, check_size, master_options
 from murmuration.runtime.master.settings import live_settings
 from murmuration.schedulers.offers.messages import MASTER
@@ -43,19 +44,21 @@ def run_schedules(
     seed: int,
     update: Callable[[int], None] = lambda count: None,
     masters: int | None = None,
+    workers: int = 1,
 ) -> Figures:
     """Run so many fault schedules of a protocol, from this seed on; with `masters`, of a whole
     control plane. A schedule that breaks a rule does not end the others: `failures` has its
     sentence, and `totals` counts those that passed."""
-    run_schedule = protocols.load_schedule(protocol) if masters is None else _with_masters(masters)
     passed: list[Figures] = []
     failures: list[str] = []
-    for n in range(schedules):
-        try:
-            passed.append(run_schedule(seed + n))
-        except AssertionError as error:
-            failures.append(str(error))
-        update(n + 1)
+    run_one, seeds = partial(_run_schedule, protocol, masters), range(seed, seed + schedules)
+    with Workers(min(workers, schedules)) as pool:
+        for outcome in pool.map(run_one, seeds) if pool.count > 1 else map(run_one, seeds):
+            if isinstance(outcome, str):
+                failures.append(outcome)
+            else:
+                passed.append(outcome)
+            update(len(passed) + len(failures))
     keys = [key for key in (passed[0] if passed else {}) if key != "seed"]
     return {
         "protocol": protocol,
@@ -67,10 +70,16 @@ def run_schedules(
     }
 
 
-def _with_masters(masters: int) -> Callable[[int], Figures]:
-    from murmuration.experiments.control_plane.schedule import run_schedule
+def _run_schedule(protocol: str, masters: int | None, seed: int) -> Figures | str:
+    """The figures of one schedule, or the sentence that says what it broke."""
+    try:
+        if masters is None:
+            return protocols.load_schedule(protocol)(seed)
+        from murmuration.experiments.control_plane.schedule import run_schedule
 
-    return partial(run_schedule, masters=masters)
+        return run_schedule(seed, masters=masters)
+    except AssertionError as error:
+        return str(error)
 
 
 def run_with_faults(

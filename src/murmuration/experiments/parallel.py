@@ -7,17 +7,14 @@ is made, written and read back; who runs them, in which order and where is the s
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.context import SpawnContext, SpawnProcess
-from multiprocessing.popen_spawn_posix import Popen
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import ModuleType
 from typing import Generic, Protocol, TypeVar
 
 from murmuration.base.errors import InputError
+from murmuration.base.extras import install_hint
+from murmuration.experiments.execution.workers import Workers, borrow_workers
 from murmuration.experiments.runs import (
     RunOutcome,
     Summary,
@@ -27,27 +24,6 @@ from murmuration.experiments.runs import (
     write_run,
 )
 from murmuration.experiments.specs import Spec
-
-
-class _Worker(SpawnProcess):
-    """A fresh process that does not import the program it was started from. What workers run lies
-    in this package; a user's script would run from its first line again in every worker."""
-
-    @staticmethod
-    def _Popen(process_obj: BaseProcess) -> Popen:  # noqa: N802
-        program = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
-            return SpawnProcess._Popen(process_obj)
-        finally:
-            sys.modules["__main__"] = program
-
-
-class WorkerContext(SpawnContext):
-    """How workers are started."""
-
-    Process = _Worker
-
 
 Done = Callable[[int, Summary], None]
 
@@ -85,7 +61,7 @@ Numbered = Sequence[tuple[int, S]]
 
 def run_all(
     specs: Sequence[Spec],
-    workers: int,
+    workers: int | Workers,
     on: str | None = None,
     resume: bool = False,
     done: Done = lambda i, s: None,
@@ -97,7 +73,7 @@ def run_all(
 def run_kind(
     kind: RunKind[S, Outcome],
     specs: Sequence[S],
-    workers: int,
+    workers: int | Workers,
     on: str | None = None,
     resume: bool = False,
     done: Done = lambda i, s: None,
@@ -111,57 +87,48 @@ def run_kind(
             summaries[index] = stored
             done(index, stored)
     todo = [(index, spec) for index, spec in enumerate(specs) if index not in summaries]
-    for index, summary in _run(kind, todo, workers, on):
-        summaries[index] = summary
-        done(index, summary)
+    with borrow_workers(workers) as borrowed:
+        for index, summary in _run(kind, todo, borrowed, on):
+            summaries[index] = summary
+            done(index, summary)
     return [summaries[index] for index in range(len(specs))]
 
 
 def _run(
-    kind: RunKind[S, Outcome], todo: Numbered[S], workers: int, on: str | None
+    kind: RunKind[S, Outcome], todo: Numbered[S], workers: Workers, on: str | None
 ) -> Iterator[tuple[int, Summary]]:
     if on is not None:
         yield from _on_ray(kind, todo, on)
-    elif workers <= 1 or len(todo) <= 1:
+    elif workers.count <= 1 or (len(todo) <= 1 and not workers.started):
         for index, spec in todo:
             yield index, kind.execute(spec)
     else:
-        yield from _on_processes(kind, todo, min(workers, len(todo)))
+        yield from _on_processes(kind, todo, workers)
 
 
 def _on_processes(
-    kind: RunKind[S, Outcome], todo: Numbered[S], workers: int
+    kind: RunKind[S, Outcome], todo: Numbered[S], workers: Workers
 ) -> Iterator[tuple[int, Summary]]:
-    """Fresh processes (not forks: libraries with threads do not survive one), each kept for many
-    runs.
+    """Hand out one run to each worker, and the next to whoever is free."""
+    from concurrent.futures import FIRST_COMPLETED, Future, wait
 
-    When this process is stopped the runs under way are stopped with it: each takes as long as it
-    takes, and whoever stops a command wants it to end. Their folders say that they are not
-    complete.
-    """
-    import multiprocessing
-    from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-
-    pool = ProcessPoolExecutor(workers, mp_context=WorkerContext(), initializer=follow_parent)
     queue, under_way = iter(_spread_kernels(kind, todo)), dict[Future[Summary], int]()
 
     def hand_out(count: int) -> None:
         for index, spec in itertools.islice(queue, count):
-            under_way[pool.submit(kind.execute, spec)] = index
+            under_way[workers.submit(kind.execute, spec)] = index
 
     try:
-        hand_out(workers)
+        hand_out(workers.count)
         while under_way:
             ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
             hand_out(len(ended))
             for future in ended:
                 yield under_way.pop(future), future.result()
     except BaseException:
-        for child in multiprocessing.active_children():
-            child.kill()
+        # The others would go on writing to their folders; these say that they are not complete.
+        workers.stop()
         raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _spread_kernels(kind: RunKind[S, Outcome], todo: Numbered[S]) -> Numbered[S]:
@@ -176,25 +143,6 @@ def _spread_kernels(kind: RunKind[S, Outcome], todo: Numbered[S]) -> Numbered[S]
     return first + rest
 
 
-def follow_parent() -> None:
-    """A worker leaves Ctrl-C to the process that started it, and ends when that one is gone,
-    however it went."""
-    import multiprocessing
-    import os
-    import signal
-    import threading
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "only workers follow"
-
-    def end_with(parent: multiprocessing.process.BaseProcess) -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
-
-
 def _on_ray(
     kind: RunKind[S, Outcome], todo: Numbered[S], address: str
 ) -> Iterator[tuple[int, Summary]]:
@@ -203,10 +151,7 @@ def _on_ray(
     try:
         import ray
     except ImportError as error:
-        raise InputError(
-            "--on ray: Ray is not installed; in the project: pip install '.[ray]' (with "
-            "./murmur: .venv/bin/pip install '.[ray]')"
-        ) from error
+        raise InputError(f"--on ray: Ray is not installed; {install_hint('ray')}") from error
     if not ray.is_initialized():
         ray.init(
             address=None if address == "ray" else address,

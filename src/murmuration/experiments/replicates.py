@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from murmuration.base.random import seed_sequence
+from murmuration.experiments.execution.workers import Workers
 from murmuration.experiments.result import ReproductionSettings, Row
 from murmuration.experiments.statistics import t95
 from murmuration.reports.figures import Bars
@@ -88,8 +88,8 @@ def replicate(
     ]
     results: list[T] = []
     if settings.workers > 1:
-        with ProcessPoolExecutor(settings.workers) as pool:
-            for result in pool.map(one, seeds):
+        with Workers(min(settings.workers, count)) as workers:
+            for result in workers.map(one, seeds):
                 results.append(result)
                 settings.progress(text, len(results) / count)
         return results

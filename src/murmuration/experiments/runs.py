@@ -24,7 +24,7 @@ from murmuration.simulation.scenarios import scenario as sc
 
 if TYPE_CHECKING:
     from murmuration.simulation.engine.run import Run
-    from murmuration.simulation.results.detail import PartFiles
+    from murmuration.simulation.results.parts import PartFiles
 
 Summary = dict[str, Any]
 #: The columns of a table, or the text of a log, by the name of its file.
@@ -124,9 +124,10 @@ def _record_detail(spec: Spec, run: Run, resumed: bool) -> PartFiles | None:
     if not spec.detail:
         return None
     assert spec.folder is not None, "what is recorded has a folder to go to"
-    from murmuration.simulation.results.detail import DetailLog, PartFiles
+    from murmuration.simulation.results.detail import FILES, DetailLog
+    from murmuration.simulation.results.parts import PartFiles
 
-    parts = PartFiles(Path(spec.folder))
+    parts = PartFiles(Path(spec.folder), FILES)
     if not resumed:
         parts.clear()
     run.detail = DetailLog(run.setup, parts.write)
@@ -158,29 +159,37 @@ def _advance(spec: Spec, run: Run, control: Control) -> bool:
     if not ended:
         _save_snapshot(spec, run, control)
     if pressed and not ended:
-        raise KeyboardInterrupt
+        signal.raise_signal(pressed[0])
     return ended
 
 
 @contextmanager
 def _interrupts(wanted: bool, keep: bool) -> Iterator[list[int]]:
-    """Collect Ctrl-C instead of raising it, so that a run that is to be kept stops where its world
-    is consistent. The second one ends the run at once."""
+    """Collect Ctrl-C or SIGTERM instead of acting on it, so that a run that is to be kept stops
+    where its world is consistent. The second one ends the run at once."""
     pressed: list[int] = []
-    if not wanted:
+    if not wanted or not keep:
         yield pressed
         return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def press(number: int, frame: object) -> None:
-        if pressed or not keep:
-            raise KeyboardInterrupt
+        if pressed:
+            restore()
+            signal.raise_signal(number)
         pressed.append(number)
 
-    before = signal.signal(signal.SIGINT, press)
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, press)
     try:
         yield pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()
 
 
 def _report_infeasible(run: Run, control: Control) -> None:
@@ -286,7 +295,11 @@ def read_stored_summary(spec: Spec) -> Summary | None:
     """The summary of a run that is in its folder already, if it is of the same scenario."""
     if spec.folder is None or not (Path(spec.folder) / snapshots.SUMMARY).exists():
         return None
+    from murmuration.simulation.results.detail import FILES
+
     folder = Path(spec.folder)
+    if spec.detail and not all((folder / name).exists() for name in FILES):
+        return None
     if read_stored_tables(folder) != {"label": spec.label, "tables": dict(spec.tables)}:
         return None
     summary: Summary = files.read_json(folder / snapshots.SUMMARY)

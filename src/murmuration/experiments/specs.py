@@ -164,8 +164,9 @@ def _with_seed(spec: Spec, seed: int) -> Spec:
     return replace(changed, folder=spec.folder, vary=spec.vary)
 
 
-def assign_folders(specs: Sequence[Spec], root: Path) -> list[Spec]:
-    """Give each run a folder of its own below `root`, named by its label and seed."""
+def assign_folders(specs: Sequence[Spec], root: Path, detail: bool = False) -> list[Spec]:
+    """Give each run a folder of its own below `root`, named by its label and seed; with `detail`
+    every task and attempt is written to it."""
     placed: list[Spec] = []
     used: set[str] = set()
     for spec in specs:
@@ -174,5 +175,5 @@ def assign_folders(specs: Sequence[Spec], root: Path) -> list[Spec]:
         if name in used:
             name = f"{name}-{len(used)}"
         used.add(name)
-        placed.append(replace(spec, folder=str(root / name)))
+        placed.append(replace(spec, folder=str(root / name), detail=detail))
     return placed

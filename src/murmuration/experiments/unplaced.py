@@ -9,6 +9,7 @@ from dataclasses import replace
 from murmuration.experiments.pages.parts import Summary
 from murmuration.experiments.result import Row
 from murmuration.experiments.statistics import middle
+from murmuration.reports.formats import percent
 
 #: More than this share of a workload's jobs or tasks, and more than a handful of jobs: those that
 #: came just before the end are waiting in every run.
@@ -30,7 +31,7 @@ def _describe(name: str, workload: Summary) -> str:
     few_tasks = tasks_left <= LEFT_SHARE * tasks or left <= LEFT_JOBS
     if not workload["saturated"] and few_jobs and few_tasks:
         return ""
-    share = f" ({tasks_left / tasks:.0%} of its tasks)" if tasks else ""
+    share = f" ({percent(tasks_left / tasks, 0)} of its tasks)" if tasks else ""
     words = f"{left:,.0f} of {submitted:,.0f} jobs of {name} not placed{share}"
     return words + (f", {refused:,.0f} of them refused" if refused else "")
 

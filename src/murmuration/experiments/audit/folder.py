@@ -141,7 +141,7 @@ def read_recorded(path: Path, scenario: sc.Scenario) -> RecordedRun:
         raise InputError(
             f"{path}: expected a run made with --detail; there is no tasks.parquet in it"
         )
-    jobs, nodes = _read(path / "jobs.parquet"), _read(path / "nodes.parquet")
+    jobs, nodes = read_table(path / "jobs.parquet"), read_table(path / "nodes.parquet")
     resources = tuple(name[6:] for name in nodes if name.startswith("total."))
     horizon = scenario.days * DAY_S
     table = _nodes(nodes, resources)
@@ -151,18 +151,19 @@ def read_recorded(path: Path, scenario: sc.Scenario) -> RecordedRun:
         summary=files.read_json(path / "summary.json"),
         resources=resources,
         jobs=_jobs(jobs, resources),
-        stays=_stays(_read(path / "tasks.parquet"), jobs["job_id"], table.names, horizon),
-        attempts=_attempts(_read(path / "attempts.parquet"), jobs["job_id"], horizon),
+        stays=_stays(read_table(path / "tasks.parquet"), jobs["job_id"], table.names, horizon),
+        attempts=_attempts(read_table(path / "attempts.parquet"), jobs["job_id"], horizon),
         nodes=table,
         curves=_curves(path / "curves.parquet", resources),
-        sample_times=_read(path / "series.parquet")["time_s"],
+        sample_times=read_table(path / "series.parquet")["time_s"],
     )
 
 
 Columns = dict[str, Column]
 
 
-def _read(path: Path) -> Columns:
+def read_table(path: Path) -> Columns:
+    """The columns of a Parquet file; texts as arrays of text."""
     import polars as pl
 
     try:
@@ -256,7 +257,7 @@ def _nodes(columns: Columns, resources: tuple[str, ...]) -> RecordedNodes:
 def _curves(path: Path, resources: tuple[str, ...]) -> RecordedCurves | None:
     if not path.exists():
         return None
-    columns = _read(path)
+    columns = read_table(path)
     count, points = int(columns["curve"].max()) + 1, int(columns["point"].max()) + 1
     share = np.stack([columns[f"share.{name}"] for name in resources], axis=1)
     return RecordedCurves(

@@ -4,12 +4,12 @@ what jobs came and how long their tasks ran."""
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from murmuration.base.documents import Document
 from murmuration.base.errors import InputError
+from murmuration.base.kernel_cache import user_cache
 from murmuration.base.resources import Resources, parse_quantity
 from murmuration.runtime.folder import STORE
 from murmuration.runtime.store.interface import Entry
@@ -41,7 +41,7 @@ def import_log(path: Path) -> Document:
     digest = hashlib.blake2b(
         repr([(entry.number, entry.at_s) for entry in entries]).encode(), digest_size=8
     ).hexdigest()
-    folder = _cache() / f"log-{digest}"
+    folder = user_cache() / "imports" / f"log-{digest}"
     folder.mkdir(parents=True, exist_ok=True)
     write_nodes(nodes, folder / "nodes.parquet")
     write_jobs(jobs, folder / "jobs.parquet")
@@ -50,12 +50,6 @@ def import_log(path: Path) -> Document:
         "cluster": {"trace": str(folder / "nodes.parquet")},
         "workload": {"trace": str(folder / "jobs.parquet")},
     }
-
-
-def _cache() -> Path:
-    given = os.environ.get("MURMUR_CACHE")
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(given or os.path.join(home, "murmuration")) / "imports"
 
 
 def nodes_of(entries: list[Entry], where: str) -> NodeTable:

@@ -8,18 +8,16 @@ by an empty file beside the cached kernels, which lie in a folder of this versio
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import murmuration
 from murmuration.base.documents import Document
 from murmuration.base.errors import InputError
+from murmuration.base.kernel_cache import kernel_folder
+from murmuration.experiments.execution.workers import Workers
 from murmuration.experiments.specs import Spec
 from murmuration.placement.registry import NAMES, is_user_defined
 from murmuration.simulation.architectures.table import BUILT_IN
@@ -39,16 +37,7 @@ class KernelSet(NamedTuple):
     @property
     def marker(self) -> str:
         parts = [self.kind, self.placement, self.queue or "arrival", "used" * self.has_usage]
-        return "-".join(["compiled", *(part for part in parts if part), installation()])
-
-
-@cache
-def installation() -> str:
-    """Names this copy of the program: Numba compiles again for another folder, and for files that
-    were written since."""
-    root = Path(murmuration.__file__).parent
-    newest = max(path.stat().st_mtime_ns for path in root.rglob("*.py"))
-    return hashlib.blake2b(f"{root} {newest}".encode(), digest_size=4).hexdigest()
+        return "-".join(["compiled", *(part for part in parts if part)])
 
 
 def missing_kernels(specs: Sequence[Spec]) -> list[KernelSet]:
@@ -65,23 +54,21 @@ def missing_kernels(specs: Sequence[Spec]) -> list[KernelSet]:
 def is_compiled(command: str) -> bool:
     """Whether a command has compiled its kernels before, or could not keep them anyway."""
     folder = _cache()
-    return folder is None or (folder / f"compiled-{command}-{installation()}").exists()
+    return folder is None or (folder / f"compiled-{command}").exists()
 
 
 def mark_compiled(command: str) -> None:
     """Remember that a command has compiled its kernels."""
     folder = _cache()
     if folder is not None:
-        (folder / f"compiled-{command}-{installation()}").touch()
+        (folder / f"compiled-{command}").touch()
 
 
 def _cache() -> Path | None:
     """Where Numba keeps kernels, if it can be written to."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return None
-    from murmuration.base.jit import cache_folder
-
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder())
+    folder = kernel_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -109,22 +96,9 @@ def compile_all(missing: Sequence[KernelSet], workers: int, done: Callable[[int]
             compile_set(kernels)
             done(count)
         return
-    import multiprocessing
-
-    from murmuration.experiments.parallel import WorkerContext, follow_parent
-
-    pool = ProcessPoolExecutor(
-        min(workers, len(missing)), mp_context=WorkerContext(), initializer=follow_parent
-    )
-    try:
-        for count, _ in enumerate(pool.map(compile_set, missing), 1):
+    with Workers(min(workers, len(missing))) as compilers:
+        for count, _ in enumerate(compilers.map(compile_set, missing), 1):
             done(count)
-    except BaseException:
-        for child in multiprocessing.active_children():
-            child.kill()
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def compile_set(kernels: KernelSet) -> None:

@@ -18,10 +18,10 @@ from murmuration.base import files
 from murmuration.base.errors import InputError
 from murmuration.experiments.python.stored import RunInFolder
 from murmuration.experiments.statistics import interval
+from murmuration.reports.formats import DAY_S, time_unit
 from murmuration.simulation.results import snapshots
 
 Values = NDArray[np.float64]
-HOUR_S, DAY_S = 3600.0, 86_400.0
 #: Points of a curve of waits.
 QUANTILES = np.linspace(0.0, 1.0, 201)
 
@@ -75,6 +75,8 @@ def band(name: str, x: Values, rows: Sequence[Values]) -> PaperCurve:
 
 
 ENDS = ("mean", "low", "high")
+#: A mean and its interval for each x.
+Ends = Sequence[Mapping[str, float | None]]
 #: From this ratio on an axis has a logarithmic scale.
 WIDE = 20
 
@@ -98,18 +100,11 @@ def _over_time(column: str, y_label: str, percent: bool = False) -> Callable[[Gr
             x = tables[0]["time_s"]
             longest = max(longest, float(x[-1]))
             curves.append(band(name, x, [table[column] for table in tables]))
-        unit, label = _time_unit(longest)
+        unit, name = time_unit(longest)
         scaled = tuple(PaperCurve(c.name, c.x / unit, c.y, c.low, c.high) for c in curves)
-        return PaperFigure(label, y_label, scaled, percent=percent)
+        return PaperFigure(f"time ({name})", y_label, scaled, percent=percent)
 
     return figure
-
-
-def _time_unit(longest_s: float) -> tuple[float, str]:
-    """Numbers that are neither tiny nor huge."""
-    if longest_s > 2 * DAY_S:
-        return DAY_S, "time (days)"
-    return (HOUR_S, "time (h)") if longest_s > 2 * HOUR_S else (60.0, "time (min)")
 
 
 def waits_by_share(groups: Groups) -> PaperFigure:
@@ -122,6 +117,8 @@ def waits_by_share(groups: Groups) -> PaperFigure:
             # A job that never started has waited until the end at least.
             horizon_s = float(run.summary["days"]) * DAY_S
             start = np.nan_to_num(table["start_s"], nan=horizon_s)
+            if not len(start):
+                raise InputError(f"{run.spec.folder}: there is no job in it, so no wait to draw")
             rows.append(np.quantile(start - table["submit_s"], QUANTILES))
         curves.append(band(name, QUANTILES, rows))
     # Student's interval may reach below zero; no wait does, and a logarithmic axis has no zero.
@@ -133,7 +130,7 @@ def waits_by_share(groups: Groups) -> PaperFigure:
     return PaperFigure("wait (s)", "share of jobs", turned, log_x=True, percent=True, sideways=True)
 
 
-def _points(name: str, x: Values, ends: Sequence[Mapping[str, float | None]]) -> PaperCurve:
+def _points(name: str, x: Values, ends: Ends) -> PaperCurve:
     """Means with their intervals; a single seed has none."""
     mean, low, high = (np.array([end[key] for end in ends], float) for key in ENDS)
     if np.isnan(low).all():
@@ -143,42 +140,42 @@ def _points(name: str, x: Values, ends: Sequence[Mapping[str, float | None]]) ->
 
 def mean_waits(groups: Groups) -> PaperFigure:
     """The mean wait of each workload under each scheduler, with its interval."""
-    workloads = list(next(iter(groups.values()))[0].summary["workloads"])
     x = np.arange(len(groups), dtype=np.float64)
-    curves = []
-    for workload in workloads:
-        ends = [
-            interval([run.summary["workloads"][workload]["wait_s_mean"] for run in runs])
-            for runs in groups.values()
-        ]
-        mean, low, high = (np.array([end[key] for end in ends], float) for key in ENDS)
-        several = not np.isnan(low).all()
-        curves.append(
-            PaperCurve(workload, x, mean, low if several else None, high if several else None)
-        )
+    curves = [_points(name, x, ends) for name, ends in _waits_by_workload([*groups.values()])]
     return PaperFigure(
         "", "mean wait (s)", tuple(curves), categories=tuple(groups), log_y=_is_wide(curves)
     )
 
 
+def _waits_by_workload(groups: Sequence[Sequence[RunInFolder]]) -> list[tuple[str, Ends]]:
+    """The mean wait of each workload in each group of seeds. A run without jobs of a workload has
+    no wait of it; a workload without any is left out."""
+    found: list[tuple[str, Ends]] = []
+    for workload in groups[0][0].summary["workloads"]:
+        waits = [
+            [run.summary["workloads"][workload]["wait_s_mean"] for run in runs] for runs in groups
+        ]
+        ends = [interval([wait for wait in each if wait is not None]) for each in waits]
+        if any(end["n"] for end in ends):
+            found.append((workload, ends))
+    if not found:
+        raise InputError("no run has a job; there is no wait to draw")
+    return found
+
+
 def _is_wide(curves: Sequence[PaperCurve]) -> bool:
     """Whether small values could not be told apart beside the large ones."""
     values = np.concatenate([curve.y for curve in curves])
-    return bool(values.min() > 0 and values.max() / values.min() >= WIDE)
+    least, most = np.nanmin(values), np.nanmax(values)
+    return bool(least > 0 and most / least >= WIDE)
 
 
 def sweep_waits(groups: Groups) -> PaperFigure:
     """The mean wait of each workload against the key that was varied."""
     key, by_value = _find_varied(groups)
     values = np.array(sorted(by_value))
-    workloads = list(by_value[values[0]][0].summary["workloads"])
-    curves = []
-    for workload in workloads:
-        ends = [
-            interval([run.summary["workloads"][workload]["wait_s_mean"] for run in by_value[v]])
-            for v in values
-        ]
-        curves.append(_points(workload if len(workloads) > 1 else "", values, ends))
+    waits = _waits_by_workload([by_value[value] for value in values])
+    curves = [_points(name if len(waits) > 1 else "", values, ends) for name, ends in waits]
     wide = values[0] > 0 and values[-1] / values[0] >= WIDE
     return PaperFigure(
         key, "mean wait (s)", tuple(curves), log_x=bool(wide), log_y=_is_wide(curves)
@@ -201,17 +198,18 @@ def _find_varied(groups: Groups) -> tuple[str, dict[float, Sequence[RunInFolder]
 def capacity_over_time(folders: Sequence[Path]) -> PaperFigure:
     """The capacity of auto-scaling runs on the optimum and its band."""
     curves: list[PaperCurve] = []
-    x_label = ""
+    name = ""
     for folder in folders:
         table = _read_table(str(folder), snapshots.SERIES)
         label = str(files.read_json(folder / snapshots.SCENARIO)["label"])
-        unit, x_label = _time_unit(float(table["time_s"][-1]))
+        unit, name = time_unit(float(table["time_s"][-1]))
         times = table["time_s"] / unit
         if not curves:
             ends = (table["band_low"], table["band_high"])
             curves.append(PaperCurve("optimum and band", times, table["optimum"], *ends))
         curves.append(PaperCurve(label, times, table["capacity"]))
-    return PaperFigure(x_label, "requests in parallel", tuple(curves), dotted=("optimum and band",))
+    dotted = ("optimum and band",)
+    return PaperFigure(f"time ({name})", "requests in parallel", tuple(curves), dotted=dotted)
 
 
 #: What can be drawn, by name; the first that fits is drawn unless another is asked for.

@@ -15,7 +15,7 @@ from murmuration.experiments.pages.verdict import certainty, difference_of, in_w
 from murmuration.experiments.runs import Summary
 from murmuration.experiments.statistics import middle
 from murmuration.reports.figures import Chart, Series
-from murmuration.reports.formats import human, percent
+from murmuration.reports.formats import human, percent, time_unit
 from murmuration.reports.page import Page, ReportTable, Section
 
 FOOTER = (
@@ -24,7 +24,6 @@ FOOTER = (
     "those of the optimum."
 )
 Values = Callable[[Columns], NDArray[np.float64]]
-HOURS_FROM_S = 10_800.0
 #: Points of a plotted line.
 POINTS = 700
 
@@ -139,10 +138,9 @@ def _part(
 
 def _facts(first: Summary) -> tuple[tuple[str, str], ...]:
     seed = first["seed"]
+    unit_s, name = time_unit(first["seconds"])
     return (
-        ("minutes", human(first["seconds"] / 60.0))
-        if first["seconds"] < HOURS_FROM_S
-        else ("hours", human(first["seconds"] / 3600.0)),
+        (name, human(first["seconds"] / unit_s)),
         ("requests", f"{round(middle(first['requests']['arrived'])):,}"),
         ("nodes at most", human(middle(first["nodes"]["max"]))),
         ("seeds" if isinstance(seed, list) else "seed", seed_range(seed)),
@@ -160,12 +158,10 @@ def _thin(count: int) -> NDArray[np.int64]:
 
 
 def _axis(columns: Columns) -> tuple[str, list[float], NDArray[np.int64]]:
-    """What stands below a plot: its name, its values, and which samples they belong to. Long runs
-    show hours."""
+    """What stands below a plot: its name, its values, and which samples they belong to."""
     at = _thin(len(columns["time_s"]))
-    if columns["time_s"][-1] > HOURS_FROM_S:
-        return "hour", (columns["time_s"][at] / 3600.0).tolist(), at
-    return "second", columns["time_s"][at].tolist(), at
+    unit_s, name = time_unit(float(columns["time_s"][-1]))
+    return name, (columns["time_s"][at] / unit_s).tolist(), at
 
 
 def _capacity_chart(name: str, columns: Columns) -> Chart:
@@ -174,9 +170,9 @@ def _capacity_chart(name: str, columns: Columns) -> Chart:
     optimum, low, high = (columns[key][at].tolist() for key in ("optimum", "band_low", "band_high"))
     lines = (
         Series("optimum and band", x, optimum, low, high, dotted=True, colour=1),
-        Series(f"capacity, {name}", x, columns["capacity"][at].tolist(), colour=0),
+        Series("capacity", x, columns["capacity"][at].tolist(), colour=0),
     )
-    return Chart(f"Capacity against the optimum: {name}", label, "requests in parallel", lines)
+    return Chart(f"Capacity of {name}", label, "requests in parallel", lines)
 
 
 def _figures(series: Mapping[str, Columns]) -> list[Chart]:
@@ -212,8 +208,8 @@ def _figures(series: Mapping[str, Columns]) -> list[Chart]:
             note="A curve that swings round 1 adds and removes in turn.",
         ),
         chart(
-            "Nodes added and removed so far",
-            "nodes",
+            "Changes so far",
+            "nodes added or removed",
             lambda columns: columns["added"] + columns["removed"],
         ),
     ]

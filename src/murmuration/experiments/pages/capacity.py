@@ -31,7 +31,7 @@ def table(walks: Sequence[Walk]) -> tuple[list[str], list[list[object]]]:
         "verdict",
         "nodes",
         "tasks",
-        "cpu",
+        "CPU",
         "memory",
         *kinds,
         "overloaded",
@@ -75,7 +75,7 @@ def page(name: str, question: CapacityQuestion, walks: Sequence[Walk]) -> Page:
     return Page(
         title=f"{name}: {TITLES[question.kind]}",
         subtitle="The same scenario, step by step outwards from 100 %",
-        facts=(*facts, ("more jobs waiting", percent(question.waiting, 2))),
+        facts=(*facts, ("limit on more jobs not placed", percent(question.waiting, 2))),
         footer=FOOTER,
         sections=(
             Section("Answer", text=answers, figures=keep_telling(_charts(question, walks))),
@@ -88,13 +88,24 @@ def _charts(question: CapacityQuestion, walks: Sequence[Walk]) -> list[Chart]:
     limit = ((f"limit {percent(question.limit, 2)}", question.limit),)
     wanted = (
         ("Overloaded nodes", "share of nodes", "overloaded", limit),
-        ("Not placed", "share of jobs", "left", ()),
+        ("Not placed", "share of jobs", "left", _limit_on_left(question, walks)),
     )
     charts = []
     for title, unit, field, lines in wanted:
         series = tuple(_series(walk, field) for walk in walks)
         charts.append(Chart(title, LOOKS[question.kind], unit, series, lines=lines, y_percent=True))
     return charts
+
+
+def _limit_on_left(
+    question: CapacityQuestion, walks: Sequence[Walk]
+) -> tuple[tuple[str, float], ...]:
+    """The share of jobs that may be left, where it is one for all walks."""
+    whole = {step.left for walk in walks for step in walk.steps if step.size == 1.0}
+    if len(whole) != 1 or None in whole:
+        return ()
+    limit = next(left for left in whole if left is not None) + question.waiting
+    return ((f"limit {percent(limit, 2)}", limit),)
 
 
 def _series(walk: Walk, field: str) -> Series:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from murmuration.base.documents import Document, Json
 from murmuration.experiments.statistics import middle
-from murmuration.reports.formats import human, percent
+from murmuration.reports.formats import percent, with_half
 
 #: An interval this narrow is the rounding of equal figures.
 ROUNDING = 1e-9
@@ -39,7 +39,8 @@ WORKLOAD_COLUMNS = (
     Column("first try s", "wait_first_attempt_s_mean"),
 )
 MEANINGS = (
-    "Wait: submission to the start of a job's first task, with its percentiles; placed: to the "
+    "Wait: submission to the start of a job's first task, with its percentiles; a job that has not "
+    "started counts with what it has waited so far. Placed: to the "
     "placement of its last task. Slowdown: turnaround over work. Busy: share of time spent on "
     "attempts that placed something. Conflicts: failed over "
     "successful transactions."
@@ -102,7 +103,7 @@ def cell(figure: Json, share: bool = False) -> object:
         return percent(mean) if share else _whole(mean)
     if share:
         return f"{100 * mean:.1f}\u00a0±\u00a0{100 * half:.1f}\u00a0%"
-    return f"{human(mean)}\u00a0±\u00a0{human(float(f'{half:.2g}'))}"
+    return with_half(mean, half)
 
 
 def _whole(value: object) -> object:

@@ -84,6 +84,7 @@ class Headline:
 
 #: From this ratio on, bars are drawn by their logarithm.
 DECADES = 100.0
+WHISKERS = "Whiskers: 95 % confidence intervals over the seeds."
 HEADLINES = (
     Headline("Mean wait until a job starts", "seconds", "wait_s_mean", y_log=True),
     Headline("Mean wait until all its tasks run", "seconds", "wait_full_s_mean", y_log=True),
@@ -122,6 +123,7 @@ def _bars(headline: Headline, summaries: Sequence[Summary]) -> Bars:
         tuple((name, tuple(middle(value) for value in values[name])) for name in names),
         y_log=headline.y_log and _spans_decades(values.values()),
         y_percent=headline.y_percent,
+        note=WHISKERS if bounded else "",
         low=low if bounded else None,
         high=high if bounded else None,
     )
@@ -157,8 +159,7 @@ def placement_table(summaries: Sequence[Summary]) -> ReportTable:
     columns += [EXTRA_COLUMNS[name] for name in extra]
     note = (
         "Fragmentation: of the average tasks that would fit if all free room were one node, the "
-        "share that does not fit as it lies. Imbalance: standard deviation of the nodes' loads. "
-        "Whiskers are 95 % confidence intervals over the seeds."
+        "share that does not fit as it lies. Imbalance: standard deviation of the nodes' loads."
     )
     return ReportTable("The cluster under each scheduler", tuple(columns), rows, note)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ from murmuration.experiments.pages.columns import (
     telling_columns,
     workload_rows,
 )
+from murmuration.experiments.record import read_record
 from murmuration.experiments.statistics import middle
 from murmuration.reports.figures import Chart, Series
-from murmuration.reports.formats import human
-from murmuration.reports.page import Section
+from murmuration.reports.formats import human, time_unit
+from murmuration.reports.page import Page, Section
 from murmuration.simulation.results import snapshots
 
 if TYPE_CHECKING:
@@ -29,14 +31,9 @@ Summary = Mapping[str, Any]
 Columns = dict[str, list[float]]
 #: Lines of a chart by name: their x and their y.
 Curves = Mapping[str, tuple[list[float], list[float]]]
-DAY_S = 86_400.0
-FOOTER = (
-    f"Murmuration {__version__}. Wait: submission to the start of the job's first task; a job that "
-    "has not started counts with the time it has waited so far. Busyness: time spent on attempts. "
-    "Conflict fraction: failed ÷ successful job transactions."
-)
-
-
+FOOTER = f"Murmuration {__version__}."
+#: Lines closer to each other than this share of the highest are one to a reader.
+COINCIDE = 0.01
 #: Allocation types in words (Sliwko and Getov, section 5).
 KINDS = {"sta": "super-tight", "ta": "tight", "pa": "proportional", "da": "disproportional"}
 
@@ -64,6 +61,12 @@ def overview(summaries: Sequence[Summary]) -> tuple[list[str], list[list[object]
     columns = [column for column in telling_columns(plain) if column.key not in spare]
     titles = ["scheduler", "workload", *(column.title for column in columns)]
     return titles, workload_rows(plain, columns)
+
+
+def name_command(page: Page, folder: str | Path) -> Page:
+    """The page with the command in its last line that made what is in the folder."""
+    made = read_record(Path(folder))
+    return page if made is None else replace(page, footer=f"{page.footer} Made by: {made.command}")
 
 
 def notes_section(summary: Summary) -> list[Section]:
@@ -101,6 +104,11 @@ def kind_label(kind: str) -> str:
     return KINDS.get(kind, kind)
 
 
+def resource_name(name: str) -> str:
+    """A resource as it is written in text: `CPU`, `memory`."""
+    return name.upper() if len(name) <= 3 else name
+
+
 def tells_something(chart: Chart) -> bool:
     """Whether a chart has a line that is not zero all along."""
     return any(any(line.y) for line in chart.series)
@@ -111,9 +119,21 @@ def keep_telling(charts: Iterable[Chart]) -> tuple[Chart, ...]:
 
 
 def lines(title: str, unit: str, curves: Curves, as_percent: bool) -> Chart:
-    """A chart over the days of a run."""
-    series = tuple(Series(name, [t / DAY_S for t in x], y) for name, (x, y) in curves.items())
-    return Chart(title, "day", unit, series, y_percent=as_percent)
+    """A chart over the time of a run."""
+    unit_s, x_label = time_unit(max(x[-1] for x, _ in curves.values()))
+    series = tuple(Series(name, [t / unit_s for t in x], y) for name, (x, y) in curves.items())
+    note = "All lines lie on one another." if _coincide(curves) else ""
+    return Chart(title, x_label, unit, series, y_percent=as_percent, note=note)
+
+
+def _coincide(curves: Curves) -> bool:
+    """Whether a reader would see one line only."""
+    (x, first), *others = curves.values()
+    near = COINCIDE * max(map(abs, first), default=0.0)
+    return bool(others) and all(
+        x == times and all(abs(a - b) <= near for a, b in zip(first, values, strict=True))
+        for times, values in others
+    )
 
 
 def rate(times: list[float], total: list[float], steps: int = 8) -> list[float]:

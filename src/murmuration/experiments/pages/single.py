@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from murmuration.cluster import allocation_types
 from murmuration.experiments.pages.columns import cell, label
 from murmuration.experiments.pages.parts import (
-    DAY_S,
     FOOTER,
     Columns,
     Curves,
@@ -18,9 +17,10 @@ from murmuration.experiments.pages.parts import (
     lines,
     notes_section,
     rate,
+    resource_name,
 )
 from murmuration.experiments.statistics import middle
-from murmuration.reports.figures import Chart, Series
+from murmuration.reports.figures import Chart
 from murmuration.reports.formats import human, percent
 from murmuration.reports.page import Page, ReportTable, Section
 
@@ -28,15 +28,7 @@ from murmuration.reports.page import Page, ReportTable, Section
 def single(summary: Summary, series: Columns) -> Page:
     """The report of one run."""
     names = list(summary["workloads"])
-    rows = [
-        [label(key), *[_format_figure(key, summary["workloads"][n][key]) for n in names]]
-        for key in summary["workloads"][names[0]]
-        if key != "saturated"
-    ]
-    tables = (
-        ReportTable("Each workload", ("figure", *names), rows),
-        *_tabulate_migrations(summary["cluster"]),
-    )
+    tables = (_tabulate_workloads(summary), *_tabulate_migrations(summary["cluster"]))
     return Page(
         title=str(summary["scenario"]),
         subtitle=f"{summary['scheduler']}, seed {summary['seed']}",
@@ -44,11 +36,24 @@ def single(summary: Summary, series: Columns) -> Page:
         footer=FOOTER,
         sections=(
             Section("In short", text="\n\n".join(_sentences(summary))),
-            Section("At a glance", tables=tables),
             Section("Over time", figures=keep_telling(_figures(names, series))),
+            Section("Every figure", tables=tables),
             *notes_section(summary),
         ),
     )
+
+
+def _tabulate_workloads(summary: Summary) -> ReportTable:
+    """Every figure of each workload; what is nought for all of them is named below."""
+    workloads = summary["workloads"]
+    keys = [key for key in next(iter(workloads.values())) if key != "saturated"]
+    telling = [key for key in keys if any(workload[key] != 0 for workload in workloads.values())]
+    rows = [
+        [label(key), *[_format_figure(key, workload[key]) for workload in workloads.values()]]
+        for key in telling
+    ]
+    zero = "; ".join(label(key) for key in keys if key not in telling)
+    return ReportTable("Each workload", ("figure", *workloads), rows, f"0: {zero}." if zero else "")
 
 
 def _format_figure(key: str, figure: object) -> object:
@@ -67,7 +72,9 @@ def _sentences(summary: Summary) -> Iterator[str]:
             + (" Its queue only grows: the mean says little." if workload["saturated"] else "")
         )
     required = summary["cluster"]["required"].items()
-    shares = " and ".join(f"{percent(middle(share))} of the {name}" for name, share in required)
+    shares = " and ".join(
+        f"{percent(middle(share))} of the {resource_name(name)}" for name, share in required
+    )
     nodes = summary["cluster"]["nodes_in_use_mean"]
     yield f"On average {human(nodes)} nodes were in use, and tasks asked for {shares}."
 
@@ -94,20 +101,20 @@ def _over_time(series: Columns, columns: Mapping[str, str]) -> Curves:
 
 def _resources(series: Columns, measured: bool) -> Chart:
     names = [name.removeprefix("required.") for name in series if name.startswith("required.")]
-    columns = {name: f"required.{name}" for name in names}
+    columns = {resource_name(name): f"required.{name}" for name in names}
     if measured:
         kinds = ("used", "guaranteed", "required")
-        columns = {f"{name} {kind}": f"{kind}.{name}" for name in names for kind in kinds}
+        columns = {
+            f"{resource_name(name)} {kind}": f"{kind}.{name}" for name in names for kind in kinds
+        }
     title = "Resources" if measured else "Resources required"
     return lines(title, "share of the cluster", _over_time(series, columns), True)
 
 
 def _allocation_types(series: Columns) -> Chart:
-    days = [t / DAY_S for t in series["time_s"]]
-    types = tuple(
-        Series(kind_label(kind), days, series[f"nodes.{kind}"]) for kind in allocation_types.NAMES
-    )
-    return Chart("Nodes by allocation type", "day", "nodes", types)
+    kinds = {kind_label(kind): f"nodes.{kind}" for kind in allocation_types.NAMES}
+    there = {label: column for label, column in kinds.items() if any(series[column])}
+    return lines("Nodes by allocation type", "nodes", _over_time(series, there), False)
 
 
 def _scheduling(workloads: Sequence[str], series: Columns) -> tuple[Chart, Chart]:

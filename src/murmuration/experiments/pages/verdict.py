@@ -93,7 +93,10 @@ def differences_table(runs: Sequence[Summary]) -> ReportTable | None:
         cells = [_short(by_name[name]) if name in by_name else None for name in names]
         rows.append([scheduler, *cells])
     caption = f"Against {next(iter(groups))}, on the same jobs"
-    note = "=: no difference that these seeds can tell apart, or less than half a percent."
+    several = len(next(iter(groups.values()))) > 1
+    told = "no difference that these seeds can tell apart, or " if several else "a difference of "
+    has_equal = any("=" in row for row in rows)
+    note = f"=: {told}less than half a percent." if has_equal else ""
     return ReportTable(caption, ("scheduler", *names), rows, note) if names else None
 
 

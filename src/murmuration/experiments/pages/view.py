@@ -7,7 +7,7 @@ from pathlib import Path
 
 from murmuration.base.errors import InputError
 from murmuration.experiments.pages.comparison import comparison
-from murmuration.experiments.pages.parts import REPORT, read_series
+from murmuration.experiments.pages.parts import REPORT, name_command, read_series
 from murmuration.experiments.pages.single import single
 from murmuration.experiments.python.stored import RunsInFolders, read_runs
 from murmuration.experiments.statistics import combine_by_label
@@ -43,7 +43,7 @@ def page_of(stored: RunsInFolders) -> Page:
     if len(stored.runs) == 1:
         run = stored.runs[0]
         assert run.spec.folder is not None
-        return single(run.summary, read_series(run.spec.folder))
+        return name_command(single(run.summary, read_series(run.spec.folder)), run.spec.folder)
     first = {run.spec.label: run.spec.folder for run in reversed(stored.runs)}
     series = {label: read_series(folder) for label, folder in first.items() if folder}
     summaries = [run.summary for run in stored.runs]

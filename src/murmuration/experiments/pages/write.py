@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,13 @@ from murmuration.base import files
 from murmuration.experiments.autoscale import AutoscaleSpec
 from murmuration.experiments.capacity import CapacityQuestion, Walk, document
 from murmuration.experiments.pages import autoscale, capacity, comparison, single, sweep
-from murmuration.experiments.pages.parts import REPORT, Summary, read_series, series_of
-from murmuration.experiments.record import read_record
+from murmuration.experiments.pages.parts import (
+    REPORT,
+    Summary,
+    name_command,
+    read_series,
+    series_of,
+)
 from murmuration.experiments.runs import RunOutcome
 from murmuration.experiments.runs import Summary as RunSummary
 from murmuration.experiments.specs import Spec
@@ -23,10 +27,7 @@ from murmuration.simulation.results import snapshots
 
 def write_report(folder: Path, page: Page) -> None:
     """The page, with the command that made it in its last line."""
-    made = read_record(folder)
-    if made is not None:
-        page = replace(page, footer=f"{page.footer} Made by: {made.command}")
-    files.write_text(folder / REPORT, render(page))
+    files.write_text(folder / REPORT, render(name_command(page, folder)))
 
 
 def write_single(folder: Path, outcome: RunOutcome) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import secrets
 import tarfile
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -32,7 +33,8 @@ from murmuration.runtime.net.callers import VIEWER, Caller, Doorkeeper
 from murmuration.runtime.net.http import HttpServer, Refusal
 from murmuration.runtime.net.sessions import Sessions
 from murmuration.runtime.options import MasterOptions
-from murmuration.runtime.store.interface import Entry
+from murmuration.runtime.store.interface import Entry, StoredLine
+from murmuration.runtime.store.lines import encode_value, kind_of
 from murmuration.runtime.store.log import FactLog
 from murmuration.schedulers.central.master import CentralMaster
 from murmuration.schedulers.central.replaying import replay
@@ -48,8 +50,12 @@ class RecordedLog(FactLog):
         super().__init__()
         self._entries = entries
 
-    def entries(self, limit: int) -> list[Entry]:
-        return self._entries[:limit]
+    def lines(self, after: int, limit: int) -> list[StoredLine]:
+        first = bisect_right(self._entries, after, key=lambda entry: entry.number)
+        return [
+            (e.number, e.at_s, e.side, kind_of(e.value), encode_value(e.value))
+            for e in self._entries[first : first + limit]
+        ]
 
 
 class RecordedCluster:

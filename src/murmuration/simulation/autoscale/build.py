@@ -13,7 +13,8 @@ from murmuration.autoscaling import depas, views
 from murmuration.base import random
 from murmuration.base.errors import InputError
 from murmuration.simulation.autoscale import world as w
-from murmuration.simulation.autoscale.loop import FINISHED, GROW, advance
+from murmuration.simulation.autoscale.detail import AutoscaleLog, make_logs
+from murmuration.simulation.autoscale.loop import FINISHED, GROW, LOG_FULL, PAUSED, advance
 from murmuration.simulation.autoscale.nodes import first_nodes
 from murmuration.simulation.autoscale.scenario import (
     AutoscaleScenario,
@@ -22,6 +23,7 @@ from murmuration.simulation.autoscale.scenario import (
     workload,
 )
 from murmuration.simulation.engine.world import EVENT
+from murmuration.simulation.results.parts import Write
 from murmuration.workload.rates import Rates
 
 #: Requests there is room for at first; more is made when it is needed.
@@ -38,6 +40,8 @@ class AutoscaleRun:
     scenario: AutoscaleScenario
     rates: Rates
     world: w.AutoscaleWorld
+    #: Takes every request and node, if the run is recorded.
+    log: AutoscaleLog | None = None
 
     @property
     def type_names(self) -> list[str]:
@@ -59,6 +63,13 @@ def prepare(scenario: AutoscaleScenario, source: str = "scenario") -> AutoscaleR
     return AutoscaleRun(scenario, rates, world)
 
 
+def record(run: AutoscaleRun, write: Write) -> None:
+    """Let every request and node of a run that has not begun be written."""
+    requests, nodes = make_logs(len(run.world.requests), len(run.world.nodes))
+    run.world = run.world._replace(request_log=requests, node_log=nodes)
+    run.log = AutoscaleLog(run.type_names, write)
+
+
 def finish(
     run: AutoscaleRun, progress: Callable[[float], None] = lambda share: None, pieces: int = 50
 ) -> AutoscaleRun:
@@ -67,12 +78,16 @@ def finish(
     piece = 1
     while True:
         why = advance(run.world, horizon * piece / pieces)
+        if run.log is not None and why in (GROW, LOG_FULL):
+            run.log.drain(run.world)
         if why == FINISHED:
             progress(1.0)
+            if run.log is not None:
+                run.log.close(run.world)
             return run
         if why == GROW:
             run.world = _with_room(run.world)
-        else:
+        elif why == PAUSED:
             progress(piece / pieces)
             piece += 1
 
@@ -127,6 +142,8 @@ def _make_world(
         recommendations=np.zeros(recent),
         samples=np.zeros((int(horizon // every) + 1, len(w.COLUMNS) + len(scaler.type))),
         responses=np.zeros(w.BINS, np.int64),
+        request_log=np.zeros(0, w.REQUEST_ROW),
+        node_log=np.zeros(0, w.NODE_ROW),
     )
 
 
@@ -192,7 +209,7 @@ def _free_requests(first: int, count: int) -> w.Array:
 
 
 def _with_room(world: w.AutoscaleWorld) -> w.AutoscaleWorld:
-    """The same world with room for twice as many requests."""
+    """The same world with room for twice as many requests, and a log that has been drained."""
     size = len(world.requests)
     if 2 * size > REQUESTS_MAX:
         raise InputError(
@@ -200,6 +217,8 @@ def _with_room(world: w.AutoscaleWorld) -> w.AutoscaleWorld:
             "larger nodes_max"
         )
     world.state["free"] = size
+    if len(world.request_log):
+        world = world._replace(request_log=make_logs(2 * size, 0)[0])
     return world._replace(
         requests=np.concatenate((world.requests, _free_requests(size, size))),
         ends=np.concatenate((world.ends, np.zeros(size, w.END))),

@@ -15,13 +15,14 @@ from murmuration.simulation.autoscale.nodes import (
     renew_entry,
     sample,
 )
+from murmuration.simulation.autoscale.recording import is_log_full
 from murmuration.simulation.autoscale.requests import arrive, end_request
 from murmuration.simulation.autoscale.world import NEVER, NODE_READY, Array, AutoscaleWorld
 from murmuration.simulation.engine.event_queue import pop
 from murmuration.simulation.engine.world import KIND_BITS, KIND_MASK
 
 # Why `advance` stopped.
-FINISHED, PAUSED, GROW = range(3)
+FINISHED, PAUSED, GROW, LOG_FULL = range(4)
 
 
 @helper
@@ -68,7 +69,7 @@ def tick(f: AutoscaleWorld) -> None:
         second(f)
     elif s.gossip_at == now:
         gossip_round(f)
-        f.state[0].gossip_at = f.state[0].round * f.rules[0].overlay_s
+        f.state[0].gossip_at = f.state[0].rounds * f.rules[0].overlay_s
     elif s.renew_at == now:
         renew_entry(f)
         f.state[0].renew_at = now + f.rules[0].entry_s
@@ -83,7 +84,7 @@ def tick(f: AutoscaleWorld) -> None:
 @loop_kernel
 def advance(f: AutoscaleWorld, until: float) -> int:
     """Run to the horizon (FINISHED), past `until` (PAUSED), or until there is no room for another
-    request (GROW).
+    request (GROW) or for what may be logged (LOG_FULL).
 
     Of equal times the end of a request comes first, then the timer, then an arrival.
     """
@@ -97,6 +98,8 @@ def advance(f: AutoscaleWorld, until: float) -> int:
             return PAUSED
         if f.state[0].free < 0:
             return GROW
+        if is_log_full(f.state, f.request_log, f.node_log):
+            return LOG_FULL
         f.state[0].now = time
         if time == ends:
             idle = end_request(f)

@@ -21,15 +21,19 @@ from murmuration.simulation.autoscale.kernels import (
     stabilise,
     work_of,
 )
+from murmuration.simulation.autoscale.recording import log_node, log_refusal, log_request
 from murmuration.simulation.autoscale.requests import dequeue, free_request, next_arrival
 from murmuration.simulation.autoscale.world import (
     BALANCER,
     CRASHED,
     DECISIONS,
     DEPAS,
+    FAILED,
     FREE,
     GOSSIP,
     LEAVING,
+    LEFT,
+    LOST,
     NEVER,
     NODE_DECIDES,
     NODE_READY,
@@ -93,6 +97,15 @@ def starting(types: Array) -> int:
 
 
 @helper
+def name_node(f: AutoscaleWorld, slot: int, ordered_at: float) -> None:
+    """A number of its own, which its slot is not."""
+    node = f.nodes[slot]
+    node.number, node.ordered_at, node.up_at = f.state[0].named, ordered_at, np.nan
+    node.left_at = np.nan
+    f.state[0].named += 1
+
+
+@helper
 def add_node(f: AutoscaleWorld, kind: int, parent: int) -> None:
     """Rent a node; it is ready after the start-up delay."""
     slot = -1
@@ -102,7 +115,9 @@ def add_node(f: AutoscaleWorld, kind: int, parent: int) -> None:
         slot = take_slot(f)
     if slot < 0:
         f.state[0].refused += 1
+        log_refusal(f, kind)
         return
+    name_node(f, slot, f.state[0].now)
     node = f.nodes[slot]
     node.status, node.kind, node.parent = STARTING, kind, parent
     node.counted, node.running, node.queued = 0, 0, 0
@@ -141,6 +156,7 @@ def first_nodes(f: AutoscaleWorld, kinds: Array, decide_at: Array) -> None:
     """Nodes of these types are up from the start, and the first request is on its way."""
     for k in range(kinds.shape[0]):
         slot, kind = take_slot(f), kinds[k]
+        name_node(f, slot, np.nan)
         f.nodes[slot].kind = kind
         f.capacity[slot] = f.types[kind].capacity
         f.state[0].price += f.types[kind].price
@@ -160,7 +176,7 @@ def node_ready(f: AutoscaleWorld, slot: int) -> None:
     enter_service(f, slot)
     f.views.size[slot] = 0
     if f.state[0].live > 1:
-        join(f.views, f.up, slot, parent, f.state[0].round, f.rng[OVERLAY])
+        join(f.views, f.up, slot, parent, f.state[0].rounds, f.rng[OVERLAY])
     if f.state[0].known == 0:
         renew_entry(f)
     if f.rules[0].kind == DEPAS:
@@ -170,7 +186,7 @@ def node_ready(f: AutoscaleWorld, slot: int) -> None:
 @helper
 def take_out_of_service(f: AutoscaleWorld, slot: int) -> None:
     """No longer counted, no longer sent anything."""
-    f.up[slot] = False
+    f.up[slot], f.nodes[slot].left_at = False, f.state[0].now
     # Its next decision stays in the event queue; the loop drops one whose time is not this.
     f.nodes[slot].decides_at = NEVER
     # `live` is a list without gaps, so that one of them is drawn by a single random number: the
@@ -195,6 +211,7 @@ def node_gone(f: AutoscaleWorld, slot: int) -> None:
     if f.nodes[slot].status == LEAVING:
         f.types[f.nodes[slot].kind].leaving -= 1
         stop_paying(f, slot)
+        log_node(f, slot, LEFT)
     f.nodes[slot].status, f.nodes[slot].gone_at = FREE, f.state[0].now
     f.gone[f.state[0].gone_tail % f.gone.shape[0]] = slot
     f.state[0].gone_tail += 1
@@ -226,8 +243,19 @@ def crash(f: AutoscaleWorld) -> None:
         f.nodes[slot].status = CRASHED
         f.state[0].crashed += 1
         f.state[0].lost += f.nodes[slot].running + f.nodes[slot].queued
+        log_node(f, slot, FAILED)
         while f.nodes[slot].queued > 0:
-            free_request(f.state, f.requests, dequeue(f.state, f.nodes, f.requests, slot))
+            request = dequeue(f.state, f.nodes, f.requests, slot)
+            log_request(
+                f.state,
+                f.request_log,
+                f.requests,
+                request,
+                f.nodes[slot].number,
+                LOST,
+                f.state[0].now,
+            )
+            free_request(f.state, f.requests, request)
         if f.nodes[slot].running == 0:
             node_gone(f, slot)
 
@@ -336,8 +364,8 @@ def gossip_round(f: AutoscaleWorld) -> None:
     epoch = rules.epoch_rounds if rules.estimate == GOSSIP else 0
     peers = OverlayNodes(f.up, f.work, f.capacity, f.live, f.state[0].live)
     how = GossipRules(rules.exchange, rules.probes, epoch, rules.loss)
-    gossip(f.views, f.averages, peers, how, f.state[0].round, f.rng[OVERLAY])
-    f.state[0].round += 1
+    gossip(f.views, f.averages, peers, how, f.state[0].rounds, f.rng[OVERLAY])
+    f.state[0].rounds += 1
 
 
 @helper

@@ -8,13 +8,16 @@ import numpy as np
 from murmuration.base.jit import helper, inlined
 from murmuration.base.rows import next_double
 from murmuration.simulation.autoscale.kernels import admits, draw_weighted, drop, forget
+from murmuration.simulation.autoscale.recording import log_rejection, log_request
 from murmuration.simulation.autoscale.world import (
     BALANCER,
     BIN_MIN_S,
     BIN_RATIO,
     BINS,
     CRASHED,
+    DONE,
     LEAVING,
+    LOST,
     NEVER,
     REQUESTS,
     Array,
@@ -89,6 +92,7 @@ def free_request(state: Array, requests: Array, request: int) -> None:
 def enqueue(state: Array, nodes: Array, requests: Array, node: int, request: int) -> None:
     """To the tail: routing takes no time, so who comes last is the youngest."""
     requests[request].next = -1
+    requests[request].started = np.nan
     if nodes[node].queued == 0:
         nodes[node].head = request
     else:
@@ -136,9 +140,9 @@ def next_worker(f: AutoscaleWorld, sender: int) -> int:
 
 
 @inlined
-def route(f: AutoscaleWorld) -> int:
-    """The worker that admits a request, −1 if none did; the last one visited counts the rejection
-    as its load.
+def route(f: AutoscaleWorld, takes: float) -> tuple[int, int]:
+    """The worker that admits a request, −1 if none did, and its hops; the last one visited counts
+    the rejection as its load.
 
     A message that is lost costs a hop and is sent again, to whomever the sender then chooses.
     """
@@ -165,7 +169,9 @@ def route(f: AutoscaleWorld) -> int:
         f.state[0].rejected += 1
         if sender >= 0:
             f.nodes[sender].counted += 1
-    return admitted_by
+        last = f.nodes[sender].number if sender >= 0 else -1
+        log_rejection(f.state, f.request_log, takes, hops, last)
+    return admitted_by, hops
 
 
 @inlined
@@ -177,15 +183,18 @@ def arrive(f: AutoscaleWorld) -> None:
     if not f.rules[0].constant:
         takes *= exponential(rng)
     f.state[0].arrived += 1
-    node = route(f)
+    node, hops = route(f, takes)
     if node >= 0:
         request = f.state[0].free
         f.state[0].free = f.requests[request].next
         f.requests[request].issued = now
         f.requests[request].takes = takes
         f.requests[request].node = node
+        f.requests[request].number = f.state[0].arrived - 1
+        f.requests[request].hops = hops
         if f.nodes[node].running < f.capacity[node]:
             f.nodes[node].running += 1
+            f.requests[request].started = now
             sift_up(f.ends, f.state[0].ends, now + takes, request)
             f.state[0].ends += 1
         else:
@@ -212,9 +221,15 @@ def end_request(f: AutoscaleWorld) -> int:
         f.state[0].done += 1
         f.nodes[node].counted += 1
         count_response(f.state, f.responses, now - f.requests[request].issued)
+        why, ended = DONE, now
+    else:
+        why, ended = LOST, f.nodes[node].left_at
+    number = f.nodes[node].number
+    log_request(f.state, f.request_log, f.requests, request, number, why, ended)
     free_request(f.state, f.requests, request)
     if f.nodes[node].queued > 0:
         following = dequeue(f.state, f.nodes, f.requests, node)
+        f.requests[following].started = now
         sift_down(f.ends, f.state[0].ends, now + f.requests[following].takes, following)
     else:
         f.nodes[node].running -= 1

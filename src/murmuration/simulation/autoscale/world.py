@@ -66,15 +66,61 @@ NODE = np.dtype(
         ("tail", "i4"),  # the queue: a list of requests
         ("place", "i4"),
         ("parent", "i4"),  # in the list of live nodes; who added it
+        ("number", "i8"),  # of all nodes there ever were: slots are used again
+        ("ordered_at", "f8"),
+        ("left_at", "f8"),
         ("status", "i1"),
         ("kind", "i1"),
     ],
     align=True,
 )
-REQUEST = np.dtype([("issued", "f8"), ("takes", "f8"), ("node", "i4"), ("next", "i4")], align=True)
+REQUEST = np.dtype(
+    [
+        ("issued", "f8"),
+        ("takes", "f8"),
+        ("started", "f8"),
+        ("number", "i8"),
+        ("node", "i4"),
+        ("next", "i4"),
+        ("hops", "i4"),
+    ],
+    align=True,
+)
 END = np.dtype([("time", "f8"), ("request", "i8")], align=True)
 TYPE = np.dtype(
     [("price", "f8"), ("capacity", "i4"), ("starting", "i4"), ("up", "i4"), ("leaving", "i4")],
+    align=True,
+)
+
+# What became of a request, and of a node; a row of each when it ends, if a run is recorded.
+DONE, REJECTED, LOST, IN_FLIGHT = range(4)
+REQUEST_ENDS = ("done", "rejected", "lost", "in flight")
+LEFT, FAILED, REFUSED, STILL_STARTING, STILL_UP, STILL_LEAVING = range(6)
+NODE_ENDS = ("left", "crashed", "refused", "starting", "up", "leaving")
+REQUEST_ROW = np.dtype(
+    [
+        ("issued", "f8"),
+        ("takes", "f8"),
+        ("started", "f8"),
+        ("ended", "f8"),
+        ("number", "i8"),
+        ("node", "i8"),
+        ("hops", "i4"),
+        ("why", "i1"),
+    ],
+    align=True,
+)
+NODE_ROW = np.dtype(
+    [
+        ("number", "i8"),
+        ("orders", "i8"),
+        ("ordered", "f8"),
+        ("up", "f8"),
+        ("left", "f8"),
+        ("gone", "f8"),
+        ("kind", "i1"),
+        ("why", "i1"),
+    ],
     align=True,
 )
 
@@ -130,7 +176,7 @@ STATE = np.dtype(
         ("slots", "i8"),
         ("gone_head", "i8"),
         ("gone_tail", "i8"),
-        ("round", "i8"),
+        ("rounds", "i8"),
         ("sampled", "i8"),
         ("sample_every", "i8"),
         ("recommended", "i8"),
@@ -145,6 +191,9 @@ STATE = np.dtype(
         ("removed", "i8"),
         ("crashed", "i8"),
         ("refused", "i8"),
+        ("named", "i8"),
+        ("requests_logged", "i8"),
+        ("nodes_logged", "i8"),
         ("response_s", "f8"),
         ("cost", "f8"),
         ("cost_at", "f8"),
@@ -186,3 +235,6 @@ class AutoscaleWorld(NamedTuple):
     recommendations: Array
     samples: Array
     responses: Array
+    # Requests and nodes that have ended; empty unless the run is recorded.
+    request_log: Array
+    node_log: Array

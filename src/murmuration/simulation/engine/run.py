@@ -13,6 +13,7 @@ which depends on the rows. The world is made last and is from then on the only t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,8 +62,10 @@ from murmuration.workload.jobs import JobList
 from murmuration.workload.nodes import NodeTable
 
 Progress = Callable[[float], None]
-#: A run is advanced in this many pieces, so that progress can be shown and a stop is noticed.
+#: A run is advanced in at least this many pieces, so that progress can be shown and a stop is
+#: noticed, and a piece is meant to take no longer than this.
 PIECES = 50
+PIECE_WALL_S = 0.25
 
 
 @dataclass
@@ -247,16 +250,24 @@ def drain(run: Run) -> None:
 
 
 def finish(run: Run, progress: Progress = lambda share: None, until_s: float = np.inf) -> bool:
-    """Advance to the horizon (True) or past `until_s` (False), telling the progress."""
-    for piece in range(1, PIECES + 1):
-        until = min(run.horizon_s * piece / PIECES, until_s) if piece < PIECES else until_s
+    """Advance to the horizon (True) or past `until_s` (False), telling the progress.
+
+    A piece that took long is followed by a shorter one: while a kernel runs nobody is told how far
+    it is, and nobody can stop it. Where pieces end leaves no trace in the results.
+    """
+    piece_s = longest_s = run.horizon_s / PIECES
+    end_s = run.now_s
+    while True:
+        end_s += piece_s
+        until = min(end_s, until_s) if end_s < run.horizon_s else until_s
+        began = time.monotonic()
         why = advance(run, until)
+        took = time.monotonic() - began
         progress(min(run.now_s / run.horizon_s, 1.0))
-        if why == loop.FINISHED:
-            return True
-        if until >= until_s:
-            return False
-    return False
+        if why == loop.FINISHED or until >= until_s:
+            return why == loop.FINISHED
+        piece_s *= min(max(PIECE_WALL_S / max(took, 1e-9), 0.25), 2.0)
+        piece_s = min(max(piece_s, 1e-6 * longest_s), longest_s)
 
 
 def simulate(tables: Mapping[str, Any], progress: Progress = lambda share: None) -> Run:

@@ -7,15 +7,13 @@ added last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from murmuration.base import files
 from murmuration.base.arrays import Column, Records, Table
 from murmuration.simulation.engine import world as wd
+from murmuration.simulation.results.parts import Write
 from murmuration.simulation.results.recording import RUNNING, WHY
 
 if TYPE_CHECKING:
@@ -27,8 +25,7 @@ TASKS, ATTEMPTS, NODES, CURVES = (
     "nodes.parquet",
     "curves.parquet",
 )
-#: Takes some rows of a file, by its name.
-Write = Callable[[str, Table], None]
+FILES = (TASKS, ATTEMPTS, NODES, CURVES)
 
 
 class DetailLog:
@@ -180,33 +177,3 @@ def job_columns(setup: Setup, rows: wd.Array) -> Table:
     for r, name in enumerate(setup.resources.names):
         table[f"request.{name}"] = jobs.request[rows, r]
     return table
-
-
-class PartFiles:
-    """Writes the rows of each file in parts below a hidden folder, and joins them at the end, so
-    that no more than a part is ever in memory, and a run that stops can go on."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.parts = folder, folder / ".detail"
-
-    def clear(self) -> None:
-        for path in self.parts.glob("*.parquet"):
-            path.unlink()
-        for name in (TASKS, ATTEMPTS, NODES, CURVES):
-            (self.folder / name).unlink(missing_ok=True)
-
-    def write(self, name: str, table: Table) -> None:
-        at = len(list(self.parts.glob(f"*-{name}")))
-        files.write_table(self.parts / f"{at:06d}-{name}", table)
-
-    def join(self) -> None:
-        import polars as pl
-
-        for name in (TASKS, ATTEMPTS, NODES, CURVES):
-            if any(self.parts.glob(f"*-{name}")):
-                rows = pl.scan_parquet(self.parts / f"*-{name}")
-                files.replace_file(self.folder / name, rows.sink_parquet)
-        for path in self.parts.glob("*.parquet"):
-            path.unlink()
-        if self.parts.exists():
-            self.parts.rmdir()

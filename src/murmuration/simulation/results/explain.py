@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.base.arrays import Flags, Placement
 from murmuration.base.errors import InputError
 from murmuration.base.random import load
 from murmuration.cluster.reasons import Explanation, Never, Wait
@@ -68,9 +69,9 @@ def list_attempts(run: Run, job_id: str, count: int) -> list[Attempt]:
     if run.setup.architecture.explain is not None:
         return attempts
     while len(attempts) < count and engine.advance(run, watch=row) == loop.DECIDE:
-        view, job, _ = pending_view(run)
+        view, job, rows = pending_view(run)
         feasible = int(view.feasible(job.request).sum())
-        reasons = filters(view, job)
+        reasons = filters(view, job, _partition(run, rows))
         commonest = max(reasons, key=lambda reason: reasons[reason], default="")
         attempts.append(Attempt(len(attempts) + 1, run.now_s, job.tasks, feasible, commonest))
         answer(run)
@@ -96,7 +97,8 @@ def _decision(run: Run, attempt: int) -> Explanation:
     if job.gang and len(chosen) < job.tasks:
         counts.clear()
     placed = sum(counts.values())
-    filtered = filters(view, job)
+    partition = _partition(run, rows)
+    filtered = filters(view, job, partition)
     return Explanation(
         job=job.id,
         workload=job.workload,
@@ -111,11 +113,19 @@ def _decision(run: Run, attempt: int) -> Explanation:
         chosen=tuple((view.names[node], count) for node, count in counts.items()),
         placed=placed,
         verdict=None if placed == job.tasks else Wait(short_of(job, placed, filtered)),
-        unblock=unblock(view, job) if placed < job.tasks else (),
+        unblock=unblock(view, job, partition) if placed < job.tasks else (),
         queued_behind=_count_queued(run, agent),
         how=how(run.setup.placement.policy),
         picked=picks(run.setup.placement.policy, view, job, counts.items()),
     )
+
+
+def _partition(run: Run, rows: Placement) -> Flags | None:
+    """Which of the rows that the scheduler of the pending decision is shown are its own; None if
+    all are."""
+    slots = int(run.world.state["slots"][0])
+    own = run.setup.schedulers[int(run.world.state["pending"][0]) // slots].rows
+    return None if own is None else own[rows]
 
 
 def _count_queued(run: Run, agent: int) -> int:

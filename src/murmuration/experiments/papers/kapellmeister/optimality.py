@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.assignment.problem import Problem, sum_requests
+from murmuration.assignment.search.exact import solve_stoppably
 from murmuration.base.arrays import Integers
 
 #: Deterministic effort of the solver for each of the three questions.
@@ -111,7 +112,7 @@ def prove_pareto_optimal(problem: Problem, node_of: Integers) -> bool | None:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.max_deterministic_time = EFFORT
-        status = solver.solve(_build(cp_model.CpModel(), problem, base, *strict))
+        status = solve_stoppably(solver, _build(cp_model.CpModel(), problem, base, *strict))
         if status != cp_model.INFEASIBLE:
             return None
     return True

@@ -127,7 +127,12 @@ def evenness(cluster: Summary) -> float:
 
 
 def type_bars(title: str, summaries: Mapping[str, Summary]) -> Bars:
-    series = tuple((label, tuple(shares(cluster))) for label, cluster in summaries.items())
+    return share_bars(title, {label: shares(cluster) for label, cluster in summaries.items()})
+
+
+def share_bars(title: str, shares_of: Mapping[str, Sequence[float]]) -> Bars:
+    """Shares of all types by label."""
+    series = tuple((label, tuple(values)) for label, values in shares_of.items())
     names = tuple(name.upper() if len(name) < 4 else name for name in NAMES)
     return Bars(title, "share of nodes", names, series, y_percent=True)
 
