@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.dashboard.browsers import FAINT, NAMELESS, TOO_WIDE, open_browser, open_page
-from tests.runtime.clusters import LiveCluster, live_cluster
+from tests.runtime.clusters import LiveCluster, live_cluster, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -173,6 +174,74 @@ def test_events_pause_and_filter(page: Page, cluster: LiveCluster) -> None:
     page.get_by_role("link", name="later", exact=True).first.wait_for()
     page.get_by_label("Filter events").fill("no such thing")
     page.get_by_text("No event matches").wait_for()
+
+
+def test_nodes_are_searched_filtered_and_zoomed(page: Page) -> None:
+    found = page.get_by_label("Nodes", exact=True).get_by_role("status")
+    page.get_by_label("Find a node").fill("N2")
+    found.get_by_text("1 of 3").wait_for()
+    page.get_by_label("Find a node").fill("")
+    found.get_by_text("1 of 3").wait_for(state="detached")
+    for name in ("Guaranteed", "Used", "Type", "State"):
+        page.get_by_role("group", name="Colour by").get_by_role("button", name=name).click()
+    page.get_by_label("Filter", exact=True).select_option("draining")
+    found.get_by_text("0 of 3").wait_for()
+    page.get_by_label("Filter", exact=True).select_option("up")
+    found.get_by_text("0 of 3").wait_for(state="detached")
+    out = page.get_by_role("button", name="Zoom out")
+    assert out.is_disabled()
+    page.get_by_role("button", name="Zoom in").click()
+    assert out.is_enabled()
+    page.get_by_role("application").focus()
+    page.keyboard.press("+")
+    page.keyboard.press("Escape")  # the whole cluster again
+    assert out.is_disabled()
+
+
+def test_a_live_plot_gives_its_table_and_its_picture(page: Page) -> None:
+    card = page.locator("section.card", has=page.get_by_role("heading", name="Tasks", exact=True))
+    card.get_by_role("button", name="Table").click()
+    card.get_by_role("columnheader", name="on nodes").wait_for()
+    assert card.locator("tbody tr").count() >= 2
+    with page.expect_download() as saved:
+        card.get_by_role("button", name="PNG").click()
+    assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+    waiting = card.get_by_role("list", name="Series").get_by_role("button", name="waiting")
+    waiting.click()
+    assert waiting.get_attribute("aria-pressed") == "false"
+
+
+def test_the_queue_says_what_a_start_is_known_from(page: Page) -> None:
+    """Services hold the room, and nobody knows for how long."""
+    go(page, "queue")
+    row = page.get_by_role("row").filter(has_text="wide")
+    row.get_by_text("unknown").wait_for()
+    row.get_by_text("too few runs like it have ended").wait_for()
+
+
+def test_one_task_of_a_service_is_killed_and_runs_again(page: Page, cluster: LiveCluster) -> None:
+    before = cluster.tasks("web")[0]["run"]
+    go(page, "job/web")
+    page.get_by_role("row").filter(has_text="web.0").get_by_role("button", name="Kill…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("another run follows").wait_for()
+    assert cluster.tasks("web")[0]["run"] == before
+    dialog.get_by_role("button", name="Kill").click()
+    dialog.wait_for(state="detached")
+    until(lambda: cluster.tasks("web")[0]["run"] > before)
+    cluster.running("web", 3)
+
+
+def test_a_node_is_drained_and_opened_again(page: Page) -> None:
+    go(page, "node/n3")
+    page.get_by_role("button", name="Drain…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("As the master would decide now; nothing is reserved.").wait_for()
+    dialog.get_by_role("button", name="Drain", exact=True).click()
+    page.locator(".pill", has_text="draining").first.wait_for()
+    page.get_by_role("button", name="Open again…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Open again").click()
+    page.locator("h1 + .pill", has_text="up").wait_for()
 
 
 def test_the_page_outlives_its_master(browser: Browser, cluster: LiveCluster) -> None:

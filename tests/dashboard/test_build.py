@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
+import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from murmuration.dashboard import files
+from murmuration.dashboard.embed import embed
 
 ROOT = Path(__file__).resolve().parents[2]
 FRONT = ROOT / "front"
@@ -65,6 +69,35 @@ def test_the_page_brings_nothing_from_elsewhere_and_nothing_inline() -> None:
     assert "http" not in text
     assert text.count("<script") == 1 and 'src="./app.js"' in text
     assert "'unsafe" not in files.POLICY
+
+
+def test_the_policy_names_this_origin_alone() -> None:
+    """The page itself, its own requests and pictures that it draws; nothing else, nowhere."""
+    parts = (part.split() for part in files.POLICY.split("; "))
+    policy = {name: set(values) for name, *values in parts}
+    own, nothing = {"'self'"}, {"'none'"}
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == own
+    assert policy["img-src"] == {"'self'", "data:", "blob:"}
+    for name in ("default-src", "base-uri", "form-action", "frame-ancestors"):
+        assert policy[name] == nothing
+
+
+def test_a_report_runs_its_own_script_and_no_other() -> None:
+    text = embed("a title", "", {})
+    (policy,) = re.findall('Content-Security-Policy" content="([^"]+)"', text)
+    (script,) = re.findall("<script>(.*)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy and "default-src 'none'" in policy
+
+
+def test_text_is_never_html() -> None:
+    """Svelte escapes what it shows, unless it is told not to; what stands round it is escaped."""
+    nasty = "</title></noscript></script><nasty>"
+    assert "<nasty>" not in embed(nasty, nasty, {"title": nasty})
+    for path in FRONT.rglob("*.svelte"):
+        if "node_modules" not in path.parts:
+            assert "@html" not in path.read_text(), path
 
 
 def test_every_file_that_is_served_was_built() -> None:

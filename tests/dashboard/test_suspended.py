@@ -12,14 +12,17 @@ from tests.dashboard.test_browser import go, sign_in
 from tests.runtime.clusters import live_cluster
 from tests.schedulers.central.test_suspension import TWO, SuspendingCluster
 
-from murmuration.runtime.master.front.overview import ClusterSnapshot
+from murmuration.runtime.master.front.overview import ClusterSnapshot, Overview
 from murmuration.runtime.master.front.queue import QueueModel, QueueRow
+from murmuration.runtime.master.usage import UsageMeter
+from murmuration.runtime.store.log import FactLog
+from murmuration.schedulers.central.messages import KillJob
 
 BOTH = {"cpu": 2, "memory": "16Mi"}
 
 
 def queue_at(cluster: SuspendingCluster, now: float) -> dict[str, QueueRow]:
-    snapshot = ClusterSnapshot(1, now, 1, 1, "", {}, {}, {}, {}, {})
+    snapshot = ClusterSnapshot(1, now, 1, 1, "", {}, {}, {}, {})
     answer = asyncio.run(QueueModel(cluster.master).answer(snapshot))
     return {row.job: row for row in answer.rows}
 
@@ -45,6 +48,32 @@ def test_the_queue_knows_who_is_suspended_and_until_when() -> None:
     assert row.start_in_s == pytest.approx(50.0)
 
 
+def count_tasks(cluster: SuspendingCluster) -> dict[str, int]:
+    overview = Overview(cluster.master, FactLog(), UsageMeter(), lambda: cluster.now)
+    assert overview.sample().suspended == overview.tick().tasks["suspended"]
+    return overview.tick().tasks
+
+
+def test_each_task_is_counted_once() -> None:
+    """Low is suspended for high, and another waits for a node; all three are counted, also by a
+    master that takes over, and what has gone on or was killed is suspended no more."""
+    cluster = SuspendingCluster()
+    cluster.begin("low", 10.0, resources=TWO)
+    cluster.begin("high", 40.0, resources=TWO, priority=5)
+    cluster.begin("third", 50.0, resources=TWO)
+    everything = {"active": 1, "waiting": 1, "suspended": 1}
+    assert count_tasks(cluster) == everything
+    cluster.take_over(60.0)
+    assert count_tasks(cluster) == everything
+    cluster.tell(KillJob("low"), 70.0)
+    assert count_tasks(cluster) == {"active": 2, "waiting": 1, "suspended": 0}, "low is stopping"
+    cluster = SuspendingCluster()
+    cluster.begin("low", 10.0, resources=TWO)
+    cluster.begin("high", 40.0, resources=TWO, priority=5)
+    cluster.end("high.0.1", now=100.0)
+    assert count_tasks(cluster) == {"active": 1, "waiting": 0, "suspended": 0}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_says_suspended(tmp_path: Path, scheme: Any) -> None:
     setting = "scheduler.queue_settings.preempt=suspend"
@@ -62,6 +91,8 @@ def test_every_page_says_suspended(tmp_path: Path, scheme: Any) -> None:
             page.locator(".pill.held").first.wait_for()
             assert page.evaluate(FAINT) == [], name
             assert page.evaluate(TOO_WIDE) <= 0, name
+        go(page, "cluster")
+        page.get_by_text("1 suspended").wait_for()
         go(page, "queue")
         row = page.get_by_role("row").filter(has_text="low")
         row.locator(".pill.held", has_text="suspended").wait_for()

@@ -52,8 +52,7 @@ export interface Snapshot {
   nodes: Record<string, number>;
   types: Record<string, number>;
   resources: Record<string, [number, number, number, number]>;
-  jobs: Record<string, number>;
-  tasks: { active: number; waiting: number };
+  tasks: { active: number; waiting: number; suspended: number };
 }
 export interface History {
   at_s: number[];
@@ -61,6 +60,7 @@ export interface History {
   used: Record<string, number[]>;
   waiting: number[];
   active: number[];
+  suspended: number[];
   users: Record<string, number[]>;
   frameworks: Record<string, number[]>;
 }
@@ -117,6 +117,10 @@ export interface QueueRow {
   unblock: string[];
   wakes_on: string;
   start_in_s: number | null;
+  start_early_s: number | null;
+  start_late_s: number | null;
+  start_ground: string;
+  start_is_latest: boolean;
 }
 export interface Decision {
   job: string;

@@ -43,7 +43,7 @@ export function bytes(value: number): string {
 }
 
 export function amount(resource: string, value: number): string {
-  return resource === "memory" || resource === "disk" ? bytes(value) : human(Number(value.toPrecision(4)));
+  return resource === "memory" || resource === "disk" ? bytes(value) : human(Number(value.toPrecision(3)));
 }
 
 export function duration(seconds: number | null | undefined): string {
@@ -57,6 +57,8 @@ export function duration(seconds: number | null | undefined): string {
 }
 
 export const clock = (at_s: number) => new Date(at_s * 1000).toLocaleTimeString("en-GB");
+/** A text with a capital at its beginning. */
+export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 export const plural = (count: number, word: string) => `${count.toLocaleString("en-US")} ${word}${count === 1 ? "" : "s"}`;
 /** `cpu` is written in capitals; others begin with one. */
 export const resourceName = (name: string) => (name.length <= 3 ? name.toUpperCase() : `${name[0]?.toUpperCase()}${name.slice(1)}`);

@@ -20,7 +20,8 @@ class Series:
 
     `low` and `high` draw a band, or error bars with `markers`; `hollow` marks the points of
     saturated runs; `colour` is a place in the palette, so that two series can share one and differ
-    by `dotted`. Drawn apart, those of one `panel` stay together.
+    by `dotted`. Drawn apart, those of one `panel` stay together. A `stepped` value holds until the
+    next one.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Series:
     colour: int | None = None
     markers: bool = False
     panel: str = ""
+    stepped: bool = False
 
     def __post_init__(self) -> None:
         _same_length(f"series {self.name!r}", len(self.x), self.y, self.low, self.high, self.hollow)

@@ -8,6 +8,7 @@ import numbers
 import re
 
 MISSING = "—"
+HOUR_S, DAY_S = 3600.0, 86_400.0
 _NOT_PRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NUMBER_LIKE = re.compile(
     r"^(=|[<>≤≥~±+\-−]?\s*[\d.,]+(e[+-]?\d+)?(\s*±\s*[\d.,]+(e[+-]?\d+)?)?"
@@ -74,10 +75,25 @@ def _short_exponent(text: str) -> str:
     )
 
 
+def with_half(mean: float, half: float) -> str:
+    """A mean and half the width of its interval: two digits of the latter, and of the mean no more
+    than it says anything about."""
+    decimals = 1 - math.floor(math.log10(half))
+    if decimals > 6 or abs(mean) >= 1e9:
+        return f"{human(mean)}\u00a0±\u00a0{human(float(f'{half:.2g}'))}"
+    decimals, half = max(0, decimals), float(f"{half:.2g}")
+    return f"{mean:,.{decimals}f}\u00a0±\u00a0{half:,.{decimals}f}"
+
+
 def percent(value: object, digits: int = 1) -> str:
     """A fraction as a percentage: 0.123 becomes `12.3 %` (joined by a no-break space)."""
     number = finite(value)
     return MISSING if number is None else f"{100 * number:.{digits}f}\u00a0%"
+
+
+def format_change(change: float) -> str:
+    """A relative change with its sign, `−4.2 %`; less than half a thousandth is none."""
+    return f"{100 * change:+.1f}\u00a0%".replace("-", "−") if abs(change) >= 5e-4 else "0\u00a0%"
 
 
 def tick_label(value: float, as_percent: bool = False) -> str:
@@ -95,6 +111,13 @@ def tick_label(value: float, as_percent: bool = False) -> str:
         if size >= unit:
             return f"{value / unit:.10g}{suffix}"
     return f"{value:.10g}"
+
+
+def time_unit(longest_s: float) -> tuple[float, str]:
+    """The seconds and the name of the unit in which times up to this are neither tiny nor huge."""
+    if longest_s > 2 * DAY_S:
+        return DAY_S, "days"
+    return (HOUR_S, "hours") if longest_s > 2 * HOUR_S else (60.0, "minutes")
 
 
 def _power_label(value: float) -> str:

@@ -55,11 +55,15 @@ class Holds:
 def verdict_table(
     rows: Iterable[Mapping[str, object]], caption: str, note: str = ""
 ) -> ReportTable:
-    """The page's table of claims: rows have quantity, paper, measured, low, high and holds."""
-    columns = ("quantity", "paper", "measured", "low", "high")
+    """The page's table of claims: rows have quantity, paper, measured and holds, and
+    maybe low and high."""
+    known = list(rows)
+    # Ends of intervals have columns where some claim has an interval.
+    ends = [end for end in ("low", "high") if any(row.get(end) is not None for row in known)]
+    columns = ("quantity", "paper", "measured", *ends)
     cells = [
         [*(row.get(column) for column in columns), Holds(_verdict(row.get("holds")))]
-        for row in rows
+        for row in known
     ]
     return ReportTable(caption, (*columns, "holds"), cells, note)
 

@@ -17,7 +17,8 @@ export function layout(given: number, count: number, parts: number, bar = 7): La
   const barred = count <= 600;
   const height = named ? 18 + parts * (bar + 2) + 8 : barred ? parts * (bar + 1) + 6 : 15;
   const least = named ? 104 : barred ? 34 : 15;
-  const across = Math.max(1, Math.floor(width / least));
+  // Few have a fifth of the row each.
+  const across = Math.max(1, Math.min(Math.floor(width / least), Math.max(5, count)));
   const wide = barred ? width / across : least;
   return { across, width, height: Math.max(1, Math.ceil(count / across)) * height, cell: { width: wide, height }, named, barred };
 }

@@ -11,6 +11,8 @@ export interface Series {
   markers?: boolean;
   /** Drawn apart, lines of one panel stay together. */
   panel?: string;
+  /** A value holds until the next one. */
+  stepped?: boolean;
 }
 export interface Chart {
   kind: "chart";
@@ -182,6 +184,18 @@ function chartTable(chart: Chart): Table {
   const xs = [...cells.keys()].sort((a, b) => a - b);
   return { columns, rows: xs.map((x) => Array.from({ length: at }, (_, k) => (k ? (cells.get(x)![k] ?? null) : x))) };
 }
+
+/** The names in a drawing that is no chart, with the colours of the palette they have. */
+export function keysOf(figure: Figure): [string, string][] {
+  if (figure.kind === "bars") return figure.series.length > 1 ? figure.series.map(([name], k) => [name, `c${k % 8}`]) : [];
+  if (figure.kind === "parallel" || figure.kind === "scatter") return figure.marked.map(([name], k) => [name, `c${(k + 1) % 8}`]);
+  if (figure.kind === "fills") return [["before", "axis"], ["after", "c0"]];
+  if (figure.kind === "playback") return figure.parts.slice(0, 2).map((part, k) => [part, k ? "c2" : "c0"]);
+  return [];
+}
+
+/** What the axes of a drawing show. */
+export const axesOf = (figure: Figure) => ({ above: "y_label" in figure ? figure.y_label : "", below: "x_label" in figure ? figure.x_label : "" });
 
 export function csvOf(table: Table): string {
   const cell = (value: unknown) => {

@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import { clock, tickLabel } from "../format";
 import { colour, paletteName } from "../theme.svelte";
 import type { Chart, Series } from "./figures";
-import { escapeXml } from "./save";
+import { escapeXml, legend } from "./save";
 
 export const hue = (series: Series, place: number) => paletteName(series.colour ?? place);
 
@@ -74,6 +74,7 @@ function drawn(series: Series, stroke: string): uPlot.Series[] {
     stroke,
     width: series.markers && !series.dotted ? 1.5 : 1.8,
     dash: series.dotted ? [5, 4] : undefined,
+    paths: series.stepped ? uPlot.paths.stepped!({ align: 1 }) : undefined,
     points: { show: series.markers || lonely || !!series.hollow, size: 6, fill: series.hollow?.some(Boolean) ? colour("card") : stroke },
   };
   const edge: uPlot.Series = { stroke: "transparent", points: { show: false } };
@@ -128,36 +129,31 @@ function referenceLines(u: uPlot, chart: Chart) {
 
 let clips = 0;
 
-/** The plot as it stands, zoom and hidden series included, as the text of an SVG file. */
-export function plotSvg(u: uPlot, chart: Chart): string {
+/** The plot as it stands, zoom and hidden series included, as the text of an SVG file; bare where the page has title, names and legend. */
+export function plotSvg(u: uPlot, chart: Chart, isBare = false): string {
   const ratio = devicePixelRatio || 1;
   const [left, top, width, height] = [u.bbox.left / ratio, u.bbox.top / ratio, u.bbox.width / ratio, u.bbox.height / ratio];
   const at = (value: number, scale: "x" | "y") => u.valToPos(value, scale) + (scale === "x" ? left : top);
-  const head = 34;
+  const head = isBare ? 0 : 44;
   const clip = `c${(clips += 1)}`;
   const shown = chart.series.map((series, place) => ({ series, place })).filter(({ place }) => u.series[3 * place + 1]!.show);
   const parts = [
-    `<text x="12" y="20" font-size="14" font-weight="600" fill="${colour("ink")}">${escapeXml(chart.title)}</text>`,
+    isBare ? "" : `<text x="12" y="20" font-size="14" font-weight="600" fill="${colour("ink")}">${escapeXml(chart.title)}</text><text x="12" y="38" fill="${colour("muted")}">${escapeXml(chart.y_label)}</text>`,
     `<g transform="translate(0,${head})">`,
-    ...axisSvg(u, at, left, top, width, height, chart),
+    ...axisSvg(u, at, left, top, width, height, isBare || chart.x_time ? "" : chart.x_label),
     `<clipPath id="${clip}"><rect x="${left}" y="${top}" width="${width}" height="${height}"/></clipPath><g clip-path="url(#${clip})">`,
     ...shown.flatMap(({ series, place }) => seriesSvg(u, series, place, at)),
     "</g>",
     ...(chart.lines ?? []).map(([name, value]) => `<path d="M${left} ${at(value, "y").toFixed(1)}h${width}" stroke="${colour("reference")}" stroke-dasharray="5 4"/><text x="${left + 6}" y="${(at(value, "y") - 5).toFixed(1)}" fill="${colour("reference")}">${escapeXml(name)}</text>`),
     "</g>",
   ];
-  let x = 12;
-  const y = head + u.height + 16;
-  const legend = shown.map(({ series, place }) => {
-    const text = `<rect x="${x}" y="${y - 8}" width="12" height="3" fill="${colour(hue(series, place))}"/><text x="${x + 17}" y="${y - 3}" fill="${colour("ink")}">${escapeXml(series.name)}</text>`;
-    x += 32 + 6.4 * series.name.length;
-    return text;
-  });
-  const total = Math.max(u.width, x);
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${total}" height="${y + 10}" viewBox="0 0 ${total} ${y + 10}" font-family="system-ui, sans-serif" font-size="11"><rect width="100%" height="100%" fill="${colour("card")}"/>${parts.join("")}${legend.join("")}</svg>`;
+  const keys = shown.filter(({ series }) => series.name && !isBare).map(({ series, place }): [string, string] => [series.name, colour(hue(series, place))]);
+  const [names, end] = legend(keys, u.width, head + u.height + 16, colour("ink"));
+  const tall = isBare ? u.height : end + 12;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${u.width}" height="${tall}" viewBox="0 0 ${u.width} ${tall}" font-family="system-ui, sans-serif" font-size="11"><rect width="100%" height="100%" fill="${colour("card")}"/>${parts.join("")}${names}</svg>`;
 }
 
-function axisSvg(u: uPlot, at: (v: number, s: "x" | "y") => number, left: number, top: number, width: number, height: number, chart: Chart): string[] {
+function axisSvg(u: uPlot, at: (v: number, s: "x" | "y") => number, left: number, top: number, width: number, height: number, xLabel: string): string[] {
   // uPlot keeps the ticks it has drawn under these names.
   const [xAxis, yAxis] = u.axes as unknown as { _splits: number[]; _values: string[] }[];
   const muted = colour("muted");
@@ -166,7 +162,7 @@ function axisSvg(u: uPlot, at: (v: number, s: "x" | "y") => number, left: number
   return [
     ...(xAxis?._splits ?? []).map((tick, k) => `<path d="M${at(tick, "x").toFixed(1)} ${top}v${height}" stroke="${line}"/><text x="${at(tick, "x").toFixed(1)}" y="${top + height + 16}" text-anchor="middle" fill="${muted}">${label(xAxis?._values[k])}</text>`),
     ...(yAxis?._splits ?? []).map((tick, k) => `<path d="M${left} ${at(tick, "y").toFixed(1)}h${width}" stroke="${line}"/><text x="${left - 7}" y="${(at(tick, "y") + 4).toFixed(1)}" text-anchor="end" fill="${muted}">${label(yAxis?._values[k])}</text>`),
-    `<text x="${left + width}" y="${top + height + 31}" text-anchor="end" fill="${muted}">${escapeXml(chart.x_time ? "" : chart.x_label)}</text>`,
+    `<text x="${left + width}" y="${top + height + 31}" text-anchor="end" fill="${muted}">${escapeXml(xLabel)}</text>`,
   ];
 }
 
@@ -186,7 +182,7 @@ function seriesSvg(u: uPlot, series: Series, place: number, at: (v: number, s: "
     if (y[k] === undefined) return;
     if (y[k] === null) pen = "M";
     else {
-      path += pen + point(k, y);
+      path += pen === "L" && series.stepped ? `H${at(xs[k]!, "x").toFixed(1)}V${at(y[k]!, "y").toFixed(1)}` : pen + point(k, y);
       pen = "L";
     }
   });

@@ -33,8 +33,31 @@ export function tile(drawings: string[], across: number): string {
 export const fileName = (title: string) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "plot";
 export const escapeXml = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 
+/** What stands round a drawing in a file: its title, what its axes show, and names with their colours. */
+export interface Frame {
+  title: string;
+  above?: string;
+  below?: string;
+  keys: [string, string][];
+}
+
+const LETTER = 6.6;
+
+/** Names with their colours in as many rows as they need, from so far down; and where they end. */
+export function legend(keys: [string, string][], width: number, from: number, ink: string): [string, number] {
+  let [x, y] = [12, from];
+  const parts = keys.map(([name, fill]) => {
+    const wide = 32 + LETTER * name.length;
+    if (x > 12 && x + wide > width) [x, y] = [12, y + 17];
+    const text = `<rect x="${x}" y="${y - 8}" width="12" height="8" rx="2" fill="${fill}"/><text x="${x + 17}" y="${y}" font-family="system-ui, sans-serif" font-size="11" fill="${ink}">${escapeXml(name)}</text>`;
+    x += wide;
+    return text;
+  });
+  return [parts.join(""), keys.length ? y : from - 14];
+}
+
 /** An SVG of the page as a file of its own: classes become the properties they stand for. */
-export function standalone(svg: SVGSVGElement, title: string, background: string, ink: string): string {
+export function standalone(svg: SVGSVGElement, frame: Frame, background: string, ink: string): string {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const from = [svg, ...svg.querySelectorAll<SVGElement>("*")];
   const into = [copy, ...copy.querySelectorAll<SVGElement>("*")];
@@ -46,10 +69,13 @@ export function standalone(svg: SVGSVGElement, title: string, background: string
     into[k]!.removeAttribute("tabindex");
   });
   const [, , width, height] = (svg.getAttribute("viewBox") ?? "0 0 600 300").split(/\s+/).map(Number) as [number, number, number, number];
-  const head = 30;
+  const text = (x: number, y: number, what: string, size: number, more = "") => `<text x="${x}" y="${y}" font-family="system-ui, sans-serif" font-size="${size}" fill="${ink}"${more}>${escapeXml(what)}</text>`;
+  const head = frame.above ? 48 : 32;
+  const foot = head + height + (frame.below ? 16 : 0);
+  const [keys, end] = legend(frame.keys, width + 24, foot + 18, ink);
   return (
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width + 24}" height="${height + head + 18}" viewBox="-12 ${-head} ${width + 24} ${height + head + 18}">` +
-    `<rect x="-12" y="${-head}" width="100%" height="100%" fill="${background}"/>` +
-    `<text x="0" y="-10" font-family="system-ui, sans-serif" font-size="14" font-weight="600" fill="${ink}">${escapeXml(title)}</text>${copy.innerHTML}</svg>`
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width + 24}" height="${end + 12}" viewBox="0 0 ${width + 24} ${end + 12}">` +
+    `<rect width="100%" height="100%" fill="${background}"/>${text(12, 20, frame.title, 14, ' font-weight="600"')}${frame.above ? text(12, 38, frame.above, 11) : ""}` +
+    `<g transform="translate(12,${head})">${copy.innerHTML}</g>${frame.below ? text(width + 4, foot, frame.below, 11, ' text-anchor="end"') : ""}${keys}</svg>`
   );
 }
