@@ -1,5 +1,7 @@
 """A live cluster from Python: started on this host, given work, asked about it, and ended.
 
+.venv/bin/python examples/live_cluster.py
+
 `murmuration.Cluster()` without `start` talks to the cluster that `murmur up` started.
 """
 

@@ -1,12 +1,17 @@
 """Three policies of one's own: a score in NumPy, a compiled score, and a scheduler class. Run it,
 or name them:
 
-murmur compare small.toml -s monolithic,pack,spread,zones
+.venv/bin/python examples/own_policy.py
+murmur compare examples/small.toml -s monolithic,pack,spread,zones
 """
+
+from pathlib import Path
 
 import numpy as np
 
 import murmuration
+
+SMALL = str(Path(__file__).with_name("small.toml"))
 
 
 def pack(total, free, request):
@@ -40,7 +45,7 @@ class OneZone:
 
 if __name__ == "__main__":
     for name in ("monolithic", "pack", "spread", "zones"):
-        run = murmuration.simulate("small.toml", scheduler=name)
+        run = murmuration.simulate(SMALL, scheduler=name)
         batch, types = run["workloads"]["batch"], run["cluster"]["allocation_types"]
         print(
             f"{name:<12}{run['path']:<10}full {batch['wait_full_s_mean']:.2f} s  idle nodes "

@@ -1,10 +1,16 @@
 """A study from Python: three ways to place the same jobs, what differs and by how much, and where
-the jobs of one run went. Run it, or open study.ipynb for the same in a notebook.
+the jobs of one run went. Open study.ipynb for the same in a notebook, or run it:
+
+.venv/bin/python examples/study.py
 """
+
+from pathlib import Path
 
 import polars as pl
 
 import murmuration
+
+SMALL = str(Path(__file__).with_name("small.toml"))
 
 
 def emptiest(total, free, request):
@@ -13,7 +19,7 @@ def emptiest(total, free, request):
 
 
 comparison = murmuration.compare(
-    "small.toml",
+    SMALL,
     {
         "first fit": {"scheduler.placement": "first-fit"},
         "best fit": {"scheduler.placement": "best-fit"},
@@ -29,7 +35,7 @@ nodes = comparison.cluster.select("scheduler", pl.col("nodes_in_use_mean").round
 print(dict(nodes.iter_rows()))
 
 # One run, task by task: on how many nodes did the jobs of each workload run?
-run = murmuration.simulate("small.toml", days=0.02, detail=True)
+run = murmuration.simulate(SMALL, days=0.02, detail=True)
 spread = (
     run.jobs.with_columns(pl.col("nodes").list.len())
     .group_by("workload")
@@ -38,5 +44,5 @@ spread = (
 print(spread.sort("workload").rows())
 
 # The same over a setting.
-sweep = murmuration.sweep("small.toml", {"cluster.keep": [0.5, 1.0]}, days=0.05)
+sweep = murmuration.sweep(SMALL, {"cluster.keep": [0.5, 1.0]}, days=0.05)
 print(sweep.frame.filter(workload="batch").select("keep", pl.col("wait_s_mean").round(2)).rows())

@@ -178,7 +178,7 @@ def answered_structs() -> Iterator[type[msgspec.Struct]]:
 
 def describe_route(route: ApiRoute) -> tuple[str, ...]:
     answers = route.answers if isinstance(route.answers, tuple) else (route.answers,)
-    query = "".join(f"; `?{name}=`: {what}" for name, what in route.query)
+    query = "".join(f"; `{name}=`: {what}" for name, what in route.query)
     names = ", ".join(code(answer_name(answer)) for answer in answers)
     body = code(answer_name(route.body)) if route.body is not None else ""
     return code(f"{route.method} {route.path}"), route.summary + query, body, names
@@ -204,12 +204,19 @@ def describe_name(name: str, thing: Any) -> Iterator[str]:
     yield (inspect.getdoc(thing) or "") + "\n"
     if inspect.isclass(thing):
         methods = [
-            (code(f"{attribute}{signature(member)}"), inspect.getdoc(member) or "")
+            (code(attribute), describe_member(attribute, member))
             for attribute, member in vars(thing).items()
             if not attribute.startswith("_") and (callable(member) or isinstance(member, property))
         ]
         if methods:
             yield write_table(("member", "meaning"), methods)
+
+
+def describe_member(name: str, member: Any) -> str:
+    """What a member does, after how it is called."""
+    called = signature(member)
+    meaning = inspect.getdoc(member) or ""
+    return f"{code(name + called)} {meaning}".strip() if called else meaning
 
 
 def signature(thing: Any) -> str:

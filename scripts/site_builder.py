@@ -31,6 +31,7 @@ def prepare(folder: Path) -> None:
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace("](../examples/", "](examples/"), encoding="utf-8")
     shutil.copy(ROOT / "zensical.toml", folder)
+    shutil.copy(ROOT / "scripts" / "site.css", folder / "docs")
     (folder / "docs" / "reference").mkdir()
     for name, write in reference.PAGES.items():
         (folder / "docs" / "reference" / f"{name}.md").write_text(write(), encoding="utf-8")

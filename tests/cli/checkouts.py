@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from murmuration.base.jit import cache_folder
+from murmuration.base.kernel_cache import user_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 #: A limit for a command that hangs; a slow machine and a cold kernel cache stay below it.
@@ -66,7 +66,7 @@ class Checkout:
             "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(sys.path),
             # Kernels that are compiled already are used; where they lie depends on the home.
-            "MURMUR_CACHE": str(cache_folder().parent),
+            "MURMUR_CACHE": str(user_cache()),
         }
 
     def run(self, command: str) -> str:

@@ -3,6 +3,7 @@ out."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,18 +61,25 @@ decision.service = { job_time_s = 1.0 }
 def murmur(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Murmur:
-    """Run the command in an empty folder that has the scenario `small.toml`."""
+    """Run the command in an empty folder that has the scenario `small.toml`. It runs in the tests'
+    own process, which keeps its signal handlers: one that ignored SIGTERM would hand that on to
+    every process it starts."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     (tmp_path / "small.toml").write_text(SMALL)
 
     def run(*arguments: str) -> Answer:
         monkeypatch.setattr(sys, "argv", ["murmur", *arguments])
         capsys.readouterr()
+        handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             main()
             code = 0
         except SystemExit as stop:
             code = int(stop.code or 0)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         caught = capsys.readouterr()
         return Answer(code, caught.out, caught.err)
 

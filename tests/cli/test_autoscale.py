@@ -113,7 +113,7 @@ def test_results_in_a_folder_are_the_same_for_the_same_seed(
     assert len(series) == 241
     page = (tmp_path / "a" / "report.html").read_text()
     for title in (
-        "Capacity against the optimum",
+        "Capacity against the band",
         "Nodes by type",
         "Rejected requests",
         "Response time",
@@ -275,3 +275,17 @@ def test_other_bad_arguments(murmur: Murmur, web: Path, tmp_path: Path) -> None:
     check(murmur, tmp_path, ("autoscale", "small.toml"), "[autoscaler]")
     check(murmur, tmp_path, ("simulate", "web.toml"), "murmur autoscale")
     check(murmur, tmp_path, ("autoscale", "omega-a"), "[autoscaler]")
+
+
+def test_what_is_recorded_is_checked(murmur: Murmur, web: Path) -> None:
+    made = murmur(
+        *("autoscale", "web.toml", "-s", "depas,threshold", "--detail", "--jobs", "1"),
+        *("--out", "recorded"),
+    )
+    assert made.code == 0, made.err
+    folders = sorted(str(path.parent) for path in Path("recorded").glob("*/requests.parquet"))
+    checked = murmur("check", *folders)
+    assert checked.code == 0, checked.err
+    assert (checked.out + checked.err).count("0 differ, 0 rules are broken") == len(folders) == 2
+    refused = murmur("autoscale", "web.toml", "--detail", "--json")
+    assert refused.code == 2 and "--detail: expected --out DIR" in refused.err

@@ -212,7 +212,7 @@ def test_compare_as_json(murmur: Murmur) -> None:
     document = json.loads(
         murmur("compare", "small.toml", "-s", "machine,offers,offers", "--json", "--jobs", "1").out
     )
-    assert set(document) == {"runs", "verdict"}
+    assert set(document) == {"runs", "verdict", "warnings"}
     assert [run["scheduler"] for run in document["runs"]] == ["machine", "offers"], (
         "named twice it runs once"
     )
@@ -527,29 +527,6 @@ def test_why_shows_names_as_they_are(murmur: Murmur, tmp_path: Path) -> None:
         "run",
     )
     assert "job[red] ([bold])" in murmur("why", "job[red]", "--in", "run").out
-
-
-#: Commands that make runs, and the options that each of them has.
-STUDIES = ("simulate", "compare", "sweep", "compact", "grow", "autoscale")
-SHARED = ("settings", "seed", "days", "replicas", "workers", "on", "out", "resume", "as_json")
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_options_of_studies_are_the_same(name: str) -> None:
-    """The same flags with the same words in each of them."""
-    from murmuration.cli import murmur as top
-
-    context = top.make_context("murmur", ["--help"], resilient_parsing=True)
-    commands = [top.get_command(context, each) for each in (name, "compare")]
-    mine, others = (
-        {each.name: each for each in command.params if each.name in SHARED}
-        for command in commands
-        if command is not None
-    )
-    assert set(mine) == set(SHARED)
-    for option in ("days", "replicas", "workers", "on", "resume", "as_json"):
-        assert mine[option].opts == others[option].opts
-        assert vars(mine[option])["help"] == vars(others[option])["help"]
 
 
 def test_help_of_each_command(murmur: Murmur) -> None:

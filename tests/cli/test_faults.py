@@ -29,12 +29,23 @@ def test_a_failure_names_the_command_that_repeats_it(
     from murmuration.schedulers.negotiation.giver import Giver
 
     monkeypatch.setattr(Giver, "_on_taken_over", lambda self, answer: None)
-    answer = murmur("faults", "--schedules", "2", "--seed", "1")
+    answer = murmur("faults", "--schedules", "2", "--seed", "1", "--jobs", "1")
     assert answer.code == 1
     assert (
         "0 of 2" in answer.out
         and "repeat with: murmur faults --protocol negotiation --schedules 1 --seed 2" in answer.out
     )
+
+
+def test_figures_do_not_depend_on_the_number_of_workers(murmur: Murmur) -> None:
+    schedules = ("faults", "--protocol", "central", "--schedules", "3", "--json")
+    alone, together = (murmur(*schedules, "--jobs", jobs) for jobs in ("1", "2"))
+    assert alone.code == together.code == 0 and alone.out == together.out
+
+
+def test_a_scenario_is_one_run(murmur: Murmur) -> None:
+    answer = murmur("faults", "small.toml", "--jobs", "2")
+    assert answer.code == 2 and "--jobs: expected without a SCENARIO" in answer.err
 
 
 def test_an_unknown_protocol_is_refused(murmur: Murmur) -> None:
@@ -47,7 +58,7 @@ def test_a_failure_of_several_masters_names_its_command(
 ) -> None:
     MUTANTS["placements_are_forgotten"](monkeypatch.setattr)
     words = ("faults", "--protocol", "central", "--masters", "3", "--schedules", "1", "--seed", "1")
-    answer = murmur(*words)
+    answer = murmur(*words, "--jobs", "1")
     assert answer.code == 1 and f"repeat with: murmur {' '.join(words)}" in answer.out
 
 

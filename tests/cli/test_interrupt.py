@@ -36,7 +36,8 @@ class Slow(FirstFit):
 
 def hear_interrupts() -> None:
     """What a shell runs in the background ignores Ctrl-C, and so would its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -3,22 +3,25 @@ a fresh checkout, with a home of its own."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from tests.cli.checkouts import LIMIT_S, ROOT, Checkout, blocks, in_text, live
+from tests.kubernetes.objects import node, pod
 
 from murmuration.cli import COMMANDS, murmur
 
 README = (ROOT / "README.md").read_text()
 #: Commands that take minutes are run with these arguments added.
 SHORTER = {
-    "murmur compare omega-a": "--days 0.002",
+    "murmur compare omega-a": "--days 0.002 --out runs/omega-a-compare",
     "murmur compare omega-a -s offers,shared-state,monolithic-multi": "--days 0.1",
     "murmur sweep omega-a --vary scheduler.decision.service.job_time_s=0.1,1,10,100": "--days 0.1",
     "murmur autoscale depas -s depas,threshold,oracle": "--set seconds=60",
+    "murmur compare c.json --load 1.2 --arrivals bootstrap": "-s monolithic,shared-state",
     "murmur faults --protocol negotiation": "--schedules 3",
     "murmur reproduce rss": "--quick --days 0.01",
 }
@@ -26,18 +29,13 @@ SHORTER = {
 SKIPPED = {
     "git clone <this repository> murmuration": "needs a network",
     "cd murmuration": "the tests run in the checkout",
-    "murmur trace convert trace.swf jobs.parquet": "the reader brings the trace",
     "murmur compact masb-12k": "many runs of 12,500 nodes; test_capacity.py has small ones",
     "murmur grow masb-12k": "many runs of 12,500 nodes; test_capacity.py has small ones",
-    "kubectl get nodes,pods,pdb -A -o json > c.json": "needs a Kubernetes cluster",
-    "murmur plan c.json": "needs a Kubernetes cluster",
-    "murmur compare c.json --load 1.2 --arrivals bootstrap": "needs a Kubernetes cluster",
+    "kubectl get nodes,pods,pdb -A -o json > c.json": "needs a Kubernetes cluster; c.json is there",
     "murmur kube schedule --placement least-allocated": "needs a Kubernetes cluster",
     "murmur kube why --pending": "needs a Kubernetes cluster",
     "murmur kube plan": "needs a Kubernetes cluster",
     "murmur kube apply": "needs a Kubernetes cluster",
-    "murmur report runs/omega-a-compare": "the tests make a shorter one",
-    "murmur plot runs/omega-a-compare -o waits.pdf": "the tests make a shorter one",
     "murmur up": "stays in the foreground; with --detach it is in the first block",
     "murmur replay ~/.murmur": "needs a live cluster; it is in the block that starts one",
 }
@@ -72,11 +70,22 @@ def test_the_live_cluster_of_the_readme(checkout: Checkout) -> None:
     assert not (Path(checkout.environment["HOME"]) / ".murmur").exists()
 
 
+def bring_own_data(folder: Path) -> None:
+    """What the reader has: a snapshot of a cluster, and a trace (job, submitted, waited, ran,
+    processors, …)."""
+    nodes = [node(f"node-{k}") for k in range(3)]
+    pods = [pod(f"web-{k}", f"node-{k % 3}") for k in range(8)]
+    (folder / "c.json").write_text(json.dumps({"kind": "List", "items": [*nodes, *pods]}))
+    rows = [f"{k} {60 * k} 0 {100 + k} 4 -1 -1 4 600 -1 1 1 1 1 1 1 -1 -1" for k in range(1, 6)]
+    (folder / "trace.swf").write_text("; MaxProcs: 128\n" + "\n".join(rows) + "\n")
+
+
 def test_every_other_command_of_the_readme(checkout: Checkout) -> None:
     """In the order of the text, but for a job list that is described before it is made."""
     studies = [command for block in blocks(README) if not live(block) for command in block]
     commands = sorted([*studies, *in_text(README)], key=lambda text: "trace generate" not in text)
     assert len(commands) >= 25, "the README is read as it is written"
+    bring_own_data(checkout.folder)
     for command in commands:
         if command not in SKIPPED:
             checkout.run(f"{command} {SHORTER.get(command, '')}")

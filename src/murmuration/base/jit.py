@@ -1,82 +1,19 @@
-"""Compilation: where kernels are cached, and the message that says when they are compiled.
-
-Numba notices a change of the file a kernel is in, not of the helpers it calls elsewhere; so the
-cache lies in a folder named after the content of all of them, and a new version never meets old
-machine code.
-"""
+"""Compilation: the kinds of compiled functions, and functions passed to them as values."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
-_KERNEL = re.compile(r"^@(compiled|helper|inlined|inner|loop_kernel|released)$", re.MULTILINE)
-_IMPORT = re.compile(r"^from murmuration\.([\w.]+) import (?:\(([^)]*)\)|([\w, ]+))", re.MULTILINE)
+from murmuration.base import kernel_cache
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def source_digest() -> str:
-    """A digest of every file that holds a kernel, and of the files whose functions those
-    compile."""
-    root = Path(__file__).parent.parent
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.py"))}
-    kernels = {path for path, text in texts.items() if _KERNEL.search(text)}
-    called = {root / f"{name}.py" for path in kernels for name in _list_imports(texts[path])}
-    digest = hashlib.blake2b(digest_size=8)
-    for path in sorted(kernels | (called & texts.keys())):
-        digest.update(texts[path].encode())
-    return digest.hexdigest()
-
-
-def _list_imports(text: str) -> set[str]:
-    """The modules of ours a file imports from, as paths below the package."""
-    modules: set[str] = set()
-    for module, listed, in_line in _IMPORT.findall(text):
-        folder = module.replace(".", "/")
-        names = (listed or in_line).split(",")
-        modules |= {folder} | {f"{folder}/{name.strip()}" for name in names}
-    return modules
-
-
-def cache_folder() -> Path:
-    """The kernel cache of this version: below `MURMUR_CACHE`, else the user's cache folder."""
-    base = os.environ.get("MURMUR_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"),
-        "murmuration",
-    )
-    return Path(base) / f"kernels-{source_digest()}"
-
-
-def _prepare() -> None:
-    """Point Numba at the cache, and print a message if the kernels of this version are not compiled
-    yet."""
-    if "NUMBA_CACHE_DIR" in os.environ or "numba" in sys.modules:
-        return
-    folder = cache_folder()
-    if not folder.exists():
-        print(
-            "compiling kernels, once after installation (about half a minute) …",
-            file=sys.stderr,
-            flush=True,
-        )
-        try:
-            folder.mkdir(parents=True)
-        except OSError:
-            return
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)
-
-
-_prepare()
+kernel_cache.prepare()
 
 import numba  # noqa: E402
 from numba import types  # noqa: E402
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 AMOUNTS = types.int64[:, ::1]
 VECTOR = types.int64[::1]

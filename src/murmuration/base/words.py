@@ -1,8 +1,18 @@
-"""The words of error sentences where a library has words of its own."""
+"""Words of sentences: a count with its noun, and what a person calls a library's types."""
 
 from __future__ import annotations
 
 import re
+
+
+def count_of(number: int, noun: str, verb: str = "") -> str:
+    """`1 task`, `12,000 tasks`; with a verb in the plural `1 task moves`, `2 tasks move`."""
+    if number == 1:
+        verb = {"": "", "are": "is"}.get(verb, f"{verb}s")
+    elif noun:
+        noun = f"{noun}s"
+    return " ".join(word for word in (f"{number:,}", noun, verb) if word)
+
 
 #: What msgspec calls a type, and what a person does.
 TYPES = {

@@ -147,13 +147,37 @@ class _TerminateError(KeyboardInterrupt):
     """SIGTERM ends a command as Ctrl-C does."""
 
 
-def _terminate(number: int, frame: object) -> NoReturn:
-    raise _TerminateError
+#: The signals that asked the command to end.
+_stops: list[int] = []
+SHOW_CURSOR = b"\x1b[?25h"
+
+
+def _stop(number: int, frame: object) -> None:
+    """End the command, which then shows what is finished; when asked a second time, at once.
+    Workers and files are made for that: the former follow, the latter are whole or absent."""
+    _stops.append(number)
+    if len(_stops) == 1:
+        raise _TerminateError if number == signal.SIGTERM else KeyboardInterrupt
+    if len(_stops) == 2:  # a third one finds nothing left to do
+        os.write(2, (SHOW_CURSOR if os.isatty(2) else b"") + b"murmur: stopped\n")
+        os._exit(128 + number)
+
+
+def _ignore_stops() -> None:
+    """Let the interpreter end undisturbed. It reports a signal that arrives while the handler is
+    changed as an exception that it ignores, which is nothing to show."""
+    sys.unraisablehook = lambda _: None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def main() -> None:
     """The entry point: bad input is one sentence and exit code 2."""
-    signal.signal(signal.SIGTERM, _terminate)
+    _stops.clear()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # What a shell starts in the background is not to hear Ctrl-C.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
     try:
         sys.exit(murmur(prog_name="murmur", standalone_mode=False))
     except InputError as error:
@@ -168,8 +192,7 @@ def main() -> None:
     except click.ClickException as error:
         fail(error.format_message(), 2)
     except (KeyboardInterrupt, click.Abort) as stop:
-        # The command is ending already; a second Ctrl-C would only show where.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _ignore_stops()
         # Click raises its own exception in place of the one of the signal.
         terminated = isinstance(stop.__cause__ or stop, _TerminateError)
         fail("stopped", 143 if terminated else 130)

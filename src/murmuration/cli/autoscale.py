@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
     common.RESUME,
     common.JSON,
 )
+@click.option(
+    "--detail",
+    is_flag=True,
+    help="Write every request and every node, for `murmur check`.",
+)
 def autoscale(
     scenario: str,
     scalers: str | None,
@@ -55,6 +61,7 @@ def autoscale(
     out: Path | None,
     resume: bool,
     as_json: bool,
+    detail: bool,
 ) -> None:
     """Simulate nodes that are added and removed with the demand.
 
@@ -70,6 +77,7 @@ def autoscale(
     from murmuration.experiments.pages.write import write_scalers
     from murmuration.experiments.statistics import combine_by_label
 
+    common.check_detail(detail, out, as_json, on)
     changes = dict(parse_setting(text) for text in settings)
     if seed is not None:
         changes["seed"] = seed
@@ -80,7 +88,7 @@ def autoscale(
     how = common.Changes(settings, days)
     folder = common.study_folder(out, as_json, _name(specs), specs[::replicas], how)
     if folder is not None:
-        specs = runs_of.assign_folders(specs, folder)
+        specs = [replace(spec, detail=detail) for spec in runs_of.assign_folders(specs, folder)]
     runs = _run(specs, workers, on, resume)
     summaries = combine_by_label(runs, "autoscaler")
     if folder is not None:

@@ -14,6 +14,7 @@ from murmuration.cli import common
 
 if TYPE_CHECKING:
     from murmuration.experiments.capacity import CapacityQuestion, Walk
+    from murmuration.experiments.execution.workers import Workers
     from murmuration.experiments.runs import Summary
     from murmuration.experiments.specs import Spec, Study
 
@@ -159,6 +160,7 @@ def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) 
     """Search with each scheduler, and show the result."""
     from murmuration.cli.studies import compile_kernels
     from murmuration.experiments.capacity import check
+    from murmuration.experiments.execution.workers import Workers
     from murmuration.experiments.pages.write import write_walks
     from murmuration.experiments.specs import replicate_seeds, variant_specs
 
@@ -170,8 +172,9 @@ def answer(question: CapacityQuestion, study: Study, schedulers: str, how: How) 
     if how.on is None:
         compile_kernels(specs, how.workers)
     walks: list[Walk] = []
-    for spec in specs:
-        walks.append(_walk(spec, question, how, folder, walks))
+    with Workers(how.workers or common.cores()) as workers:
+        for spec in specs:
+            walks.append(_walk(spec, question, how, folder, workers, walks))
     if folder is not None:
         write_walks(folder, study.name, question, walks)
     _print(question, walks, folder, how.as_json)
@@ -182,6 +185,7 @@ def _walk(
     question: CapacityQuestion,
     how: How,
     folder: Path | None,
+    workers: Workers,
     before: Sequence[Walk],
 ) -> Walk:
     """The search with one scheduler, behind a line that says how far it is: nobody knows where it
@@ -190,7 +194,6 @@ def _walk(
 
     from murmuration.experiments import capacity, parallel
 
-    ahead = how.workers or common.cores()
     so_far: list[Walk] = []
     with Console(stderr=True).status(f"{spec.label}: 100 %") as status:
 
@@ -198,10 +201,10 @@ def _walk(
             status.update(f"{summary['scheduler']} %: done")
 
         def run_all(specs: Sequence[Spec]) -> list[Summary]:
-            return parallel.run_all(specs, ahead, how.on, how.resume, done)
+            return parallel.run_all(specs, workers, how.on, how.resume, done)
 
         try:
-            walk = capacity.walk(spec, question, run_all, ahead, folder, so_far.append)
+            walk = capacity.walk(spec, question, run_all, workers.count, folder, so_far.append)
             return replace(walk, is_replica=how.replicas > 1)
         except KeyboardInterrupt as error:
             stop = error

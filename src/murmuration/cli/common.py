@@ -111,6 +111,11 @@ ON = click.option(
     metavar="WHERE",
     help="Run on Ray: `ray` starts it here, or the address of a Ray cluster.",
 )
+DETAIL = click.option(
+    "--detail",
+    is_flag=True,
+    help="Write every task and every attempt, for `murmur check`.",
+)
 #: What every command that makes several runs takes.
 MANY_RUNS = (SET, LOAD, ARRIVALS, SEED, DAYS, REPLICAS, JOBS, ON, OUT, RESUME, JSON)
 
@@ -192,6 +197,14 @@ def study_folder(
     # A command that fails before its first result leaves nothing.
     click.get_current_context().call_on_close(lambda: record.forget(folder, missing))
     return folder
+
+
+def check_detail(detail: bool, out: Path | None, as_json: bool, on: str | None) -> None:
+    """What is written with `--detail` needs a folder, and is written while a run goes on."""
+    if detail and out is None and as_json:
+        raise InputError("--detail: expected --out DIR for what is written")
+    if detail and on is not None:
+        raise InputError("--detail: expected without --on; details are written where a run is made")
 
 
 def cores() -> int:

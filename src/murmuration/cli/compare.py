@@ -12,7 +12,7 @@ from murmuration.cli import common
 @click.command()
 @click.argument("scenario")
 @common.SCHEDULERS
-@common.with_options(*common.MANY_RUNS)
+@common.with_options(*common.MANY_RUNS, common.DETAIL)
 def compare(
     scenario: str,
     schedulers: str,
@@ -25,6 +25,7 @@ def compare(
     out: Path | None,
     resume: bool,
     as_json: bool,
+    detail: bool,
 ) -> None:
     """Compare several schedulers on the same jobs.
 
@@ -42,6 +43,7 @@ def compare(
     from murmuration.experiments.specs import SLOW, assign_folders, replicate_seeds, variant_specs
     from murmuration.experiments.statistics import combine_by_label
 
+    common.check_detail(detail, out, as_json, on)
     study = common.read_study(scenario, settings, seed, days)
     specs = variant_specs(study, common.split_names(schedulers))
     if not schedulers and not study.variants:
@@ -52,7 +54,7 @@ def compare(
     folder = common.study_folder(out, as_json, f"{study.name}-compare", specs, changes)
     specs = replicate_seeds(specs, replicas)
     if folder is not None:
-        specs = assign_folders(specs, folder)
+        specs = assign_folders(specs, folder, detail)
     runs = run_with_progress("comparing", specs, workers, on, resume)
     summaries = combine_by_label(runs)
     if folder is not None:

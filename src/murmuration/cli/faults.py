@@ -48,7 +48,7 @@ SCHEDULES, COUNT = 100, 100
 )
 @common.SCHEDULER
 @common.with_options(
-    common.SET, common.LOAD, common.ARRIVALS, common.SEED, common.DAYS, common.JSON
+    common.SET, common.LOAD, common.ARRIVALS, common.SEED, common.DAYS, common.JOBS, common.JSON
 )
 def faults(
     scenario: str | None,
@@ -60,6 +60,7 @@ def faults(
     settings: tuple[str, ...],
     seed: int | None,
     days: float | None,
+    workers: int | None,
     as_json: bool,
 ) -> None:
     """Test a protocol or a scenario under crashes and partitions.
@@ -82,16 +83,20 @@ def faults(
         if count is not None or scheduler is not None or settings or days is not None:
             raise InputError(
                 "--count, --scheduler, --set and --days: expected with a SCENARIO; a protocol "
-                "takes --schedules and --seed"
+                "takes --schedules, --seed and --jobs"
             )
         name = protocol or PROTOCOLS[0]
         if masters is not None and name != "central":
             raise InputError(f"--masters: expected with --protocol central, got {name}")
         first = 1 if seed is None else seed
-        _protocol(name, masters, schedules or SCHEDULES, first, as_json)
+        count = schedules or SCHEDULES
+        _protocol((name, masters), count, first, workers or common.cores(), as_json)
         return
-    if (protocol, schedules, masters) != (None, None, None):
-        raise InputError("--protocol, --masters and --schedules: expected without a SCENARIO")
+    if (protocol, schedules, masters, workers) != (None, None, None, None):
+        raise InputError(
+            "--protocol, --masters, --schedules and --jobs: expected without a SCENARIO, which is "
+            "one run"
+        )
     spec = common.choose_spec(common.read_study(scenario, settings, seed, days), scheduler)
     _scenario(spec.scenario, COUNT if count is None else count, as_json)
 
@@ -122,11 +127,14 @@ def _print_scenario(outcome: Figures) -> None:
     )
 
 
-def _protocol(protocol: str, masters: int | None, schedules: int, seed: int, as_json: bool) -> None:
+def _protocol(
+    what: tuple[str, int | None], schedules: int, seed: int, workers: int, as_json: bool
+) -> None:
     from murmuration.experiments.faults import run_schedules
 
+    protocol, masters = what
     with common.progress(protocol, schedules) as update:
-        document = run_schedules(protocol, schedules, seed, update, masters)
+        document = run_schedules(protocol, schedules, seed, update, masters, workers)
     if as_json:
         common.print_json(document)
     else:

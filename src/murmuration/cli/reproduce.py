@@ -103,6 +103,10 @@ def _run_all(
         except Exception as error:  # the others are worth having all the same
             failed[name] = f"failed: {type(error).__name__}: {error}"
             common.say(f"{name}: {failed[name]}")
+        except KeyboardInterrupt:
+            count = sum((folder / each / "rows.json").exists() for each in EXPERIMENTS)
+            common.say(f"experiments finished: {count}; --resume goes on from there")
+            raise
     paths = [folder / name / "rows.json" for name in EXPERIMENTS]
     documents = [files.read_json(path) for path in paths if path.exists()]
     missing = skipped | failed
@@ -134,10 +138,10 @@ def _list(as_json: bool) -> None:
         keys = ("name", "title", "paper")
         common.print_json({"experiments": [dict(zip(keys, row, strict=True)) for row in rows]})
         return
-    _print_by_paper(columns[:2], rows)
+    print_by_paper(columns[:2], rows)
 
 
-def _print_by_paper(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def print_by_paper(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     """The experiments below the full title of their paper."""
     from murmuration.reports.terminal import comparison_table
 

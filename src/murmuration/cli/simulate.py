@@ -31,11 +31,7 @@ DAY_S = 86_400.0
 )
 @common.RESUME
 @click.option("--check", is_flag=True, help="Check the simulator's invariants as it runs (slower).")
-@click.option(
-    "--detail",
-    is_flag=True,
-    help="Write every task and every attempt, for `murmur check`.",
-)
+@common.DETAIL
 def simulate(
     scenario: str,
     scheduler: str | None,
@@ -70,9 +66,9 @@ def simulate(
     from murmuration.experiments.runs import Control, complete
 
     _check_use(stop_after, resume, replicas, check, out is None and as_json)
-    if detail and out is None and as_json:
-        raise InputError("--detail: expected --out DIR for what is written")
+    common.check_detail(detail, out, as_json, on)
     spec = common.choose_spec(common.read_study(scenario, settings, seed, days), scheduler)
+    spec = replace(spec, detail=detail)
     label, checked = spec.label.replace(":", "."), spec.scenario
     name = f"{checked.name}-{label}-seed{checked.seed}"
     folder = common.study_folder(out, as_json, name, [spec], common.Changes(settings, days))
@@ -93,7 +89,7 @@ def simulate(
             check=check,
             interruptible=True,
         )
-        spec = replace(spec, folder=None if folder is None else str(folder), detail=detail)
+        spec = replace(spec, folder=None if folder is None else str(folder))
         outcome = complete(spec, control)
     if outcome is None:
         return
@@ -131,7 +127,7 @@ def _replicas(
 
     specs = replicate_seeds([spec], replicas)
     if folder is not None:
-        specs = assign_folders(specs, folder)
+        specs = assign_folders(specs, folder, spec.detail)
     runs = run_with_progress("simulating", specs, *where, resume)
     summaries = combine_by_label(runs)
     if folder is not None:
@@ -141,6 +137,7 @@ def _replicas(
 
 def _print(summary: Summary, folder: Path | None, as_json: bool) -> None:
     from murmuration.cli.studies import headline, say_notes, terminal_table
+    from murmuration.reports.formats import percent
 
     if as_json:
         common.print_json(summary)
@@ -148,7 +145,7 @@ def _print(summary: Summary, folder: Path | None, as_json: bool) -> None:
     print(headline([summary]))
     common.print_table(terminal_table([summary]))
     cluster, timing = summary["cluster"], summary["timing"]
-    used = ", ".join(f"{name} {share:.1%}" for name, share in cluster["required"].items())
+    used = ", ".join(f"{name} {percent(share)}" for name, share in cluster["required"].items())
     common.say(
         f"required: {used}; {summary['events']:,} events in {timing['cpu_s']:.2f} CPU s "
         f"({summary['path']})"
@@ -185,11 +182,15 @@ def _losses_and_costs(cluster: dict[str, Any]) -> list[str]:
 def _nodes_and_moves(cluster: dict[str, Any]) -> str:
     """How the nodes are filled, and what was moved for it."""
     from murmuration.experiments.pages.parts import kind_label
+    from murmuration.reports.formats import percent
 
     types = ", ".join(
-        f"{kind_label(name)} {count / cluster['nodes_mean']:.2%}"
+        f"{kind_label(name)} {percent(count / cluster['nodes_mean'])}"
         for name, count in cluster["allocation_types"].items()
+        if count
     )
+    if not cluster["migrations_per_min"]:
+        return f"nodes: {types}"
     gigabytes = cluster["migrated_mb_per_min"] / 1000.0
     return (
         f"nodes: {types}; {cluster['migrations_per_min']:.1f} migrations and {gigabytes:.1f} "

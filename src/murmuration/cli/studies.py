@@ -85,13 +85,12 @@ def print_summaries(
     """Several summaries as tables with a verdict, or as one document. `runs` are the same before
     replicas were combined."""
     from murmuration.experiments.pages.verdict import judge
-
-    verdict = judge(runs)
-    if as_json:
-        common.print_json({"runs": summaries, "verdict": verdict})
-        return
     from murmuration.experiments.unplaced import warnings
 
+    verdict, remarks = judge(runs), warnings(summaries)
+    if as_json:
+        common.print_json({"runs": summaries, "verdict": verdict, "warnings": remarks})
+        return
     print(headline(summaries))
     common.print_table(terminal_table(summaries))
     print()
@@ -99,7 +98,7 @@ def print_summaries(
     if verdict:
         print()
         common.print_sentences(verdict)
-    for warning in warnings(summaries):
+    for warning in remarks:
         common.say(f"warning: {warning}")
     say_notes(summaries[0])
     common.say_report(folder)
@@ -123,7 +122,7 @@ def headline(summaries: Sequence[Summary]) -> str:
 
     facts = dict(facts_of(summaries[0]))
     parts = [f"{facts['nodes']} nodes"] if are_equal(summaries, "cluster", "nodes_mean") else []
-    parts.append(f"{facts['days']} days")
+    parts.append(f"{facts['days']} day{'' if facts['days'] == '1' else 's'}")
     for name, workload in summaries[0]["workloads"].items():
         if are_equal(summaries, "workloads", name, "jobs_submitted"):
             parts.append(f"{cell(workload['jobs_submitted']):,} {name} jobs")

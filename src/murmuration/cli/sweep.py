@@ -21,7 +21,7 @@ from murmuration.cli import common
     help="A key of the scenario and its values; give it several times for a grid.",
 )
 @common.SCHEDULER
-@common.with_options(*common.MANY_RUNS)
+@common.with_options(*common.MANY_RUNS, common.DETAIL)
 def sweep(
     scenario: str,
     axes: tuple[str, ...],
@@ -35,6 +35,7 @@ def sweep(
     out: Path | None,
     resume: bool,
     as_json: bool,
+    detail: bool,
 ) -> None:
     """Simulate a scenario once for each combination of values.
 
@@ -50,6 +51,7 @@ def sweep(
     from murmuration.experiments.specs import assign_folders, grid_specs, replicate_seeds
     from murmuration.experiments.statistics import combine_by_label
 
+    common.check_detail(detail, out, as_json, on)
     study = common.read_study(scenario, settings, seed, days)
     study = replace(study, base=common.choose_spec(study, scheduler))
     grid = common.parse_axes(axes)
@@ -63,7 +65,7 @@ def sweep(
     folder = common.study_folder(out, as_json, f"{study.name}-sweep", specs, changes)
     specs = replicate_seeds(specs, replicas)
     if folder is not None:
-        specs = assign_folders(specs, folder)
+        specs = assign_folders(specs, folder, detail)
     runs = run_with_progress("sweeping", specs, workers, on, resume)
     summaries = combine_by_label(runs)
     if folder is not None:

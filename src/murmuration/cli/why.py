@@ -58,19 +58,19 @@ def why(
 def check(runs: tuple[Path, ...], as_json: bool) -> None:
     """Check the figures of recorded runs.
 
-    RUN is the folder of a run made with --detail. Every figure of its summary that single tasks and
-    attempts say is added up again, by code that shares nothing with the simulator, and compared;
-    and no node may be given more than it has, no task be in two places, nor get lost.
+    RUN is the folder of a run made with --detail, of `simulate`, `compare`, `sweep` or `autoscale`.
+    Every figure of its summary that single tasks and attempts (requests and nodes) say is added up
+    again, by code that shares nothing with the simulator, and compared. No node may be given more
+    than it has, and no task or request may be in two places or get lost.
 
     \b
     Example:
       murmur simulate omega-a --days 0.1 --detail --out run
       murmur check run
     """
-    from murmuration.experiments.audit.check import check_run
-    from murmuration.experiments.runs import read_stored_scenario
+    from murmuration.experiments.audit.check import check_folder
 
-    audits = [check_run(run, read_stored_scenario(run)) for run in runs]
+    audits = [check_folder(run) for run in runs]
     if as_json:
         common.print_json([_audit_document(audit) for audit in audits])
     else:

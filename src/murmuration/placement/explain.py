@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from murmuration.base.arrays import Floats
+from murmuration.base.arrays import Flags, Floats
 from murmuration.base.resources import format_amount
 from murmuration.cluster.reasons import PickedNode, ScoredNode
 from murmuration.placement.plain import FirstFit, RankedPolicy
@@ -20,11 +20,15 @@ BEST = 5
 PICKS = 12
 
 
-def filters(view: View, job: JobView) -> dict[str, int]:
-    """How many nodes each reason rules out, the first that applies: constraints, then each resource
-    in turn."""
-    usable = view.allowed.copy()
-    reasons = {"not allowed by its constraints": int((~usable).sum())}
+def filters(view: View, job: JobView, partition: Flags | None = None) -> dict[str, int]:
+    """How many nodes each reason rules out, the first that applies: the partition of its scheduler,
+    if that has one, then constraints, then each resource in turn."""
+    own = np.ones_like(view.allowed) if partition is None else partition
+    usable = view.allowed & own
+    reasons = {
+        "in another scheduler's partition": int((~own).sum()),
+        "not allowed by its constraints": int((own & ~usable).sum()),
+    }
     for r, name in enumerate(view.resources.names):
         enough = view.free[:, r] >= job.request[r]
         reasons[f"too little {name} free"] = int((usable & ~enough).sum())
@@ -89,13 +93,17 @@ def short_of(job: JobView, placed: int, filtered: dict[str, int]) -> str:
     return f"{job.tasks - placed} of {job.tasks} tasks found no node{whole}; most nodes: {worst}"
 
 
-def unblock(view: View, job: JobView) -> tuple[str, ...]:
+def unblock(view: View, job: JobView, partition: Flags | None = None) -> tuple[str, ...]:
     """What would make room: the same question with one thing relaxed."""
     relaxed = []
-    everywhere = replace(view, allowed=np.ones_like(view.allowed))
-    more = int(everywhere.feasible(job.request).sum() - view.feasible(job.request).sum())
+    own = np.ones_like(view.allowed) if partition is None else partition
+    everywhere = replace(view, allowed=np.ones_like(view.allowed)).feasible(job.request)
+    more = int((everywhere & own).sum() - view.feasible(job.request).sum())
     if more:
         relaxed.append(f"without its constraints {more} more nodes would fit")
+    elsewhere = int((everywhere & ~own).sum())
+    if elsewhere:
+        relaxed.append(f"in other partitions {elsewhere} nodes have room")
     for r, name in enumerate(view.resources.names):
         smaller = job.request.copy()
         smaller[r] = 0

@@ -11,6 +11,7 @@ import click
 
 from murmuration.base.documents import Document
 from murmuration.base.errors import InputError
+from murmuration.base.words import count_of
 from murmuration.cli import common
 from murmuration.cli.live import common as live
 
@@ -108,7 +109,7 @@ def print_simulated(document: Document) -> None:
 def _life(job: str, story: Document) -> str:
     """`service-3: submitted at 81 s, started 10.1 s later after 2 attempts, ended at 310 s`."""
     parts = [f"submitted at {story['submit_s']:,.1f} s"]
-    tries = f"{story['attempts']} attempt{'' if story['attempts'] == 1 else 's'}"
+    tries = count_of(story["attempts"], "attempt")
     if story["start_s"] is None:
         parts.append(f"not started after {tries} ({story['status']})")
     else:
@@ -126,7 +127,8 @@ def few(rows: Sequence[list[str]]) -> list[list[str]]:
     if len(rows) <= SHOWN:
         return list(rows)
     half = SHOWN // 2
-    gap = [f"… {len(rows) - 2 * half} more"] + [""] * (len(rows[0]) - 1)
+    between = f"{len(rows) - 2 * half:,} more; --json has all"
+    gap = ["…", *[""] * (len(rows[0]) - 2), between]
     return [*rows[:half], gap, *rows[-half:]]
 
 
@@ -165,7 +167,7 @@ def _history(folder: Path, job: str) -> Document:
 
 
 def print_live(answer: Document) -> None:
-    tasks = ", ".join(f"{count} {state}" for state, count in answer["tasks"].items())
+    tasks = ", ".join(f"{count:,} {state}" for state, count in answer["tasks"].items())
     _tell(f"{answer['job']} is {answer['state']} ({tasks})")
     if answer["reason"]:
         _tell(f"{answer['tier']}: {answer['reason']}" if answer["tier"] else answer["reason"])
@@ -208,9 +210,8 @@ def print_decision(decision: Document, attempt: int = 0) -> None:
     head = f"{decision['job']} ({decision['workload']})"
     if attempt:
         head += f", attempt {attempt} at {decision['at_s']:,.3f} s"
-    tasks = f"{decision['tasks']} task{'' if decision['tasks'] == 1 else 's'}"
-    _tell(f"{head}: {tasks} of {decision['request']}")
-    nodes = f"{decision['considered']:,} node{'' if decision['considered'] == 1 else 's'}"
+    _tell(f"{head}: {count_of(decision['tasks'], 'task')} of {decision['request']}")
+    nodes = count_of(decision["considered"], "node")
     _tell(f"{nodes} considered, {decision['feasible']:,} could take a task")
     for reason, count in decision["filtered"].items():
         _tell(f"  {count:>8,}  {reason}")
@@ -237,7 +238,7 @@ def _print_best(decision: Document) -> None:
 def _print_chosen(decision: Document) -> None:
     if not decision["chosen"]:
         return
-    _tell(f"placed {decision['placed']} of {decision['tasks']}:")
+    _tell(f"placed {decision['placed']:,} of {decision['tasks']:,}:")
     picked = decision.get("picked") or [
         {"node": node, "tasks": count, "free": "", "score": None, "rank": None}
         for node, count in decision["chosen"]
@@ -255,4 +256,4 @@ def _print_chosen(decision: Document) -> None:
     live.print_rows(("node", "tasks", "free before", "score", "rank"), rows[:SHOWN])
     more = len(decision["chosen"]) - min(len(rows), SHOWN)
     if more > 0:
-        _tell(f"and {more} more nodes")
+        _tell(f"and {count_of(more, 'more node')}; --json has all")

@@ -35,7 +35,7 @@ def view(
     dump, or the folder or store.db of a cluster that is down: its pages as they were at the end.
     Pages are served on this host until Ctrl-C.
 
-    \\b
+    \b
     Examples:
       murmur simulate omega-a --days 0.02 --out a
       murmur view a --out a.html

@@ -22,6 +22,7 @@ def list_names(kind: str | None, as_json: bool) -> None:
       murmur list presets
       murmur list keys
     """
+    from murmuration.cli.reproduce import print_by_paper
     from murmuration.cli.start.names import LISTS
     from murmuration.reports.terminal import comparison_table
 
@@ -36,5 +37,8 @@ def list_names(kind: str | None, as_json: bool) -> None:
         )
         return
     for name, rows in lists.items():
+        if name == "experiments":
+            print_by_paper(LISTS[name][0][:2], rows)
+            continue
         common.print_table(comparison_table(LISTS[name][0], rows))
         print()
