@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import json
 import os
 import pty
 import select
@@ -16,6 +17,7 @@ import termios
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +28,7 @@ from tests.runtime.networks import private_network
 from murmuration.runtime.client.requests import AnswerError
 from murmuration.runtime.net.wire import BeginSession
 from murmuration.runtime.node import beside
-from murmuration.runtime.node.isolation import container
+from murmuration.runtime.node.isolation import bundle, container
 
 #: Namespaces and control groups of who asks.
 WHERE = "{ readlink /proc/self/ns/user /proc/self/ns/pid /proc/self/ns/mnt /proc/self/ns/net \\\n"
@@ -197,6 +199,18 @@ def test_a_terminal_has_a_size_and_follows_it(cluster: LiveCluster) -> None:
     beside.stdout += b64decode(answer["stdout"])
     until(lambda: heard(beside, b"50 132"))
     assert beside.stderr == b""
+
+
+def test_a_terminal_of_a_container_has_its_size_before_the_command_begins(tmp_path: Path) -> None:
+    """runc passes the caller's size on only while the command runs already: a race that the first
+    `stty size` may lose."""
+    (tmp_path / bundle.BUNDLE).mkdir()
+    config = {"root": {"path": "/"}, "process": {"args": ["sh", "-c", ""], "env": []}}
+    (tmp_path / bundle.BUNDLE / "config.json").write_text(json.dumps(config))
+    for size, expected in ((33, 99), {"height": 33, "width": 99}), (None, None):
+        process = json.loads(bundle.enter(tmp_path, ["true"], size).files[0].read_text())
+        assert process["terminal"] is (size is not None)
+        assert process.get("consoleSize") == expected
 
 
 def test_keys_of_a_terminal_are_signals(cluster: LiveCluster) -> None:

@@ -31,6 +31,7 @@ from murmuration.runtime.node.isolation.interface import (
     Isolation,
     RunSpec,
     StartFailed,
+    TerminalSize,
 )
 from murmuration.runtime.node.watchdog import LOOK_S, Watchdog
 from murmuration.runtime.options import AgentOptions
@@ -278,7 +279,9 @@ class VirtualIsolation:
     def usage(self, handle: Handle) -> tuple[float, int]:
         return 0.0, 0
 
-    def enter(self, handle: Handle, command: Sequence[str], on_terminal: bool = False) -> Inside:
+    def enter(
+        self, handle: Handle, command: Sequence[str], size: TerminalSize | None = None
+    ) -> Inside:
         raise StartFailed("nothing runs here")
 
     def keep_child(self, pid: int, is_kept: bool) -> None:

@@ -57,7 +57,7 @@ class ExecSessions:
         if full := self._make_room(asked.user):
             return SessionBegun(error=full)
         try:
-            inside = self._isolation.enter(handle, asked.command, asked.size is not None)
+            inside = self._isolation.enter(handle, asked.command, asked.size)
             companion = Companion(inside, self._isolation, asked.takes_input, asked.size)
         except StartFailed as error:
             return SessionBegun(error=str(error))

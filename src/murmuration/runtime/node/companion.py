@@ -19,7 +19,12 @@ import termios
 from typing import IO
 
 from murmuration.runtime.node.isolation import processes
-from murmuration.runtime.node.isolation.interface import Inside, Isolation, StartFailed
+from murmuration.runtime.node.isolation.interface import (
+    Inside,
+    Isolation,
+    StartFailed,
+    TerminalSize,
+)
 
 #: Bytes of one output that wait to be fetched, and of input that wait to be read.
 HELD_MAX = 2**18
@@ -35,7 +40,7 @@ class Companion:
         inside: Inside,
         isolation: Isolation,
         takes_input: bool = False,
-        size: tuple[int, int] | None = None,
+        size: TerminalSize | None = None,
     ) -> None:
         self._inside, self._isolation = inside, isolation
         self._loop = asyncio.get_running_loop()
@@ -78,7 +83,7 @@ class Companion:
         self._pipes = {STDOUT: self._process.stdout, STDERR: self._process.stderr}
         self._keyboard: IO[bytes] | None = self._process.stdin
 
-    def _start_on_terminal(self, size: tuple[int, int]) -> None:
+    def _start_on_terminal(self, size: TerminalSize) -> None:
         """One terminal for input and both outputs, which is its session's: keys such as Ctrl-C
         reach it as signals."""
         ours, theirs = os.openpty()
@@ -101,7 +106,7 @@ class Companion:
         finally:
             os.close(theirs)
 
-    def resize(self, size: tuple[int, int]) -> None:
+    def resize(self, size: TerminalSize) -> None:
         """The terminal has so many rows and columns now; who uses it is told by a signal."""
         if self._is_terminal and STDOUT in self._pipes:
             packed = struct.pack("HHHH", *size, 0, 0)

@@ -28,6 +28,7 @@ from murmuration.runtime.node.isolation.interface import (
     RunLimits,
     RunSpec,
     StartFailed,
+    TerminalSize,
 )
 from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH
 
@@ -136,18 +137,20 @@ def find_owner(spec: RunSpec, lower: Path) -> tuple[int, int]:
     return first_id + spec.user.uid, first_id + spec.user.gid
 
 
-def enter(folder: Path, command: Sequence[str], on_terminal: bool = False) -> Inside:
+def enter(folder: Path, command: Sequence[str], size: TerminalSize | None = None) -> Inside:
     """How runc runs a command in the container of a folder, as the task runs in it: same user,
     powers, filter of system calls, environment and control groups. A terminal is one of the
-    container's own, and runc passes on what goes over that of who calls it."""
+    container's own, and runc passes on what goes over that of who calls it. It has its size from
+    the first: runc gives it that of the caller's only after the command has begun."""
     place, name = folder / BUNDLE, f"enter-{secrets.token_hex(6)}"
     try:
         config = msgspec.json.decode((place / "config.json").read_bytes())
         written, pid_file = place / f"{name}.json", place / f"{name}.pid"
         written.touch(mode=0o600)
         args = shim.enter(command, shim.find_shell(config["process"]["args"]))
-        process = {**config["process"], "args": args, "terminal": on_terminal}
-        if on_terminal:
+        process = {**config["process"], "args": args, "terminal": size is not None}
+        if size is not None:
+            process["consoleSize"] = {"height": size[0], "width": size[1]}
             process["env"] = [f"TERM={TERMINAL_KIND}", *process["env"]]
         written.write_bytes(msgspec.json.encode(process))
     except OSError as error:

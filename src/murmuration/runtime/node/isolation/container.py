@@ -35,6 +35,7 @@ from murmuration.runtime.node.isolation.interface import (
     RunLimits,
     RunSpec,
     StartFailed,
+    TerminalSize,
 )
 from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH, spawn
 
@@ -161,8 +162,10 @@ class Container(Ending):
             handle.used = self._cgroups.usage(handle.cgroups)
         return handle.used
 
-    def enter(self, handle: Handle, command: Sequence[str], on_terminal: bool = False) -> Inside:
-        return bundle.enter(handle.folder, command, on_terminal)
+    def enter(
+        self, handle: Handle, command: Sequence[str], size: TerminalSize | None = None
+    ) -> Inside:
+        return bundle.enter(handle.folder, command, size)
 
     def keep_child(self, pid: int, is_kept: bool) -> None:
         (self._kept.add if is_kept else self._kept.discard)(pid)

@@ -24,6 +24,8 @@ KILLED = "killed"
 OUT_OF_MEMORY = "out of memory"
 TOO_MANY_PROCESSES = "too many processes"
 LOST = "ended without a trace"
+#: Rows and columns.
+TerminalSize = tuple[int, int]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 
 
@@ -199,10 +201,12 @@ class Isolation(Protocol):
         """CPU seconds so far and bytes of memory now, of the whole tree; the last known once it has
         ended."""
 
-    def enter(self, handle: Handle, command: Sequence[str], on_terminal: bool = False) -> Inside:
+    def enter(
+        self, handle: Handle, command: Sequence[str], size: TerminalSize | None = None
+    ) -> Inside:
         """How to run a command beside the task: as its user, with its environment, under its
-        limits, and ended with it at the latest; on the terminal of who calls it, or with pipes.
-        StartFailed if that cannot be."""
+        limits, and ended with it at the latest; on a terminal of this size, that of who calls it,
+        or with pipes. StartFailed if that cannot be."""
 
     def keep_child(self, pid: int, is_kept: bool) -> None:
         """Whoever started this process waits for it; nobody else may, while it is kept."""

@@ -30,6 +30,7 @@ from murmuration.runtime.node.isolation.interface import (
     Inside,
     RunSpec,
     StartFailed,
+    TerminalSize,
 )
 from murmuration.runtime.node.isolation.spawn import DEFAULT_PATH, spawn
 
@@ -128,14 +129,16 @@ class PlainProcess(Ending):
             self._watch(handle)
         return handle.used
 
-    def enter(self, handle: Handle, command: Sequence[str], on_terminal: bool = False) -> Inside:
+    def enter(
+        self, handle: Handle, command: Sequence[str], size: TerminalSize | None = None
+    ) -> Inside:
         """With the environment the shim was started with, which marks it as the task's."""
         marks = (mark.decode(errors="surrogateescape") for mark in processes.marks_of(handle.pid))
         environment = dict(mark.split("=", 1) for mark in marks if "=" in mark)
         folder = handle.folder / files.WORK
         if "MURMUR_FOLDER" not in environment or not folder.is_dir():
             raise StartFailed(f"task {handle.task} does not run any more")
-        if on_terminal:
+        if size is not None:
             environment = {"TERM": TERMINAL_KIND, **environment}
         return Inside(shim.enter(command, (SHELL,)), environment, folder)
 
