@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from murmuration.base.errors import InputError, unknown
 from murmuration.cli import common
 
 if TYPE_CHECKING:
-    from murmuration.experiments.result import Reproduction
+    from murmuration.experiments.result import Reproduction, ReproductionSettings
 
 
 @click.command()
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Every experiment, on one page.")
 @common.RESUME
 @click.option("--quick", is_flag=True, help="A shorter, coarser version that takes seconds.")
-@common.with_options(common.DAYS, common.SEED, common.JOBS, common.OUT, common.JSON)
+@common.with_options(common.DAYS, common.SEED, common.JOBS, common.ON, common.OUT, common.JSON)
 def reproduce(
     name: str | None,
     listing: bool,
@@ -34,6 +35,7 @@ def reproduce(
     days: float | None,
     seed: int | None,
     workers: int | None,
+    on: str | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -49,21 +51,26 @@ def reproduce(
 
     With --all each experiment has a folder of its own below --out; --resume takes the results that
     are there, however they were run, and runs the others. One that needs data which is not there is
-    skipped; the page says which and why. One that fails does not stop the others; the command then
+    skipped; the page says which and why. --on makes the runs elsewhere: data that they read must be
+    on those hosts, too. One that fails does not stop the others; the command then
     ends with code 1.
     """
     from murmuration.experiments.catalogue import EXPERIMENTS
+    from murmuration.experiments.result import ReproductionSettings
 
     if listing:
         _list(as_json)
         return
     if days is not None and not 0 < days <= 3650:
         raise InputError(f"--days: expected a number above 0 up to 3650, got {days:g}")
+    settings = ReproductionSettings(
+        1 if seed is None else seed, days, quick, workers or common.cores(), on
+    )
     if everything:
         if name is not None or as_json:
             raise InputError("--all: expected neither a name nor --json")
         folder = common.results_folder(out, False, "reproductions")
-        _run_all(folder, resume, days, quick, seed, workers)
+        _run_all(folder, resume, settings)
         return
     if name is None:
         raise InputError(f"reproduce: expected a name; known: {', '.join(EXPERIMENTS)}")
@@ -73,17 +80,10 @@ def reproduce(
     if resume and folder is not None and (folder / "rows.json").exists():
         _show_stored(folder, as_json)
         return
-    _run(name, folder, days, quick, seed, workers, as_json)
+    _run(name, folder, settings, as_json)
 
 
-def _run_all(
-    folder: Path | None,
-    resume: bool,
-    days: float | None,
-    quick: bool,
-    seed: int | None,
-    workers: int | None,
-) -> None:
+def _run_all(folder: Path | None, resume: bool, settings: ReproductionSettings) -> None:
     from murmuration.base import files
     from murmuration.experiments.catalogue import EXPERIMENTS
     from murmuration.experiments.pages.reproductions import reproductions_page, to_markdown
@@ -96,7 +96,7 @@ def _run_all(
         if resume and (folder / name / "rows.json").exists():
             continue
         try:
-            _run(name, folder / name, days, quick, seed, workers, False)
+            _run(name, folder / name, settings, False)
         except InputError as error:
             skipped[name] = str(error)
             common.say(f"{name}: skipped: {error}")
@@ -152,36 +152,21 @@ def print_by_paper(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Non
         print()
 
 
-def _run(
-    name: str,
-    folder: Path | None,
-    days: float | None,
-    quick: bool,
-    seed: int | None,
-    workers: int | None,
-    as_json: bool,
-) -> None:
+def _run(name: str, folder: Path | None, settings: ReproductionSettings, as_json: bool) -> None:
     from murmuration.experiments.catalogue import EXPERIMENTS
     from murmuration.experiments.pages.reproductions import annotate
-    from murmuration.experiments.result import ReproductionSettings
 
     started = time.perf_counter()
     with common.progress(name, 1.0) as update:
-        settings = ReproductionSettings(
-            seed=1 if seed is None else seed,
-            days=days,
-            quick=quick,
-            workers=workers or common.cores(),
-            progress=lambda text, share: update(share),
-        )
-        result = EXPERIMENTS[name].load()(settings)
+        shown = replace(settings, progress=lambda text, share: update(share))
+        result = EXPERIMENTS[name].load()(shown)
     seconds = time.perf_counter() - started
     document: dict[str, Any] = {
         "experiment": name,
         "title": result.title,
         "seed": settings.seed,
-        "days": days,
-        "quick": quick,
+        "days": settings.days,
+        "quick": settings.quick,
         "seconds": seconds,
         "rows": [annotate(name, row.document()) for row in result.rows],
         "notes": list(result.notes),

@@ -6,15 +6,13 @@ is made, written and read back; who runs them, in which order and where is the s
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from murmuration.base.errors import InputError
-from murmuration.base.extras import install_hint
-from murmuration.experiments.execution.workers import Workers, borrow_workers
+from murmuration.experiments.execution.mapping import map_items
+from murmuration.experiments.execution.workers import Workers
 from murmuration.experiments.runs import (
     RunOutcome,
     Summary,
@@ -87,48 +85,27 @@ def run_kind(
             summaries[index] = stored
             done(index, stored)
     todo = [(index, spec) for index, spec in enumerate(specs) if index not in summaries]
-    with borrow_workers(workers) as borrowed:
-        for index, summary in _run(kind, todo, borrowed, on):
-            summaries[index] = summary
-            done(index, summary)
+    for index, summary in _run(kind, todo, workers, on):
+        summaries[index] = summary
+        done(index, summary)
     return [summaries[index] for index in range(len(specs))]
 
 
 def _run(
-    kind: RunKind[S, Outcome], todo: Numbered[S], workers: Workers, on: str | None
+    kind: RunKind[S, Outcome], todo: Numbered[S], workers: int | Workers, on: str | None
 ) -> Iterator[tuple[int, Summary]]:
-    if on is not None:
-        yield from _on_ray(kind, todo, on)
-    elif workers.count <= 1 or (len(todo) <= 1 and not workers.started):
-        for index, spec in todo:
-            yield index, kind.execute(spec)
-    else:
-        yield from _on_processes(kind, todo, workers)
-
-
-def _on_processes(
-    kind: RunKind[S, Outcome], todo: Numbered[S], workers: Workers
-) -> Iterator[tuple[int, Summary]]:
-    """Hand out one run to each worker, and the next to whoever is free."""
-    from concurrent.futures import FIRST_COMPLETED, Future, wait
-
-    queue, under_way = iter(_spread_kernels(kind, todo)), dict[Future[Summary], int]()
-
-    def hand_out(count: int) -> None:
-        for index, spec in itertools.islice(queue, count):
-            under_way[workers.submit(kind.execute, spec)] = index
-
-    try:
-        hand_out(workers.count)
-        while under_way:
-            ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
-            hand_out(len(ended))
-            for future in ended:
-                yield under_way.pop(future), future.result()
-    except BaseException:
-        # The others would go on writing to their folders; these say that they are not complete.
-        workers.stop()
-        raise
+    todo = _spread_kernels(kind, todo)
+    specs = [spec for _, spec in todo]
+    if on is None:
+        for place, summary in map_items(kind.execute, specs, workers):
+            yield todo[place][0], summary
+        return
+    # The results come back to be written here: a worker's own disk may be anywhere.
+    for place, outcome in map_items(kind.compute, specs, workers, on):
+        index, spec = todo[place]
+        if spec.folder is not None:
+            kind.write(Path(spec.folder), spec, outcome)
+        yield index, kind.summary_of(outcome)
 
 
 def _spread_kernels(kind: RunKind[S, Outcome], todo: Numbered[S]) -> Numbered[S]:
@@ -141,33 +118,6 @@ def _spread_kernels(kind: RunKind[S, Outcome], todo: Numbered[S]) -> Numbered[S]
         (rest if name in seen else first).append((index, spec))
         seen.add(name)
     return first + rest
-
-
-def _on_ray(
-    kind: RunKind[S, Outcome], todo: Numbered[S], address: str
-) -> Iterator[tuple[int, Summary]]:
-    """The same runs as Ray tasks: on the cluster at this address, or on one started here for
-    `ray`."""
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError(f"--on ray: Ray is not installed; {install_hint('ray')}") from error
-    if not ray.is_initialized():
-        ray.init(
-            address=None if address == "ray" else address,
-            log_to_driver=False,
-            include_dashboard=False,
-        )
-    # The results come back to be written here: a worker's own disk may be anywhere.
-    remote, specs = ray.remote(kind.compute), dict(todo)
-    waiting = {remote.remote(spec): index for index, spec in todo}
-    while waiting:
-        ready, _ = ray.wait(list(waiting), num_returns=1)
-        index, outcome = waiting.pop(ready[0]), ray.get(ready[0])
-        folder = specs[index].folder
-        if folder is not None:
-            kind.write(Path(folder), specs[index], outcome)
-        yield index, kind.summary_of(outcome)
 
 
 def _compute(spec: Spec) -> RunOutcome:

@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from murmuration.base.random import seed_sequence
-from murmuration.experiments.execution.workers import Workers
+from murmuration.experiments.execution.mapping import map_items
+from murmuration.experiments.parallel import run_all
 from murmuration.experiments.result import ReproductionSettings, Row
+from murmuration.experiments.runs import Summary
+from murmuration.experiments.specs import Spec
 from murmuration.experiments.statistics import t95
 from murmuration.reports.figures import Bars
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 class Interval(NamedTuple):
@@ -81,19 +85,35 @@ def draw_against_paper(
 def replicate(
     settings: ReproductionSettings, text: str, one: Callable[[int], T], count: int
 ) -> list[T]:
-    """`one(seed)` for `count` seeds drawn from the settings' own, in order, on as many workers as
-    they say."""
+    """`one(seed)` for `count` seeds drawn from the settings' own, in order."""
     seeds = [
         int(seed_sequence(settings.seed, text, str(i)).generate_state(1)[0]) for i in range(count)
     ]
-    results: list[T] = []
-    if settings.workers > 1:
-        with Workers(min(settings.workers, count)) as workers:
-            for result in workers.map(one, seeds):
-                results.append(result)
-                settings.progress(text, len(results) / count)
-        return results
-    for seed in seeds:
-        results.append(one(seed))
-        settings.progress(text, len(results) / count)
-    return results
+    return measure_each(settings, text, one, seeds)
+
+
+def each_seed(settings: ReproductionSettings, count: int) -> range:
+    """Seeds one after the other, as the replicas of a study have."""
+    return range(settings.seed, settings.seed + count)
+
+
+def measure_each(
+    settings: ReproductionSettings, text: str, one: Callable[[Item], T], items: Sequence[Item]
+) -> list[T]:
+    """`one(item)` for all items, in their order, made where the settings say."""
+    answers: dict[int, T] = {}
+    for place, answer in map_items(one, items, settings.workers, settings.on):
+        answers[place] = answer
+        settings.progress(text, len(answers) / len(items))
+    return [answers[place] for place in range(len(items))]
+
+
+def run_specs(settings: ReproductionSettings, specs: Sequence[Spec]) -> list[Summary]:
+    """Simulations of schedulers, made where the settings say; their summaries in order."""
+    done: list[int] = []
+
+    def tell(index: int, summary: Summary) -> None:
+        done.append(index)
+        settings.progress("runs", len(done) / len(specs))
+
+    return run_all(specs, settings.workers, settings.on, done=tell)

@@ -13,12 +13,13 @@ from murmuration.reports.figures import Bars, Chart
 @dataclass(frozen=True)
 class ReproductionSettings:
     """How a reproduction is run. `days` None is the paper's length; `quick` shortens it to
-    seconds."""
+    seconds. Its runs are made on so many workers here, or on Ray where `on` says."""
 
     seed: int = 1
     days: float | None = None
     quick: bool = False
     workers: int = 1
+    on: str | None = None
     progress: Callable[[str, float], None] = field(default=lambda text, share: None)
 
 

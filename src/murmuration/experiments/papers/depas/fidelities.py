@@ -3,12 +3,14 @@ small track."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.experiments.fidelity import Quantity, compare
+from murmuration.experiments.replicates import each_seed, measure_each
 from murmuration.experiments.result import Reproduction, ReproductionSettings
 from murmuration.reports.figures import Chart, Series
 from murmuration.simulation.autoscale import build, results, scenario
@@ -74,6 +76,10 @@ def message_figures(track: dict[str, int], seed: int) -> tuple[list[float], Floa
     return [float(capacity.mean()), _share_inside(capacity, rate), *nodes, rejected], capacity
 
 
+def _both(track: dict[str, int], seed: int) -> tuple[tuple[list[float], Floats], ...]:
+    return bulk_figures(track, seed), message_figures(track, seed)
+
+
 def _share_inside(capacity: Floats, rate: Floats) -> float:
     """The share of samples with the capacity inside the band, L₀ ± δ = 0.7 ± 0.1."""
     return float(((capacity >= rate / 0.8) & (capacity <= rate / 0.6)).mean())
@@ -82,16 +88,11 @@ def _share_inside(capacity: Floats, rate: Floats) -> float:
 def run(settings: ReproductionSettings) -> Reproduction:
     """Both fidelities on the same track."""
     track, seeds = (QUICK, 4) if settings.quick else (FULL, 8)
-    figures: dict[str, list[list[float]]] = {"bulk": [], "messages": []}
-    lines: list[Series] = []
-    for k in range(seeds):
-        for name, measure in (("bulk", bulk_figures), ("messages", message_figures)):
-            values, capacity = measure(track, settings.seed + k)
-            figures[name].append(values)
-            if k == 0:
-                seconds = [float(at) for at in range(1, len(capacity) + 1)]
-                lines.append(Series(name, seconds, capacity.tolist()))
-        settings.progress("seeds", (k + 1) / seeds)
+    pairs = measure_each(settings, "seeds", partial(_both, track), each_seed(settings, seeds))
+    lines = [
+        Series(name, [float(at) for at in range(1, len(capacity) + 1)], capacity.tolist())
+        for name, (_, capacity) in zip(("bulk", "messages"), pairs[0], strict=True)
+    ]
     chart = Chart("Capacity, one seed", "seconds", "requests/s", tuple(lines))
     notes = (
         f"{track['initial']} nodes of capacity 1 at the start, a workload that doubles at second "
@@ -102,5 +103,7 @@ def run(settings: ReproductionSettings) -> Reproduction:
         "nothing: a message takes time, so that more requests meet a full queue.",
     )
     title = "DEPAS in bulk and message by message"
-    rows = compare(QUANTITIES, figures["bulk"], figures["messages"])
+    rows = compare(
+        QUANTITIES, *([values for values, _ in column] for column in zip(*pairs, strict=True))
+    )
     return Reproduction("depas-fidelities", title, tuple(rows), (chart,), notes)

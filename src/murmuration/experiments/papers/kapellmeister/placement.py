@@ -8,7 +8,9 @@ counts those that stayed and makes that small.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -29,6 +31,7 @@ from murmuration.experiments.papers.kapellmeister.instances import (
     make_crowded,
 )
 from murmuration.experiments.papers.kapellmeister.optimality import applies, prove_pareto_optimal
+from murmuration.experiments.replicates import each_seed, measure_each
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.planning.changes import add_task
 from murmuration.planning.plan import Options, make_plan
@@ -80,18 +83,16 @@ class FamilyPlan(NamedTuple):
 def schedule(settings: ReproductionSettings) -> Reproduction:
     """Figures 12 and 13 on the three families (a quick run: one, which takes nearly all the time),
     and what a search finds that never leaves a container out."""
-    names = ("A1",) if settings.quick else tuple(FAMILIES)
+    measure = partial(
+        _schedule_family, settings.seed, ("A1",) if settings.quick else tuple(FAMILIES)
+    )
+    answers = measure_each(settings, "families", measure, tuple(FAMILIES))
     rows: list[Row] = []
-    searched, planned = {}, {}
-    for k, name in enumerate(FAMILIES):
-        problem = instance(FAMILIES[name], settings.seed)
-        if name in names:
-            searched[name] = _search_family(problem, settings)
-            rows += _schedule_rows(name, searched[name])
-        planned[name] = plan_family(problem, settings.seed)
-        rows += _our_rows(name, planned[name])
-        settings.progress(name, (k + 1) / len(FAMILIES))
-    first, ours = searched["A1"], planned["A1"].ours
+    for name, (searched, planned) in zip(FAMILIES, answers, strict=True):
+        rows += _schedule_rows(name, searched) if searched is not None else []
+        rows += _our_rows(name, planned)
+    first, ours = answers[0][0], answers[0][1].ours
+    assert first is not None, "the first family is always searched"
     figures: tuple[Chart | Bars, ...] = (
         _bars("Figure 12: fewest left out (A1)", first.kubernetes, first.fullest, ours),
         _bars("Figure 13: the trade-off (A1)", first.kubernetes, first.trade_off, ours),
@@ -101,9 +102,17 @@ def schedule(settings: ReproductionSettings) -> Reproduction:
     return Reproduction("kapellmeister-schedule", title, tuple(rows), figures, SCHEDULE_NOTES)
 
 
-def _search_family(problem: Problem, settings: ReproductionSettings) -> Scheduled:
+def _schedule_family(
+    seed: int, searched: Container[str], name: str
+) -> tuple[Scheduled | None, FamilyPlan]:
+    problem = instance(FAMILIES[name], seed)
+    literally = _search_family(problem, seed) if name in searched else None
+    return literally, plan_family(problem, seed)
+
+
+def _search_family(problem: Problem, seed: int) -> Scheduled:
     work = pack(problem)
-    outcome = literal.search(work, literal.Literal(seed=settings.seed))
+    outcome = literal.search(work, literal.Literal(seed=seed))
     fullest, trade_off = (
         evaluate_one(work.packed, outcome.placements[k])
         for k in (outcome.fullest(), outcome.trade_off())
@@ -229,10 +238,8 @@ def reschedule(settings: ReproductionSettings) -> Reproduction:
     """Figure 15: a container that fits on no node although there is room in all of them
     together."""
     count = 3 if settings.quick else 20
-    cases = []
-    for k in range(count):
-        cases.append(_case(settings.seed + k, settings.quick))
-        settings.progress("cases", (k + 1) / count)
+    measure = partial(_case, quick=settings.quick)
+    cases = measure_each(settings, "cases", measure, each_seed(settings, count))
     moved, scratch = sum(case.fewest for case in cases), sum(case.scratch for case in cases)
     fewer = 1.0 - moved / scratch
     lengths = [case.fewest for case in cases]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from murmuration.base.arrays import Floats
 from murmuration.cluster.allocation_types import NAMES, OVERLOADED
 from murmuration.experiments.papers.masb.tables import PRESET, scale_cell
+from murmuration.experiments.replicates import each_seed, measure_each
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.statistics import t95
 from murmuration.reports.figures import Chart, Series
@@ -65,22 +67,20 @@ def message_figures(scenario: sc.Scenario, seed: int, hours: float) -> tuple[lis
     )
 
 
+def _both(hours: float, seed: int) -> tuple[tuple[list[float], Any], ...]:
+    scenario = small_scenario(seed, hours)
+    return bulk_figures(scenario), message_figures(scenario, seed, hours)
+
+
 def run(settings: ReproductionSettings) -> Reproduction:
     """Both fidelities on the same cells, judged by their differences on each of them."""
     hours, seeds = (2.0, 4) if settings.quick else (HOURS, SEEDS)
-    figures: dict[str, list[list[float]]] = {"bulk": [], "messages": []}
-    lines: list[Series] = []
-    for k in range(seeds):
-        scenario = small_scenario(settings.seed + k, hours)
-        both = {
-            "bulk": bulk_figures(scenario),
-            "messages": message_figures(scenario, settings.seed + k, hours),
-        }
-        for name, (means, over) in both.items():
-            figures[name].append(means)
-            if k == 0:
-                lines.append(Series(name, over[0].tolist(), over[1].tolist()))
-        settings.progress("seeds", (k + 1) / seeds)
+    pairs = measure_each(settings, "seeds", partial(_both, hours), each_seed(settings, seeds))
+    figures, lines = {}, list[Series]()
+    for name, column in zip(("bulk", "messages"), zip(*pairs, strict=True), strict=True):
+        figures[name] = [means for means, _ in column]
+        _, (minutes, overloaded) = column[0]
+        lines.append(Series(name, minutes.tolist(), overloaded.tolist()))
     chart = Chart("Overloaded nodes, one seed", "minutes", "nodes", tuple(lines))
     notes = (
         f"{NODES} nodes, {hours:g} simulated hours, {seeds} seeds; the first {SETTLED_MIN} "

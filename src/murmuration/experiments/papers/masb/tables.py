@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from murmuration.cluster.allocation_types import NAMES
-from murmuration.experiments import parallel
+from murmuration.experiments.replicates import run_specs
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.experiments.specs import Spec, make_spec
 from murmuration.experiments.unplaced import describe_unplaced, refuse
@@ -93,13 +93,7 @@ def cell(settings: ReproductionSettings, days: float = 1.0, preset: str = PRESET
 
 def execute(settings: ReproductionSettings, specs: Sequence[Spec]) -> dict[str, Summary]:
     """The clusters' figures by label."""
-    done: list[int] = []
-
-    def tell(index: int, summary: Summary) -> None:
-        done.append(index)
-        settings.progress("runs", len(done) / len(specs))
-
-    summaries = parallel.run_all(list(specs), settings.workers, done=tell)
+    summaries = run_specs(settings, specs)
     return {
         spec.label: {**summary["cluster"], UNPLACED: describe_unplaced(summary)}
         for spec, summary in zip(specs, summaries, strict=True)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from murmuration.experiments import parallel, statistics, theory
+from murmuration.experiments import statistics, theory
+from murmuration.experiments.replicates import run_specs
 from murmuration.experiments.result import ReproductionSettings
-from murmuration.experiments.specs import Spec, make_spec, replicate_seeds
+from murmuration.experiments.specs import make_spec, replicate_seeds
 from murmuration.reports.figures import Chart, Series
 from murmuration.simulation.scenarios import scenario as sc
 
@@ -65,7 +66,7 @@ def curves(
                 fixed = {**changes, **at(cell, value), "days": days, "seed": settings.seed}
                 specs += replicate_seeds([make_spec(label, sc.override(base, fixed))], replicas)
                 keys += [(cell, label, value)] * replicas
-    return _collect(keys, _run(settings, specs), list(variants), tuple(x))
+    return _collect(keys, run_specs(settings, specs), list(variants), tuple(x))
 
 
 def varying(key: str) -> Callable[[str, float], Mapping[str, Any]]:
@@ -80,16 +81,6 @@ def faster(cell: str, factor: float) -> Mapping[str, Any]:
         f"workload.{name}.arrivals_per_s": table["arrivals_per_s"] * factor
         for name, table in tables.items()
     }
-
-
-def _run(settings: ReproductionSettings, specs: list[Spec]) -> list[Point]:
-    done: list[int] = []
-
-    def tell(index: int, summary: Point) -> None:
-        done.append(index)
-        settings.progress("runs", len(done) / len(specs))
-
-    return parallel.run_all(specs, settings.workers, done=tell)
 
 
 def _collect(

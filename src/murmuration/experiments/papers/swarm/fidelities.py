@@ -16,6 +16,7 @@ import numpy as np
 
 from murmuration.base.arrays import Counts
 from murmuration.experiments.fidelity import Quantity, compare
+from murmuration.experiments.replicates import each_seed, measure_each
 from murmuration.experiments.result import Reproduction, ReproductionSettings, Row
 from murmuration.schedulers.swarm.messages import SwarmContainer
 from murmuration.schedulers.swarm.settings import SwarmSettings
@@ -58,10 +59,10 @@ def run(settings: ReproductionSettings) -> Reproduction:
     """Both fidelities on the same clusters."""
     sizes, seeds = (QUICK, 6) if settings.quick else (FULL, 20)
     rows: list[Row] = []
+    pairs = [(size, seed) for size in sizes for seed in each_seed(settings, seeds)]
+    measured = measure_each(settings, "clusters", _both, pairs)
     for k, size in enumerate(sizes):
-        seed_list = range(settings.seed, settings.seed + seeds)
-        bulk = [bulk_figures(size, seed) for seed in seed_list]
-        agents = [message_figures(size, seed) for seed in seed_list]
+        bulk, agents = zip(*measured[k * seeds : (k + 1) * seeds], strict=True)
         # Nearly empty nodes: every container decides to leave, and the order decides (see notes).
         judged = None if size.filling == 1 else TOLERANCE
         prefix = f"N = {size.nodes}, n0 = {size.capacity}, n(0) = {size.filling}"
@@ -71,7 +72,6 @@ def run(settings: ReproductionSettings) -> Reproduction:
         ]
         names[2] = Quantity(names[2].name, None)
         rows += compare(names, bulk, agents)
-        settings.progress("sizes", (k + 1) / len(sizes))
     notes = (
         f"{seeds} seeds; `paper` is the agents' mean and range. Means hold within "
         f"{TOLERANCE:.0%} and two standard errors of their difference; the end must be the same.",
@@ -85,6 +85,10 @@ def run(settings: ReproductionSettings) -> Reproduction:
     )
     title = "A swarm in bulk and message by message"
     return Reproduction("swarm-fidelities", title, tuple(rows), (), notes)
+
+
+def _both(where: tuple[Size, int]) -> tuple[list[float], list[float]]:
+    return bulk_figures(*where), message_figures(*where)
 
 
 def _run_to_rest(

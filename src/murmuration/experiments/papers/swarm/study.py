@@ -1,14 +1,15 @@
-"""Many runs of the paper's simulator of large clouds, on as many threads as there are workers."""
+"""Many runs of the paper's simulator of large clouds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from murmuration.base.random import state
+from murmuration.experiments.replicates import measure_each
 from murmuration.experiments.result import ReproductionSettings
 from murmuration.schedulers.swarm.pheromone import PHEROMONES, QUADRATIC
 from murmuration.schedulers.swarm.search import RING, SEARCHES
@@ -38,41 +39,45 @@ class StudyPoint(NamedTuple):
         return fewest_migrations(self.nodes, self.filling, CAPACITY)
 
 
+class StudyChunk(NamedTuple):
+    """So many runs of a point, from this one on."""
+
+    point: StudyPoint
+    first: int
+    runs: int
+
+
 def study(
     settings: ReproductionSettings, points: Sequence[StudyPoint], runs: int
 ) -> dict[StudyPoint, Outcomes]:
     """Every point as many times as asked."""
-    chunks = [(point, k) for point in sorted(points, reverse=True) for k in range(0, runs, CHUNK)]
-    outcomes: dict[tuple[StudyPoint, int], Outcomes] = {}
-    with ThreadPoolExecutor(max(settings.workers, 1)) as pool:
-        futures = {
-            pool.submit(_chunk, settings.seed, point, k, min(CHUNK, runs - k)): (point, k)
-            for point, k in chunks
-        }
-        for future in as_completed(futures):
-            outcomes[futures[future]] = future.result()
-            settings.progress("runs", len(outcomes) / len(chunks))
-    return {point: _join_chunks(outcomes, point) for point in points}
+    order = sorted(points, reverse=True)
+    chunks = [StudyChunk(p, k, min(CHUNK, runs - k)) for p in order for k in range(0, runs, CHUNK)]
+    outcomes = measure_each(settings, "runs", partial(_run_chunk, settings.seed), chunks)
+    return {
+        point: _join(
+            [made for chunk, made in zip(chunks, outcomes, strict=True) if chunk.point == point]
+        )
+        for point in points
+    }
 
 
-def _chunk(seed: int, point: StudyPoint, first: int, runs: int) -> Outcomes:
+def _run_chunk(seed: int, chunk: StudyChunk) -> Outcomes:
+    point = chunk.point
     names = (
         str(point.nodes),
         str(point.filling),
         SEARCHES[point.search],
         PHEROMONES[point.form],
-        str(first),
+        str(chunk.first),
     )
     start = np.full(point.nodes, point.filling, dtype=np.int64)
     return run_to_equilibrium(
-        start, CAPACITY, state(seed, "swarm", *names), runs, point.form, point.search
+        start, CAPACITY, state(seed, "swarm", *names), chunk.runs, point.form, point.search
     )
 
 
-def _join_chunks(
-    outcomes: Mapping[tuple[StudyPoint, int], Outcomes], point: StudyPoint
-) -> Outcomes:
-    parts = [outcomes[key] for key in sorted(key for key in outcomes if key[0] == point)]
+def _join(parts: Sequence[Outcomes]) -> Outcomes:
     return Outcomes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
