@@ -5,14 +5,16 @@
 writes `model_NAME.txt` and `assignment_NAME.txt`, which `benchmarks/roadef.py --data FOLDER NAME`
 takes. Sizes, services with several tasks, dependencies (all on a few services), balance costs and
 the share of the first load cost that no assignment can save are those published for the challenge's
-second set. Everything else follows what its first set looks like: requirements from hundreds to
-millions, evenly spread in their logarithm and nearly proportional within groups of resources,
-nodes from 40 to 100 % full at first.
+second set; so is the first load cost itself, for tasks of the mean size that they have in its first
+set. Everything else follows what that looks like: requirements from hundreds to millions, evenly
+spread in their logarithm and nearly proportional within groups of resources, safety from 70 to 95 %
+of capacity.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +28,8 @@ Array = NDArray[np.int64]
 
 
 class Shape(NamedTuple):
-    """How many there are of everything, and how much of the first load cost nobody can save."""
+    """How many there are of everything, the share of all use that is above safety at first, and how
+    much of that nobody can save."""
 
     nodes: int
     tasks: int
@@ -38,19 +41,20 @@ class Shape(NamedTuple):
     locations: int
     dependencies: int
     balances: int
+    above: float
     inevitable: float
 
 
 NEIGHBOURHOODS = 5
 SHAPES = {
-    "b1": Shape(100, 5_000, 2_512, 500, 10, 12, 4, 10, 4_412, 0, 0.43),
-    "b2": Shape(100, 5_000, 2_462, 500, 10, 12, 0, 10, 3_617, 1, 0.0075),
-    "b3": Shape(100, 20_000, 15_025, 1_000, 10, 6, 2, 10, 16_560, 0, 0.025),
-    "b4": Shape(500, 20_000, 1_732, 1_000, 50, 6, 0, 50, 40_485, 1, 0.0),
-    "b5": Shape(100, 40_000, 35_082, 1_000, 10, 6, 2, 10, 14_515, 0, 0.074),
-    "b6": Shape(200, 40_000, 14_680, 1_000, 50, 6, 0, 50, 42_081, 1, 0.0),
-    "b8": Shape(100, 50_000, 45_030, 1_000, 10, 3, 1, 10, 15_145, 0, 0.086),
-    "b9": Shape(1_000, 50_000, 4_609, 1_000, 100, 3, 0, 100, 43_437, 1, 0.58),
+    "b1": Shape(100, 5_000, 2_512, 500, 10, 12, 4, 10, 4_412, 0, 0.08, 0.43),
+    "b2": Shape(100, 5_000, 2_462, 500, 10, 12, 0, 10, 3_617, 1, 0.044, 0.0075),
+    "b3": Shape(100, 20_000, 15_025, 1_000, 10, 6, 2, 10, 16_560, 0, 0.033, 0.025),
+    "b4": Shape(500, 20_000, 1_732, 1_000, 50, 6, 0, 50, 40_485, 1, 0.024, 0.0),
+    "b5": Shape(100, 40_000, 35_082, 1_000, 10, 6, 2, 10, 14_515, 0, 0.033, 0.074),
+    "b6": Shape(200, 40_000, 14_680, 1_000, 50, 6, 0, 50, 42_081, 1, 0.0083, 0.0),
+    "b8": Shape(100, 50_000, 45_030, 1_000, 10, 3, 1, 10, 15_145, 0, 0.059, 0.086),
+    "b9": Shape(1_000, 50_000, 4_609, 1_000, 100, 3, 0, 100, 43_437, 1, 0.073, 0.58),
 }
 
 
@@ -80,7 +84,7 @@ def make_instance(shape: Shape, seed: int) -> tuple[Model, Array]:
         weights=np.array([1, 10, 100]),
     )
     used = usage(model, initial)
-    capacity, safety = _draw_limits(used, shape.inevitable, rng)
+    capacity, safety = _draw_limits(used, shape, rng)
     need_from, needs = _draw_needs(shape, service, neighbourhood[initial], rng)
     model = model._replace(capacity=capacity, safety=safety, need_from=need_from, needs=needs)
     assert not violations(model, initial, initial)
@@ -97,20 +101,38 @@ def _draw_services(shape: Shape, rng: np.random.Generator) -> Array:
     return rng.permutation(np.repeat(np.arange(shape.services), count))
 
 
-def _draw_limits(used: Array, inevitable: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Capacity so that most nodes are nearly full; safety so that what is above it in all is this
-    share of what is above it node by node."""
-    free = np.minimum(rng.exponential(0.18, (len(used), 1)), 0.6)
-    free = np.minimum(free * np.exp(rng.normal(0.0, 0.3, used.shape)), 0.7)
-    capacity = (used / (1.0 - free)).astype(np.int64) + 1
+def _draw_limits(used: Array, shape: Shape, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Safety is 70 to 95 % of capacity. How full nodes are on average decides how much of what is
+    above it nobody can save, how much they differ decides how much is above it at first."""
+    drawn = np.minimum(rng.exponential(0.18, (len(used), 1)), 0.6)
+    drawn = drawn * np.exp(rng.normal(0.0, 0.3, used.shape))
     share = rng.uniform(0.7, 0.95, used.shape)
-    low, high = 0.5, 1.0 / 0.7
-    for _ in range(40):
+
+    def limits(free: float, width: float) -> tuple[Array, Array]:
+        room = np.clip(free + width * (drawn - drawn.mean()), 0.0, 0.6)
+        capacity = (used / (1.0 - room)).astype(np.int64) + 1
+        return capacity, (share * capacity).astype(np.int64)
+
+    def least(free: float, width: float) -> float:
+        over = used - limits(free, width)[1]
+        return float(np.maximum(over.sum(axis=0), 0).sum() / np.maximum(over, 0).sum())
+
+    def settle(width: float) -> tuple[float, float]:
+        return _bisect(lambda free: least(free, width) - shape.inevitable, 0.0, 0.5), width
+
+    def above(width: float) -> float:
+        over = used - limits(*settle(width))[1]
+        return float(np.maximum(over, 0).sum() / used.sum())
+
+    return limits(*settle(_bisect(lambda width: shape.above - above(width), 0.0, 1.5)))
+
+
+def _bisect(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function is zero."""
+    for _ in range(30):
         middle = (low + high) / 2
-        over = used - np.minimum(share * middle, 1.0) * capacity
-        least = np.maximum(over.sum(axis=0), 0).sum() / np.maximum(over, 0).sum()
-        low, high = (middle, high) if least > inevitable else (low, middle)
-    return capacity, (np.minimum(share * high, 1.0) * capacity).astype(np.int64)
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high
 
 
 def _place(shape: Shape, service: Array, rng: np.random.Generator) -> Array:
