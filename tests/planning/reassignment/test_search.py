@@ -30,6 +30,7 @@ from murmuration.planning.reassignment.state import (
     COST,
     EXCESS,
     HELD,
+    MOVED,
     ReassignmentProblem,
     ReassignmentState,
     make_problem,
@@ -66,7 +67,7 @@ def test_what_is_kept_is_what_the_judge_finds(
     drawn: tuple[Model, Array], seed: int, price: float
 ) -> None:
     model, initial = drawn
-    p, s, best = walked(model, initial, seed, 3000, Prices(price, price, price / 10))
+    p, s, best = walked(model, initial, seed, 3000, Prices(price, price, price / 10, price / 5))
     assert s.totals[COST] == cost(model, initial, s.node_of).total
     fresh = make_state(p, s.node_of)
     for name, kept in s._asdict().items():
@@ -83,12 +84,13 @@ def test_excess_and_what_is_held_by_their_definitions(
     drawn: tuple[Model, Array], seed: int
 ) -> None:
     model, initial = drawn
-    _, s, _ = walked(model, initial, seed, 500, Prices(0.0, 0.0, 0.0))
+    _, s, _ = walked(model, initial, seed, 500, Prices(0.0, 0.0, 0.0, 0.0))
     moved = s.node_of != initial
     held = usage(model, s.node_of)
     np.add.at(held, initial[moved], model.request[moved] * model.transient)
     assert s.totals[EXCESS] == np.maximum(held - model.capacity, 0).sum()
     assert s.totals[HELD] == (model.request[moved] * model.transient * model.load_weight).sum()
+    assert s.totals[MOVED] == moved.sum()
 
 
 @settings(max_examples=30, deadline=None)

@@ -35,6 +35,7 @@ from murmuration.planning.reassignment.state import (
     COST,
     EXCESS,
     HELD,
+    MOVED,
     ReassignmentProblem,
     ReassignmentState,
     breaches_of,
@@ -75,12 +76,13 @@ def make_draws(pool: Indices, rng: RandomState) -> Draws:
 
 
 class Prices(NamedTuple):
-    """What the search pays for one more breach, one unit of excess and one unit held, beside the
-    cost itself."""
+    """What the search pays for one more breach, one unit of excess, one unit held and one task
+    moved, beside the cost itself."""
 
     breach: float
     excess: float
     held: float
+    moved: float
 
 
 @inlined
@@ -92,7 +94,8 @@ def _pick(rng: RandomState, count: int) -> int:
 def _price_state(s: ReassignmentState, prices: Prices) -> float:
     """What the search pays for the state."""
     breaking = prices.breach * s.totals[BREACHES] + prices.excess * s.totals[EXCESS]
-    return float(s.totals[COST] + breaking + prices.held * s.totals[HELD])
+    away = prices.held * s.totals[HELD] + prices.moved * s.totals[MOVED]
+    return float(s.totals[COST] + breaking + away)
 
 
 @inlined
@@ -103,7 +106,7 @@ def _task_change(
     change = moved_change(p, s, t, m)
     cost = move_cost(p, t, m) - move_cost(p, t, s.node_of[t])
     cost += service_cost(p, s, p.service[t], change)
-    return float(cost + prices.held * change * p.left_behind[t])
+    return float(cost + change * (prices.held * p.left_behind[t] + prices.moved))
 
 
 @inlined
@@ -113,7 +116,7 @@ def _most_saved(
     """The most that the move of a task from a node can save beside what it does to the nodes."""
     if p.initial[t] == m:
         return 0.0
-    return float(p.move_saving + prices.held * p.left_behind[t])
+    return float(p.move_saving + prices.held * p.left_behind[t] + prices.moved)
 
 
 @inlined

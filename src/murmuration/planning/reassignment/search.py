@@ -1,9 +1,9 @@
 """The search for a better assignment: two annealing chains side by side, bounded by seconds, CPU
 seconds or steps.
 
-Both chains cool by the share of the budget that is spent, and meet a few times: one that is far
-behind goes on from where the other is. Bounded by steps, one seed gives one result; bounded by
-seconds, how far a chain comes depends on the machine.
+Both chains cool by the share of the budget that is spent. On small instances they meet a few times:
+one that is far behind goes on from where the other is. Bounded by steps, one seed gives one result;
+bounded by seconds, how far a chain comes depends on the machine.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from murmuration.planning.reassignment.state import (
     COST,
     EXCESS,
     HELD,
+    MOVED,
     ReassignmentProblem,
     ReassignmentState,
     make_problem,
@@ -74,20 +75,25 @@ class Schedule(NamedTuple):
     breach_forbidden: float = 0.6
     excess: float = 1_000.0
     excess_end: float = 1_000_000.0
-    #: Room that moved tasks still hold is scarce: paid for at first, free while large tasks can
-    #: still move.
-    held: float = 0.4
-    held_until: float = 0.55
+    #: In temperatures: what it costs that the mean task holds transient resources where it was, and
+    #: three quarters of that for any moved task. There are many more places to be than home, so
+    #: while it is hot nearly all tasks would be away from it, and that room is what runs out. At
+    #: first nobody moves at this price, then those that save most.
+    away: float = 1.5
     #: A task is drawn in proportion to this power of its size.
     large_often: float = 0.0
+    #: Whether a chain that is far behind goes on from where the other is. What is cheaper early is
+    #: not better in the end where room runs out.
+    meets: bool = True
 
-    def prices(self, spent: float, mean: float) -> Prices:
-        """The prices at a share of the budget, for an instance with tasks of this mean size."""
+    def prices(self, spent: float, mean: float, held: float) -> Prices:
+        """The prices at a share of the budget, for an instance with tasks of this mean size that
+        hold so much where they were."""
         breach = self.breach * self.temperature(min(spent, self.breach_until))
         breach *= FORBIDDEN if spent > self.breach_forbidden else 1.0
         excess = _interpolate(self.excess, self.excess_end, spent)
-        held = self.held * max(0.0, 1.0 - spent / self.held_until)
-        return Prices(breach * mean, excess, held)
+        away = self.away * self.temperature(spent) * mean if held else 0.0
+        return Prices(breach * mean, excess, away / max(held, 1.0), 0.75 * away)
 
     def temperature(self, spent: float) -> float:
         for (begin, high), (end, low) in pairwise(self.cooling):
@@ -100,9 +106,13 @@ class Schedule(NamedTuple):
 #: between services at any time: where there are very many of them, a breach that takes several
 #: moves to mend may last to the end, and then nothing but the start would be left.
 SCHEDULES = (Schedule(), Schedule(large_often=0.3, breach_forbidden=-1.0))
-#: From so many pairs of a task and a node on, a minute is not enough for large tasks to find their
-#: nodes: more of it goes into the hot part, and small tasks are left with the rest.
-LARGE, LARGE_COOLING = 1_000_000, ((0.0, 0.25), (0.8, 1e-2), (0.97, 1e-4), (1.0, 1e-6))
+#: From so many pairs of a task and a node on, a minute is not enough to wander, and rules that are
+#: broken on the way cost too much time: tasks stay at home more, and it is colder from the start.
+LARGE = 200_000
+LARGE_COOLING = ((0.0, 0.12), (0.5, 0.015), (0.9, 7e-4), (1.0, 1e-6))
+LARGE_SCHEDULE = Schedule(
+    LARGE_COOLING, away=3.5, large_often=0.3, breach_forbidden=-1.0, meets=False
+)
 
 
 class AnnealingChain(NamedTuple):
@@ -114,7 +124,9 @@ class AnnealingChain(NamedTuple):
     state: ReassignmentState
     best: Best
     draws: Draws
+    #: Of all tasks: their size, and what they hold of transient resources where they were.
     mean: float
+    mean_held: float
 
     def temperature(self, spent: float) -> float:
         return self.mean * self.schedule.temperature(spent)
@@ -125,13 +137,14 @@ class AnnealingChain(NamedTuple):
         anneal(self.problem, self.state, self.best, self.draws, steps, at, prices)
 
     def prices(self, spent: float) -> Prices:
-        return self.schedule.prices(spent, self.mean)
+        return self.schedule.prices(spent, self.mean, self.mean_held)
 
     def price(self, prices: Prices) -> float:
         """What the chain pays for where it is."""
         totals = self.state.totals
         breaking = prices.breach * totals[BREACHES] + prices.excess * totals[EXCESS]
-        return float(totals[COST] + breaking + prices.held * totals[HELD])
+        away = prices.held * totals[HELD] + prices.moved * totals[MOVED]
+        return float(totals[COST] + breaking + away)
 
 
 def search(
@@ -155,7 +168,7 @@ def search(
     with ThreadPoolExecutor(len(chains)) as threads:
         for begin, end in pairwise((0.0, *MEETINGS, 1.0)):
             list(threads.map(lambda chain, b=begin, e=end: run(chain, b, e, coolings), chains))
-            if coolings == 1:
+            if coolings == 1 and chains[0].schedule.meets:
                 synchronise(chains[0], chains[1], end)
     return min((chain.best for chain in chains), key=lambda best: int(best.cost[0])).node_of
 
@@ -216,11 +229,12 @@ def make_chain(model: Model, initial: Indices, seed: int, number: int) -> Anneal
     start = make_state(p, initial)
     size = (model.request * model.load_weight).sum(axis=1)
     best = Best(initial.copy(), start.totals[COST : COST + 1].copy())
-    schedule, rng = SCHEDULES[number], random.state(seed, f"chain-{number}")
-    if len(model.capacity) * len(initial) >= LARGE:
-        schedule = schedule._replace(cooling=LARGE_COOLING)
+    is_large = len(model.capacity) * len(initial) >= LARGE
+    schedule = LARGE_SCHEDULE if is_large else SCHEDULES[number]
+    rng = random.state(seed, f"chain-{number}")
     draws = make_draws(_draw_pool(size, schedule), rng)
-    return AnnealingChain(schedule, p, start, best, draws, max(1.0, float(size.mean())))
+    mean, held = max(1.0, float(size.mean())), float(p.left_behind.mean())
+    return AnnealingChain(schedule, p, start, best, draws, mean, held)
 
 
 def _draw_pool(size: Integers, schedule: Schedule) -> Indices:

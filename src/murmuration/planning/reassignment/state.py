@@ -4,7 +4,7 @@ move changes.
 Only conflicts are never allowed. Other rules may be broken on the way and are counted: a *breach*
 is a pair of services of which one misses the other in a neighbourhood, or a location too few;
 *excess* is what nodes hold above capacity. *Held* is what moved tasks still hold of transient
-resources where they were. A search puts a price on each of them.
+resources where they were, *moved* how many there are. A search puts a price on each of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from murmuration.base.jit import helper, inlined, released
 from murmuration.planning.reassignment.model import Model
 
 #: Places in `ReassignmentState.totals`.
-COST, BREACHES, EXCESS, HELD, MOVED_MAX = 0, 1, 2, 3, 4
+COST, BREACHES, EXCESS, HELD, MOVED, MOVED_MAX = 0, 1, 2, 3, 4, 5
 
 
 class ReassignmentProblem(NamedTuple):
@@ -150,7 +150,7 @@ def make_state(p: ReassignmentProblem, assignment: Indices) -> ReassignmentState
         wanted=zeros(services, places),
         moved=zeros(services),
         moved_count=zeros(largest + 1),
-        totals=zeros(5),
+        totals=zeros(6),
     )
     rebuild(p, s, assignment.astype(np.int64))
     return s
@@ -181,6 +181,7 @@ def rebuild(p: ReassignmentProblem, s: ReassignmentState, assignment: Indices) -
         if m != p.initial[t]:
             s.moved[service] += 1
             s.totals[HELD] += p.left_behind[t]
+            s.totals[MOVED] += 1
             s.totals[COST] += p.task_move[t] + p.node_move[p.initial[t], m]
     for m in range(p.capacity.shape[0]):
         s.node_cost[m] = node_cost(p, s, m, 0, 0, 0, 0)
@@ -320,6 +321,7 @@ def move(p: ReassignmentProblem, s: ReassignmentState, t: int, m: int) -> None:
     s.totals[BREACHES] += breaches_of(p, s, t, m)
     s.totals[COST] += service_cost(p, s, a, change) + move_cost(p, t, m) - move_cost(p, t, old)
     s.totals[HELD] += change * p.left_behind[t]
+    s.totals[MOVED] += change
     _count_moved(s, a, change)
     for r in range(p.capacity.shape[1]):
         amount = p.request[t, r]
