@@ -93,6 +93,17 @@ def test_excess_and_what_is_held_by_their_definitions(
     assert s.totals[MOVED] == moved.sum()
 
 
+@settings(max_examples=20, deadline=None)
+@given(INSTANCES, st.integers(0, 2**32))
+def test_who_is_away_pays_for_it(drawn: tuple[Model, Array], seed: int) -> None:
+    """At a price that nobody can save elsewhere all stay at home, or all that hold something."""
+    model, initial = drawn
+    _, s, _ = walked(model, initial, seed, 500, Prices(1e9, 1e9, 0.0, 1e12))
+    assert s.totals[MOVED] == 0
+    _, s, _ = walked(model, initial, seed, 500, Prices(1e9, 1e9, 1e12, 0.0))
+    assert s.totals[HELD] == 0
+
+
 @settings(max_examples=30, deadline=None)
 @given(INSTANCES, st.integers(0, 2**32))
 def test_one_chain_never_breaks_a_rule_between_services(
