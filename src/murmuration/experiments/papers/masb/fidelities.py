@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -36,6 +35,10 @@ LEAST = 0.01
 OVERFULL = 0.01
 
 
+#: Means of `QUANTITIES`, and the minutes and overloaded nodes of a series.
+RunFigures = tuple[list[float], tuple[Floats, Floats]]
+
+
 def small_scenario(seed: int, hours: float) -> sc.Scenario:
     """The preset with fewer nodes and as much less to do."""
     tables = sc.override(sc.load(PRESET), {"seed": seed, "days": hours / 24.0})
@@ -43,7 +46,7 @@ def small_scenario(seed: int, hours: float) -> sc.Scenario:
     return sc.check(scale_cell(tables, share, share, smallest=0), f"{PRESET} on {NODES} nodes")
 
 
-def bulk_figures(scenario: sc.Scenario) -> tuple[list[float], Any]:
+def bulk_figures(scenario: sc.Scenario) -> RunFigures:
     """Mean figures of the bulk engine once settled, and nodes overloaded over time."""
     run = engine.prepare(scenario)
     engine.advance(run, SETTLED_MIN * 60.0)
@@ -57,17 +60,17 @@ def bulk_figures(scenario: sc.Scenario) -> tuple[list[float], Any]:
     return means, (rows["time_s"] / 60.0, rows["nodes.overloaded"])
 
 
-def message_figures(scenario: sc.Scenario, seed: int, hours: float) -> tuple[list[float], Any]:
+def message_figures(scenario: sc.Scenario, seed: int, hours: float) -> RunFigures:
     """The same of the agents, message by message."""
     rows = small_cluster(engine.prepare(scenario), seed).run(hours * 3600.0)
     names = (*NAMES, "migrations", "megabytes")
     return [float(rows[name][SETTLED_MIN:].mean()) for name in names], (
-        np.arange(1, len(rows["idle"]) + 1),
+        np.arange(1.0, len(rows["idle"]) + 1.0),
         rows["overloaded"],
     )
 
 
-def _both(hours: float, seed: int) -> tuple[tuple[list[float], Any], ...]:
+def _both(hours: float, seed: int) -> tuple[RunFigures, RunFigures]:
     scenario = small_scenario(seed, hours)
     return bulk_figures(scenario), message_figures(scenario, seed, hours)
 
