@@ -4,6 +4,7 @@ repetition."""
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -84,13 +85,29 @@ def test_excess_and_what_is_held_by_their_definitions(
     drawn: tuple[Model, Array], seed: int
 ) -> None:
     model, initial = drawn
-    _, s, _ = walked(model, initial, seed, 500, Prices(0.0, 0.0, 0.0, 0.0))
+    p, s, _ = walked(model, initial, seed, 500, Prices(0.0, 0.0, 0.0, 0.0))
     moved = s.node_of != initial
     held = usage(model, s.node_of)
     np.add.at(held, initial[moved], model.request[moved] * model.transient)
     assert s.totals[EXCESS] == np.maximum(held - model.capacity, 0).sum()
-    assert s.totals[HELD] == (model.request[moved] * model.transient * model.load_weight).sum()
+    assert s.totals[HELD] == p.left_behind[moved].sum()
     assert s.totals[MOVED] == moved.sum()
+
+
+def test_room_weighs_more_where_it_is_needed() -> None:
+    """A node at its safety capacity counts what is left behind by load weight; one that is to take
+    in half of what is free, or to give as much away, e to the power of ±1.5 times that."""
+    model, initial = drawn(3, nodes=3, tasks=30, services=30, resources=2)
+    used = usage(model, initial)
+    needed = np.array([[0.0], [0.5], [-0.5]])
+    model = model._replace(
+        transient=np.array([1, 0]),
+        capacity=used + 1_000_000,
+        safety=used + (needed * 1_000_000).astype(np.int64),
+    )
+    plain = model.request[:, 0] * model.load_weight[0]
+    weight = np.array([1.0, math.e**1.5, math.e**-1.5])[initial]
+    assert make_problem(model, initial).left_behind == pytest.approx(plain * weight, abs=1.0)
 
 
 @settings(max_examples=20, deadline=None)

@@ -15,8 +15,11 @@ import numpy as np
 
 from murmuration.base.arrays import Amounts, ByteCounts, Indices, Integers
 from murmuration.base.jit import helper, inlined, released
+from murmuration.planning.reassignment.cost import usage
 from murmuration.planning.reassignment.model import Model
 
+#: How much more room weighs where all that is free is needed than where none is: e to this power.
+SCARCITY = 3.0
 #: Places in `ReassignmentState.totals`.
 COST, BREACHES, EXCESS, HELD, MOVED, MOVED_MAX = 0, 1, 2, 3, 4, 5
 
@@ -36,7 +39,8 @@ class ReassignmentProblem(NamedTuple):
     request: Amounts
     task_move: Integers  # weighted
     lasting: Amounts  # task × resource: what leaves with it, that is all but transient
-    #: task: what it still holds of transient resources where it was, by load weight
+    #: task: what it still holds of transient resources where it was, by load weight and by how much
+    #: that node needs the room
     left_behind: Integers
     spread: Integers
     need_from: Indices
@@ -105,7 +109,7 @@ def make_problem(model: Model, initial: Indices) -> ReassignmentProblem:
         request=model.request,
         task_move=model.task_move * model.weights[0],
         lasting=model.request * (1 - model.transient),
-        left_behind=(model.request * model.transient * model.load_weight).sum(axis=1),
+        left_behind=_weigh_left_behind(model, initial),
         spread=model.spread,
         need_from=model.need_from,
         needs=model.needs,
@@ -124,6 +128,18 @@ def make_problem(model: Model, initial: Indices) -> ReassignmentProblem:
             model.weights @ [model.task_move.max(), 1, model.node_move.max()],
         ),
     )
+
+
+def _weigh_left_behind(model: Model, initial: Indices) -> Integers:
+    """What each task would still hold where it was. It weighs more on a node that is to take in
+    much of a resource: what tasks leave behind there is in the way of those that are to come."""
+    used = usage(model, initial)
+    needed = (model.safety - used) / np.maximum(1, model.capacity - used)
+    weight = model.load_weight * np.exp(SCARCITY * np.clip(needed, -1.0, 1.0))
+    held: Integers = (
+        (model.request * model.transient * weight[initial]).sum(axis=1).astype(np.int64)
+    )
+    return held
 
 
 def make_state(p: ReassignmentProblem, assignment: Indices) -> ReassignmentState:
